@@ -1,0 +1,196 @@
+"""Laplace's approximation: the Gaussian at the mode of the joint density.
+
+Newton's method with an Armijo line search. Each step conditions the engine on
+
+    w = -l''(s),  b = l'(s) + w s,      whose mean is the Newton point,
+
+and walks towards it. Points are kept as pairs (s, alpha) with z = mu + K B' alpha, so the prior
+energy of any point on the line is 1/2 (s - s0)'alpha: no prior covariance is ever inverted.
+
+    evidence = log_normaliser(w, b) + sum l(s) + 1/2 w s^2 - b s        (at the mode s)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
+from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Guarantee, Status
+
+# Armijo's constant, and how far a step is cut before the line search gives up.
+SUFFICIENT = 1e-4
+SHORTEST = 1e-12
+
+
+@dataclass(frozen=True)
+class LaplaceState:
+    """A point (s, alpha), the sites' answers there, and the engine conditioned on them.
+
+    `definite` says whether the true curvature was used; away from the mode of a model that is not
+    log-concave its absolute value stands in for it.
+    """
+
+    s: Rows
+    alpha: Rows
+    answers: tuple[PointwiseAnswer, ...]
+    conditioned: Conditioned | None
+    objective: float
+    decrement: float
+    definite: bool
+    failed: Status | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Laplace(Backend[LaplaceState]):
+    """Newton to the mode, then the Gaussian with the curvature found there (Tierney, Kadane 1986)."""
+
+    spec: ClassVar[BackendSpec] = BackendSpec(
+        name="laplace",
+        needs=Pointwise,
+        forbids=Property.KINKED,
+        guarantee=Guarantee.APPROXIMATE,
+        max_steps=100,
+        paper="Tierney and Kadane 1986; Rasmussen and Williams 2006, algorithm 3.1",
+        summary="Gaussian at the mode; fast, and the least accurate for skewed posteriors",
+    )
+
+    def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> LaplaceState:
+        if warm is not None:
+            moved = problem.engine.condition(warm.weight, warm.shift)
+            if not isinstance(moved, Failed):
+                return _at(problem, moved.mean, _alpha(moved))
+        s = problem.engine.prior_mean
+        return _at(problem, s, tuple(np.zeros_like(x) for x in s))
+
+    def step(self, problem: Problem, state: LaplaceState) -> LaplaceState:
+        if state.conditioned is None:
+            return state
+        target, target_alpha = state.conditioned.mean, _alpha(state.conditioned)
+        start = _energy(problem, state.s, state.alpha)
+        slope = state.decrement**2
+        t = 1.0
+        # Near the mode the gain drowns in the rounding of the energy itself.
+        slack = 1e-13 * (1.0 + abs(start))
+        while t >= SHORTEST:
+            s = rows.interpolate(state.s, target, t)
+            alpha = rows.interpolate(state.alpha, target_alpha, t)
+            if _energy(problem, s, alpha) >= start + SUFFICIENT * t * slope - slack:
+                following = _at(problem, s, alpha)
+                if following.conditioned is not None:
+                    return following
+                if t < 1e-6:
+                    return replace(state, failed=following.failed, reason=following.reason)
+            t *= 0.5
+        return replace(state, failed=Status.stalled, reason="the line search found no ascent")
+
+    def residual(self, problem: Problem, state: LaplaceState) -> float:
+        """The Newton decrement, which bounds the next move of every mean in posterior sds."""
+        return state.decrement if state.definite else math.inf
+
+    def posterior(self, problem: Problem, state: LaplaceState) -> GaussianPosterior:
+        assert state.conditioned is not None, "the driver keeps the last state that has a posterior"
+        return GaussianPosterior(
+            weight=state.conditioned.weight,
+            shift=state.conditioned.shift,
+            conditioned=state.conditioned,
+            log_evidence=state.objective,
+            guarantee=Guarantee.EXACT if _all_gaussian(problem) else self.spec.guarantee,
+        )
+
+
+def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
+    """Condition the engine on the curvature at s."""
+    answers = problem.pointwise(s)
+    finite = all(
+        np.isfinite(a.value).all() and np.isfinite(a.slope).all() and np.isfinite(a.curvature).all()
+        for a in answers
+    )
+    if not finite:
+        return LaplaceState(
+            s, alpha, answers, None, -math.inf, math.inf, False,
+            Status.numerical_error, "a site's density is not finite",
+        )  # fmt: skip
+    weight = tuple(-a.curvature for a in answers)
+    conditioned = _condition(problem, answers, weight, s)
+    definite = True
+    if isinstance(conditioned, Failed):
+        weight = tuple(_absolute(w) for w in weight)
+        conditioned = _condition(problem, answers, weight, s)
+        definite = False
+    if isinstance(conditioned, Failed):
+        return LaplaceState(
+            s, alpha, answers, None, -math.inf, math.inf, False,
+            Status.numerical_error, conditioned.reason,
+        )  # fmt: skip
+    shift = conditioned.shift
+    correction = tuple(
+        a.value + 0.5 * rows.quadratic(w, x) - rows.inner(b, x)
+        for a, w, b, x in zip(answers, weight, shift, s, strict=True)
+    )
+    squared = sum(
+        float(np.sum((m - x) * (a.slope - al)))
+        for m, x, a, al in zip(conditioned.mean, s, answers, alpha, strict=True)
+    )
+    return LaplaceState(
+        s=s,
+        alpha=alpha,
+        answers=answers,
+        conditioned=conditioned,
+        objective=conditioned.log_normaliser + rows.total(correction),
+        decrement=math.sqrt(max(squared, 0.0)),
+        definite=definite,
+    )
+
+
+def _condition(
+    problem: Problem, answers: tuple[PointwiseAnswer, ...], weight: Rows, s: Rows
+) -> Conditioned | Failed:
+    shift = tuple(
+        a.slope + rows.times(w, x) for a, w, x in zip(answers, weight, s, strict=True)
+    )
+    return problem.engine.condition(weight, shift)
+
+
+def _alpha(conditioned: Conditioned) -> Rows:
+    """alpha = b - Wm at the conditioned mean."""
+    return tuple(
+        b - rows.times(w, m)
+        for w, b, m in zip(
+            conditioned.weight, conditioned.shift, conditioned.mean, strict=True
+        )
+    )
+
+
+def _energy(problem: Problem, s: Rows, alpha: Rows) -> float:
+    """log t(s) - 1/2 (z - mu)'Q(z - mu) at z = mu + K B' alpha; -inf where not finite."""
+    fit = rows.total(problem.log_density(s))
+    prior = sum(
+        float(np.sum((x - x0) * a))
+        for x, x0, a in zip(s, problem.engine.prior_mean, alpha, strict=True)
+    )
+    value = fit - 0.5 * prior
+    return value if math.isfinite(value) else -math.inf
+
+
+def _absolute(weight: Array) -> Array:
+    """|W|: elementwise, or through the eigenvalues of each K x K block."""
+    if weight.ndim == 1:
+        return np.abs(weight)
+    values, vectors = np.linalg.eigh(weight)
+    return np.asarray((vectors * np.abs(values)[:, None, :]) @ vectors.transpose(0, 2, 1))
+
+
+def _all_gaussian(problem: Problem) -> bool:
+    return all(Property.GAUSSIAN in site.spec.properties for site in problem.sites)

@@ -1,0 +1,68 @@
+"""lgmdsl: inference in latent Gaussian models, from a text file.
+
+    import lgmdsl as lgm
+    fit = lgm.fit(lgm.load("model.lgm"), "data.npz")
+
+Every name is imported when first used, so that `import lgmdsl` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+# name -> module that defines it; nouns of the builder come from lgmdsl.language.words.
+_HOMES = {
+    "Model": "lgmdsl.language.builder",
+    "load": "lgmdsl.language.load",
+    "loads": "lgmdsl.language.load",
+    "fit": "lgmdsl.api.fitting",
+    "Fit": "lgmdsl.api.fit",
+    "load_fit": "lgmdsl.api.store",
+    "simulate": "lgmdsl.api.simulate",
+    "explain": "lgmdsl.api.explain",
+    "methods": "lgmdsl.api.methods",
+    "register": "lgmdsl.api.register",
+    "LgmError": "lgmdsl.errors",
+    "ModelError": "lgmdsl.errors",
+    "DataError": "lgmdsl.errors",
+    "MethodError": "lgmdsl.errors",
+    "NumericalError": "lgmdsl.errors",
+}
+
+if TYPE_CHECKING:
+    from lgmdsl.api.explain import explain
+    from lgmdsl.api.fit import Fit
+    from lgmdsl.api.fitting import fit
+    from lgmdsl.api.methods import methods
+    from lgmdsl.api.register import register
+    from lgmdsl.api.simulate import simulate
+    from lgmdsl.api.store import load_fit
+    from lgmdsl.errors import DataError, LgmError, MethodError, ModelError, NumericalError
+    from lgmdsl.language.builder import Model
+    from lgmdsl.language.load import load, loads
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(import_module(_HOMES[name]), name)
+    elif name == "sites":
+        return import_module("lgmdsl.sites")
+    elif name in ("const", "head"):
+        value = getattr(import_module("lgmdsl.language.words"), name)
+    else:
+        if name.startswith("_"):
+            raise AttributeError(f"module 'lgmdsl' has no attribute {name!r}")
+        value = import_module("lgmdsl.language.words").word(name)
+        if value is None:
+            raise AttributeError(f"module 'lgmdsl' has no attribute {name!r}")
+        return value  # looked up each time: a registered family may add words
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    words: tuple[str, ...] = import_module("lgmdsl.language.words").words()
+    return sorted({*globals(), *_HOMES, "const", "head", "sites", *words})

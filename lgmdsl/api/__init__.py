@@ -1,0 +1,1 @@
+"""What the package offers in Python, behind the lazy names of `lgmdsl`."""

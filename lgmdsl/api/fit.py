@@ -1,0 +1,133 @@
+"""The result of a fit: labelled moments, quantiles, draws, predictions, a summary, a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from lgmdsl.api.marginals import Marginals
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.lower import distinct
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.errors import Diagnostic
+from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.language.builder import Model
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.predict import Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """A Gaussian posterior of a model, and how it was found.
+
+    `log_evidence` is log p(y | hypers) up to what `guarantee` says of it. Everything named in the
+    model can be asked for by name; results are xarray.DataArrays with the model's labels.
+    """
+
+    model: Model
+    method: str
+    status: Status
+    posterior: GaussianPosterior
+    trace: tuple[TraceEntry, ...]
+    steps: int
+    seconds: float
+    seed: int
+    canonical: CanonicalModel = field(repr=False)
+    theta: Mapping[str, Array] = field(repr=False)
+    warnings: tuple[Diagnostic, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict, repr=False)
+
+    @property
+    def converged(self) -> bool:
+        return self.status is Status.converged
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What the log evidence promises."""
+        return self.posterior.guarantee
+
+    @property
+    def log_evidence(self) -> float:
+        """log p(y | hypers) as the method estimates it, in nats."""
+        return self.posterior.log_evidence
+
+    @cached_property
+    def marginals(self) -> Marginals:
+        """The unlabelled moments behind the methods below."""
+        return Marginals(self.canonical, self.theta, self.posterior.conditioned, self.seed)
+
+    def mean(self, name: str) -> xr.DataArray:
+        """Posterior mean of a latent, let, report or hyper; raises ModelError E103 if unknown."""
+        quantity = self.marginals.quantity(name)
+        return self._labelled(name, quantity.dims, quantity.mean)
+
+    def sd(self, name: str) -> xr.DataArray:
+        """Posterior standard deviation of a latent, let, report or hyper."""
+        quantity = self.marginals.quantity(name)
+        return self._labelled(name, quantity.dims, quantity.sd)
+
+    def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
+        """Posterior quantiles, with a leading `quantile` axis.
+
+        Gaussian for affine quantities, transformed for monotone reports, else from draws.
+        """
+        import xarray as xr
+
+        dims, values = self.marginals.quantile(name, probabilities)
+        coords = {"quantile": list(probabilities), **self.canonical.layout.coords(dims)}
+        return xr.DataArray(values, coords, ("quantile", *distinct(dims)), name)
+
+    def sample(
+        self, size: int, seed: int | None = None, names: Sequence[str] | None = None
+    ) -> xr.Dataset:
+        """Exact joint draws from q of every latent, let and report (or of `names`).
+
+        The same seed gives the same digits. The leading axis is `sample`.
+        """
+        import xarray as xr
+
+        wanted = names
+        if wanted is None:
+            wanted = [*(b.name for b in self.canonical.latents), *self.canonical.named]
+        drawn = self.marginals.draws(wanted, size, self.seed if seed is None else seed)
+        arrays = {}
+        for name, values in drawn.items():
+            dims = self.marginals.quantity_dims(name)
+            arrays[name] = xr.DataArray(
+                values, self.canonical.layout.coords(dims), ("sample", *distinct(dims))
+            )
+        return xr.Dataset(arrays)
+
+    def predict(self, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
+        """Predictions at new rows, new levels and new GP inputs, without refitting.
+
+        `data` holds what the predictors of the new rows need; the response may be left out.
+        """
+        from lgmdsl.api.predict import predict
+
+        return predict(self, data, mapping)
+
+    def summary(self, full: bool = False) -> str:
+        """A page of text in 80 columns: status, evidence, hypers, latents (all rows with `full`)."""
+        from lgmdsl.api.summary import summary
+
+        return summary(self, full)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""
+        from lgmdsl.api.store import save
+
+        save(self, path)
+
+    def _labelled(self, name: str, dims: tuple[str, ...], values: Array) -> xr.DataArray:
+        import xarray as xr
+
+        return xr.DataArray(values, self.canonical.layout.coords(dims), distinct(dims), name)

@@ -1,0 +1,175 @@
+"""load and fit: from a model and data to a posterior."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lgmdsl.api.provenance import provenance
+from lgmdsl.compile import compile_model
+from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.status import Status
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.errors import Diagnostic, MethodError, NumericalError, nearest
+from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
+from lgmdsl.inference.plan import plan
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.language.builder import Model
+from lgmdsl.sites import catalogue as sites
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+NONE: Mapping[str, object] = MappingProxyType({})
+
+HYPER = ("auto", "fixed", "map", "integrate", "em", "vb")
+
+
+def fit(
+    model: Model,
+    data: object,
+    method: str = "auto",
+    hyper: str = "auto",
+    fixed: Mapping[str, object] | None = None,
+    bound: str | None = None,
+    options: Mapping[str, object] = NONE,
+    start_from: Fit | str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    tol: float | None = None,
+    max_steps: int | None = None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    on_step: Callable[[TraceEntry], None] | None = None,
+) -> Fit:
+    """Fit a model to data.
+
+    `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
+    hyperparameters by name (a scalar fills an indexed one). `options` are fields of the back end.
+    `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
+    `start_from` is an earlier fit (or its file) of a model with the same sites.
+
+    Raises ModelError, DataError, MethodError (E5xx), or NumericalError where there is no usable
+    state at all; a fit that merely stopped early is returned with its status.
+    """
+    from lgmdsl.api.fit import Fit
+
+    load_entry_points()
+    if not isinstance(model, Model):
+        raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
+    _check_hyper(hyper)
+    dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    canonical = compile_model(model.checked, dataset, sites.find_site)
+    planned = plan(canonical, method, bound, options)
+    theta = canonical.hypers.theta(fixed)
+    problem = planned.at(theta)
+    warm = None
+    if start_from is not None:
+        earlier = _earlier(start_from)
+        if not _fits(earlier, problem.engine.prior_mean):
+            raise MethodError(_other_model())
+        warm = earlier.posterior
+    result = run(planned.backend, problem, Tolerances.scaled(tol), max_steps, warm, on_step)
+    if result.posterior is None:
+        raise NumericalError(_no_state(planned.method, result))
+    return Fit(
+        model=model,
+        method=planned.method,
+        status=result.status,
+        posterior=result.posterior,
+        trace=result.trace,
+        steps=result.steps,
+        seconds=result.seconds,
+        seed=seed,
+        canonical=canonical,
+        theta=theta,
+        warnings=(*canonical.grounded.model.warnings, *_warnings(result, max_steps)),
+        provenance=provenance(model, canonical, planned.backend, seed),
+    )
+
+
+def _check_hyper(hyper: str) -> None:
+    """Hyperparameters are fixed in this version; the other ways are named and refused."""
+    if hyper not in HYPER:
+        close = nearest(hyper, HYPER)
+        raise MethodError(
+            Diagnostic(
+                "E103",
+                f"unknown way with hyperparameters `{hyper}`",
+                help=f"did you mean `{close}`?" if close else f"there are: {', '.join(HYPER)}",
+            )
+        )
+    if hyper not in ("auto", "fixed"):
+        raise MethodError(
+            Diagnostic(
+                "E501",
+                f"`hyper = {hyper}` is not available in this version",
+                details=("hyperparameters are fixed: by `=` in the model, --set, or fixed={...}",),
+                help="leave it out, and pin each hyperparameter: --set s=0.5",
+            )
+        )
+
+
+def _earlier(given: Fit | str | os.PathLike[str]) -> Fit:
+    from lgmdsl.api.fit import Fit
+    from lgmdsl.api.store import load_fit
+
+    return given if isinstance(given, Fit) else load_fit(given)
+
+
+def _fits(earlier: Fit, layout: Rows) -> bool:
+    """Whether an earlier posterior has the same site blocks."""
+    return [b.shape for b in earlier.posterior.shift] == [m.shape for m in layout]
+
+
+def _other_model() -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        "the fit to start from has other sites than this model and data",
+        help="start from a fit of the same observations, or leave it out",
+    )
+
+
+def _no_state(method: str, result: Run) -> Diagnostic:
+    return Diagnostic(
+        "E601",
+        f"method `{method}` found no usable state",
+        details=(f"status {result.status}: {result.reason or result.status.value}",),
+        help="check the scale of the data and the priors: `lgm explain` prints both",
+    )
+
+
+def _warnings(result: Run, max_steps: int | None) -> tuple[Diagnostic, ...]:
+    """W601 for a fit that stopped early."""
+    if result.status is Status.converged:
+        return ()
+    last = result.trace[-1]
+    before = result.trace[-2].objective if len(result.trace) > 1 else last.objective
+    advice = {
+        Status.iteration_limit: f"--max-steps {2 * max(result.steps, 1)}, or --start-from the "
+        "saved fit",
+    }.get(result.status, result.status.value)
+    return (
+        Diagnostic(
+            "W601",
+            _HEADLINES[result.status],
+            details=(
+                f"status {result.status}, after {result.steps} steps"
+                + (f": {result.reason}" if result.reason else ""),
+                f"last change of the objective {abs(last.objective - before):.1e}, "
+                f"residual {last.residual:.1e}",
+            ),
+            help=advice,
+            severity="warning",
+        ),
+    )
+
+
+_HEADLINES = {
+    Status.iteration_limit: "stopped at the iteration limit; the result is usable but not converged",
+    Status.stalled: "no further progress; the best state is reported, not a converged one",
+    Status.diverged: "the fit ran away; do not use the result",
+    Status.numerical_error: "numerical trouble; the last good state is reported",
+    Status.interrupted: "interrupted; the last complete step is reported",
+}

@@ -1,0 +1,188 @@
+"""Moments, quantiles and draws of anything the model names, under a conditioned Gaussian."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical import affine, derived
+from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.derived import SAMPLE, Derived, Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.named import Named, expand
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.errors import Diagnostic, ModelError, nearest
+
+# Draws behind the moments of reports that are neither affine nor monotone.
+REPORT_DRAWS = 4000
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A named quantity: its declared indices, mean and sd over them."""
+
+    dims: tuple[str, ...]
+    mean: Array
+    sd: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Marginals:
+    """Marginals of latents, lets, reports and hypers at fixed hyperparameters.
+
+    Affine quantities are Gaussian; a monotone function of one has a transformed marginal; anything
+    else is summarised from `REPORT_DRAWS` joint draws with `seed`.
+    """
+
+    canonical: CanonicalModel
+    theta: Mapping[str, Array]
+    conditioned: Conditioned
+    seed: int = 0
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every name that can be asked for."""
+        return (
+            *(b.name for b in self.canonical.latents),
+            *self.canonical.named,
+            *(h.name for h in self.canonical.hypers.blocks),
+        )
+
+    def quantity_dims(self, name: str) -> tuple[str, ...]:
+        """The declared indices of a name."""
+        block = self.canonical.hypers.block(name)
+        return block.dims if block is not None else self._tree(name)[0]
+
+    def quantity(self, name: str) -> Quantity:
+        """Mean and sd of a name; raises ModelError E103 for an unknown one."""
+        block = self.canonical.hypers.block(name)
+        if block is not None:
+            value = np.asarray(self.theta[name])
+            return Quantity(block.dims, value, np.zeros_like(value))
+        dims, tree = self._tree(name)
+        if isinstance(tree, Leaf):
+            mean, variance = self._gaussian(name, tree.form, dims)
+            return Quantity(dims, mean, np.sqrt(variance))
+        curve = derived.monotone(tree)
+        if curve is not None:
+            mean, variance = self._gaussian(name, curve[0], dims)
+            return Quantity(dims, *_transformed(tree, curve[1], mean, variance))
+        draws = self._report_draws(name)
+        return Quantity(dims, draws.mean(axis=0), draws.std(axis=0, ddof=1))
+
+    def quantile(self, name: str, probabilities: Sequence[float]) -> tuple[tuple[str, ...], Array]:
+        """Declared indices, and quantiles with a leading axis over the probabilities."""
+        levels = np.asarray(probabilities, dtype=np.float64)
+        if levels.size == 0 or not ((levels > 0) & (levels < 1)).all():
+            raise ModelError(
+                Diagnostic("E108", "quantiles are asked for at probabilities between 0 and 1")
+            )
+        block = self.canonical.hypers.block(name)
+        if block is not None:
+            value = np.asarray(self.theta[name])
+            return block.dims, np.broadcast_to(value, (len(levels), *value.shape)).copy()
+        dims, tree = self._tree(name)
+        curve = derived.monotone(tree)
+        form = tree.form if isinstance(tree, Leaf) else curve[0] if curve else None
+        if form is None:
+            return dims, np.quantile(self._report_draws(name), levels, axis=0)
+        mean, variance = self._gaussian(name, form, dims)
+        z = special.ndtri(levels).reshape(-1, *(1 for _ in dims))
+        values = mean + z * np.sqrt(variance)
+        return dims, values if curve is None else curve[1](values)
+
+    def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
+        """Joint draws of several names, each with a leading sample axis."""
+        z = self.conditioned.sample(np.random.default_rng(seed), size)
+        return {name: self._evaluate(name, z) for name in names}
+
+    # ---- pieces ----------------------------------------------------------------------------
+
+    def _tree(self, name: str) -> tuple[tuple[str, ...], Derived]:
+        if name in self.canonical.layout.starts:
+            return self.canonical.layout.dims[name], Leaf(self._latent_form(name))
+        if name not in self.canonical.named:
+            close = nearest(name, self.names)
+            raise ModelError(
+                Diagnostic(
+                    "E103",
+                    f"the model has no latent, let, report or hyper named `{name}`",
+                    help=f"did you mean `{close}`?" if close else f"it has: {', '.join(self.names)}",
+                )
+            )
+        return self.canonical.named[name]
+
+    def _latent_form(self, name: str) -> Affine:
+        return affine.latent(name, self.canonical.layout.dims[name], self.canonical.sizes)
+
+    def _gaussian(self, name: str, form: Affine, dims: tuple[str, ...]) -> tuple[Array, Array]:
+        shape = self.canonical.layout.shape(dims)
+        if name in self.canonical.layout.starts:
+            where = self.canonical.layout.latent(name)
+            mean = self.conditioned.latent_mean[where]
+            variance = self.conditioned.latent_variance[where]
+        else:
+            predictor = self.canonical.predictor(form, dims, self.theta)
+            mean, variance = self.conditioned.project(predictor)
+        # Variances that rounding left below zero are those of fixed quantities.
+        return mean.reshape(shape), np.maximum(variance, 0.0).reshape(shape)
+
+    def _evaluate(self, name: str, z: Array) -> Array:
+        block = self.canonical.hypers.block(name)
+        if block is not None:
+            value = np.asarray(self.theta[name])
+            return np.broadcast_to(value, (len(z), *value.shape)).copy()
+        dims, tree = self._tree(name)
+        drawn: dict[int, Named] = {}
+        for leaf in derived.leaves(tree):
+            drawn[id(leaf)] = self._draw_form(leaf.form, z)
+        result = derived.evaluate(tree, drawn)
+        sizes = {**self.canonical.sizes, SAMPLE: len(z)}
+        return np.array(expand(result, (SAMPLE, *dims), sizes))
+
+    def _draw_form(self, form: Affine, z: Array) -> Named:
+        dims = form.dims
+        predictor: Predictor = self.canonical.predictor(form, dims, self.theta)
+        values = np.repeat(predictor.offset[:, None], len(z), axis=1)
+        for name, operator in predictor.columns.items():
+            values += operator.matvec(z[:, self.canonical.layout.latent(name)].T)
+        shape = tuple(form.sizes.get(d, self.canonical.sizes.get(d, 0)) for d in dims)
+        return Named((SAMPLE, *dims), values.T.reshape(len(z), *shape))
+
+    @cached_property
+    def _report_z(self) -> Array:
+        return self.conditioned.sample(np.random.default_rng(self.seed), REPORT_DRAWS)
+
+    def _report_draws(self, name: str) -> Array:
+        return self._evaluate(name, self._report_z)
+
+
+def _transformed(
+    tree: Derived, curve: derived.Elementwise, mean: Array, variance: Array
+) -> tuple[Array, Array]:
+    """Mean and sd of g(x), x ~ N(mean, variance): closed form for exp, else the trapezoid rule,
+    which converges exponentially for the analytic functions of the language."""
+    if isinstance(tree, derived.Apply) and tree.function == "exp" and isinstance(tree.operand, Leaf):
+        with np.errstate(over="ignore"):
+            first = np.exp(mean + 0.5 * variance)
+            return first, first * np.sqrt(np.expm1(variance))
+    sd = np.sqrt(variance)
+    widest = float(sd.max(initial=0.0))
+    nodes = np.linspace(-9.0, 9.0, int(np.clip(201 + 40 * widest, 201, 8001)))
+    weights = np.exp(-0.5 * nodes**2)
+    weights /= weights.sum()
+    first, second = np.zeros_like(mean), np.zeros_like(mean)
+    centre = curve(mean)
+    with np.errstate(over="ignore"):
+        for x, w in zip(nodes, weights, strict=True):
+            # Centred at g(mean), so that small variances do not cancel.
+            deviation = curve(mean + x * sd) - centre
+            first += w * deviation
+            second += w * deviation**2
+    return centre + first, np.sqrt(np.maximum(second - first**2, 0.0))

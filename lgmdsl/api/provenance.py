@@ -1,0 +1,47 @@
+"""Where a result came from: hashes of the model's tree and of each array, versions, options."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import platform
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.backend import Backend
+from lgmdsl.language.builder import Model
+
+PACKAGES = ("lgmdsl", "numpy", "scipy")
+
+
+def provenance(
+    model: Model, canonical: CanonicalModel, backend: Backend[Any], seed: int
+) -> dict[str, str]:
+    """Text entries for the result file. The tree's hash ignores comments and layout."""
+    entries = {
+        "model_sha256": tree_hash(model),
+        "method": backend.spec.name,
+        "options": json.dumps(dataclasses.asdict(backend), default=str, sort_keys=True),  # type: ignore[call-overload]
+        "seed": str(seed),
+        "python": platform.python_version(),
+        "data_source": canonical.grounded.source,
+    }
+    entries.update({f"version_{name}": _version(name) for name in PACKAGES})
+    entries.update(
+        {f"sha256_{name}": digest for name, digest in canonical.grounded.hashes.items()}
+    )
+    return entries
+
+
+def tree_hash(model: Model) -> str:
+    """sha256 of the syntax tree: equal for texts that differ in comments and layout only."""
+    return hashlib.sha256(repr(model.tree.statements).encode()).hexdigest()
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "not installed"

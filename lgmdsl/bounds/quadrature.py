@@ -1,0 +1,79 @@
+"""The bound `quadrature`: Expected and Tilted of any smooth scalar site, to 1e-9.
+
+One class for each question it gives. Both ask for Pointwise (with log_density, which every site
+has), so a third-party site that answers nothing else runs with every back end.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.bound import Bound, BoundSpec
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, Pointwise, Tilted, TiltedAnswer
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.sites.quadrature import expected_by_quadrature, tilted_by_quadrature
+
+
+@dataclass(frozen=True, eq=False)
+class QuadratureExpected(Expected):
+    """E_{N(m, v)}[l] by quadrature."""
+
+    site: Site
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        return expected_by_quadrature(self.site, mean, variance, second)
+
+
+@dataclass(frozen=True, eq=False)
+class QuadratureTilted(Tilted):
+    """Mass and moments of N(m, v) t^power by quadrature."""
+
+    site: Site
+
+    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
+        return tilted_by_quadrature(self.site, mean, variance, power)
+
+
+def _refusal(site: type[Site]) -> str:
+    if site.spec.vector:
+        return f"{site.spec.name} is a vector site: quadrature is one-dimensional"
+    if not issubclass(site, Pointwise):
+        return f"{site.spec.name} gives no derivatives"
+    if Property.KINKED in site.spec.properties:
+        return f"{site.spec.name} has a kink: it must answer in closed form"
+    return ""
+
+
+@dataclass(frozen=True)
+class ExpectedByQuadrature(Bound):
+    """f(m, v) = E[l(s)] on a sinh grid of 25 to 100 nodes."""
+
+    spec: ClassVar[BoundSpec] = BoundSpec(
+        "quadrature", asks=Pointwise, gives=Expected, guarantee=Guarantee.NUMERICAL, error=1e-9,
+        summary="Gaussian expectations by quadrature",
+    )  # fmt: skip
+
+    def applies_to(self, site: type[Site]) -> str:
+        return _refusal(site)
+
+    def lift(self, site: Site) -> QuadratureExpected:
+        return QuadratureExpected(site)
+
+
+@dataclass(frozen=True)
+class TiltedByQuadrature(Bound):
+    """Moments of N(s; m, v) t(s)^power, scanned, shrunk, then trapezoid with a check."""
+
+    spec: ClassVar[BoundSpec] = BoundSpec(
+        "quadrature", asks=Pointwise, gives=Tilted, guarantee=Guarantee.NUMERICAL, error=1e-9,
+        summary="tilted moments by quadrature",
+    )  # fmt: skip
+
+    def applies_to(self, site: type[Site]) -> str:
+        return _refusal(site)
+
+    def lift(self, site: Site) -> QuadratureTilted:
+        return QuadratureTilted(site)

@@ -1,0 +1,155 @@
+"""Expressions affine in the latents, in a normal form that keeps its index names.
+
+    s[dims] = offset[dims] + sum_terms  sum_{summed}  prod factors[...]  z[slots]
+
+Adding, scaling, summing, contracting and gathering all stay within the form, so a predictor is
+never an opaque matrix: plates and loadings can be read off it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from itertools import count
+
+from lgmdsl.canonical import coefficient as co
+from lgmdsl.canonical.coefficient import Coefficient
+from lgmdsl.canonical.named import Axis, Pick, Slot, Through, slot_dims, slot_indices
+
+_fresh = count()
+
+
+@dataclass(frozen=True, eq=False)
+class Term:
+    """One latent, how each of its axes is addressed, its factors and the indices summed over.
+
+    Summed indices have names of their own (`feat~3`), so no outer index captures them.
+    """
+
+    latent: str
+    slots: tuple[Slot, ...]
+    factors: tuple[Coefficient, ...] = ()
+    summed: tuple[str, ...] = ()
+
+    @property
+    def joint(self) -> tuple[str, ...]:
+        """All index names of the term, the summed ones included."""
+        return co.union(slot_dims(self.slots), *(f.dims for f in self.factors))
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return tuple(d for d in self.joint if d not in self.summed)
+
+
+@dataclass(frozen=True, eq=False)
+class Affine:
+    """offset + terms; `sizes` knows every index name in it, the summed ones too."""
+
+    terms: tuple[Term, ...]
+    offset: Coefficient
+    sizes: Mapping[str, int]
+
+    @property
+    def dims(self) -> tuple[str, ...]:
+        return co.union(self.offset.dims, *(t.dims for t in self.terms))
+
+    @property
+    def latents(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(t.latent for t in self.terms))
+
+
+def latent(name: str, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Affine:
+    """A latent by itself."""
+    return Affine((Term(name, tuple(Axis(d) for d in dims)),), co.number(0.0), sizes)
+
+
+def add(parts: tuple[Affine, ...]) -> Affine:
+    """The sum."""
+    sizes = {d: n for p in parts for d, n in p.sizes.items()}
+    offsets = tuple(p.offset for p in parts if not _is_zero(p.offset))
+    offset = co.add(*offsets) if offsets else co.number(0.0)
+    return Affine(tuple(t for p in parts for t in p.terms), offset, sizes)
+
+
+def scale(affine: Affine, by: Coefficient) -> Affine:
+    """by * affine."""
+    factors = co.factors_of(by)
+    terms = tuple(replace(t, factors=(*factors, *t.factors)) for t in affine.terms)
+    offset = affine.offset if _is_zero(affine.offset) else co.multiply(by, affine.offset)
+    return Affine(terms, offset, affine.sizes)
+
+
+def total(affine: Affine, over: str) -> Affine:
+    """sum(affine, over); a term without the index counts size times."""
+    size = affine.sizes[over]
+    fresh = f"{over}~{next(_fresh)}"
+    sizes = {**affine.sizes, fresh: size}
+    terms = []
+    for term in affine.terms:
+        if over in term.dims:
+            renamed = substitute(term, {over: Axis(fresh)}, sizes)
+            terms.append(replace(renamed, summed=(*renamed.summed, fresh)))
+        else:
+            terms.append(replace(term, factors=(co.number(size), *term.factors)))
+    offset = affine.offset
+    if over in offset.dims:
+        kept = tuple(d for d in offset.dims if d != over)
+        offset = co.Contraction(kept, (offset,))
+    elif not _is_zero(offset):
+        offset = co.multiply(co.number(size), offset)
+    return Affine(tuple(terms), offset, sizes)
+
+
+def gather(affine: Affine, dims: tuple[str, ...], slots: tuple[Slot, ...]) -> Affine:
+    """affine[slots], `dims` being the declared indices of the affine value, one for each slot."""
+    places = dict(zip(dims, slots, strict=True))
+    terms = tuple(substitute(t, places, affine.sizes) for t in affine.terms)
+    offset = substitute_coefficient(affine.offset, places, affine.sizes)
+    return Affine(terms, offset, affine.sizes)
+
+
+def substitute(term: Term, places: Mapping[str, Slot], sizes: Mapping[str, int]) -> Term:
+    """The term with index names replaced by slots."""
+    return replace(
+        term,
+        slots=tuple(compose(s, places, sizes) for s in term.slots),
+        factors=tuple(substitute_coefficient(f, places, sizes) for f in term.factors),
+    )
+
+
+def substitute_coefficient(
+    node: Coefficient, places: Mapping[str, Slot], sizes: Mapping[str, int]
+) -> Coefficient:
+    """The node with index names replaced by slots."""
+    if not any(d in places and places[d] != Axis(d) for d in node.dims):
+        return node
+    if isinstance(node, co.Constant) and all(
+        isinstance(places.get(d, Axis(d)), Axis) for d in node.dims
+    ):  # a mere renaming keeps a sparse matrix as it is
+        names = tuple(places[d].dim if d in places else d for d in node.dims)  # type: ignore[union-attr]
+        return co.Constant(names, node.values)
+    return co.gather(node, tuple(places.get(d, Axis(d)) for d in node.dims), sizes)
+
+
+def compose(slot: Slot, places: Mapping[str, Slot], sizes: Mapping[str, int]) -> Slot:
+    """The slot after its index names were replaced by slots."""
+    if isinstance(slot, Pick):
+        return slot
+    if isinstance(slot, Axis):
+        return places.get(slot.dim, slot)
+    if not any(d in places for d in slot.dims):
+        return slot
+    inner = tuple(places.get(d, Axis(d)) for d in slot.dims)
+    dims = slot_dims(inner)
+    positions = slot.positions[slot_indices(inner, dims, sizes)]
+    if not dims:
+        return Pick(int(positions))
+    return Through(positions, dims)
+
+
+def _is_zero(node: Coefficient) -> bool:
+    return (
+        isinstance(node, co.Constant)
+        and not node.dims
+        and float(node.values) == 0.0  # type: ignore[arg-type]
+    )

@@ -1,0 +1,192 @@
+"""Latent statements to prior blocks: structures whose arguments are coefficients of theta."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.lower import Lowering
+from lgmdsl.canonical.named import collapse, expand
+from lgmdsl.contract.linear import PriorBlock
+from lgmdsl.contract.structure import Structure
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.language import ast
+from lgmdsl.structures import catalogue
+from lgmdsl.structures.kernels import Kernel
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTerm:
+    """A kernel expression: a named kernel with arguments, or a sum or product of two."""
+
+    name: str
+    arguments: Mapping[str, Coefficient]
+    parts: tuple[KernelTerm, ...] = ()
+
+    def evaluate(self, theta: Theta) -> Kernel:
+        """The kernel at theta."""
+        if self.parts:
+            left, right = (p.evaluate(theta) for p in self.parts)
+            return left + right if self.name == "+" else left * right
+        return catalogue.kernel(
+            self.name, **{k: c.evaluate(theta).dense() for k, c in self.arguments.items()}
+        )
+
+    def coefficients(self, path: str = "kernel") -> dict[str, Coefficient]:
+        """Every argument under its path, as the structure's pullback names it."""
+        if not self.parts:
+            return {f"{path}.{k}": c for k, c in self.arguments.items()}
+        return {
+            name: node
+            for k, part in enumerate(self.parts)
+            for name, node in part.coefficients(f"{path}.{k}").items()
+        }
+
+
+Argument: TypeAlias = Coefficient | KernelTerm | str | bool
+
+
+@dataclass(frozen=True, eq=False)
+class FactorSpec:
+    """One structure of a block over `dims` (one axis, or all of them for normal and flat)."""
+
+    name: str
+    dims: tuple[str, ...]
+    sizes: tuple[int, ...]
+    arguments: Mapping[str, Argument]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.sizes, dtype=np.int64)) if self.sizes else 1
+
+    def build(self, theta: Theta) -> Structure:
+        """The structure at theta."""
+        values = {k: self._value(a, theta) for k, a in self.arguments.items()}
+        return catalogue.structure(self.name, self.size, **values)
+
+    def _value(self, argument: Argument, theta: Theta) -> object:
+        if isinstance(argument, str | bool):
+            return argument
+        if isinstance(argument, KernelTerm):
+            return argument.evaluate(theta)
+        named = argument.evaluate(theta)
+        if named.sparse:
+            return named.values
+        if self._elementwise:
+            sizes = dict(zip(self.dims, self.sizes, strict=True))
+            full = named.dense() if not named.dims else expand(named, self.dims, sizes).reshape(-1)
+            return np.asarray(full, dtype=np.float64)
+        return named.dense()
+
+    @property
+    def _elementwise(self) -> bool:
+        """Arguments run over the block's own indices (normal), not over a matrix's axes."""
+        return self.name == "normal"
+
+    def coefficients(self) -> dict[str, Coefficient]:
+        """Every argument that is a coefficient, kernels' ones under their paths."""
+        nodes: dict[str, Coefficient] = {}
+        for name, argument in self.arguments.items():
+            if isinstance(argument, KernelTerm):
+                nodes.update(argument.coefficients(name))
+            elif isinstance(argument, Coefficient):
+                nodes[name] = argument
+        return nodes
+
+    def pull(self, adjoints: Mapping[str, Array], theta: Theta, out: Gradient) -> None:
+        """Add dF/dtheta from dF/dargument, keyed as the structure's pullback names them."""
+        nodes = self.coefficients()
+        for name, adjoint in adjoints.items():
+            node = nodes.get(name)  # absent where the argument has its default
+            if node is None or not node.depends:
+                continue
+            if self._elementwise and node.dims:
+                adjoint = collapse(np.asarray(adjoint).reshape(self.sizes), self.dims, node.dims)
+            node.pull(np.asarray(adjoint), theta, out)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentBlock:
+    """One latent: its indices, and one factor for each axis (or one for all)."""
+
+    name: str
+    dims: tuple[str, ...]
+    sizes: tuple[int, ...]
+    factors: tuple[FactorSpec, ...]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.sizes, dtype=np.int64)) if self.sizes else 1
+
+    def at(self, theta: Theta) -> PriorBlock:
+        """The prior block at theta."""
+        factors = tuple(f.build(theta) for f in self.factors)
+        mean = factors[0].mean() if len(factors) == 1 else None
+        return PriorBlock(self.name, factors, np.zeros(self.size) if mean is None else mean)
+
+
+def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
+    """Lower every latent statement.
+
+    Raises MethodError E501 for structures that no engine takes yet, all of them in one pass.
+    """
+    blocks, refused = [], []
+    for symbol in lowering.grounded.model.of_kind("latent"):
+        statement = symbol.statement
+        assert isinstance(statement, ast.Latent)
+        sizes = tuple(lowering.sizes[d] for d in symbol.dims)
+        factors = []
+        whole = len(statement.factors) == 1
+        for k, factor in enumerate(statement.factors):
+            if factor.name.id not in catalogue.STRUCTURES:
+                refused.append(_unsupported(factor))
+                continue
+            own = slice(None) if whole else slice(k, k + 1)
+            arguments = {a.name: _argument(a.value, lowering) for a in factor.arguments}
+            factors.append(FactorSpec(factor.name.id, symbol.dims[own], sizes[own], arguments))
+        blocks.append(LatentBlock(symbol.name, symbol.dims, sizes, tuple(factors)))
+    if refused:
+        raise MethodError(refused)
+    return tuple(blocks)
+
+
+def _argument(value: ast.Value, lowering: Lowering) -> Argument:
+    if isinstance(value, ast.String):
+        return value.value
+    if isinstance(value, ast.Bool):
+        return value.value
+    if _is_kernel(value):
+        return _kernel(value, lowering)
+    return lowering.coefficient(value)
+
+
+def _is_kernel(value: ast.Value) -> bool:
+    while isinstance(value, ast.Binary):
+        value = value.left
+    return isinstance(value, ast.Call) and value.function.id in catalogue.KERNELS
+
+
+def _kernel(value: ast.Value, lowering: Lowering) -> KernelTerm:
+    if isinstance(value, ast.Binary):
+        parts = (_kernel(value.left, lowering), _kernel(value.right, lowering))
+        return KernelTerm(value.op, {}, parts)
+    assert isinstance(value, ast.Call)
+    arguments = {a.name: lowering.coefficient(a.value) for a in value.named}
+    return KernelTerm(value.function.id, arguments)
+
+
+def _unsupported(factor: ast.Dist) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        f"no engine takes the structure `{factor.name.id}` yet",
+        factor.span,
+        "is parsed and checked, but cannot be fitted in this version",
+        help=f"structures that can: {', '.join(catalogue.STRUCTURES)}",
+    )
+
+

@@ -1,0 +1,180 @@
+"""Reports that are not affine: a tree of functions over affine leaves.
+
+A monotone function of one affine leaf has a transformed marginal; anything else goes by samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical import coefficient as co
+from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.lower import Lowering
+from lgmdsl.canonical.named import Named, expand
+from lgmdsl.language import ast
+from lgmdsl.language.checked import Symbol
+
+Elementwise: TypeAlias = Callable[[Array], Array]
+
+# The strictly increasing functions of reports.
+MONOTONE: Mapping[str, Elementwise] = {
+    "exp": np.exp,
+    "invlogit": special.expit,
+    "normal_cdf": special.ndtr,
+}
+DOMAIN: Mapping[str, Elementwise] = {"log": np.log, "sqrt": np.sqrt}
+
+CURVED = (*MONOTONE, *DOMAIN, "softmax")
+
+SAMPLE = "~sample"
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """An affine form (or a latent-free value)."""
+
+    form: Affine
+
+
+@dataclass(frozen=True, eq=False)
+class Apply:
+    """A function of one value: exp, invlogit, normal_cdf, log, sqrt, negation, or softmax and sum
+    over an index."""
+
+    function: str
+    operand: Derived
+    over: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Join:
+    """Two values joined by name with + - * / ^ or @."""
+
+    op: str
+    left: Derived
+    right: Derived
+
+
+Derived: TypeAlias = Leaf | Apply | Join
+
+
+def derive(expr: ast.Value, lowering: Lowering) -> Derived:
+    """The tree of a let or report, its largest affine parts as leaves."""
+    if degree(expr, lowering.grounded.model.symbols) != "nonlinear":
+        return Leaf(lowering.affine(expr))
+    if isinstance(expr, ast.Unary):
+        return Apply("-", derive(expr.operand, lowering))
+    if isinstance(expr, ast.Binary):
+        return Join(expr.op, derive(expr.left, lowering), derive(expr.right, lowering))
+    assert isinstance(expr, ast.Call), "a name or an indexed name in a report is affine"
+    over = ""
+    if len(expr.positional) > 1 and isinstance(expr.positional[1], ast.Name):
+        over = expr.positional[1].id
+    return Apply(expr.function.id, derive(expr.positional[0], lowering), over)
+
+
+Degree: TypeAlias = Literal["free", "affine", "nonlinear"]
+_RANK: Mapping[Degree, int] = {"free": 0, "affine": 1, "nonlinear": 2}
+
+
+def degree(expr: ast.Value, symbols: Mapping[str, Symbol]) -> Degree:
+    """How an expression depends on the latents: not at all, affinely, or otherwise."""
+    if isinstance(expr, ast.Name | ast.Indexed):
+        name = expr.id if isinstance(expr, ast.Name) else expr.base.id
+        known = symbols[name].degree
+        return known if known in ("affine", "nonlinear") else "free"
+    if isinstance(expr, ast.Unary):
+        return degree(expr.operand, symbols)
+    if isinstance(expr, ast.Call):
+        inner = degree(expr.positional[0], symbols) if expr.positional else "free"
+        return inner if inner == "free" or expr.function.id not in CURVED else "nonlinear"
+    if not isinstance(expr, ast.Binary):
+        return "free"
+    left, right = degree(expr.left, symbols), degree(expr.right, symbols)
+    worse = max(left, right, key=_RANK.__getitem__)
+    if worse != "affine" or expr.op in "+-":
+        return worse
+    linear = right == "free" if expr.op == "/" else expr.op in "*@" and "free" in (left, right)
+    return "affine" if linear else "nonlinear"
+
+
+def leaves(tree: Derived) -> tuple[Leaf, ...]:
+    """The affine leaves, left to right."""
+    if isinstance(tree, Leaf):
+        return (tree,)
+    if isinstance(tree, Apply):
+        return leaves(tree.operand)
+    return leaves(tree.left) + leaves(tree.right)
+
+
+def monotone(tree: Derived) -> tuple[Affine, Elementwise] | None:
+    """(affine form, increasing function) where the report is one, else None."""
+    chain: list[Elementwise] = []
+    while isinstance(tree, Apply) and tree.function in MONOTONE:
+        chain.append(MONOTONE[tree.function])
+        tree = tree.operand
+    if not isinstance(tree, Leaf) or not chain:
+        return None
+
+    def composed(x: Array) -> Array:
+        for function in reversed(chain):
+            x = function(x)
+        return x
+
+    return tree.form, composed
+
+
+def evaluate(tree: Derived, draws: Mapping[int, Named]) -> Named:
+    """The report at draws of its leaves (keyed by identity), each with a leading sample axis."""
+    if isinstance(tree, Leaf):
+        return draws[id(tree)]
+    if isinstance(tree, Apply):
+        return _apply(tree, evaluate(tree.operand, draws))
+    left, right = evaluate(tree.left, draws), evaluate(tree.right, draws)
+    if tree.op == "@":
+        shared = next(d for d in left.dims if d in right.dims and d != SAMPLE)
+        return _summed(_joined("*", left, right), shared)
+    return _joined(tree.op, left, right)
+
+
+_OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "^": np.power,
+}
+
+
+def _joined(op: str, left: Named, right: Named) -> Named:
+    dims = co.union(left.dims, right.dims)
+    sizes = {
+        d: n for p in (left, right) for d, n in zip(p.dims, p.dense().shape, strict=True)
+    }
+    with np.errstate(all="ignore"):
+        values = _OPERATIONS[op](expand(left, dims, sizes), expand(right, dims, sizes))
+    return Named(dims, values)
+
+
+def _apply(node: Apply, value: Named) -> Named:
+    if node.function == "sum":
+        return _summed(value, node.over)
+    if node.function == "softmax":
+        axis = value.dims.index(node.over) if node.over else len(value.dims) - 1
+        return Named(value.dims, special.softmax(value.dense(), axis=axis))
+    if node.function == "-":
+        return Named(value.dims, -value.dense())
+    function = MONOTONE.get(node.function) or DOMAIN[node.function]
+    with np.errstate(all="ignore"):
+        return Named(value.dims, function(value.dense()))
+
+
+def _summed(value: Named, over: str) -> Named:
+    axis = value.dims.index(over)
+    return Named(tuple(d for d in value.dims if d != over), value.dense().sum(axis=axis))

@@ -1,0 +1,318 @@
+"""CheckedModel and Dataset to GroundedModel: every datum typed, labelled and in the model's order.
+
+Rules 3, 4 and 13 of the language: index sets get their labels from the model, from the data or
+from the maps into them; members are matched by label, axes by name where they have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import BoolArray
+from lgmdsl.canonical.ground_axes import Bound, align, bind
+from lgmdsl.canonical.ground_errors import absent, wrong_shape
+from lgmdsl.canonical.ground_graph import graph_of
+from lgmdsl.canonical.ground_indices import Resolver
+from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
+from lgmdsl.canonical.ground_usage import Usage, usage_of
+from lgmdsl.canonical.ground_values import RULES, numbers_of, positions_of, sparse_numbers
+from lgmdsl.dataset import Dataset
+from lgmdsl.dataset.refusals import check_memory
+from lgmdsl.errors import DataError, Diagnostic, nearest
+from lgmdsl.language.checked import CheckedModel, Symbol
+
+__all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
+
+
+def ground(
+    model: CheckedModel,
+    dataset: Dataset,
+    partial: bool = False,
+    sizes: Mapping[str, int] | None = None,
+) -> GroundedModel:
+    """Bind the data of a model.
+
+    `partial`: responses may be absent (prediction, simulation); they are left out. `sizes` gives
+    the size of index sets that no datum runs over. Raises DataError with every problem of every
+    datum: E301 shape, E302 labels, E303 values, E304 missing, E305 absent, E306 refused.
+    """
+    return _Grounding(model, dataset, partial, dict(sizes or {})).run()
+
+
+def ground_new(fitted: GroundedModel, dataset: Dataset) -> GroundedModel:
+    """Bind new data to a fitted model, for prediction.
+
+    Index sets of the rows (axes of a response that no hyperparameter, graph or structure ties
+    down) take their members from the new data and are named in `replaced`; all others keep the
+    fit's labels, to which labels that only the new maps use are appended (`new_levels`). Data
+    over kept index sets alone may be left out: the fit's are used. Responses may be absent.
+    """
+    usage = usage_of(fitted.model)
+    fixed = frozenset(fitted.indices) - usage.rows
+    return _Grounding(fitted.model, dataset, True, {}, fitted, fixed).run()
+
+
+@dataclass
+class _Grounding:
+    model: CheckedModel
+    dataset: Dataset
+    partial: bool
+    sizes: Mapping[str, int]
+    fitted: GroundedModel | None = None
+    fixed: frozenset[str] = frozenset()
+    problems: list[Diagnostic] = field(default_factory=list)
+    troubled: set[str] = field(default_factory=set)
+    warnings: list[Diagnostic] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    missing: dict[str, BoolArray] = field(default_factory=dict)
+
+    def run(self) -> GroundedModel:
+        usage = usage_of(self.model)
+        self._check_names()
+        bound = self._bind(usage)
+        resolver = Resolver(
+            self.model,
+            self.dataset,
+            bound,
+            self.sizes,
+            self.fitted.indices if self.fitted else {},
+            self.fixed,
+            frozenset(self.troubled),
+        )
+        resolver.resolve()
+        self.problems += resolver.problems
+        indices = resolver.indices
+        for item in bound:
+            self._ground(item, resolver, usage)
+        replaced = self._replaced(indices)
+        self._reuse({b.symbol.name for b in bound}, replaced, resolver, usage)
+        if self.problems:
+            raise DataError(self.problems)
+        return GroundedModel(
+            self.model,
+            indices,
+            self.values,
+            self.missing,
+            self.dataset.name,
+            tuple(self.warnings),
+            replaced,
+            resolver.appended,
+        )
+
+    def _check_names(self) -> None:
+        """Names given by `--map` and `--sizes` must be names of the model."""
+        known = [s.name for s in self.model.symbols.values() if s.kind in ("data", "index")]
+        indices = [s.name for s in self.model.of_kind("index")]
+        for option, names, allowed in (
+            ("--map", self.dataset.mapping, known),
+            ("--sizes", self.sizes, indices),
+        ):
+            for name in names:
+                if name in allowed:
+                    continue
+                close = nearest(name, allowed)
+                what = "datum or index" if option == "--map" else "index"
+                self.problems.append(
+                    Diagnostic(
+                        "E305",
+                        f"{option} names `{name}`, which is no {what} of the model",
+                        help=f"did you mean `{close}`?"
+                        if close
+                        else f"one of: {', '.join(allowed)}",
+                        layout="plain",
+                    )
+                )
+
+    def _bind(self, usage: Usage) -> list[Bound]:
+        bound: list[Bound] = []
+        for symbol in self.model.of_kind("data"):
+            try:
+                entry = self.dataset.ask(symbol.name)
+                if entry is None:
+                    self._absent(symbol, usage)
+                    continue
+                found = bind(symbol, entry, self.dataset)
+            except DataError as error:
+                self.problems.extend(error.diagnostics)
+                self.troubled.add(symbol.name)
+                continue
+            if isinstance(found, Diagnostic):
+                self.troubled.add(symbol.name)
+                self.problems.append(found)
+            else:
+                bound.append(found)
+        return bound
+
+    def _absent(self, symbol: Symbol, usage: Usage) -> None:
+        name = symbol.name
+        response = name in usage.observed and name not in usage.referenced
+        if (self.partial and response) or (self.fitted and name in self.fitted.values):
+            return
+        self.troubled.add(name)
+        keys = self.dataset.keys
+        help = ""
+        parts = {"data", "indices", "indptr", "shape"}
+        if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
+            help = f"the file holds a sparse matrix without a name: --map {name}=."
+        self.problems.append(
+            absent(
+                symbol,
+                self.dataset.name,
+                keys,
+                self.dataset.suggestion(name),
+                self.dataset.key(name),
+                help,
+            )
+        )
+
+    def _ground(self, bound: Bound, resolver: Resolver, usage: Usage) -> None:
+        symbol, indices = bound.symbol, resolver.indices
+        if any(dim not in indices for dim in symbol.dims):
+            if not bound.fits and not bound.pairs:
+                self.problems.append(wrong_shape(symbol, bound.shape, indices))
+            return  # else it is said already why the index set is unknown
+        if symbol.type == "graph" and bound.pairs:
+            self._keep_graph(bound, indices)
+            return
+        sizes = tuple(indices[dim].size for dim in symbol.dims)
+        if not bound.fits or bound.shape != sizes:
+            # With labels on its axes a wrong size is better told by the labels that lack.
+            aligned = align(bound, indices, resolver.from_keys) if bound.fits else bound
+            if isinstance(aligned, Diagnostic):
+                self.problems.append(aligned)
+            elif aligned.shape != sizes or not aligned.fits:
+                self.problems.append(wrong_shape(symbol, bound.shape, indices))
+            return
+        aligned = align(bound, indices, resolver.from_keys)
+        if isinstance(aligned, Diagnostic):
+            self.problems.append(aligned)
+            return
+        self._warn_order(aligned, resolver)
+        try:
+            self._type(aligned, indices, usage)
+        except DataError as error:
+            self.problems.extend(error.diagnostics)
+
+    def _type(self, bound: Bound, indices: Mapping[str, IndexSet], usage: Usage) -> None:
+        symbol, name = bound.symbol, bound.symbol.name
+        if symbol.type == "graph":
+            self._keep_graph(bound, indices)
+            return
+        if symbol.target is None and bound.sparse and name in usage.contracted:
+            self._keep(name, sparse_numbers(bound, indices), None)
+            return
+        if bound.sparse:
+            bound = self._densified(bound)
+        check_memory(bound.entry.source, name, bound.shape, 8)
+        if symbol.target is not None:
+            if symbol.target in indices:
+                self._keep(name, positions_of(bound, indices[symbol.target], indices))
+        elif symbol.type in RULES:
+            strict = name in usage.observed
+            self._keep(name, numbers_of(bound, indices, strict))
+
+    def _keep(self, name: str, found: Any, missing: BoolArray | None = None) -> None:
+        if isinstance(found, Diagnostic):
+            self.problems.append(found)
+            return
+        value, missing = found if isinstance(found, tuple) else (found, missing)
+        self.values[name] = value
+        if missing is not None:
+            self.missing[name] = missing
+
+    def _keep_graph(self, bound: Bound, indices: Mapping[str, IndexSet]) -> None:
+        graph, notes = graph_of(bound, indices[bound.symbol.dims[0]])
+        if graph is None:
+            self.problems += notes
+        else:
+            self.values[bound.symbol.name] = graph
+            self.warnings += notes
+
+    def _densified(self, bound: Bound) -> Bound:
+        """Only operands of `@` stay sparse; anything else is expanded, and that is said."""
+        name = bound.symbol.name
+        check_memory(bound.entry.source, name, bound.shape, 8)
+        filled = float(np.prod(bound.shape)) or 1.0
+        self.warnings.append(
+            Diagnostic(
+                "W304",
+                f"`{name}` is sparse but is used outside `@`; it is expanded",
+                bound.symbol.statement.span,
+                details=(
+                    f"{bound.shape[0]} x {bound.shape[1]}, "
+                    f"{bound.values.nnz / filled:.1%} of the entries stored",
+                ),
+                severity="warning",
+                layout="plain",
+            )
+        )
+        return Bound(
+            bound.symbol, bound.entry, bound.values.toarray(), None, bound.labels, bound.weak
+        )
+
+    def _warn_order(self, bound: Bound, resolver: Resolver) -> None:
+        """An unlabelled array over labels that only the maps gave: the order is a guess."""
+        for axis, dim in enumerate(bound.symbol.dims):
+            if dim in resolver.guessed and bound.labels[axis] is None:
+                index = resolver.indices[dim]
+                shown = ", ".join(str(v) for v in index.labels[:4].tolist())
+                self.warnings.append(
+                    Diagnostic(
+                        "W302",
+                        f"`{bound.symbol.name}` has no labels for `{dim}`; its entries are "
+                        "taken in the sorted order of the labels",
+                        bound.symbol.statement.span,
+                        details=(f"{dim}: {shown}{', ...' if index.size > 4 else ''}",),
+                        help=f"give a key `{dim}` with the labels in the order of "
+                        f"`{bound.symbol.name}`",
+                        severity="warning",
+                        layout="plain",
+                    )
+                )
+
+    def _replaced(self, indices: Mapping[str, IndexSet]) -> tuple[str, ...]:
+        if self.fitted is None:
+            return ()
+        old = self.fitted.indices
+        return tuple(
+            name
+            for name, index in indices.items()
+            if name not in self.fixed and index is not old.get(name)
+        )
+
+    def _reuse(
+        self, given: set[str], replaced: tuple[str, ...], resolver: Resolver, usage: Usage
+    ) -> None:
+        """Data of the fit that the new source leaves out, where their index sets are the same."""
+        if self.fitted is None:
+            return
+        for name, value in self.fitted.values.items():
+            symbol = self.model.symbols[name]
+            if name in given or self.dataset.ask(name) is not None:
+                continue
+            changed = [d for d in symbol.dims if d in replaced or d in resolver.appended]
+            response = name in usage.observed and name not in usage.referenced
+            if not changed:
+                if not response:
+                    self.values[name] = value
+                    if name in self.fitted.missing:
+                        self.missing[name] = self.fitted.missing[name]
+            elif not response:
+                new = resolver.appended.get(changed[0])
+                labels = ", ".join(str(v) for v in new[:4].tolist()) if new is not None else ""
+                self.problems.append(
+                    absent(
+                        symbol,
+                        self.dataset.name,
+                        self.dataset.keys,
+                        self.dataset.suggestion(name),
+                        self.dataset.key(name),
+                        f"give `{name}` for the new labels of {changed[0]}: {labels}"
+                        if labels
+                        else "",
+                    )
+                )

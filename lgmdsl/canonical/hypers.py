@@ -1,0 +1,189 @@
+"""The hyperparameter space: types, priors, values in earlier hypers, and what the user pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.lower import Lowering, distinct
+from lgmdsl.canonical.named import expand
+from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, nearest
+from lgmdsl.language import ast
+
+
+@dataclass(frozen=True, eq=False)
+class HyperBlock:
+    """One declared hyperparameter. `value` is set where the model gives one; `prior` otherwise."""
+
+    name: str
+    dims: tuple[str, ...]
+    sizes: tuple[int, ...]
+    type: str
+    span: Span
+    prior: ast.Dist | None
+    value: Coefficient | None
+
+
+@dataclass(frozen=True, eq=False)
+class HyperSpace:
+    """All hyperparameters of a model, in the order of their declaration."""
+
+    blocks: tuple[HyperBlock, ...]
+
+    def block(self, name: str) -> HyperBlock | None:
+        return next((b for b in self.blocks if b.name == name), None)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Those that have a prior and so no value of their own."""
+        return tuple(b.name for b in self.blocks if b.value is None)
+
+    def theta(self, fixed: Mapping[str, object] | None = None) -> dict[str, Array]:
+        """Every hyperparameter's value, `fixed` first (a scalar fills an indexed one).
+
+        Raises MethodError E503 for one without a value, and DataError for a pinned value of the
+        wrong name (E103), shape (E301) or type (E303).
+        """
+        pinned = dict(fixed or {})
+        for name in pinned:
+            if self.block(name) is None:
+                raise MethodError(_unknown(name, tuple(b.name for b in self.blocks)))
+        theta: dict[str, Array] = {}
+        unset = []
+        for block in self.blocks:
+            if block.name in pinned:
+                theta[block.name] = _pinned(block, pinned[block.name])
+            elif block.value is not None:
+                if block.value.depends <= theta.keys():
+                    theta[block.name] = _computed(block, block.value, theta)
+            else:
+                unset.append(block)
+        if unset:
+            raise MethodError(tuple(_no_value(b) for b in unset))
+        return theta
+
+    def pull(self, gradient: Gradient, theta: Theta, fixed: Mapping[str, object]) -> Gradient:
+        """Fold the gradients of hypers with values in earlier ones back onto the free ones."""
+        out = dict(gradient)
+        for block in reversed(self.blocks):
+            if block.value is None or block.name in fixed or block.name not in out:
+                continue
+            adjoint = np.asarray(out.pop(block.name))
+            axes = distinct(block.dims)
+            kept = tuple(axes.index(d) for d in block.value.dims)
+            away = tuple(i for i in range(len(axes)) if i not in kept)
+            block.value.pull(adjoint.sum(axis=away), theta, out)
+        return {k: v for k, v in out.items() if k in self.free}
+
+
+def hyper_space(lowering: Lowering) -> HyperSpace:
+    """Lower every hyper statement."""
+    blocks = []
+    for symbol in lowering.grounded.model.of_kind("hyper"):
+        statement = symbol.statement
+        assert isinstance(statement, ast.Hyper)
+        value = None if statement.value is None else lowering.coefficient(statement.value)
+        sizes = tuple(lowering.sizes[d] for d in symbol.dims)
+        blocks.append(
+            HyperBlock(
+                symbol.name, symbol.dims, sizes, symbol.type, statement.name.span,
+                statement.prior, value,
+            )
+        )  # fmt: skip
+    return HyperSpace(tuple(blocks))
+
+
+def _computed(block: HyperBlock, value: Coefficient, theta: Theta) -> Array:
+    named = value.evaluate(theta)
+    axes = distinct(block.dims)
+    values = np.array(expand(named, axes, dict(zip(axes, block.sizes, strict=True))))
+    problem = _violation(block.type, values)
+    if problem:
+        raise DataError(_outside(block, problem, "in the model"))
+    return values
+
+
+def _pinned(block: HyperBlock, given: object) -> Array:
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(_outside(block, f"{given!r} is not a number", "pinned")) from None
+    if values.ndim == 0 and block.type == "covariance":
+        values = float(values) ** 2 * np.eye(block.sizes[0])  # a scalar is the common sd
+    elif values.ndim == 0:
+        values = np.full(block.sizes, float(values))
+    if values.shape != block.sizes:
+        raise DataError(
+            Diagnostic(
+                "E301",
+                f"the value pinned for hyper `{block.name}` has the wrong shape",
+                block.span,
+                details=(
+                    f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}",
+                    f"given    {values.shape}",
+                ),
+                help="give a scalar, which fills it, or an array of that shape",
+            )
+        )
+    problem = _violation(block.type, values)
+    if problem:
+        raise DataError(_outside(block, problem, "pinned"))
+    return values
+
+
+def _violation(type_: str, values: Array) -> str:
+    """What is wrong with values of a hyper type, empty where nothing is."""
+    if not np.isfinite(values).all():
+        return "it is not finite"
+    if type_ == "positive" and not (values > 0).all():
+        return f"{values.min():g} is not positive"
+    if type_ == "unit" and not ((values >= 0) & (values <= 1)).all():
+        return "it is not between 0 and 1"
+    if type_ == "correlation" and not (np.abs(values) < 1).all():
+        return "it is not strictly between -1 and 1"
+    if type_ == "simplex" and not (
+        (values >= 0).all() and np.allclose(values.sum(axis=-1), 1.0, atol=1e-8)
+    ):
+        return "its rows are not non-negative with sum 1"
+    if type_ == "ordered" and not (np.diff(values, axis=-1) > 0).all():
+        return "it does not increase"
+    if type_ == "covariance":
+        if not np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-10, atol=0.0):
+            return "it is not symmetric"
+        if np.linalg.eigvalsh(values).min() < 0:
+            return "it is not positive semi-definite"
+    return ""
+
+
+def _outside(block: HyperBlock, problem: str, where: str) -> Diagnostic:
+    return Diagnostic(
+        "E303",
+        f"the value {where} for hyper `{block.name}` is outside its type `{block.type}`",
+        block.span,
+        problem,
+    )
+
+
+def _unknown(name: str, known: tuple[str, ...]) -> Diagnostic:
+    close = nearest(name, known)
+    listed = f"the hypers are: {', '.join(known)}" if known else "the model has no hyper"
+    return Diagnostic(
+        "E103",
+        f"no hyper is named `{name}`",
+        help=f"did you mean `{close}`?" if close else listed,
+    )
+
+
+def _no_value(block: HyperBlock) -> Diagnostic:
+    return Diagnostic(
+        "E503",
+        f"hyper `{block.name}` has a prior but no value, and this version does not learn it",
+        block.span,
+        f"declared {block.type}, with a prior",
+        help=f'pin it: --set {block.name}=VALUE, or fixed={{"{block.name}": VALUE}} in Python, '
+        f"or write = VALUE in the model",
+    )

@@ -1,0 +1,221 @@
+"""Checked expressions over grounded data, to coefficients (latent-free) or affine forms."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical import affine as af
+from lgmdsl.canonical import coefficient as co
+from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.coefficient import Coefficient
+from lgmdsl.canonical.ground import GroundedModel
+from lgmdsl.canonical.named import Axis, Pick, Slot, Through
+from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
+from lgmdsl.language import ast
+
+Lowered = Coefficient | Affine
+
+ELEMENTWISE = ("log", "exp", "sqrt")
+
+
+@dataclass
+class Lowering:
+    """Lowers expressions of one grounded model; lets are lowered once, in order."""
+
+    grounded: GroundedModel
+    sizes: Mapping[str, int] = field(init=False)
+    lets: dict[str, Lowered] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
+
+    def __call__(self, expr: ast.Value) -> Lowered:
+        """The lowered expression; raises MethodError (E501) for operators no engine takes yet."""
+        match expr:
+            case ast.Number():
+                return co.number(expr.value)
+            case ast.Name():
+                return self.name(expr)
+            case ast.Indexed():
+                return self.indexed(expr)
+            case ast.Unary():
+                return _scale(self(expr.operand), co.number(-1.0))
+            case ast.Binary(op="+" | "-"):
+                return self.sum_chain(expr)
+            case ast.Binary():
+                return self.binary(expr)
+            case ast.Call():
+                return self.call(expr)
+        raise _unsupported(expr.span, "a value of this kind")
+
+    def coefficient(self, expr: ast.Value) -> Coefficient:
+        """An expression that the checker found free of latents."""
+        lowered = self(expr)
+        assert isinstance(lowered, Coefficient), "the checker lets no latent through here"
+        return lowered
+
+    def affine(self, expr: ast.Value) -> Affine:
+        """An expression as an affine form (possibly without latents)."""
+        return as_affine(self(expr), self.sizes)
+
+    # ---- the cases -------------------------------------------------------------------------
+
+    def name(self, expr: ast.Name) -> Lowered:
+        symbol = self.grounded.model.symbols[expr.id]
+        if symbol.kind == "data":
+            return co.Constant(distinct(symbol.dims), self.grounded.values[expr.id])
+        if symbol.kind == "hyper":
+            return co.HyperValue(distinct(symbol.dims), expr.id)
+        if symbol.kind == "latent":
+            return af.latent(expr.id, symbol.dims, self.sizes)
+        return self.lets[expr.id]
+
+    def indexed(self, expr: ast.Indexed) -> Lowered:
+        symbol = self.grounded.model.symbols[expr.base.id]
+        slots = tuple(
+            self.slot(slot, axis) for slot, axis in zip(expr.slots, symbol.dims, strict=True)
+        )
+        base = self.name(expr.base)
+        if isinstance(base, Affine):
+            return af.gather(base, symbol.dims, slots)
+        # A let may lack some of its declared indices: it is constant along them.
+        places = dict(zip(distinct(symbol.dims), slots, strict=True))
+        if all(slot == Axis(d) for d, slot in places.items()):
+            return base
+        return co.gather(base, tuple(places[d] for d in base.dims), self.sizes)
+
+    def slot(self, slot: ast.Slot, axis: str) -> Slot:
+        if isinstance(slot, ast.Name):
+            symbol = self.grounded.model.symbols[slot.id]
+            if symbol.kind == "index":
+                return Axis(slot.id)
+            positions = np.asarray(self.grounded.values[slot.id], dtype=np.int64)
+            if slot.id in self.grounded.missing:
+                raise DataError(_missing_map(slot))
+            if not symbol.dims:
+                return Pick(int(positions))
+            return Through(positions, symbol.dims)
+        label: str | int = slot.value if isinstance(slot, ast.String) else int(slot.value)
+        return Pick(self.position(label, axis, slot.span))
+
+    def position(self, label: str | int, axis: str, span: Span) -> int:
+        labels = self.grounded.indices[axis].labels
+        found = np.flatnonzero(np.asarray(labels).astype(str) == str(label))
+        if len(found) != 1:
+            raise DataError(_unknown_label(label, axis, [str(x) for x in labels[:8]], span))
+        return int(found[0])
+
+    def sum_chain(self, expr: ast.Binary) -> Lowered:
+        """a + b - c ..., however long, without nesting."""
+        parts: list[Lowered] = []
+        node: ast.Expr = expr
+        while isinstance(node, ast.Binary) and node.op in "+-":
+            right = self(node.right)
+            parts.append(right if node.op == "+" else _scale(right, co.number(-1.0)))
+            node = node.left
+        parts.append(self(node))
+        parts.reverse()
+        coefficients = [p for p in parts if isinstance(p, Coefficient)]
+        if len(coefficients) == len(parts):
+            return co.add(*coefficients)
+        return af.add(tuple(as_affine(p, self.sizes) for p in parts))
+
+    def binary(self, expr: ast.Binary) -> Lowered:
+        left, right = self(expr.left), self(expr.right)
+        if expr.op == "^":
+            assert isinstance(left, Coefficient) and isinstance(right, Coefficient)
+            return _power(left, right)
+        if expr.op == "/":
+            assert isinstance(right, Coefficient)
+            return _scale(left, _power(right, co.number(-1.0)))
+        if isinstance(right, Coefficient):
+            product = _scale(left, right)
+        else:
+            assert isinstance(left, Coefficient)
+            product = _scale(right, left)
+        if expr.op == "*":
+            return product
+        shared = [d for d in _dims(left) if d in _dims(right)]
+        return self.summed(product, shared[0])
+
+    def call(self, expr: ast.Call) -> Lowered:
+        name = expr.function.id
+        if name == "sum":
+            over = expr.positional[1]
+            assert isinstance(over, ast.Name)
+            return self.summed(self(expr.positional[0]), over.id)
+        if name in ELEMENTWISE:
+            operand = self.coefficient(expr.positional[0])
+            return co.Elementwise(operand.dims, name, operand)
+        raise _unsupported(expr.span, f"the operator `{name}`")
+
+    def summed(self, value: Lowered, over: str) -> Lowered:
+        if isinstance(value, Affine):
+            return af.total(value, over)
+        if over not in value.dims:
+            return co.multiply(co.number(self.sizes[over]), value)
+        factors = co.factors_of(value)
+        return co.Contraction(tuple(d for d in value.dims if d != over), factors)
+
+
+def as_affine(value: Lowered, sizes: Mapping[str, int]) -> Affine:
+    """A coefficient is an affine form without terms."""
+    return value if isinstance(value, Affine) else Affine((), value, sizes)
+
+
+def distinct(dims: tuple[str, ...]) -> tuple[str, ...]:
+    """Repeated index names made distinct: S[term, term] has axes term and term_2."""
+    return tuple(d if d not in dims[:i] else f"{d}_2" for i, d in enumerate(dims))
+
+
+def constant(node: Coefficient) -> Array:
+    """The value of a node that depends on no hyperparameter."""
+    return node.evaluate({}).dense()
+
+
+def _dims(value: Lowered) -> tuple[str, ...]:
+    return value.dims
+
+
+def _scale(value: Lowered, by: Coefficient) -> Lowered:
+    if isinstance(value, Affine):
+        return af.scale(value, by)
+    return co.multiply(*co.factors_of(value), *co.factors_of(by))
+
+
+def _power(base: Coefficient, exponent: Coefficient) -> Coefficient:
+    return co.Power(co.union(base.dims, exponent.dims), base, exponent)
+
+
+def _unsupported(span: Span, what: str) -> MethodError:
+    return MethodError(
+        Diagnostic(
+            "E501",
+            f"no engine or back end takes {what} yet",
+            span,
+            "is parsed and checked, but cannot be fitted in this version",
+            help="`lgm explain` lists what this version can run",
+        )
+    )
+
+
+def _missing_map(slot: ast.Name) -> Diagnostic:
+    return Diagnostic(
+        "E304",
+        f"map `{slot.id}` has missing entries, and a latent cannot be gathered at them",
+        slot.span,
+        help="drop those rows from the data",
+    )
+
+
+def _unknown_label(label: str | int, axis: str, known: list[str], span: Span) -> Diagnostic:
+    return Diagnostic(
+        "E302",
+        f"index `{axis}` has no label `{label}`",
+        span,
+        f"`{axis}` has: {', '.join(known)}",
+    )

@@ -1,0 +1,117 @@
+"""The canonical form: everything that does not depend on the hyperparameters, and what does at theta.
+
+    z_b ~ N(mu_b(theta), K_b(theta))      one prior block for each latent
+    s_k = B_k(theta) z + c_k(theta)       one site block for each observe and potential
+    C z = e                               exact constraints
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import IntArray
+from lgmdsl.canonical import flatten
+from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.blocks import LatentBlock
+from lgmdsl.canonical.coefficient import Coefficient, Theta
+from lgmdsl.canonical.derived import Derived
+from lgmdsl.canonical.ground import GroundedModel
+from lgmdsl.canonical.hypers import HyperSpace
+from lgmdsl.canonical.layout import Layout
+from lgmdsl.canonical.named import expand
+from lgmdsl.canonical.site_blocks import Rewrite, SiteBlock
+from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
+from lgmdsl.contract.site import Site
+from lgmdsl.operators.base import Operator
+from lgmdsl.operators.explicit import Dense, Sparse
+
+
+@dataclass(frozen=True, eq=False)
+class Equation:
+    """form = value for every row of `dims`."""
+
+    form: Affine
+    value: Coefficient
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class CanonicalModel:
+    """See the module. `named` holds every let and report by name with its declared indices."""
+
+    grounded: GroundedModel
+    latents: tuple[LatentBlock, ...]
+    blocks: tuple[SiteBlock, ...]
+    equations: tuple[Equation, ...]
+    hypers: HyperSpace
+    named: Mapping[str, tuple[tuple[str, ...], Derived]]
+    rewrites: tuple[Rewrite, ...]
+    sizes: Mapping[str, int]
+    layout: Layout
+
+    def predictor(
+        self, form: Affine, dims: tuple[str, ...], theta: Theta, rows: IntArray | None = None
+    ) -> Predictor:
+        """An affine form as operators and an offset over `dims`, or over some of its rows."""
+        sizes = {**self.sizes, **form.sizes}
+        columns: dict[str, Operator] = {}
+        for name in form.latents:
+            terms = [t for t in form.terms if t.latent == name]
+            latent = self.latent(name).sizes
+            columns[name] = _take(flatten.operator(terms, dims, latent, sizes, theta), rows)
+        offset = expand(form.offset.evaluate(theta), dims, sizes).reshape(-1)
+        return Predictor(columns, np.array(offset if rows is None else offset[rows]))
+
+    def linear(self, theta: Theta) -> LinearGaussian:
+        """Prior blocks, predictors of the observed rows, constraints."""
+        predictors = tuple(
+            self.predictor(b.form, b.dims, theta, None if b.complete else b.rows)
+            for b in self.blocks
+        )
+        return LinearGaussian(
+            tuple(b.at(theta) for b in self.latents), predictors, self._constraints(theta)
+        )
+
+    def sites(self, theta: Theta) -> tuple[Site, ...]:
+        """The bound sites of every block."""
+        return tuple(b.bind(theta) for b in self.blocks)
+
+    def latent(self, name: str) -> LatentBlock:
+        """The block of one latent."""
+        return next(b for b in self.latents if b.name == name)
+
+    def _constraints(self, theta: Theta) -> Constraints | None:
+        if not self.equations:
+            return None
+        made = [self.predictor(e.form, e.dims, theta) for e in self.equations]
+        values = [
+            expand(e.value.evaluate(theta), e.dims, {**self.sizes, **e.form.sizes}).reshape(-1)
+            - p.offset
+            for e, p in zip(self.equations, made, strict=True)
+        ]
+        columns: dict[str, Operator] = {}
+        for block in self.latents:
+            if any(block.name in p.columns for p in made):
+                columns[block.name] = Dense(
+                    np.vstack(
+                        [
+                            p.columns[block.name].dense()
+                            if block.name in p.columns
+                            else np.zeros((p.rows, block.size))
+                            for p in made
+                        ]
+                    )
+                )
+        return Constraints(columns, np.concatenate(values))
+
+
+def _take(operator: Operator, rows: IntArray | None) -> Operator:
+    """Some rows of an operator."""
+    if rows is None:
+        return operator
+    if isinstance(operator, Dense):
+        return Dense(operator.array[rows])
+    return Sparse(operator.sparse()[rows])

@@ -1,0 +1,118 @@
+"""Arrays whose axes are index names: joined, summed and gathered by name, never by position."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray, Matrix
+
+
+@dataclass(frozen=True, eq=False)
+class Named:
+    """`values` has one axis for each name in `dims`; a csr array has exactly two."""
+
+    dims: tuple[str, ...]
+    values: Matrix
+
+    @property
+    def sparse(self) -> bool:
+        return not isinstance(self.values, np.ndarray)
+
+    def dense(self) -> Array:
+        """The values as an ndarray; raises TypeError for sparse ones (nothing densifies silently)."""
+        if not isinstance(self.values, np.ndarray):
+            raise TypeError("sparse values where a dense array is needed")
+        return self.values
+
+
+def product(factors: Sequence[Named], dims: tuple[str, ...]) -> Array:
+    """Multiply dense factors, joining axes by name; axes that `dims` leaves out are summed.
+
+    Every name in `dims` must occur in a factor.
+    """
+    letter: dict[str, int] = {}
+    for name in (*dims, *(d for f in factors for d in f.dims)):
+        letter.setdefault(name, len(letter))
+    arguments: list[object] = []
+    for f in factors:
+        arguments += [f.dense(), [letter[d] for d in f.dims]]
+    if not factors:
+        return np.ones(())
+    result = np.einsum(*arguments, [letter[d] for d in dims], optimize=len(factors) > 2)  # type: ignore[call-overload]
+    return np.asarray(result, dtype=np.float64)
+
+
+def expand(named: Named, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
+    """Values broadcast to `dims` in that order (a read-only view where it can be)."""
+    values = named.dense()
+    order = [named.dims.index(d) for d in dims if d in named.dims]
+    values = values.transpose(order)
+    index = tuple(slice(None) if d in named.dims else None for d in dims)
+    return np.broadcast_to(values[index], tuple(sizes[d] for d in dims))
+
+
+def collapse(values: Array, dims: tuple[str, ...], kept: tuple[str, ...]) -> Array:
+    """Sum out the axes not in `kept` and put the rest in `kept`'s order (the adjoint of expand)."""
+    away = tuple(i for i, d in enumerate(dims) if d not in kept)
+    summed = values.sum(axis=away) if away else values
+    left = [d for d in dims if d in kept]
+    return np.asarray(summed.transpose([left.index(d) for d in kept]))
+
+
+# ---- slots: how one axis of an array is addressed --------------------------------------------
+
+
+@dataclass(frozen=True)
+class Axis:
+    """The axis is kept, under an index name."""
+
+    dim: str
+
+
+@dataclass(frozen=True, eq=False)
+class Through:
+    """The axis is gathered through a map: integer positions over `dims` (-1: a missing entry)."""
+
+    positions: IntArray
+    dims: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Pick:
+    """One position of the axis."""
+
+    position: int
+
+
+Slot: TypeAlias = Axis | Through | Pick
+
+
+def slot_dims(slots: Sequence[Slot]) -> tuple[str, ...]:
+    """The index names that a sequence of slots leaves, in order of first appearance."""
+    names: dict[str, None] = {}
+    for slot in slots:
+        for dim in (slot.dim,) if isinstance(slot, Axis) else getattr(slot, "dims", ()):
+            names.setdefault(dim)
+    return tuple(names)
+
+
+def slot_indices(
+    slots: Sequence[Slot], dims: tuple[str, ...], sizes: Mapping[str, int]
+) -> tuple[IntArray, ...]:
+    """For each slot an integer array that broadcasts over `dims` and addresses its axis."""
+    out = []
+    for slot in slots:
+        if isinstance(slot, Pick):
+            out.append(np.full((1,) * len(dims), slot.position))
+        elif isinstance(slot, Axis):
+            shape = tuple(-1 if d == slot.dim else 1 for d in dims)
+            out.append(np.arange(sizes[slot.dim]).reshape(shape))
+        else:
+            order = [slot.dims.index(d) for d in dims if d in slot.dims]
+            index = tuple(slice(None) if d in slot.dims else None for d in dims)
+            out.append(slot.positions.transpose(order)[index])
+    return tuple(out)

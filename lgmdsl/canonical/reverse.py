@@ -1,0 +1,122 @@
+"""Gradients in reverse: engine adjoints and site slopes to all hyperparameters at once.
+
+Each piece of the canonical form gets dF/d(its value at theta) and hands it to the coefficients
+that it was made from: operators to their factors, offsets, prior arguments, site parameters.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array, Matrix
+from lgmdsl.canonical import flatten
+from lgmdsl.canonical.blocks import LatentBlock
+from lgmdsl.canonical.coefficient import Gradient, Theta
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.named import collapse
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.contract.engine import Adjoints
+from lgmdsl.contract.structure import Structure
+
+
+def pull(
+    canonical: CanonicalModel,
+    adjoints: Adjoints,
+    slopes: Sequence[Mapping[str, Array]],
+    theta: Theta,
+) -> Gradient:
+    """dF/dtheta for every hyperparameter that the model uses directly.
+
+    `adjoints` are dF/d(engine's inputs); `slopes[k][name]` is dF/dparameter of site block k, one
+    value a site. `HyperSpace.pull` folds hypers given by a value onto the free ones.
+    """
+    out: Gradient = {}
+    for k, block in enumerate(canonical.blocks):
+        _operators(canonical, block, adjoints.operator[k], theta, out)
+        offset = block.form.offset
+        if offset.depends:
+            offset.pull(_spread(block, adjoints.offset[k].reshape(-1), offset.dims), theta, out)
+        for name, slope in slopes[k].items():
+            node = block.parameters[name]
+            if node.depends:
+                node.pull(_spread(block, slope, node.dims), theta, out)
+    for latent in canonical.latents:
+        _prior(latent, adjoints, theta, out)
+    return out
+
+
+def _operators(
+    canonical: CanonicalModel,
+    block: SiteBlock,
+    adjoints: Mapping[str, object],
+    theta: Theta,
+    out: Gradient,
+) -> None:
+    for name in block.form.latents:
+        terms = [t for t in block.form.terms if t.latent == name]
+        if not any(f.depends for t in terms for f in t.factors):
+            continue
+        sizes = canonical.latent(name).sizes
+        adjoint = _all_rows(block, cast("Matrix", adjoints[name]))
+        flatten.pull_operator(terms, block.dims, sizes, block.sizes, theta, adjoint, out)
+
+
+def _all_rows(block: SiteBlock, adjoint: Matrix) -> Array:
+    """The adjoint with zero rows where the entry is missing."""
+    dense = adjoint if isinstance(adjoint, np.ndarray) else adjoint.toarray()
+    if block.complete:
+        return dense
+    full = np.zeros((int(np.prod(block.shape)), dense.shape[1]))
+    full[block.rows] = dense
+    return full
+
+
+def _spread(block: SiteBlock, values: Array, dims: tuple[str, ...]) -> Array:
+    """One value a site, summed down to the indices of a coefficient."""
+    full = np.zeros(int(np.prod(block.shape, dtype=np.int64)))
+    full[block.rows] = values
+    return collapse(full.reshape(block.shape), block.dims, dims)
+
+
+def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient) -> None:
+    factors = latent.at(theta).factors
+    by_covariance = latent.name in adjoints.covariance
+    whole = (adjoints.covariance if by_covariance else adjoints.precision).get(latent.name)
+    for k, (factor, spec) in enumerate(zip(factors, latent.factors, strict=True)):
+        pulled: dict[str, Array] = {}
+        if whole is not None and any(
+            c.depends for c in spec.coefficients().values()
+        ):
+            own = _factor_adjoint(whole, factors, k, by_covariance)
+            pulled = dict(
+                factor.pullback_covariance(own) if by_covariance else factor.pullback_precision(own)
+            )
+        if "mean" in spec.arguments:
+            pulled["mean"] = adjoints.mean[latent.name]
+        spec.pull(pulled, theta, out)
+
+
+def _factor_adjoint(
+    whole: Array, factors: tuple[Structure, ...], k: int, by_covariance: bool
+) -> Array:
+    """dF/dK_k of a Kronecker product K = K_1 (x) K_2 (x) ...: contract the others away."""
+    if len(factors) == 1:
+        return whole
+    sizes = [f.size for f in factors]
+    before = int(np.prod(sizes[:k], dtype=np.int64))
+    after = int(np.prod(sizes[k + 1 :], dtype=np.int64))
+    left, right = np.ones((1, 1)), np.ones((1, 1))
+    for i, factor in enumerate(factors):
+        if i == k:
+            continue
+        matrix = factor.covariance() if by_covariance else factor.precision()
+        dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
+        if i < k:
+            left = np.kron(left, dense)
+        else:
+            right = np.kron(right, dense)
+    tensor = whole.reshape(before, sizes[k], after, before, sizes[k], after)
+    return np.asarray(np.einsum("aibcjd,ac,bd->ij", tensor, left, right, optimize=True))

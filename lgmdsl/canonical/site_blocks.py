@@ -1,0 +1,233 @@
+"""Observe and potential statements to site blocks: predictor, observations, parameters, rows kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical import affine as af
+from lgmdsl.canonical import coefficient as co
+from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.coefficient import Coefficient, Theta
+from lgmdsl.canonical.lower import Lowering
+from lgmdsl.canonical.named import expand
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, MethodError, Span
+from lgmdsl.language import ast
+
+FindSite = Callable[[str], "type[Site] | None"]
+
+
+@dataclass(frozen=True, eq=False)
+class SiteBlock:
+    """N sites of one family: one statement of the model, after the compiler's rewrites.
+
+    `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
+    positions of the entries that are observed; `y` their values (None for potentials).
+    `family` is the site as written, `site` the one that the back ends see.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    family: type[Site]
+    site: type[Site]
+    form: Affine
+    parameters: Mapping[str, Coefficient]
+    y: Array | None
+    rows: IntArray
+    span: Span
+    sizes: Mapping[str, int]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Sizes of all entries, the missing ones included."""
+        return tuple(self.sizes[d] for d in self.dims)
+
+    @property
+    def complete(self) -> bool:
+        """Whether no entry is missing."""
+        return len(self.rows) == int(np.prod(self.shape, dtype=np.int64))
+
+    def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
+        """Each parameter at theta, one value for each kept row (or for every entry)."""
+        out = {}
+        for name, node in self.parameters.items():
+            full = expand(node.evaluate(theta), self.dims, self.sizes).reshape(-1)
+            out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
+        return out
+
+    def bind(self, theta: Theta) -> Site:
+        """The sites at theta."""
+        values: dict[str, Any] = self.parameter_values(theta)
+        if self.y is not None and not self.site.spec.potential:
+            values["y"] = self.y
+        return self.site(**values)
+
+    def bind_family(self, theta: Theta, y: Array | None = None) -> Site:
+        """Sites of the family as written for every entry, for simulation and prediction."""
+        values: dict[str, Any] = self.parameter_values(theta, all_rows=True)
+        if not self.family.spec.potential:
+            values["y"] = np.zeros(int(np.prod(self.shape))) if y is None else y
+        return self.family(**values)
+
+
+def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
+    """Lower every observe and potential statement.
+
+    Raises MethodError E501 for families that no back end takes yet, all of them in one pass.
+    """
+    blocks, refused, potentials = [], [], 0
+    for statement in lowering.grounded.model.tree.statements:
+        if isinstance(statement, ast.Potential):
+            potentials += 1
+        elif not isinstance(statement, ast.Observe):
+            continue
+        try:
+            if isinstance(statement, ast.Observe):
+                blocks.append(_observed(statement, lowering, find))
+            else:
+                blocks.append(_potential(statement, potentials, lowering, find))
+        except MethodError as error:
+            refused += error.diagnostics
+    if refused:
+        raise MethodError(refused)
+    return tuple(blocks)
+
+
+def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
+    family = statement.family
+    site, given = _site(family, find)
+    symbol = lowering.grounded.model.symbols[statement.name.id]
+    value = given.pop(site.spec.argument)
+    form = lowering.affine(value)
+    y = lowering.grounded.values.get(symbol.name)
+    rows, observed = _rows(y, lowering.grounded.missing.get(symbol.name), symbol.dims, lowering)
+    return SiteBlock(
+        name=symbol.name,
+        dims=symbol.dims,
+        family=site,
+        site=site,
+        form=form,
+        parameters=_parameters(site, given, lowering),
+        y=observed,
+        rows=rows,
+        span=statement.span,
+        sizes={**lowering.sizes, **form.sizes},
+    )
+
+
+def _potential(
+    statement: ast.Potential, number: int, lowering: Lowering, find: FindSite
+) -> SiteBlock:
+    site, given = _site(statement.family, find, potential=True)
+    form = lowering.affine(statement.value)
+    parameters = _parameters(site, given, lowering)
+    dims = co.union(form.dims, *(p.dims for p in parameters.values()))
+    size = int(np.prod([form.sizes[d] for d in dims], dtype=np.int64))
+    return SiteBlock(
+        name=f"potential {number}",
+        dims=dims,
+        family=site,
+        site=site,
+        form=form,
+        parameters=parameters,
+        y=None,
+        rows=np.arange(size),
+        span=statement.span,
+        sizes={**lowering.sizes, **form.sizes},
+    )
+
+
+def _rows(
+    y: AnyArray | None, missing: AnyArray | None, dims: tuple[str, ...], lowering: Lowering
+) -> tuple[IntArray, Array | None]:
+    """Positions of the observed entries, and their values (None where the datum is not given)."""
+    size = int(np.prod([lowering.sizes[d] for d in dims], dtype=np.int64))
+    if y is None:
+        return np.arange(0), np.zeros(0)
+    flat = np.asarray(y, dtype=np.float64).reshape(-1)
+    rows = np.arange(size) if missing is None else np.flatnonzero(~missing.reshape(-1))
+    return rows, flat[rows]
+
+
+def _site(
+    family: ast.Dist, find: FindSite, potential: bool = False
+) -> tuple[type[Site], dict[str, ast.Value]]:
+    """The site of a distribution: its name is family.argument for the latent argument given."""
+    given = {a.name: a.value for a in family.arguments}
+    names = [family.name.id] if potential else [f"{family.name.id}.{a}" for a in given]
+    for name in names:
+        site = find(name)
+        if site is not None:
+            return site, given
+    what = family.name.id if potential else " or ".join(names)
+    raise MethodError(
+        Diagnostic(
+            "E501",
+            f"no back end takes `{what}` yet",
+            family.span,
+            "is parsed and checked, but cannot be fitted in this version",
+            help="`lgm methods` lists the sites that this version fits",
+        )
+    )
+
+
+def _parameters(
+    site: type[Site], given: Mapping[str, ast.Value], lowering: Lowering
+) -> dict[str, Coefficient]:
+    extra = [a for name, a in given.items() if name not in site.spec.parameters]
+    if extra:
+        name = next(n for n in given if n not in site.spec.parameters)
+        raise MethodError(
+            Diagnostic(
+                "E501",
+                f"no back end takes the argument `{name}` of `{site.spec.family}` yet",
+                extra[0].span,
+                "is parsed and checked, but cannot be fitted in this version",
+            )
+        )
+    out: dict[str, Coefficient] = {}
+    for name, default in site.spec.parameters.items():
+        if name in given:
+            out[name] = lowering.coefficient(given[name])
+        else:
+            assert default is not None, "the checker asks for required arguments"
+            out[name] = co.number(default)
+    return out
+
+
+# ---- rewrites ------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """One rewrite that the compiler did, as `lgm explain` shows it."""
+
+    block: str
+    description: str
+
+
+CENTRED = {"laplace.mean": "laplace", "student_t.mean": "student_t"}
+
+
+def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
+    """laplace and student_t observations become potentials on eta - y; binomial counts are named
+    as powers of a logistic site; normal observations are named as part of the Gaussian."""
+    name = block.site.spec.name
+    centred = find(CENTRED.get(name, ""))
+    if centred is not None and block.y is not None:
+        offset = np.zeros(block.shape).reshape(-1)
+        offset[block.rows] = -block.y
+        moved = co.Constant(block.dims, offset.reshape(block.shape))
+        form = af.add((block.form, Affine((), moved, block.form.sizes)))
+        note = f"{name} observations to a {centred.spec.name} potential on the predictor minus y"
+        return replace(block, site=centred, form=form), (Rewrite(block.name, note),)
+    if name == "binomial.logit":
+        return block, (Rewrite(block.name, "binomial(logit) to a logistic site with power n"),)
+    if name in ("normal.mean", "normal"):
+        return block, (Rewrite(block.name, "normal observations into the Gaussian part: exact"),)
+    return block, ()

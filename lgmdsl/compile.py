@@ -1,0 +1,107 @@
+"""The whole compiler on a page: text to CanonicalModel, one function an arrow.
+
+    SourceText -> Ast -> CheckedModel -> (with Dataset) GroundedModel -> CanonicalModel
+
+Each stage is a frozen value that can be printed; `lgm explain` shows them.
+"""
+
+from __future__ import annotations
+
+from lgmdsl.canonical import derived
+from lgmdsl.canonical.blocks import latent_blocks
+from lgmdsl.canonical.derived import Derived
+from lgmdsl.canonical.ground import GroundedModel, ground
+from lgmdsl.canonical.hypers import hyper_space
+from lgmdsl.canonical.layout import Layout
+from lgmdsl.canonical.lower import Lowering
+from lgmdsl.canonical.model import CanonicalModel, Equation
+from lgmdsl.canonical.site_blocks import FindSite, rewrite, site_blocks
+from lgmdsl.dataset import Dataset
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.language import ast
+from lgmdsl.language.checked import CheckedModel
+
+
+def compile_model(model: CheckedModel, data: Dataset, find: FindSite) -> CanonicalModel:
+    """A checked model and data to the canonical form. Raises DataError or MethodError."""
+    return canonicalise(ground(model, data), find)
+
+
+def canonicalise(grounded: GroundedModel, find: FindSite) -> CanonicalModel:
+    """GroundedModel -> CanonicalModel: lower lets, priors, sites, constraints, reports; rewrite.
+
+    `find` gives the site class of a name (`poisson.log_rate`), or None.
+    Raises MethodError with every part of the model that this version cannot fit (E501).
+    """
+    lowering = Lowering(grounded)
+    refused: list[Diagnostic] = []
+    _lower_lets(lowering, refused)
+    hypers = hyper_space(lowering)
+    latents, blocks = (), ()
+    try:
+        latents = latent_blocks(lowering)
+    except MethodError as error:
+        refused += error.diagnostics
+    if not refused:
+        try:
+            blocks = site_blocks(lowering, find)
+        except MethodError as error:
+            refused += error.diagnostics
+    if refused:
+        raise MethodError(refused)
+    rewritten = [rewrite(b, find) for b in blocks]
+    return CanonicalModel(
+        grounded=grounded,
+        latents=latents,
+        blocks=tuple(b for b, _ in rewritten),
+        equations=_equations(lowering),
+        hypers=hypers,
+        named=_named(lowering),
+        rewrites=tuple(r for _, rs in rewritten for r in rs),
+        sizes=lowering.sizes,
+        layout=_layout(lowering),
+    )
+
+
+def _lower_lets(lowering: Lowering, refused: list[Diagnostic]) -> None:
+    for symbol in lowering.grounded.model.of_kind("let"):
+        assert isinstance(symbol.statement, ast.Let)
+        try:
+            lowering.lets[symbol.name] = lowering(symbol.statement.value)
+        except MethodError as error:
+            refused += error.diagnostics
+            return  # later lets may use this one
+
+
+def _equations(lowering: Lowering) -> tuple[Equation, ...]:
+    out = []
+    for statement in lowering.grounded.model.tree.statements:
+        if isinstance(statement, ast.Constrain):
+            form = lowering.affine(statement.left)
+            right = lowering.coefficient(statement.right)
+            dims = tuple(dict.fromkeys((*form.dims, *right.dims)))
+            out.append(Equation(form, right, dims))
+    return tuple(out)
+
+
+def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
+    """Every let and report, with its declared indices."""
+    symbols = lowering.grounded.model.symbols
+    out: dict[str, tuple[tuple[str, ...], Derived]] = {}
+    for symbol in symbols.values():
+        if symbol.kind in ("let", "report"):
+            assert isinstance(symbol.statement, ast.Let | ast.Report)
+            out[symbol.name] = (symbol.dims, derived.derive(symbol.statement.value, lowering))
+    return out
+
+
+def _layout(lowering: Lowering) -> Layout:
+    starts, dims, at = {}, {}, 0
+    for symbol in lowering.grounded.model.of_kind("latent"):
+        starts[symbol.name], dims[symbol.name] = at, symbol.dims
+        size = 1
+        for d in symbol.dims:
+            size *= lowering.sizes[d]
+        at += size
+    labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
+    return Layout(labels, starts, dims)

@@ -1,0 +1,68 @@
+"""Back ends: iterate between site answers and engine. A frozen dataclass; its options are fields."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar, Generic, Protocol, TypeVar, runtime_checkable
+
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Guarantee, Status
+
+
+@dataclass(frozen=True)
+class BackendSpec:
+    """`needs`: the question types it asks of every site. `requires`: properties every site must
+    have; `forbids`: properties none may have (Laplace forbids KINKED, code E502).
+    `monotone`: every step raises the objective (watched by the driver).
+    `guarantee`: what its log evidence is when every site answers exactly."""
+
+    name: str
+    needs: type
+    requires: Property = Property.NONE
+    forbids: Property = Property.NONE
+    guarantee: Guarantee = Guarantee.APPROXIMATE
+    monotone: bool = False
+    vector: bool = True  # whether vector-valued sites are taken
+    max_steps: int = 100
+    paper: str = ""
+    summary: str = ""
+
+
+@runtime_checkable
+class State(Protocol):
+    """What the driver reads of a back end's state."""
+
+    @property
+    def objective(self) -> float:
+        """The evidence (or bound) at this state; compared between steps."""
+
+    @property
+    def failed(self) -> Status | None:
+        """Set where the last step could not be made: stalled, diverged or numerical_error."""
+
+
+S = TypeVar("S", bound=State)
+
+
+class Backend(ABC, Generic[S]):
+    """One inference method. The driver calls `start`, then `step` until `residual` and the change
+    of the objective meet their tolerances, then `posterior`."""
+
+    spec: ClassVar[BackendSpec]
+
+    @abstractmethod
+    def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> S:
+        """The first state; `warm` is an earlier posterior of a problem with the same layout."""
+
+    @abstractmethod
+    def step(self, problem: Problem, state: S) -> S: ...
+
+    @abstractmethod
+    def residual(self, problem: Problem, state: S) -> float:
+        """Distance from the fixed point, in posterior sds of the means (never the last move)."""
+
+    @abstractmethod
+    def posterior(self, problem: Problem, state: S) -> GaussianPosterior: ...

@@ -1,0 +1,40 @@
+"""Bounds: lift a site that answers one question to another one, with a declared guarantee."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.status import Guarantee
+
+
+@dataclass(frozen=True)
+class BoundSpec:
+    """`asks`: the question (or Site itself, for log_density) it uses; `gives`: the one it answers."""
+
+    name: str
+    asks: type
+    gives: type
+    guarantee: Guarantee
+    error: float = 0.0  # NUMERICAL: the relative error; LOWER: the largest gap (inf: unbounded)
+    paper: str = ""
+    summary: str = ""
+
+
+class Bound(ABC):
+    """A frozen dataclass; `lift` returns an object that inherits `spec.gives`."""
+
+    spec: ClassVar[BoundSpec]
+
+    @abstractmethod
+    def applies_to(self, site: type[Site]) -> str:
+        """Empty where the bound applies to the family, else the reason why not."""
+
+    @abstractmethod
+    def lift(self, site: Site) -> object: ...
+
+    @staticmethod
+    def lacks(site: type[Site], needed: Property) -> bool:
+        return needed not in site.spec.properties

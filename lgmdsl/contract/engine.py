@@ -1,0 +1,113 @@
+"""Engines: condition the linear-Gaussian model on site weights and shifts.
+
+    log_normaliser(W, b) = log int p(z) exp(-1/2 s'Ws + b's) dz,   s = Bz + c
+
+Statistics of the site blocks come as tuples, one array for each block: (N,) or (N, K) for means
+and shifts, (N,) or (N, K, K) for variances and weights (`Rows`). Weights may be signed.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+Rows: TypeAlias = tuple[Array, ...]
+
+
+@dataclass(frozen=True)
+class Failed:
+    """A factorisation that does not exist (indefinite posterior, improper model): a value."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Adjoints:
+    """Derivatives of log_normaliser at fixed (W, b).
+
+    `offset`: alpha = b - Wm for each site block, flattened (P,). `operator[k][name]`:
+    dF/dB of site block k and latent block name, (P, n_b) dense, or csr on B's pattern.
+    `mean[name]`: (n_b,). `covariance[name]` or `precision[name]`: dF/dK or dF/dQ, (n_b, n_b).
+    """
+
+    offset: Rows
+    operator: tuple[Mapping[str, object], ...]
+    mean: Mapping[str, Array]
+    covariance: Mapping[str, Array] = field(default_factory=dict)
+    precision: Mapping[str, Array] = field(default_factory=dict)
+
+
+class Conditioned(ABC):
+    """The Gaussian q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned on constraints.
+
+    Lazy: means and log_normaliser come with the factorisation, variances when first asked for.
+    """
+
+    log_normaliser: float
+    weight: Rows
+    shift: Rows
+
+    @property
+    @abstractmethod
+    def mean(self) -> Rows:
+        """m = E_q[s] for each site block."""
+
+    @property
+    @abstractmethod
+    def variance(self) -> Rows:
+        """Var_q[s]: (N,), or the (N, K, K) blocks of vector sites."""
+
+    @property
+    @abstractmethod
+    def latent_mean(self) -> Array:
+        """(n,) E_q[z], blocks in order."""
+
+    @property
+    @abstractmethod
+    def latent_variance(self) -> Array:
+        """(n,) diagonal of Cov_q[z]."""
+
+    @abstractmethod
+    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+        """Mean (P,) and variance (P,), or with `full` covariance (P, P), of any affine functional."""
+
+    @abstractmethod
+    def solve(self, rhs: Array) -> Array:
+        """Cov_q[z] rhs for rhs of shape (n,) or (n, k)."""
+
+    @abstractmethod
+    def sample(self, rng: Generator, size: int) -> Array:
+        """(size, n) exact joint draws of z."""
+
+    @abstractmethod
+    def adjoints(self) -> Adjoints:
+        """Derivatives of log_normaliser in B, c, the prior means and K (or Q)."""
+
+
+class Engine(ABC):
+    """Linear-Gaussian algebra for one structure of prior and operators."""
+
+    name: ClassVar[str]
+    linear: LinearGaussian
+
+    @property
+    @abstractmethod
+    def prior_mean(self) -> Rows:
+        """s0 = E[s] under the (constrained) prior, for each site block; flat blocks count as 0."""
+
+    @abstractmethod
+    def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
+        """Factorise once. An indefinite or singular posterior is `Failed`, never jittered."""
+
+    @classmethod
+    @abstractmethod
+    def refuses(cls, linear: LinearGaussian) -> str:
+        """Why this engine cannot take the model, in one sentence; empty where it can."""

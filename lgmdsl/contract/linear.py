@@ -1,0 +1,96 @@
+"""The linear-Gaussian half of a problem at fixed hyperparameters: what an engine is built from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.operators.base import Operator
+
+
+@dataclass(frozen=True)
+class PriorBlock:
+    """One latent block z ~ N(mean, K), K = factor_1 (x) factor_2 (x) ..., flattened row-major.
+
+    A `normal` or `flat` block has a single factor of the block's whole size, whatever its axes.
+    """
+
+    name: str
+    factors: tuple[Structure, ...]
+    mean: Array
+
+    @property
+    def size(self) -> int:
+        return len(self.mean)
+
+    @property
+    def shape(self) -> Shape:
+        """What the product offers: only what every factor offers (IMPROPER if any is)."""
+        offered = Shape.COVARIANCE | Shape.PRECISION | Shape.DIAGONAL
+        for factor in self.factors:
+            offered &= factor.shape
+        if any(Shape.IMPROPER in f.shape for f in self.factors):
+            offered = (offered | Shape.IMPROPER) & ~Shape.COVARIANCE
+        thin = Shape.SPARSE | Shape.DIAGONAL
+        if Shape.PRECISION in offered and any(f.shape & thin for f in self.factors):
+            offered |= Shape.SPARSE
+        return offered
+
+
+@dataclass(frozen=True)
+class Predictor:
+    """s = sum_b columns[b] z_b + offset, P rows in row-major order of the predictor's indices.
+
+    `event` is K for vector sites (P = N K, the event index last) and 0 for scalar ones.
+    """
+
+    columns: Mapping[str, Operator]
+    offset: Array
+    event: int = 0
+
+    @property
+    def rows(self) -> int:
+        return len(self.offset)
+
+
+@dataclass(frozen=True)
+class Constraints:
+    """C z = e over all latents: one operator for each block it touches, and e, (k,)."""
+
+    columns: Mapping[str, Operator]
+    values: Array
+
+
+@dataclass(frozen=True)
+class LinearGaussian:
+    """Prior blocks, the predictors of all site blocks, and exact linear constraints."""
+
+    blocks: tuple[PriorBlock, ...]
+    predictors: tuple[Predictor, ...]
+    constraints: Constraints | None = None
+    starts: Mapping[str, int] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        starts, at = {}, 0
+        for block in self.blocks:
+            starts[block.name] = at
+            at += block.size
+        object.__setattr__(self, "starts", starts)
+
+    @property
+    def size(self) -> int:
+        """Number of latents n, all blocks together."""
+        return sum(b.size for b in self.blocks)
+
+    @property
+    def rows(self) -> int:
+        """Number of predictor entries P, all site blocks together."""
+        return sum(p.rows for p in self.predictors)
+
+    @property
+    def slices(self) -> dict[str, slice]:
+        """Where each block stands among all latents."""
+        return {b.name: slice(self.starts[b.name], self.starts[b.name] + b.size)
+                for b in self.blocks}  # fmt: skip

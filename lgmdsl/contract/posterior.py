@@ -1,0 +1,23 @@
+"""What a back end hands back: a Gaussian in canonical form and the evidence it claims."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.status import Guarantee
+
+
+@dataclass(frozen=True)
+class GaussianPosterior:
+    """q(z) proportional to p(z) exp(-1/2 s'Ws + b's): everything follows from (weight, shift).
+
+    `log_evidence` = log_normaliser + the sum of the sites' corrections.
+    """
+
+    weight: Rows
+    shift: Rows
+    conditioned: Conditioned
+    log_evidence: float
+    guarantee: Guarantee
+    notes: tuple[str, ...] = ()

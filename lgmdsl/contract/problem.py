@@ -1,0 +1,42 @@
+"""A problem at fixed hyperparameters: sites that answer questions, and an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Engine, Rows
+from lgmdsl.contract.questions import Expected, Pointwise, PointwiseAnswer, Tilted
+from lgmdsl.contract.site import Site
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Site blocks in the order of the engine's predictors.
+
+    `sites[k]` is the bound family; `answers[k]` the object that answers the back end's question
+    for it: the site itself, or a bound's lift of it (routes decide).
+    """
+
+    sites: tuple[Site, ...]
+    answers: tuple[object, ...]
+    engine: Engine
+
+    def pointwise(self, s: Rows) -> tuple[PointwiseAnswer, ...]:
+        """The Pointwise answers of all blocks."""
+        return tuple(
+            cast(Pointwise, a).pointwise(x) for a, x in zip(self.answers, s, strict=True)
+        )
+
+    def log_density(self, s: Rows) -> tuple[Array, ...]:
+        """l(s) of all blocks, each (N,)."""
+        return tuple(site.log_density(x) for site, x in zip(self.sites, s, strict=True))
+
+    def expecting(self) -> tuple[Expected, ...]:
+        """The answers as Expected (a back end that needs them declared it)."""
+        return cast("tuple[Expected, ...]", self.answers)
+
+    def tilting(self) -> tuple[Tilted, ...]:
+        """The answers as Tilted."""
+        return cast("tuple[Tilted, ...]", self.answers)

@@ -1,0 +1,128 @@
+"""The questions a site can answer. A back end names the types it needs; a bound lifts a site to one.
+
+Shapes, from the first day: s, mean, shift are (N,) for scalar sites or (N, K) for vector sites;
+variance, curvature and weight are (N,) or (N, K, K). Signs follow l(s) = log t(s).
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from lgmdsl.arrays import Array
+
+
+@dataclass(frozen=True, slots=True)
+class PointwiseAnswer:
+    """l, l', l'' at s; `third` is l''' contracted with the variance that was passed, so it has
+    the shape of the slope: (N,) or (N, K) with entries sum_jk l_ijk V_jk."""
+
+    value: Array
+    slope: Array
+    curvature: Array
+    third: Array
+
+
+class Pointwise(ABC):
+    """l(s) and its first three derivatives (what Laplace needs)."""
+
+    @abstractmethod
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        """Evaluate at s, (N,) or (N, K); scalar sites with variance 1 give the plain l'''."""
+
+
+@dataclass(frozen=True, slots=True)
+class ExpectedAnswer:
+    """f = E[l(s)], s ~ N(m, v), with df/dm, df/dv and on request d2f/dmdv, d2f/dv2.
+
+    2 df/dv = d2f/dm2 = E[l''] where l is smooth.
+    """
+
+    value: Array
+    d_mean: Array
+    d_variance: Array
+    d_mean_variance: Array | None = None
+    d_variance2: Array | None = None
+
+
+class Expected(ABC):
+    """Gaussian expectations of l (what the variational Gaussian back ends need)."""
+
+    @abstractmethod
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        """E_{N(mean, variance)}[l] and derivatives; `second` asks for the mixed and second ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class TiltedAnswer:
+    """log E_{N(m,v)}[t(s)^power] and the mean and variance of the tilted density."""
+
+    log_mass: Array
+    mean: Array
+    variance: Array
+
+
+class Tilted(ABC):
+    """Moments of N(mean, variance) t(s)^power (what expectation propagation needs)."""
+
+    @abstractmethod
+    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer: ...
+
+
+@dataclass(frozen=True, slots=True)
+class WidthsAnswer:
+    """The super-Gaussian bound at (s, z): h*(s), its slope and curvature, width gamma, h(gamma)."""
+
+    penalty: Array
+    slope: Array
+    curvature: Array
+    width: Array
+    h: Array
+
+
+class SuperGaussian(ABC):
+    """t(s) = exp(beta s) exp(g(s^2)), g convex and decreasing (what the double loop needs).
+
+    A site gives beta, g, g', g''; h and h* follow (ALGORITHMS.md, Double loop).
+    """
+
+    @property
+    @abstractmethod
+    def beta(self) -> Array:
+        """(N,) slope of the odd part."""
+
+    @abstractmethod
+    def g(self, x: Array) -> tuple[Array, Array, Array]:
+        """g, g', g'' at x = s^2 >= 0, each (N,)."""
+
+    def widths(self, s: Array, z: Array) -> WidthsAnswer:
+        """At x* = z + s^2: h* = -g - beta s, 1/gamma = -2g', h = -x*/gamma - 2g (duality)."""
+        x = z + s * s
+        g, g1, g2 = self.g(x)
+        inverse_width = -2.0 * g1
+        return WidthsAnswer(
+            penalty=-g - self.beta * s,
+            slope=s * inverse_width - self.beta,
+            curvature=-2.0 * g1 - 4.0 * s * s * g2,
+            width=1.0 / inverse_width,
+            h=-x * inverse_width - 2.0 * g,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class AugmentedAnswer:
+    """Expected precision and shift of the augmented Gaussian site, and its bound's contribution."""
+
+    precision: Array
+    shift: Array
+    entropy: Array
+
+
+class Augmented(ABC):
+    """Data augmentation with a conditionally Gaussian site (what px-vb needs)."""
+
+    @abstractmethod
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer: ...
+
+
+QUESTIONS: tuple[type, ...] = (Pointwise, Expected, Tilted, SuperGaussian, Augmented)

@@ -1,0 +1,47 @@
+"""Algebra on the statistics of site blocks that is the same for scalar and vector sites."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Rows
+
+
+def times(weight: Array, s: Array) -> Array:
+    """W s for one site block: elementwise for (N,), block by block for (N, K, K)."""
+    if weight.ndim == 1:
+        return weight * s
+    product: Array = np.einsum("nij,nj->ni", weight, s)
+    return product
+
+
+def quadratic(weight: Array, s: Array) -> Array:
+    """s'Ws of each site of a block, (N,)."""
+    if weight.ndim == 1:
+        return weight * s * s
+    form: Array = np.einsum("ni,nij,nj->n", s, weight, s)
+    return form
+
+
+def trace(weight: Array, variance: Array) -> Array:
+    """tr(W V) of each site of a block, (N,)."""
+    if weight.ndim == 1:
+        return weight * variance
+    traces: Array = np.einsum("nij,nij->n", weight, variance)
+    return traces
+
+
+def inner(a: Array, s: Array) -> Array:
+    """a's of each site of a block, (N,)."""
+    return a * s if a.ndim == 1 else np.asarray(np.einsum("ni,ni->n", a, s))
+
+
+def total(parts: Rows) -> float:
+    """The sum over all sites of all blocks."""
+    return float(sum(float(np.sum(p)) for p in parts))
+
+
+def interpolate(start: Rows, end: Rows, t: float) -> Rows:
+    """(1 - t) start + t end, block by block."""
+    return tuple(a + t * (b - a) for a, b in zip(start, end, strict=True))

@@ -1,0 +1,104 @@
+"""The base class of a site family: N sites bound to observations and parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Flag, auto
+from typing import TYPE_CHECKING, ClassVar, Self
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from lgmdsl.vocabulary.signature import Signature
+
+
+class Property(Flag):
+    """Declared properties of a family. Each is a promise that a conformance check tests."""
+
+    NONE = 0
+    LOG_CONCAVE = auto()  # l'' <= 0 everywhere
+    SUPER_GAUSSIAN = auto()  # t(s) = e^{beta s} e^{g(s^2)}, g convex decreasing
+    GAUSSIAN = auto()  # l is quadratic in s
+    KINKED = auto()  # l is not differentiable somewhere
+    BOUNDED = auto()  # sup over s of l is finite for all data
+
+
+@dataclass(frozen=True)
+class SiteSpec:
+    """`name` is family.argument (`poisson.log_rate`); `parameters` maps the other arguments to
+    their defaults (None: required). `observed` is the data type, empty for potentials.
+    `signature` is given by third parties only, to make the family known to the language."""
+
+    name: str
+    parameters: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
+    properties: Property = Property.NONE
+    observed: tuple[str, ...] = ()
+    vector: bool = False
+    link: str = ""  # how s reaches the mean of y: "logit", "log", "identity", ...
+    summary: str = ""
+    signature: Signature | None = None
+
+    @property
+    def family(self) -> str:
+        return self.name.partition(".")[0]
+
+    @property
+    def argument(self) -> str:
+        """The argument that is affine in the latents; `value` for potentials."""
+        return self.name.partition(".")[2] or "value"
+
+    @property
+    def potential(self) -> bool:
+        return not self.observed
+
+
+@dataclass(frozen=True, eq=False)
+class Site(ABC):
+    """N sites l_i(s_i) of one family. Fields are float64 arrays of length N, the observation first.
+
+    Subclasses are frozen dataclasses whose fields are named as in `spec.parameters`, preceded by
+    `y` for families that observe. They inherit from the questions that they answer in closed form.
+    """
+
+    spec: ClassVar[SiteSpec]
+    # log_density and pointwise also take s (N, k) where the fields are (N, 1): quadrature then
+    # computes what depends on the fields alone once for each site, not for each node.
+    broadcasts: ClassVar[bool] = False
+
+    def landmark(self) -> tuple[Array, Array] | None:
+        """Where l bends and how near its complex singularities are: centre, distance, (N,) each.
+
+        Quadrature puts its nodes by them. None (the default): not known, so it tries (0, 1) and
+        refines until two rules agree.
+        """
+        return None
+
+    def __len__(self) -> int:
+        return len(getattr(self, dataclasses.fields(self)[0].name))
+
+    def take(self, rows: IntArray | BoolArray) -> Self:
+        """The sites of some rows, by positions or by a mask (N,)."""
+        return dataclasses.replace(
+            self, **{f.name: getattr(self, f.name)[rows] for f in dataclasses.fields(self)}
+        )
+
+    @abstractmethod
+    def log_density(self, s: Array) -> Array:
+        """l(s), (N,), normalised over y for families that observe; finite for |s| <= 1e4."""
+
+    @abstractmethod
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        """dl/dparameter at s for each continuous parameter, (N,) each."""
+
+    def conditional_mean(self, s: Array) -> Array:
+        """E[y | s], (N,) (for potentials there is none: raises TypeError)."""
+        raise TypeError(f"{self.spec.name} has no mean of y")
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        """One draw of y given s, (N,) (for potentials: raises TypeError)."""
+        raise TypeError(f"{self.spec.name} observes nothing")

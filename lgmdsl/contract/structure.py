@@ -1,0 +1,76 @@
+"""Prior structures: one axis of a Gaussian block at fixed hyperparameters."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from enum import Flag, auto
+from typing import ClassVar
+
+from lgmdsl.arrays import Array, Matrix
+
+
+class Shape(Flag):
+    """What a structure offers; engines are chosen from it."""
+
+    NONE = 0
+    COVARIANCE = auto()  # covariance() exists (possibly singular)
+    PRECISION = auto()  # precision() exists (possibly singular: see null_space)
+    DIAGONAL = auto()  # variance() gives the whole covariance
+    IMPROPER = auto()  # no covariance: flat, intrinsic
+    SPARSE = auto()  # precision() is sparse
+
+
+class Structure(ABC):
+    """An n x n Gaussian prior on one axis, its argument values already evaluated.
+
+    Frozen dataclasses whose fields are the size and the argument values. Gradients flow back
+    through `pullback_*`: given dF/dK (or dF/dQ) they return dF/dargument for each argument.
+    """
+
+    name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def size(self) -> int: ...
+
+    @property
+    @abstractmethod
+    def shape(self) -> Shape: ...
+
+    def mean(self) -> Array | None:
+        """(n,) prior mean, None for zero."""
+        return None
+
+    def variance(self) -> Array:
+        """(n,) diagonal of the covariance."""
+        return self.covariance().diagonal().copy()
+
+    def covariance(self) -> Array:
+        """(n, n) covariance; raises TypeError for improper structures."""
+        raise TypeError(f"{self.name} has no covariance")
+
+    def precision(self) -> Matrix:
+        """(n, n) precision, dense or csr; raises TypeError where only a covariance exists."""
+        raise TypeError(f"{self.name} has no precision")
+
+    def log_det_precision(self) -> float:
+        """log of the product of the precision's non-zero eigenvalues (0 for flat)."""
+        raise TypeError(f"{self.name} has no precision")
+
+    def null_space(self) -> Array:
+        """(n, k) orthonormal basis of the improper directions; k = 0 where proper."""
+        import numpy as np
+
+        return np.zeros((self.size, 0))
+
+    def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
+        """dF/dargument from dF/dK, (n, n); keys are argument names, shapes those of the values."""
+        raise TypeError(f"{self.name} has no covariance")
+
+    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
+        """dF/dargument from dF/dQ, (n, n)."""
+        raise TypeError(f"{self.name} has no precision")
+
+    def pullback_mean(self, adjoint: Array) -> dict[str, Array]:
+        """dF/dargument from dF/dmu, (n,), for the arguments of `mean()`."""
+        return {}

@@ -1,0 +1,89 @@
+""".parquet files and Arrow tables, read column by column with pyarrow (extra `data`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.dataset.convert import from_numpy, from_sequence
+from lgmdsl.dataset.entries import Entry, Loaded
+from lgmdsl.dataset.refusals import check_memory, refused, refusing
+
+
+def read_parquet(path: Path) -> Mapping[str, Entry]:
+    """The columns of a .parquet file; values are read when asked for.
+
+    Raises E306 where pyarrow is not installed or the file is damaged.
+    """
+    source = path.name
+    if find_spec("pyarrow") is None:
+        raise refused(
+            source, "reading .parquet needs pyarrow, which is not installed",
+            help="pip install 'lgmdsl[data]'",
+        )  # fmt: skip
+    with refusing(source, "not a readable .parquet file"):
+        import pyarrow.parquet as pq
+
+        with path.open("rb") as stream:
+            opened = pq.ParquetFile(stream)
+            names, rows = list(opened.schema_arrow.names), int(opened.metadata.num_rows)
+    repeated = {name for name in names if names.count(name) > 1}
+    if repeated:
+        raise refused(source, f"it has two columns `{min(repeated)}`")
+    if rows < 0:
+        raise refused(source, f"it claims {rows} rows")
+    return {
+        name: Entry(name, source, (rows,), partial(_load, path, name, rows), table=True)
+        for name in names
+    }
+
+
+def _load(path: Path, name: str, rows: int) -> Loaded:
+    source = path.name
+    check_memory(source, name, (rows,), 8)
+    with refusing(source, f"column `{name}` cannot be read"):
+        import pyarrow.parquet as pq
+
+        with path.open("rb") as stream:
+            column = pq.ParquetFile(stream).read(columns=[name], use_threads=False).column(name)
+        if len(column) != rows:
+            raise refused(source, f"`{name}` has {len(column)} of the {rows} rows it claims")
+        return from_arrow(source, name, column)
+
+
+def from_table(source: str, table: Any) -> Mapping[str, Entry]:
+    """The columns of an Arrow table in memory."""
+    return {
+        str(name): Entry(
+            str(name), source, (int(table.num_rows),),
+            partial(from_arrow, source, str(name), table.column(name)), table=True,
+        )
+        for name in table.column_names
+    }  # fmt: skip
+
+
+def from_arrow(source: str, name: str, column: Any) -> Loaded:
+    """An Arrow column (chunked or not): nulls become a mask."""
+    import pyarrow as pa
+
+    with refusing(source, f"column `{name}` cannot be read"):
+        if pa.types.is_dictionary(column.type):
+            column = column.cast(column.type.value_type)
+        kind = column.type
+        if pa.types.is_decimal(kind):
+            column = column.cast(pa.float64())
+            kind = column.type
+        if pa.types.is_boolean(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind):
+            missing = np.asarray(column.is_null().to_numpy(zero_copy_only=False), dtype=bool)
+            if missing.any():
+                column = column.fill_null(False if pa.types.is_boolean(kind) else 0)
+            values = np.array(column.to_numpy(zero_copy_only=False))
+            if missing.any() and values.dtype.kind == "f":
+                values[missing] = np.nan
+            return from_numpy(source, name, np.ma.MaskedArray(values, missing))
+        return from_sequence(source, name, column.to_pylist())

@@ -1,0 +1,182 @@
+"""Python values to raw arrays of kind b, i, u, f or U with a mask. Objects are refused."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, BoolArray
+from lgmdsl.dataset.entries import Loaded
+from lgmdsl.dataset.refusals import refused
+
+# Texts that stand for a missing entry, in csv and in columns of text.
+MISSING_TEXT = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "NULL", "null"})
+
+
+def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
+    """A numpy array (masked or not) of numbers, bools, text or dates; anything else is E306."""
+    mask: BoolArray | None = None
+    if isinstance(values, np.ma.MaskedArray):
+        mask = np.ma.getmaskarray(values).copy()
+        values = np.asarray(values.data)
+    kind = values.dtype.kind
+    if kind == "O":
+        raise refused(
+            source,
+            f"`{name}` is an array of Python objects",
+            help=f"np.asarray({name}.tolist()), or save numbers or text instead",
+        )
+    if kind == "M" or kind == "m":
+        absent = np.isnat(values)
+        mask = absent if mask is None else mask | absent
+        values = values.astype(np.str_)
+    elif kind == "S":
+        try:
+            values = np.char.decode(values, "utf-8")
+        except UnicodeDecodeError as error:
+            raise refused(source, f"`{name}` holds bytes that are not UTF-8 text") from error
+    elif kind == "c":
+        raise refused(source, f"`{name}` holds complex numbers", help=f"{name}.real")
+    elif kind == "f" and values.dtype.itemsize not in (4, 8):
+        with np.errstate(over="ignore"):
+            values = values.astype(np.float64)
+    elif kind not in "biufU":
+        raise refused(
+            source, f"`{name}` has the type {values.dtype}, which holds no numbers or text",
+            help="save each field as an array of its own" if values.dtype.names else "",
+        )  # fmt: skip
+    if values.dtype.kind == "U":
+        _check_text(source, name, values)
+    if values.dtype.byteorder not in "=|" and not values.dtype.isnative:
+        values = values.astype(values.dtype.newbyteorder("="))
+    if mask is not None and not mask.any():
+        mask = None
+    return Loaded(values, mask)
+
+
+def _check_text(source: str, name: str, values: AnyArray) -> None:
+    """A damaged file can hold code points that are no characters, which Python cannot make str."""
+    flat = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="))).reshape(-1)
+    points = flat.view(np.uint32) if flat.dtype.itemsize else np.zeros(0, np.uint32)
+    if ((points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))).any():
+        raise refused(source, f"`{name}` holds text with invalid characters")
+
+
+def from_sequence(source: str, name: str, items: Iterable[Any]) -> Loaded:
+    """A flat list of numbers, bools or strings, where None, NaN and NA are missing."""
+    given = list(items)
+    missing = np.fromiter((_is_missing(v) for v in given), dtype=bool, count=len(given))
+    present = [v for v, m in zip(given, missing, strict=True) if not m]
+    values = _typed(source, name, present)
+    if not missing.any():
+        return Loaded(values)
+    filled = np.zeros(len(given), dtype=values.dtype if present else np.float64)
+    filled[~missing] = values
+    if filled.dtype.kind == "f":
+        filled[missing] = np.nan
+    return Loaded(filled, missing)
+
+
+def _is_missing(value: Any) -> bool:
+    if value is None or value is np.ma.masked:
+        return True
+    if isinstance(value, float):
+        return math.isnan(value)
+    # pandas.NA and pandas.NaT, which must not be imported to be recognised.
+    return type(value).__name__ in ("NAType", "NaTType")
+
+
+def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
+    if all(isinstance(v, (bool, np.bool_)) for v in present):
+        return np.array(present, dtype=bool)
+    if all(isinstance(v, numbers.Integral) for v in present):
+        ints = [int(v) for v in present]
+        if all(-(2**63) <= v < 2**63 for v in ints):
+            return np.array(ints, dtype=np.int64)
+        raise refused(source, f"`{name}` holds integers of more than 64 bits")
+    if all(isinstance(v, numbers.Real) for v in present):
+        try:
+            return np.array([float(v) for v in present], dtype=np.float64)
+        except OverflowError as error:
+            raise refused(source, f"`{name}` holds numbers too large for 64 bits") from error
+    if all(isinstance(v, str) for v in present):
+        return np.array(present, dtype=np.str_)
+    if all(hasattr(v, "isoformat") or isinstance(v, np.datetime64) for v in present):
+        return np.array([_date(v) for v in present], dtype=np.str_)
+    kinds = sorted({type(v).__name__ for v in present})
+    raise refused(
+        source,
+        f"`{name}` is an array of Python objects ({', '.join(kinds[:4])})",
+        help="give numbers only, or text only",
+    )
+
+
+def _date(value: Any) -> str:
+    return str(value.isoformat() if hasattr(value, "isoformat") else value)
+
+
+def nested_shape(items: Any) -> tuple[int, ...]:
+    """The shape of nested lists by their first items; raggedness shows when they are flattened."""
+    shape: list[int] = []
+    while isinstance(items, (list, tuple)) and len(shape) <= 32:
+        shape.append(len(items))
+        if not items:
+            break
+        items = items[0]
+    return tuple(shape)
+
+
+def from_nested(source: str, name: str, items: Any) -> Loaded:
+    """Nested lists of one shape, or E306."""
+    shape = nested_shape(items)
+    flat: list[Any] = [items]
+    for axis, size in enumerate(shape):
+        level: list[Any] = []
+        for row in flat:
+            if not isinstance(row, (list, tuple)) or len(row) != size:
+                raise refused(
+                    source, f"`{name}` is ragged: its lists along axis {axis} differ in length"
+                )
+            level.extend(row)
+        flat = level
+    loaded = from_sequence(source, name, flat)
+    missing = None if loaded.missing is None else loaded.missing.reshape(shape)
+    return Loaded(loaded.values.reshape(shape), missing)
+
+
+def from_text(fields: Sequence[str]) -> Loaded:
+    """A column of text: integers, else numbers, else truth values, else strings (csv)."""
+    trimmed = [text.strip() for text in fields]
+    absent = [text in MISSING_TEXT for text in trimmed]
+    present = [text for text, gone in zip(trimmed, absent, strict=True) if not gone]
+    values = _parsed(present)
+    if len(present) == len(trimmed):
+        return Loaded(values)
+    missing = np.array(absent, dtype=bool)
+    filled = np.zeros(len(trimmed), dtype=values.dtype if present else np.float64)
+    filled[~missing] = values
+    if filled.dtype.kind == "f":
+        filled[missing] = np.nan
+    return Loaded(filled, missing)
+
+
+def _parsed(present: Sequence[str]) -> AnyArray:
+    # `int` and `float` take 1_000 and other alphabets' digits, which a data file does not mean.
+    plain = all(text.isascii() and "_" not in text for text in present)
+    if plain:
+        try:
+            return np.array([int(text) for text in present], dtype=np.int64)
+        except (ValueError, OverflowError):
+            pass
+        try:
+            return np.array([float(text) for text in present], dtype=np.float64)
+        except ValueError:
+            pass
+        lowered = {text.lower() for text in set(present)}
+        if lowered <= {"true", "false"}:
+            return np.array([text.lower() == "true" for text in present], dtype=bool)
+    return np.array(present, dtype=np.str_)

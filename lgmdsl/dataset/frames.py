@@ -1,0 +1,137 @@
+"""pandas and polars frames and series, recognised without importing either library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import partial
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.dataset.convert import from_numpy, from_sequence
+from lgmdsl.dataset.entries import Entry, Loaded
+from lgmdsl.dataset.refusals import refused, refusing
+
+
+def library(value: Any) -> str:
+    """The top-level package of a value's class: `pandas`, `polars`, `xarray`, `scipy` ..."""
+    return type(value).__module__.split(".", 1)[0]
+
+
+def is_frame(value: Any) -> bool:
+    """Whether the value is a table of columns (pandas, polars, or anything narwhals takes)."""
+    known = library(value) in ("pandas", "polars") and type(value).__name__ == "DataFrame"
+    return known or hasattr(value, "__narwhals_dataframe__") or _is_arrow(value)
+
+
+def _is_arrow(value: Any) -> bool:
+    return library(value) == "pyarrow" and type(value).__name__ == "Table"
+
+
+def from_frame(source: str, frame: Any) -> Mapping[str, Entry]:
+    """The columns of a frame, and a pandas index that has a name."""
+    if _is_arrow(frame):
+        from lgmdsl.dataset.arrow import from_table
+
+        return from_table(source, frame)
+    if library(frame) == "pandas":
+        return _from_pandas(source, frame)
+    if library(frame) != "polars":
+        frame = _native(source, frame)
+    names = [str(name) for name in frame.columns]
+    with refusing(source, "the frame cannot be read"):
+        return {
+            name: Entry(
+                name, source, (len(frame),), partial(from_series, source, name, frame[name]),
+                table=True,
+            )
+            for name in names
+        }  # fmt: skip
+
+
+def _native(source: str, frame: Any) -> Any:
+    """A frame of another library, through narwhals."""
+    if find_spec("narwhals") is None:
+        raise refused(
+            source, f"a frame of {library(frame)} needs narwhals",
+            help="pip install 'lgmdsl[data]'",
+        )  # fmt: skip
+    import narwhals as nw
+
+    with refusing(source, "the frame cannot be read"):
+        return nw.from_native(frame, eager_only=True)
+
+
+def _from_pandas(source: str, frame: Any) -> Mapping[str, Entry]:
+    with refusing(source, "the frame cannot be read"):
+        columns = [str(name) for name in frame.columns]
+        if len(set(columns)) < len(columns):
+            twice = next(name for name in columns if columns.count(name) > 1)
+            raise refused(source, f"the frame has two columns `{twice}`")
+        labels, weak = index_labels(source, frame.index)
+        entries = {
+            name: Entry(
+                name, source, (len(frame),),
+                partial(from_series, source, name, frame.iloc[:, at]),
+                labels=(labels,), weak=weak, table=True,
+            )
+            for at, name in enumerate(columns)
+        }  # fmt: skip
+        name = frame.index.name
+        if isinstance(name, str) and name not in entries and labels is not None:
+            entries[name] = Entry(name, source, (len(frame),), lambda: labels, table=True)
+        return entries
+
+
+def index_labels(source: str, index: Any) -> tuple[Loaded | None, bool]:
+    """The labels of a pandas index, and whether they are only the default 0..n-1."""
+    with refusing(source, "the frame's index cannot be read"):
+        if getattr(index, "nlevels", 1) > 1:
+            raise refused(
+                source, "a frame with several index levels has no single label for a row",
+                help="frame.reset_index()",
+            )  # fmt: skip
+        default = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
+        return from_series(source, "index", index), bool(default and index.name is None)
+
+
+def from_series(source: str, name: str, series: Any) -> Loaded:
+    """A column: numbers with their missing entries as a mask, else text."""
+    with refusing(source, f"column `{name}` cannot be read"):
+        kind = getattr(series.dtype, "kind", "O")
+        if library(series) == "pandas" and kind in "biufM" and len(series):
+            missing = np.asarray(series.isna(), dtype=bool)
+            if not missing.any() and kind != "M":
+                return from_numpy(source, name, np.array(series.to_numpy(_plain(kind, series))))
+            if kind in "biu" or (kind == "f" and not isinstance(series.dtype, np.dtype)):
+                values = np.array(series.to_numpy(dtype=np.float64, na_value=np.nan))
+                return from_numpy(source, name, np.ma.MaskedArray(values, missing))
+            values = np.array(series.to_numpy())
+            return from_numpy(source, name, np.ma.MaskedArray(values, missing))
+        if library(series) in ("polars", "narwhals") and series.dtype.is_numeric():
+            gone = np.asarray(series.is_null().to_numpy(), dtype=bool)
+            plain = series.cast(_float_of(series)) if series.dtype.is_decimal() else series
+            values = np.array(plain.fill_null(0).to_numpy() if gone.any() else plain.to_numpy())
+            if gone.any() and values.dtype.kind == "f":
+                values[gone] = np.nan
+            return from_numpy(source, name, np.ma.MaskedArray(values, gone))
+        items = series.to_list() if hasattr(series, "to_list") else list(series)
+        return from_sequence(source, name, items)
+
+
+def _plain(kind: str, series: Any) -> Any:
+    """The numpy type of a pandas column without missing entries (Int64 is not one)."""
+    if isinstance(series.dtype, np.dtype):
+        return series.dtype
+    return {"b": np.bool_, "i": np.int64, "u": np.uint64, "f": np.float64}[kind]
+
+
+def _float_of(series: Any) -> Any:
+    if library(series) == "polars":
+        import polars as pl
+
+        return pl.Float64
+    import narwhals as nw
+
+    return nw.Float64

@@ -1,0 +1,124 @@
+"""Which engine a model gets, from the structure of its priors and operators, and why."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.covariance import CovarianceEngine
+from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.engines.prior import is_flat
+from lgmdsl.errors import listed
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`flops` of one conditioning with variances, `doubles` held at once."""
+
+    flops: float
+    doubles: float
+
+
+@dataclass(frozen=True)
+class Option:
+    """One row of the table: a refusal, or a cost."""
+
+    engine: type[Engine]
+    refusal: str
+    flops: float
+
+    @property
+    def name(self) -> str:
+        return self.engine.name
+
+
+def covariance_cost(linear: LinearGaussian) -> Estimate:
+    """4/3 P^3 once for the variances, and the prior's n_b x n_b arrays."""
+    p = float(linear.rows)
+    proper = [float(b.size) for b in linear.blocks if not is_flat(b)]
+    full = [float(b.size) for b in linear.blocks
+            if not is_flat(b) and Shape.DIAGONAL not in b.shape]  # fmt: skip
+    held = 3.0 * p * p + sum(n * n for n in full) + sum(p * n for n in full if n != p)
+    flats = float(linear.size) - sum(proper)
+    return Estimate(4.0 / 3.0 * p**3 + 2.0 * p * p * flats + 1e3, held + p * flats)
+
+
+def precision_cost(linear: LinearGaussian) -> Estimate:
+    """One pass over B (its non-zeros by the row) and 2/3 n^3 + n^3/3 for A."""
+    n, products, held = float(linear.size), 0.0, 0.0
+    for predictor in linear.predictors:
+        per_row = 0.0
+        for operator in predictor.columns.values():
+            rows, columns = operator.shape
+            if operator.is_sparse:
+                entries = float(operator.sparse().nnz)
+                per_row += entries / max(rows, 1)
+                held += 2.0 * entries
+            else:
+                per_row += columns
+                held += float(rows) * columns
+        products += predictor.rows * per_row * per_row
+    return Estimate(3.0 * products + n**3 + 1e3, held + 4.0 * n * n)
+
+
+# An engine, and what it costs: a new engine is one line here.
+ENGINES = [(CovarianceEngine, covariance_cost), (PrecisionEngine, precision_cost)]
+
+
+def memory() -> float:
+    """Bytes that are free for arrays now (physical memory where the system does not tell)."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            for line in lines:
+                if line.startswith("MemAvailable:"):
+                    return float(line.split()[1]) * 1024.0
+    except (OSError, ValueError, IndexError):
+        pass
+    try:
+        return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
+    except (AttributeError, OSError, ValueError):
+        return 8.0 * 2**30
+
+
+def table(linear: LinearGaussian, available: float | None = None) -> list[Option]:
+    """Every engine with its cost in flops, or why it cannot take the model."""
+    room = memory() if available is None else available
+    options = []
+    for engine, cost in ENGINES:
+        refusal, estimate = engine.refuses(linear), cost(linear)
+        need = 8.0 * estimate.doubles
+        if not refusal and need > room:
+            refusal = (
+                f"it would hold {_size(need)} ({linear.rows} predictor rows, {linear.size} latents),"
+                f" and {_size(room)} are free"
+            )
+        options.append(Option(engine, refusal, estimate.flops))
+    return options
+
+
+def choose(linear: LinearGaussian, available: float | None = None) -> tuple[Engine | None, str]:
+    """The cheapest engine that takes the model and one sentence why; None where none does."""
+    options = table(linear, available)
+    able = sorted((o for o in options if not o.refusal), key=lambda o: o.flops)
+    if not able:
+        reasons = [f"{o.name}: {o.refusal}" for o in options]
+        return None, f"no engine takes this model: {'; '.join(reasons)}"
+    best = able[0]
+    size = f"{linear.rows} predictor rows and {linear.size} latents"
+    others = [o for o in options if o is not best]
+    why = listed([
+        f"{o.name} cannot: {o.refusal}" if o.refusal
+        else f"{o.name} would cost {o.flops / best.flops:.3g} times as much" for o in others
+    ])  # fmt: skip
+    return best.engine(linear), f"{best.name} engine for {size}; {why}"  # type: ignore[call-arg]
+
+
+def _size(amount: float) -> str:
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if amount < 1024.0:
+            return f"{amount:.3g} {unit}"
+        amount /= 1024.0
+    return f"{amount:.3g} TiB"

@@ -1,0 +1,237 @@
+"""What both dense engines share of `Conditioned`: chunked functionals, kriging, adjoints of B."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Adjoints, Conditioned, Rows
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.engines.constraints import Kept, Kriging, krige
+from lgmdsl.engines.design import row_chunks, transpose_dense
+from lgmdsl.engines.weights import SiteWeight, flatten, site_blocks, split
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+CHUNK = 1 << 22  # entries of one dense temporary
+
+
+class Lazy(Mapping[str, object]):
+    """A mapping whose values are computed when read."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], object]]) -> None:
+        self.makers, self.made = dict(makers), dict[str, object]()
+
+    def __getitem__(self, key: str) -> object:
+        if key not in self.made:
+            self.made[key] = self.makers[key]()
+        return self.made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+
+class DenseConditioned(Conditioned):
+    """Free (unconstrained) answers come from the engine's subclass; the rest is here.
+
+    Subclasses give `free_*`, and set: linear, weight, shift, site_weight, free_mean (n,),
+    free_predictor_mean (P,), log_normaliser, kriging, extra (pseudo-observation rows are theirs).
+    """
+
+    linear: LinearGaussian
+    site_weight: SiteWeight
+    kriging: Kriging | None
+
+    @property
+    @abstractmethod
+    def free_mean(self) -> Array:
+        """(n,) E[z] without constraints."""
+
+    @abstractmethod
+    def predictor(self, z: Array) -> Array:
+        """B z for (n, k)."""
+
+    @abstractmethod
+    def predictor_mean(self) -> Array:
+        """m without constraints, (P,)."""
+
+    @abstractmethod
+    def free_solve(self, rhs: Array) -> Array:
+        """V rhs for (n, k)."""
+
+    @abstractmethod
+    def free_quadratic(self, x: Array) -> Array:
+        """diag(x'Vx) for (n, k)."""
+
+    @abstractmethod
+    def free_sample(self, rng: Generator, size: int) -> Array:
+        """(size, n) draws without constraints."""
+
+    @abstractmethod
+    def free_variance(self) -> list[Array]:
+        """Var of the predictors by site block, without constraints."""
+
+    @abstractmethod
+    def adjoints(self) -> Adjoints: ...
+
+    def constrain(self, kept: Kept) -> bool:
+        """Condition on the constraints; False where CVC' is not positive definite."""
+        spread = self.free_solve(np.asfortranarray(kept.rows.T))
+        self.kriging = krige(kept, self.free_mean, spread)
+        if self.kriging is None:
+            return False
+        self.log_normaliser += self.kriging.log_density + kept.constant
+        return True
+
+    @cached_property
+    def kriged_predictor(self) -> Array:
+        """B V C', (P, k)."""
+        assert self.kriging is not None
+        return self.predictor(self.kriging.spread)
+
+    @cached_property
+    def flat_mean(self) -> Array:
+        """m, (P,)."""
+        mean = self.predictor_mean()
+        if self.kriging is not None:
+            mean = mean + self.kriged_predictor @ self.kriging.multiplier
+        return mean
+
+    @cached_property
+    def mean(self) -> Rows:
+        return split(self.flat_mean, self.linear.predictors)
+
+    @cached_property
+    def variance(self) -> Rows:
+        blocks = self.free_variance()
+        if self.kriging is not None:
+            half = self.kriging.reduction(self.kriged_predictor)
+            lost = site_blocks(half, half, self.linear.predictors)
+            blocks = [b - gone for b, gone in zip(blocks, lost, strict=True)]
+        return tuple(blocks)
+
+    @cached_property
+    def latent_mean(self) -> Array:
+        return self.free_mean if self.kriging is None else self.free_mean + self.kriging.shift
+
+    @cached_property
+    def latent_variance(self) -> Array:
+        n = self.linear.size
+        step = max(1, CHUNK // max(n, 1))
+        out = np.empty(n)
+        for at in range(0, n, step):
+            width = min(step, n - at)
+            unit = np.zeros((n, width), order="F")
+            unit[at + np.arange(width), np.arange(width)] = 1.0
+            out[at : at + width] = self._quadratic(unit)
+        return out
+
+    def _quadratic(self, x: Array) -> Array:
+        form = self.free_quadratic(x)
+        if self.kriging is not None:
+            half = self.kriging.reduction(x.T @ self.kriging.spread)
+            form = form - np.einsum("ij,ij->j", half, half)
+        return form
+
+    def solve(self, rhs: Array) -> Array:
+        x = rhs[:, None] if rhs.ndim == 1 else rhs
+        out = self.free_solve(x)
+        if self.kriging is not None:
+            inner = self.kriging.factor.solve(self.kriging.spread.T @ x)
+            out = out - self.kriging.spread @ inner
+        return np.asarray(out[:, 0] if rhs.ndim == 1 else out)
+
+    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+        n, rows, where = self.linear.size, predictor.rows, self.linear.slices
+        mean = np.array(predictor.offset, dtype=np.float64)
+        for name, operator in predictor.columns.items():
+            mean += operator.matvec(self.latent_mean[where[name]])
+        if full:
+            ((_, pieces),) = row_chunks(predictor.columns, where, rows, n, max(rows, 1))
+            x = transpose_dense(pieces, rows, n)
+            square = x.T @ self.solve(x)
+            return mean, np.asarray(0.5 * (square + square.T))
+        variance = np.empty(rows)
+        for at, pieces in row_chunks(predictor.columns, where, rows, n, max(1, CHUNK // max(n, 1))):
+            variance[at] = self._quadratic(transpose_dense(pieces, at.stop - at.start, n))
+        return mean, variance
+
+    def sample(self, rng: Generator, size: int) -> Array:
+        draws = self.free_sample(rng, size)
+        return draws if self.kriging is None else self.kriging.correct(draws)
+
+    @cached_property
+    def alpha(self) -> Array:
+        """b - W m = dF/dc, (P,)."""
+        return flatten(self.shift) - self.site_weight.times(self.flat_mean)
+
+    def flat_alpha(self) -> Rows:
+        """alpha in flat pieces, one for each site block."""
+        ends = np.cumsum([p.rows for p in self.linear.predictors])[:-1]
+        return tuple(np.split(self.alpha, ends))
+
+    def operator_adjoints(self) -> tuple[Mapping[str, object], ...]:
+        """dF/dB = alpha mean' - W B Cov(z), computed when read, on B's pattern where it is sparse."""
+        at, out = 0, []
+        for k, p in enumerate(self.linear.predictors):
+            makers = {name: _maker(self, k, at, name) for name in p.columns}
+            out.append(Lazy(makers))
+            at += p.rows
+        return tuple(out)
+
+    def _operator_adjoint(self, k: int, at: int, name: str) -> object:
+        p, where = self.linear.predictors[k], self.linear.slices
+        mean = self.latent_mean[where[name]]
+        weight = SiteWeight((p,), (self.weight[k],))
+        operator, alpha = p.columns[name], self.alpha[at : at + p.rows]
+        step = max(1, CHUNK // max(self.linear.size, 1))
+        if p.event:
+            step = max(p.event, step - step % p.event)
+        chunks = row_chunks(p.columns, where, p.rows, self.linear.size, step)
+        if not operator.is_sparse:
+            dense = np.empty((p.rows, len(mean)))
+            for rows, pieces in chunks:
+                cross = self._cross(pieces, rows, where[name])
+                dense[rows] = alpha[rows, None] * mean - _weighted(weight, p, rows, cross)
+            return dense
+        pattern = sp.csr_array(operator.sparse())
+        values = np.empty(pattern.nnz)
+        for rows, pieces in chunks:
+            cross = self._cross(pieces, rows, where[name])
+            value = alpha[rows, None] * mean - _weighted(weight, p, rows, cross)
+            here = slice(pattern.indptr[rows.start], pattern.indptr[rows.stop])
+            line = np.repeat(
+                np.arange(rows.stop - rows.start),
+                np.diff(pattern.indptr[rows.start : rows.stop + 1]),
+            )
+            values[here] = value[line, pattern.indices[here]]
+        return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+    def _cross(self, pieces: object, rows: slice, block: slice) -> Array:
+        """Rows of B Cov(z) for one latent block."""
+        x = transpose_dense(cast("list", pieces), rows.stop - rows.start, self.linear.size)  # type: ignore[type-arg]
+        return self.solve(x)[block].T
+
+
+def _maker(q: DenseConditioned, k: int, at: int, name: str) -> Callable[[], object]:
+    return lambda: q._operator_adjoint(k, at, name)
+
+
+def _weighted(weight: SiteWeight, p: Predictor, rows: slice, cross: Array) -> Array:
+    """W times rows of a matrix, for whole sites."""
+    w = weight.parts[0][1]
+    if not p.event:
+        return np.asarray(w[rows, None] * cross)
+    sites = slice(rows.start // p.event, rows.stop // p.event)
+    part = Predictor(p.columns, p.offset[rows], p.event)
+    return SiteWeight((part,), (w[sites],)).times(np.ascontiguousarray(cross))

@@ -1,0 +1,186 @@
+"""The Gaussian that the covariance engine returns: answers through M, see `factor`."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Adjoints, Rows
+from lgmdsl.engines.conditioned import DenseConditioned, Lazy
+from lgmdsl.engines.factor import PositiveFactor, RowFactor
+from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.weights import SiteWeight, site_blocks
+from lgmdsl.numerics.cholesky import Cholesky, cholesky
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+    from lgmdsl.engines.covariance import CovarianceEngine
+
+
+class CovarianceConditioned(DenseConditioned):
+    """Proper blocks z = mu + KB'alpha; cov = K - KB'M_tot BK, M_tot = M - MH A^-1 H'M."""
+
+    def __init__(
+        self, engine: CovarianceEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
+        row_weight: SiteWeight, factor: RowFactor, row_shift: Array,
+    ) -> None:  # fmt: skip
+        self.engine, self.linear, self.space = engine, engine.linear, engine.space
+        self.weight, self.shift, self.site_weight = weight, shift, site_weight
+        self.row_weight, self.row_shift, self.factor = row_weight, row_shift, factor
+        self.pulled = np.zeros((engine.space.rows, 0))  # M H
+        self.flat_factor = Cholesky(np.zeros((0, 0), order="F"))
+        self.flat = np.zeros(0)
+        self.kriging = None
+
+    def set_mean(self, alpha: Array, rows: Array, log_normaliser: float) -> None:
+        """alpha over all rows, the predictors' means, and the unconstrained normaliser."""
+        self.row_alpha, self._rows = alpha, rows[: self.linear.rows]
+        self.log_normaliser = log_normaliser
+
+    @cached_property
+    def free_mean(self) -> Array:
+        z = self.engine.mu + self.space.prior_times(self.space.transposed(self.row_alpha))
+        self.space.place_flat(z, self.flat)
+        return z
+
+    def predictor(self, z: Array) -> Array:
+        out = self.space.times(z)
+        if self.space.flats:
+            out += self.space.flat_columns @ self.space.flat_part(z)
+        return out[: self.linear.rows]
+
+    def predictor_mean(self) -> Array:
+        return self._rows
+
+    def _preimage(self, rhs: Array) -> tuple[Array, Array]:
+        """Y and q with V rhs = K Y in the proper blocks and q in the flat ones."""
+        t = self.space.times(self.space.prior_times(rhs))
+        u = self.factor.inverse(t)
+        q = self.flat_factor.solve(self.space.flat_part(rhs) - self.pulled.T @ t)
+        if self.space.flats:
+            u = u + self.pulled @ q
+        return rhs - self.space.transposed(u), q
+
+    def free_solve(self, rhs: Array) -> Array:
+        y, q = self._preimage(np.ascontiguousarray(rhs))
+        out = self.space.prior_times(y)
+        self.space.place_flat(out, q)
+        return out
+
+    def free_quadratic(self, x: Array) -> Array:
+        kx = self.space.prior_times(np.ascontiguousarray(x))
+        t = self.space.times(kx)
+        form = np.einsum("ij,ij->j", x, kx) - self.factor.quadratic(t)
+        if self.space.flats:
+            half = self.flat_factor.forward(self.space.flat_part(x) - self.pulled.T @ t)
+            form += np.einsum("ij,ij->j", half, half)
+        return np.asarray(form)
+
+    def free_variance(self) -> list[Array]:
+        predictors = self.linear.predictors
+        self.engine.flops += self.space.rows**3 / 3
+        blocks = self.factor.variance(predictors)
+        if self.space.flats:
+            j = self.space.flat_columns - self.engine.s @ self.pulled
+            half = self.flat_factor.forward(j.T)
+            more = site_blocks(half, half, predictors)
+            blocks = [a + b for a, b in zip(blocks, more, strict=True)]
+        return blocks
+
+    def free_sample(self, rng: Generator, size: int) -> Array:
+        return self._perturbed(rng, size) if isinstance(
+            self.factor, PositiveFactor
+        ) else self._through_root(rng, size)  # fmt: skip
+
+    def _finish(self, start: Array, alpha: Array, flat: Array) -> Array:
+        z = start + self.space.prior_times(self.space.transposed(alpha))
+        self.space.place_flat(z, flat)
+        return z.T
+
+    def _perturbed(self, rng: Generator, size: int) -> Array:
+        """Perturb and maximise: mu -> a prior draw, b -> b + W^1/2 noise; exact, K may be singular."""
+        start = np.zeros((self.linear.size, size))
+        for block in self.space.proper:
+            noise = rng.standard_normal((block.rank, size))
+            start[block.where] = block.mean[:, None] + block.root_times(noise)
+        values, basis = self.row_weight.spectrum()
+        noise = np.sqrt(values)[:, None] * rng.standard_normal((self.space.rows, size))
+        shift = self.row_shift[:, None] + (noise if basis is None else basis.back(noise))
+        s0 = self.space.times(start) + self.engine.offset[:, None]
+        alpha = self.factor.residual(shift - self.row_weight.times(s0))
+        flat = self.flat_factor.solve(self.space.flat_columns.T @ alpha)
+        return self._finish(start, alpha - self.pulled @ flat, flat)
+
+    def _through_root(self, rng: Generator, size: int) -> Array:
+        """z = mu + R x, RR' = K, x with precision I + (BR)'W(BR): for signed weights."""
+        proper = self.space.proper
+        identity = [b.root_times(np.eye(b.rank)) for b in proper]
+        gain = np.hstack(
+            [self.space.block_dense(b) @ r for b, r in zip(proper, identity, strict=True)]
+            or [np.zeros((self.space.rows, 0))]
+        )
+        t = np.eye(gain.shape[1]) + gain.T @ self.row_weight.times(gain)
+        factor = cholesky(np.ascontiguousarray(t))
+        if factor is None:
+            raise ArithmeticError("a posterior that was positive definite is not any more")
+        k = len(self.flat)
+        flat = self.flat[:, None] + self.flat_factor.backward(rng.standard_normal((k, size)))
+        s0 = self.engine.start[:, None] + self.space.flat_columns @ flat
+        pull = gain.T @ (self.row_shift[:, None] - self.row_weight.times(s0))
+        x = factor.solve(pull) + factor.backward(rng.standard_normal((gain.shape[1], size)))
+        z, at = np.zeros((self.linear.size, size)), 0
+        for b, root in zip(proper, identity, strict=True):
+            z[b.where] = b.mean[:, None] + root @ x[at : at + b.rank]
+            at += b.rank
+        self.space.place_flat(z, flat)
+        return z.T
+
+    def adjoints(self) -> Adjoints:
+        """dmu = g - C2'a0; dK = (gg' - B'M_tot B - Y D^-1 Y' - C2'(a0 a0' - D0^-1)C2)/2 with
+        g = B'alpha + Y lambda, V C' = K Y, and a0, D0 those of the constraints under the prior."""
+        g = self.space.transposed(self.row_alpha)
+        y = None
+        pull = g
+        if self.kriging is not None:
+            kept = self.kriging.kept
+            y, _ = self._preimage(np.ascontiguousarray(kept.rows.T))
+            g = g + y @ self.kriging.multiplier
+            pull = g - kept.rows[: kept.proper].T @ kept.multiplier
+        makers = {b.name: self._covariance_adjoint(b, g, y) for b in self.space.proper}
+        mean = {b.name: pull[b.where] for b in self.space.proper}
+        mean |= {b.name: np.zeros(b.size) for b in self.space.flats}
+        return Adjoints(
+            offset=self.flat_alpha(),
+            operator=self.operator_adjoints(),
+            mean=mean,
+            covariance=Lazy(makers),  # type: ignore[arg-type]
+        )
+
+    @cached_property
+    def inverse_total(self) -> Array:
+        """M_tot, (P, P)."""
+        self.engine.flops += 2 * self.space.rows**3 / 3
+        m = self.factor.dense()
+        if self.space.flats:
+            half = self.flat_factor.forward(self.pulled.T)
+            m -= half.T @ half
+        return m
+
+    def _covariance_adjoint(self, b: BlockPrior, g: Array, y: Array | None):  # type: ignore[no-untyped-def]
+        def make() -> Array:
+            own = g[b.where]
+            out = np.outer(own, own) - self.space.compress(self.inverse_total, b)
+            if y is not None and self.kriging is not None:
+                kept = self.kriging.kept
+                half = self.kriging.factor.forward(y[b.where].T)
+                c2 = kept.rows[: kept.proper, b.where]
+                pulled, prior = c2.T @ kept.multiplier, kept.prior.forward(c2)
+                out += prior.T @ prior - half.T @ half - np.outer(pulled, pulled)
+            out *= 0.5
+            return out
+
+        return make

@@ -1,0 +1,65 @@
+"""Improper posteriors: which direction of the flat blocks nothing determines."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.numerics.cholesky import Cholesky, cholesky
+
+_EPS = float(np.finfo(np.float64).eps)
+
+
+def undetermined(a: Array, factor: Cholesky | None, linear: LinearGaussian,
+                 labels: list[tuple[str, int]] | None = None) -> str:  # fmt: skip
+    """Why A (upper triangle given) is singular, naming the direction; empty where it is not.
+
+    A is judged with its diagonal scaled to one: reciprocal condition below 50 n eps is singular.
+    """
+    n = len(a)
+    scale = np.sqrt(np.abs(a.diagonal()))
+    names = labels if labels is not None else [(b.name, i) for b in linear.blocks
+                                               for i in range(b.size)]  # fmt: skip
+    if n and scale.min() == 0.0:
+        block, i = names[int(np.argmin(scale))]
+        return f"no datum or prior determines {block}[{i}]"
+    if n and not np.isfinite(scale).all():
+        return "the posterior precision is not finite"
+    if factor is not None and _comfortable(factor):
+        return ""
+    unit = np.triu(a) / scale[:, None] / scale
+    unit = unit + np.triu(unit, 1).T
+    if factor is not None:
+        again = cholesky(unit.copy())
+        norm = float(np.abs(unit).sum(axis=0).max())
+        if again is not None and again.reciprocal_condition(norm) > 50 * n * _EPS:
+            return ""
+    values, vectors = np.linalg.eigh(unit)
+    if values[0] < -50 * n * _EPS * values[-1]:
+        return "the posterior precision is not positive definite (negative site weights)"
+    if factor is not None and values[0] > 50 * n * _EPS * values[-1]:
+        return ""
+    return f"no datum or prior determines {_spell(vectors[:, 0] / scale, names)}"
+
+
+def _comfortable(factor: Cholesky) -> bool:
+    """A cheap sufficient test: the pivots stay far from rounding."""
+    d = factor.lower.diagonal()
+    return bool(d.min() > 1e-4 * d.max()) if len(d) else True
+
+
+def _spell(direction: Array, names: list[tuple[str, int]]) -> str:
+    """`the direction b0[0] - 0.5 a[3] + ...`, the largest terms first."""
+    direction = direction / np.abs(direction).max()
+    order = np.argsort(-np.abs(direction), kind="stable")[:4]
+    terms = [(direction[i], names[i]) for i in order if abs(direction[i]) > 1e-3]
+    sign = -1.0 if terms[0][0] < 0 else 1.0
+    text = ""
+    for value, (block, i) in terms:
+        value *= sign
+        size = "" if abs(abs(value) - 1) < 5e-4 else f"{abs(value):.3g} "
+        join = (" - " if value < 0 else " + ") if text else ("-" if value < 0 else "")
+        text += f"{join}{size}{block}[{i}]"
+    more = " + ..." if int(np.sum(np.abs(direction) > 1e-3)) > len(terms) else ""
+    return f"the direction {text}{more}"

@@ -1,0 +1,233 @@
+"""Engine for few latents and many rows: A = Q + B'WB, (n, n), factored by Cholesky.
+
+With z = mu + d, c' = B mu + c, h = B'(b - W c'):  mean(z) = mu + A^-1 h, and
+log_normaliser = log|Q|_+ / 2 + k log(2 pi) / 2 - log|A| / 2 + h'A^-1 h / 2 + b'c' - c'Wc'/2,
+k the number of improper directions (density 1). The shift by mu keeps digits where mu is large.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.conditioned import DenseConditioned, Lazy
+from lgmdsl.engines.constraints import LOG_2PI, Kept, krige, prepare
+from lgmdsl.engines.design import Design
+from lgmdsl.engines.directions import undetermined
+from lgmdsl.engines.gram import choose_gram
+from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.weights import SiteWeight, flatten, split
+from lgmdsl.numerics.cholesky import Cholesky, cholesky
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+class PrecisionEngine(Engine):
+    """Every block must offer a precision; no prior covariance is ever inverted."""
+
+    name: ClassVar[str] = "precision"
+
+    def __init__(self, linear: LinearGaussian) -> None:
+        reason = self.refuses(linear)
+        if reason:
+            raise TypeError(reason)
+        self.linear = linear
+        self.design = Design(linear)
+        self.gram = choose_gram(self.design, linear.predictors)
+        self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
+        self.mu = np.concatenate([b.mean for b in self.blocks])
+        self.nullity = sum(b.nullity for b in self.blocks)
+        self.log_det = sum(b.log_det_precision for b in self.blocks)
+        self.start = self.design.times(self.mu) + self.design.offset
+        self.precision = np.zeros((linear.size, linear.size))
+        for b in self.blocks:
+            if not b.flat:
+                self.precision[b.where, b.where] = b.precision()
+        prepared = None
+        if linear.constraints is not None:
+            prepared = prepare(linear, lambda c: c @ self.null_space, self._proper_times, self.mu)
+        self.broken = prepared if isinstance(prepared, str) else ""
+        self.kept = prepared if isinstance(prepared, Kept) else None
+        self.flops = 0.0
+
+    @classmethod
+    def refuses(cls, linear: LinearGaussian) -> str:
+        for b in linear.blocks:
+            if Shape.PRECISION not in b.shape:
+                names = " * ".join(f.name for f in b.factors)
+                return f"block `{b.name}` ({names}) has a covariance but no precision"
+        return ""
+
+    @cached_property
+    def null_space(self) -> Array:
+        """(n, k) orthonormal basis N of the improper directions."""
+        out, at = np.zeros((self.linear.size, self.nullity)), 0
+        for b in self.blocks:
+            if b.nullity:
+                out[b.where, at : at + b.nullity] = b.null_space
+                at += b.nullity
+        return out
+
+    def _proper_times(self, x: Array) -> Array:
+        """Q^+ x, through Q + tau N N'."""
+        proper = self._pinned_prior(self.null_space)
+        return proper.solve(np.asfortranarray(x - self.null_space @ (self.null_space.T @ x)))
+
+    def _pinned_prior(self, *pins: Array) -> Cholesky:
+        q = self.precision.copy()
+        tau = max(float(np.abs(q.diagonal()).mean()), 1e-8)
+        for p in pins:
+            q += tau * (p @ p.T)
+        factor = cholesky(q)
+        if factor is None:
+            raise TypeError("a prior precision is not positive definite off its null space")
+        return factor
+
+    @cached_property
+    def constrained_prior(self) -> tuple[Array, Array]:
+        """Mean and covariance of z under prior and constraints, free directions left out."""
+        if self.kept is None:
+            n = self.null_space
+            covariance = self._pinned_prior(n).inverse()
+            return self.mu, covariance - n @ (n.T @ covariance)
+        c1 = self.kept.pins
+        seen = c1 @ self.null_space
+        _, _, vt = np.linalg.svd(seen, full_matrices=True)
+        free = self.null_space @ vt[len(c1) :].T
+        factor = self._pinned_prior(c1.T, free)
+        tau = max(float(np.abs(self.precision.diagonal()).mean()), 1e-8)
+        shifted = self.mu + factor.solve(tau * c1.T @ (self.kept.pinned - c1 @ self.mu))
+        kriging = krige(self.kept, shifted, factor.solve(np.asfortranarray(self.kept.rows.T)))
+        if kriging is None:
+            raise TypeError("the constraints are singular under the prior")
+        half = kriging.reduction(kriging.spread)
+        covariance = factor.inverse() - half.T @ half
+        return shifted + kriging.shift, covariance - free @ (free.T @ covariance)
+
+    @cached_property
+    def prior_mean(self) -> Rows:
+        if self.kept is None:
+            return split(self.start, self.linear.predictors)
+        s = self.design.times(self.constrained_prior[0]) + self.design.offset
+        return split(s, self.linear.predictors)
+
+    def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
+        if self.broken:
+            return Failed(self.broken)
+        w = SiteWeight(self.linear.predictors, weight)
+        b = flatten(shift)
+        a = self.gram.weighted(w)
+        a += self.precision
+        weighted = w.times(self.start)
+        h = self.gram.transposed(b - weighted)
+        base = self.log_det + self.nullity * LOG_2PI
+        base = 0.5 * base + float(b @ self.start) - 0.5 * float(self.start @ weighted)
+        if self.kept is not None and len(self.kept.pins):
+            c1 = self.kept.pins
+            tau = float(np.abs(a.diagonal()).mean()) or 1.0
+            e1 = self.kept.pinned - c1 @ self.mu
+            a += tau * (c1.T @ c1)
+            h += tau * (c1.T @ e1)
+            base -= 0.5 * tau * float(e1 @ e1)
+        self.flops += self.gram.flops + self.linear.size**3 / 3
+        kept = a.copy() if self.nullity else None
+        factor = cholesky(a)
+        if kept is not None:
+            reason = undetermined(kept, factor, self.linear)
+            if reason:
+                return Failed(reason)
+        if factor is None:
+            return Failed("the posterior precision is not positive definite")
+        q = PrecisionConditioned(self, weight, shift, w, factor, h, base)
+        if self.kept is not None and not q.constrain(self.kept):
+            return Failed("the posterior covariance of the constraints is singular")
+        return q
+
+
+class PrecisionConditioned(DenseConditioned):
+    """q(z) = N(A^-1 h, A^-1), A = LL'."""
+
+    def __init__(
+        self, engine: PrecisionEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
+        factor: Cholesky, h: Array, base: float,
+    ) -> None:  # fmt: skip
+        self.engine, self.linear = engine, engine.linear
+        self.weight, self.shift, self.site_weight = weight, shift, site_weight
+        self.factor = factor
+        delta = factor.solve(h)
+        self.log_normaliser = base - factor.half_log_det + 0.5 * float(h @ delta)
+        self._delta = delta
+        self.kriging = None
+
+    @cached_property
+    def free_mean(self) -> Array:
+        return self.engine.mu + self._delta
+
+    def predictor(self, z: Array) -> Array:
+        return self.engine.gram.times(z)
+
+    def predictor_mean(self) -> Array:
+        return self.engine.start + self.engine.gram.times(self._delta)
+
+    def free_solve(self, rhs: Array) -> Array:
+        return self.factor.solve(np.asfortranarray(rhs))
+
+    def free_quadratic(self, x: Array) -> Array:
+        half = self.factor.forward(x)
+        return np.asarray(np.einsum("ij,ij->j", half, half))
+
+    def free_variance(self) -> list[Array]:
+        return self.engine.gram.variance(self.factor)
+
+    def free_sample(self, rng: Generator, size: int) -> Array:
+        noise = rng.standard_normal((size, self.linear.size))
+        return self.free_mean + self.factor.backward(noise.T).T
+
+    @cached_property
+    def latent_variance(self) -> Array:
+        diagonal = self.factor.inverse_diagonal()
+        if self.kriging is not None:
+            half = self.kriging.reduction(self.kriging.spread)
+            diagonal = diagonal - np.einsum("ij,ij->j", half, half)
+        return diagonal
+
+    @cached_property
+    def _covariance(self) -> Array:
+        v = self.factor.inverse()
+        if self.kriging is not None:
+            half = self.kriging.reduction(self.kriging.spread)
+            v = v - half.T @ half
+        return v
+
+    def adjoints(self) -> Adjoints:
+        """dmu = Q(m - mu_c); dQ = (K_c - V - (m - mu)(m - mu)' + (mu_c - mu)(mu_c - mu)')/2,
+        mu_c and K_c being the constrained prior's (mu and K without constraints)."""
+        engine, m = self.engine, self.latent_mean
+        centre = engine.constrained_prior[0] if engine.kept is not None else engine.mu
+        pull = engine.precision @ (m - centre)
+        mean = {b.name: pull[b.where] for b in engine.blocks}
+        makers = {b.name: self._precision_adjoint(b.where) for b in engine.blocks if not b.flat}
+        return Adjoints(
+            offset=self.flat_alpha(),
+            operator=self.operator_adjoints(),
+            mean=mean,
+            precision=Lazy(makers),  # type: ignore[arg-type]
+        )
+
+    def _precision_adjoint(self, where: slice):  # type: ignore[no-untyped-def]
+        def make() -> Array:
+            centre, k = self.engine.constrained_prior
+            away = self.latent_mean[where] - self.engine.mu[where]
+            moved = centre[where] - self.engine.mu[where]
+            out = k[where, where] - self._covariance[where, where]
+            out = out - np.outer(away, away) + np.outer(moved, moved)
+            return np.asarray(0.5 * out)
+
+        return make

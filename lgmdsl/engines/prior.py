@@ -1,0 +1,161 @@
+"""Prior blocks as engines see them: products of factors (row-major Kronecker) without forming them.
+
+A block is flat where a factor is improper and diagonal (infinite variance everywhere).
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cached_property, reduce
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.linear import PriorBlock
+from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.numerics.cholesky import pivoted_root
+
+_FLAT = Shape.IMPROPER | Shape.DIAGONAL
+
+
+def is_flat(block: PriorBlock) -> bool:
+    """Whether the whole block has density 1."""
+    return any(f.shape & _FLAT == _FLAT for f in block.factors)
+
+
+def kron_times(matrices: list[Array], x: Array) -> Array:
+    """(M_1 (x) M_2 (x) ...) x for x of shape (n, k), each M_i (p_i, n_i); row-major order."""
+    columns = x.shape[1]
+    done = x.reshape(*[m.shape[1] for m in matrices], columns)
+    for axis, m in enumerate(matrices):
+        done = np.moveaxis(np.tensordot(m, done, axes=(1, axis)), 0, axis)
+    return np.ascontiguousarray(done).reshape(-1, columns)
+
+
+class BlockPrior:
+    """One block, placed at `start` among all latents."""
+
+    def __init__(self, block: PriorBlock, start: int) -> None:
+        self.block = block
+        self.name = block.name
+        self.size = block.size
+        self.where = slice(start, start + block.size)
+        self.flat = is_flat(block)
+        # A flat block has no mean: its prior is the same everywhere.
+        self.mean = np.zeros(self.size) if self.flat else np.asarray(block.mean, dtype=np.float64)
+
+    @property
+    def diagonal(self) -> bool:
+        """Whether K is diagonal."""
+        return not self.flat and Shape.DIAGONAL in self.block.shape
+
+    @cached_property
+    def variance(self) -> Array:
+        """(n,) diag K."""
+        return reduce(np.kron, [f.variance() for f in self.block.factors])
+
+    @cached_property
+    def covariances(self) -> list[Array]:
+        """The factors' covariances."""
+        return [f.covariance() for f in self.block.factors]
+
+    @cached_property
+    def covariance(self) -> Array:
+        """(n, n) K."""
+        return np.ascontiguousarray(reduce(np.kron, self.covariances))
+
+    def times(self, x: Array) -> Array:
+        """K x for (n, k)."""
+        if self.diagonal:
+            return self.variance[:, None] * x
+        if len(self.block.factors) == 1:
+            return np.asarray(self.covariances[0] @ x)
+        return kron_times(self.covariances, x)
+
+    @cached_property
+    def roots(self) -> list[Array]:
+        return [pivoted_root(k) for k in self.covariances]
+
+    @property
+    def rank(self) -> int:
+        """Columns of the root."""
+        return self.size if self.diagonal else math.prod(r.shape[1] for r in self.roots)
+
+    def root_times(self, x: Array) -> Array:
+        """R x with RR' = K, for x of shape (rank, k)."""
+        if self.diagonal:
+            return np.sqrt(self.variance)[:, None] * x
+        return kron_times(self.roots, x)
+
+    def precision(self) -> Array:
+        """(n, n) Q, dense."""
+        return reduce(np.kron, [_dense_precision(f) for f in self.block.factors])
+
+    @cached_property
+    def null_space(self) -> Array:
+        """(n, k) orthonormal basis of the directions of density 1."""
+        if self.flat:
+            return np.eye(self.size)
+        basis, order = np.zeros((1, 0)), 1
+        for f in self.block.factors:
+            null = f.null_space()
+            # null(A (x) B) = null(A) (x) all + range(A) (x) null(B)
+            span = _complement(basis) if null.shape[1] else np.zeros((order, 0))
+            basis = np.hstack([np.kron(basis, np.eye(f.size)), np.kron(span, null)])
+            order *= f.size
+        return basis
+
+    @property
+    def nullity(self) -> int:
+        """k, without forming the basis."""
+        if self.flat:
+            return self.size
+        ranks = [f.size - f.null_space().shape[1] for f in self.block.factors]
+        return self.size - math.prod(ranks)
+
+    @cached_property
+    def log_det_precision(self) -> float:
+        """log of the product of Q's non-zero eigenvalues."""
+        if self.flat:
+            return 0.0
+        ranks = [f.size - f.null_space().shape[1] for f in self.block.factors]
+        whole = math.prod(ranks)
+        return sum(
+            f.log_det_precision() * (whole // r) for f, r in zip(self.block.factors, ranks, strict=True)
+        )
+
+
+def _complement(basis: Array) -> Array:
+    """Orthonormal basis of the complement of an orthonormal (n, k) basis."""
+    n, k = basis.shape
+    if k == 0:
+        return np.eye(n)
+    q, _ = np.linalg.qr(basis, mode="complete")
+    return np.asarray(q[:, k:])
+
+
+def _dense_precision(factor: Structure) -> Array:
+    q = factor.precision()
+    return q if isinstance(q, np.ndarray) else np.asarray(q.toarray())
+
+
+def factor_adjoints(block: PriorBlock, adjoint: Array, precision: bool = False) -> list[Array]:
+    """dF/dK_f (or dF/dQ_f) of each factor from the block's dF/dK (dF/dQ), K = K_1 (x) K_2 (x) ...
+
+    dF/dK_1[i, j] = sum_kl dF/dK[(i, k), (j, l)] K_2[k, l], and so on.
+    """
+    factors = block.factors
+    if len(factors) == 1:
+        return [adjoint]
+    matrices = [_dense_precision(f) if precision else f.covariance() for f in factors]
+    sizes = [f.size for f in factors]
+    letters = "abcdefghijklmnopqrstuvwxyz"
+    rows, columns = letters[: len(sizes)], letters[len(sizes) : 2 * len(sizes)]
+    folded = adjoint.reshape(*sizes, *sizes)
+    out = []
+    for keep in range(len(sizes)):
+        others = [i for i in range(len(sizes)) if i != keep]
+        subscripts = [rows + columns] + [rows[i] + columns[i] for i in others]
+        spec = ",".join(subscripts) + "->" + rows[keep] + columns[keep]
+        out.append(np.einsum(spec, folded, *[matrices[i] for i in others], optimize=True))
+    return out

@@ -1,0 +1,140 @@
+"""Site weights over all predictor rows: W is diagonal, or has a K x K block for each vector site."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.linear import Predictor
+
+
+def flatten(rows: Rows) -> Array:
+    """All site blocks below one another, (P,)."""
+    if len(rows) == 1:
+        return np.asarray(rows[0], dtype=np.float64).reshape(-1)
+    return np.concatenate([np.reshape(r, -1) for r in rows]) if rows else np.zeros(0)
+
+
+def split(flat: Array, predictors: Sequence[Predictor]) -> Rows:
+    """(P,) into one array for each site block, (N,) or (N, K)."""
+    parts, at = [], 0
+    for p in predictors:
+        part = flat[at : at + p.rows]
+        parts.append(part.reshape(-1, p.event) if p.event else part)
+        at += p.rows
+    return tuple(parts)
+
+
+class SiteWeight:
+    """W as an operator. `diagonal` is (P,) where every site is scalar, else None."""
+
+    def __init__(self, predictors: Sequence[Predictor], weight: Rows) -> None:
+        self.rows = sum(p.rows for p in predictors)
+        self.parts: list[tuple[slice, Array]] = []
+        at = 0
+        for p, w in zip(predictors, weight, strict=True):
+            self.parts.append((slice(at, at + p.rows), np.asarray(w, dtype=np.float64)))
+            at += p.rows
+        self.diagonal = (
+            flatten(weight) if all(w.ndim == 1 for _, w in self.parts) else None
+        )
+
+    def extended(self, extra: int) -> tuple[SiteWeight, float]:
+        """W with `extra` pseudo-rows of a weight tau of the others' size, and tau."""
+        sizes = [float(np.abs(w).mean()) for _, w in self.parts if w.size]
+        tau = max(sizes, default=1.0) or 1.0
+        longer = SiteWeight((), ())
+        longer.rows = self.rows + extra
+        longer.parts = [*self.parts, (slice(self.rows, longer.rows), np.full(extra, tau))]
+        if self.diagonal is None:
+            longer.diagonal = None
+        else:
+            longer.diagonal = np.concatenate([self.diagonal, np.full(extra, tau)])
+        return longer, tau
+
+    def times(self, x: Array) -> Array:
+        """W x for (P,) or (P, k)."""
+        if self.diagonal is not None:
+            return self.diagonal * x if x.ndim == 1 else self.diagonal[:, None] * x
+        out = np.empty_like(x)
+        for rows, w in self.parts:
+            if w.ndim == 1:
+                out[rows] = w * x[rows] if x.ndim == 1 else w[:, None] * x[rows]
+            else:
+                sites, k = w.shape[0], w.shape[1]
+                out[rows] = np.matmul(w, x[rows].reshape(sites, k, -1)).reshape(x[rows].shape)
+        return out
+
+    def sparse(self) -> SparseMatrix:
+        """W as csr."""
+        pieces = []
+        for _, w in self.parts:
+            if w.ndim == 1:
+                pieces.append(sp.dia_array((w[None], [0]), shape=(len(w), len(w))))
+            else:
+                sites, k = w.shape[0], w.shape[1]
+                index = np.arange(sites)
+                pieces.append(
+                    sp.bsr_array((w, index, np.arange(sites + 1)), shape=(sites * k, sites * k))
+                )
+        return sp.csr_array(sp.block_diag(pieces, format="csr"))
+
+    def spectrum(self) -> tuple[Array, Basis | None]:
+        """Eigenvalues (P,) and the basis U with W = U diag U'; None for the identity."""
+        if self.diagonal is not None:
+            return self.diagonal, None
+        values, bases = np.empty(self.rows), []
+        for rows, w in self.parts:
+            if w.ndim == 1:
+                values[rows] = w
+                bases.append((rows, None))
+            else:
+                spectrum, vectors = np.linalg.eigh(w)
+                # eigh leaves rounding noise where a weight is singular (softmax sites).
+                noise = 1e-15 * w.shape[1] * np.abs(spectrum).max(axis=1, keepdims=True)
+                values[rows] = np.where(np.abs(spectrum) <= 4 * noise, 0.0, spectrum).reshape(-1)
+                bases.append((rows, vectors))
+        return values, Basis(bases)
+
+
+class Basis:
+    """Block-diagonal orthogonal U, (P, P)."""
+
+    def __init__(self, parts: list[tuple[slice, Array | None]]) -> None:
+        self.parts = parts
+
+    def forward(self, x: Array, transpose: bool = True) -> Array:
+        """U'x for (P,) or (P, k)."""
+        out = np.empty_like(x, order="C")
+        for rows, u in self.parts:
+            if u is None:
+                out[rows] = x[rows]
+            else:
+                turned = u.transpose(0, 2, 1) if transpose else u
+                piece = np.ascontiguousarray(x[rows]).reshape(u.shape[0], u.shape[1], -1)
+                out[rows] = np.matmul(turned, piece).reshape(x[rows].shape)
+        return out
+
+    def back(self, x: Array) -> Array:
+        """U x for (P,) or (P, k)."""
+        return self.forward(x, transpose=False)
+
+
+def site_blocks(left: Array, right: Array, predictors: Sequence[Predictor]) -> list[Array]:
+    """Blocks of left'right, both (r, P): (N,) for scalar, (N, K, K) for vector site blocks."""
+    blocks, at = [], 0
+    for p in predictors:
+        a, b = left[:, at : at + p.rows], right[:, at : at + p.rows]
+        if p.event:
+            r = a.shape[0]
+            blocks.append(
+                np.einsum("rni,rnj->nij", a.reshape(r, -1, p.event), b.reshape(r, -1, p.event))
+            )
+        else:
+            blocks.append(np.einsum("rn,rn->n", a, b))
+        at += p.rows
+    return blocks

@@ -1,0 +1,214 @@
+"""Diagnostics: one form for every error and warning, with a stable code and a position.
+
+A `Span` points into a `Source`, so a diagnostic can draw itself without asking anyone for the
+text. `LgmError` carries all diagnostics of one pass; its `str` is the rendered report.
+"""
+
+from __future__ import annotations
+
+import difflib
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Literal
+
+MAX_ERRORS = 20
+
+Severity = Literal["error", "warning"]
+
+# How a diagnostic is drawn: with the line of the model it points to; without it (data errors say
+# the declaration themselves, the position stays in the JSON); or so with the help on the last line.
+Layout = Literal["excerpt", "plain", "inline"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text and the name it is reported under (a path, or `<text>`)."""
+
+    name: str
+    text: str
+
+    @cached_property
+    def line_starts(self) -> tuple[int, ...]:
+        starts = [0]
+        starts.extend(i + 1 for i, c in enumerate(self.text) if c == "\n")
+        return tuple(starts)
+
+    def line_column(self, offset: int) -> tuple[int, int]:
+        """One-based line and column of a character offset."""
+        line = bisect_right(self.line_starts, offset)
+        return line, offset - self.line_starts[line - 1] + 1
+
+    def line(self, number: int) -> str:
+        """The text of a one-based line, without its newline."""
+        start = self.line_starts[number - 1]
+        end = self.text.find("\n", start)
+        return self.text[start:] if end < 0 else self.text[start:end].rstrip("\r")
+
+
+NO_SOURCE = Source("<builder>", "")
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """Half-open range of character offsets [start, end) in a source."""
+
+    source: Source = field(default=NO_SOURCE, repr=False)
+    start: int = 0
+    end: int = 0
+
+    def to(self, other: Span) -> Span:
+        """The span from the start of this one to the end of `other`."""
+        return Span(self.source, self.start, other.end)
+
+    @property
+    def known(self) -> bool:
+        return self.source is not NO_SOURCE
+
+    @property
+    def line(self) -> int:
+        return self.source.line_column(self.start)[0]
+
+    @property
+    def column(self) -> int:
+        return self.source.line_column(self.start)[1]
+
+
+NOWHERE = Span()
+
+
+@dataclass(frozen=True)
+class Diagnostic:
+    """One error or warning.
+
+    `label` stands under the underline; `details` are further `|` lines; `note` and `help` follow
+    with `=`. `file` names a data file where there is no span.
+    """
+
+    code: str
+    message: str
+    span: Span = NOWHERE
+    label: str = ""
+    details: tuple[str, ...] = ()
+    note: str = ""
+    help: str = ""
+    severity: Severity = "error"
+    layout: Layout = "excerpt"
+
+    def render(self) -> str:
+        lines = [f"{self.severity}[{self.code}]: {self.message}"]
+        gutter = "  "
+        if self.span.known and self.layout == "excerpt":
+            lines += self._excerpt()
+            gutter = " " * (len(str(self.span.line)) + 1)
+        details, inline = list(self.details), self.layout == "inline" and bool(self.details)
+        if inline and self.help:
+            details[-1] += f" help: {self.help}"
+        lines += [f"{gutter} | {detail}" for detail in details]
+        if self.note:
+            lines.append(f"{gutter} = note: {self.note}")
+        if self.help and not inline:
+            lines.append(f"{gutter} = help: {self.help}")
+        return "\n".join(lines)
+
+    def _excerpt(self) -> list[str]:
+        source, start = self.span.source, self.span.start
+        line, column = source.line_column(start)
+        text = source.line(line)
+        number = str(line)
+        pad = " " * len(number)
+        # A span over several lines is underlined to the end of its first line.
+        width = max(1, min(self.span.end - start, len(text) - column + 1))
+        shown, before, marks = _windowed(text, column - 1, width)
+        return [
+            f"{pad}--> {source.name}:{line}:{column}",
+            f"{number} | {shown}",
+            f"{pad} | {before}{marks} {self.label}".rstrip(),
+        ]
+
+    def as_json(self) -> dict[str, object]:
+        """A JSON object with a one-based range for editors (`null` where there is no position)."""
+        place: dict[str, object] | None = None
+        if self.span.known:
+            line, column = self.span.source.line_column(self.span.start)
+            end_line, end_column = self.span.source.line_column(max(self.span.start, self.span.end))
+            place = {
+                "file": self.span.source.name,
+                "start": {"line": line, "column": column},
+                "end": {"line": end_line, "column": end_column},
+            }
+        return {
+            "severity": self.severity,
+            "code": self.code,
+            "message": self.message,
+            "range": place,
+            "label": self.label,
+            "details": list(self.details),
+            "note": self.note,
+            "help": self.help,
+        }
+
+
+def _windowed(text: str, start: int, width: int, room: int = 160) -> tuple[str, str, str]:
+    """Cut a very long line around its underlined part; tabs are kept so the marks line up."""
+    if len(text) > room:
+        left = max(0, start - 60)
+        cut = text[left : left + room]
+        text = ("..." if left else "") + cut + ("..." if left + room < len(text) else "")
+        start = start - left + (3 if left else 0)
+        width = min(width, max(1, len(text) - start))
+    before = "".join("\t" if c == "\t" else " " for c in text[:start])
+    return text, before, "^" * width
+
+
+class LgmError(Exception):
+    """Everything lgmdsl refuses: a wrong model, wrong data, or a method that cannot run.
+
+    Its subclasses say who has to act; `diagnostics` holds every finding of the pass (20 at most).
+    """
+
+    def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]) -> None:
+        found = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        self.diagnostics: tuple[Diagnostic, ...] = found[:MAX_ERRORS]
+        self.left_out = max(0, len(found) - MAX_ERRORS)
+        super().__init__(self.render())
+
+    def render(self) -> str:
+        text = "\n\n".join(d.render() for d in self.diagnostics)
+        if self.left_out:
+            text += f"\n\n... and {self.left_out} more"
+        return text
+
+    @property
+    def codes(self) -> tuple[str, ...]:
+        return tuple(d.code for d in self.diagnostics)
+
+
+class ModelError(LgmError):
+    """The model text (or what the builder was given) is wrong: E1xx, E2xx, E4xx."""
+
+
+class DataError(LgmError):
+    """The data are wrong, missing or refused: E3xx."""
+
+
+class MethodError(LgmError):
+    """The method, bound or hyperparameter setting cannot run this model: E5xx."""
+
+
+class NumericalError(LgmError):
+    """Numerical trouble that leaves no usable result: E6xx."""
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known word that `word` most likely stands for, or None."""
+    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    return close[0] if close else None
+
+
+def listed(words: Sequence[str], last: str = "and") -> str:
+    """`a, b and c` for a sentence."""
+    if len(words) < 2:
+        return "".join(words)
+    return f"{', '.join(words[:-1])} {last} {words[-1]}"

@@ -1,0 +1,1 @@
+"""Drawings of a model graph: dot, mermaid and SVG."""

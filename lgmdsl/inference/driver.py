@@ -1,0 +1,126 @@
+"""The one loop that runs every back end: steps, tolerances, trace, watches, status."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from lgmdsl.contract.backend import Backend, State
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.status import Status
+
+
+@dataclass(frozen=True)
+class Tolerances:
+    """`evidence`: change of the objective relative to max(1, |objective|); `mean`: the back end's
+    residual, in posterior sds of the means. Both must be met."""
+
+    evidence: float = 1e-7
+    mean: float = 1e-4
+
+    @classmethod
+    def scaled(cls, tol: float | None) -> Tolerances:
+        """The defaults, or `tol` for the evidence with the mean's tolerance in proportion."""
+        return cls() if tol is None else cls(evidence=tol, mean=min(1e-2, 1e3 * tol))
+
+
+@dataclass(frozen=True)
+class TraceEntry:
+    """One step: its number, the objective after it, the residual there, seconds since the start."""
+
+    step: int
+    objective: float
+    residual: float
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Run:
+    """What the driver hands on. `posterior` is None where not even the first state had one."""
+
+    posterior: GaussianPosterior | None
+    status: Status
+    steps: int
+    seconds: float
+    trace: tuple[TraceEntry, ...]
+    reason: str = ""
+
+
+def run(
+    backend: Backend[Any],
+    problem: Problem,
+    tolerances: Tolerances,
+    max_steps: int | None = None,
+    warm: GaussianPosterior | None = None,
+    on_step: Callable[[TraceEntry], None] | None = None,
+) -> Run:
+    """Iterate `backend` on `problem` until it converges or something stops it.
+
+    A non-finite objective, a falling objective of a back end that declares itself monotone, and a
+    state that reports failure each end the run with a status; the last good state is kept.
+    """
+    limit = backend.spec.max_steps if max_steps is None else max_steps
+    began = time.perf_counter()
+    state = backend.start(problem, warm)
+    trace: list[TraceEntry] = []
+
+    def record(step: int, at: State) -> TraceEntry:
+        entry = TraceEntry(
+            step, at.objective, backend.residual(problem, at), time.perf_counter() - began
+        )
+        trace.append(entry)
+        if on_step is not None:
+            on_step(entry)
+        return entry
+
+    status, reason, steps = Status.iteration_limit, "", 0
+    if state.failed is not None or not math.isfinite(state.objective):
+        status = state.failed or Status.numerical_error
+        reason = getattr(state, "reason", "")
+        return Run(None, status, 0, time.perf_counter() - began, (), reason)
+    last = record(0, state)
+    try:
+        for steps in range(1, limit + 1):
+            if _settled(last, None, tolerances):
+                status, steps = Status.converged, steps - 1
+                break
+            following = backend.step(problem, state)
+            if following.failed is not None:
+                status, reason = following.failed, getattr(following, "reason", "")
+                if last.residual <= tolerances.mean:
+                    status = Status.converged  # the optimum, to the last digit that rounding leaves
+                break
+            if not math.isfinite(following.objective):
+                status, reason = Status.numerical_error, "the objective is not finite"
+                break
+            if backend.spec.monotone and _fell(last.objective, following.objective):
+                status, reason = Status.stalled, "the objective fell"
+                break
+            state = following
+            entry = record(steps, state)
+            if _settled(entry, last, tolerances):
+                status = Status.converged
+                break
+            last = entry
+    except KeyboardInterrupt:
+        status = Status.interrupted
+    seconds = time.perf_counter() - began
+    return Run(backend.posterior(problem, state), status, steps, seconds, tuple(trace), reason)
+
+
+def _settled(now: TraceEntry, before: TraceEntry | None, tolerances: Tolerances) -> bool:
+    """Both tolerances met; a residual a thousand times below its own settles the evidence too."""
+    if now.residual <= 1e-3 * tolerances.mean:
+        return True
+    if before is None or now.residual > tolerances.mean:
+        return False
+    change = abs(now.objective - before.objective)
+    return change <= tolerances.evidence * max(1.0, abs(now.objective))
+
+
+def _fell(before: float, after: float) -> bool:
+    return after < before - 1e-9 * max(1.0, abs(before))

@@ -1,0 +1,144 @@
+"""A plan: one method for one model. Which back end, which routes, which engine, and why."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.contract.backend import Backend
+from lgmdsl.contract.problem import Problem
+from lgmdsl.engines.choose import choose
+from lgmdsl.errors import Diagnostic, MethodError, listed, nearest
+from lgmdsl.inference.registry import BackendClass, backends
+from lgmdsl.inference.routes import Refusal, Route, route
+
+# `auto` tries these in order and takes the first that can run the model.
+AUTO = ("natural-gradient", "ep", "laplace")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A back end with its options, and a route for each site block."""
+
+    canonical: CanonicalModel
+    backend: Backend[Any]
+    routes: tuple[Route, ...]
+
+    @property
+    def method(self) -> str:
+        return self.backend.spec.name
+
+    def at(self, theta: Theta) -> Problem:
+        """The problem at theta. Raises MethodError E501 where no engine can take it."""
+        linear = self.canonical.linear(theta)
+        engine, why = choose(linear)
+        if engine is None:
+            raise MethodError(Diagnostic("E501", why))
+        sites = self.canonical.sites(theta)
+        answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))
+        return Problem(sites, answers, engine)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Whether a method can run a model: its routes, or the reasons why not."""
+
+    method: str
+    routes: tuple[Route, ...]
+    refusals: tuple[tuple[SiteBlock, Refusal], ...]
+
+    @property
+    def runs(self) -> bool:
+        return not self.refusals
+
+
+def verdict(blocks: tuple[SiteBlock, ...], backend: BackendClass, bound: str | None) -> Verdict:
+    """Route every site block of a model to one back end."""
+    found = [(b, route(b.site, backend, bound)) for b in blocks]
+    return Verdict(
+        backend.spec.name,
+        tuple(r for _, r in found if isinstance(r, Route)),
+        tuple((b, r) for b, r in found if isinstance(r, Refusal)),
+    )
+
+
+def plan(
+    canonical: CanonicalModel,
+    method: str = "auto",
+    bound: str | None = None,
+    options: Mapping[str, object] | None = None,
+) -> Plan:
+    """Choose the back end and its routes.
+
+    Raises MethodError: E103 for an unknown method, E501, E502 or E504 where it cannot run the
+    model (with the methods that can), E104 for an option that the back end does not have.
+    """
+    known = backends()
+    if method == "auto":
+        able = [m for m in AUTO if m in known and verdict(canonical.blocks, known[m], bound).runs]
+        able += [m for m in known if m not in AUTO and verdict(canonical.blocks, known[m], bound).runs]
+        method = able[0] if able else next(m for m in AUTO if m in known)
+    if method not in known:
+        raise MethodError(_unknown(method, tuple(known)))
+    judged = verdict(canonical.blocks, known[method], bound)
+    if not judged.runs:
+        able = [m for m, b in known.items() if verdict(canonical.blocks, b, bound).runs]
+        raise MethodError(tuple(_refused(method, b, r, able) for b, r in judged.refusals))
+    return Plan(canonical, _configured(known[method], dict(options or {})), judged.routes)
+
+
+def _configured(backend: BackendClass, options: dict[str, object]) -> Backend[Any]:
+    fields = {f.name: f for f in dataclasses.fields(backend)}  # type: ignore[arg-type]
+    for name in options:
+        if name not in fields:
+            close = nearest(name, fields)
+            has = f"it has: {', '.join(fields)}" if fields else "it has no options"
+            raise MethodError(
+                Diagnostic(
+                    "E104",
+                    f"method `{backend.spec.name}` has no option `{name}`",
+                    help=f"did you mean `{close}`?" if close else has,
+                )
+            )
+    try:
+        return backend(**{k: _option(v, type(fields[k].default)) for k, v in options.items()})
+    except (TypeError, ValueError) as error:
+        raise MethodError(
+            Diagnostic("E104", f"method `{backend.spec.name}` refused an option: {error}")
+        ) from None
+
+
+def _option(given: object, kind: type) -> object:
+    """An option as its field's type; strings come from the command line."""
+    if not isinstance(given, str) or kind is str:
+        return given
+    if kind is bool:
+        if given.lower() not in ("true", "false"):
+            raise ValueError(f"{given!r} is neither true nor false")
+        return given.lower() == "true"
+    return kind(given)
+
+
+def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:
+    close = nearest(method, known)
+    return Diagnostic(
+        "E103",
+        f"unknown method `{method}`",
+        help=(f"did you mean `{close}`? " if close else "") + f"methods: auto, {', '.join(known)}",
+    )
+
+
+def _refused(method: str, block: SiteBlock, refusal: Refusal, able: list[str]) -> Diagnostic:
+    can = f"methods that can: {listed(able)}" if able else "no method of this version can"
+    return Diagnostic(
+        refusal.code,
+        f"method `{method}` cannot run this model",
+        block.span,
+        refusal.reason,
+        help=f"{can}.  `lgm explain` shows the table",
+    )

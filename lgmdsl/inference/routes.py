@@ -1,0 +1,78 @@
+"""Which site reaches which back end: directly, or lifted by a bound. Computed, never written down."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lgmdsl.bounds.catalogue import bounds
+from lgmdsl.contract.bound import Bound
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.inference.registry import BackendClass
+
+
+@dataclass(frozen=True)
+class Route:
+    """How the sites of one family answer a back end: themselves (`bound` None) or through a bound."""
+
+    site: type[Site]
+    bound: Bound | None
+    guarantee: Guarantee
+
+    def answer(self, site: Site) -> object:
+        """The object that answers the back end's question for bound sites."""
+        return site if self.bound is None else self.bound.lift(site)
+
+    def __str__(self) -> str:
+        return "itself" if self.bound is None else f"through {self.bound.spec.name}"
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a site cannot reach a back end. `code` is E501, E502 or E504."""
+
+    site: type[Site]
+    code: str
+    reason: str
+
+
+def route(site: type[Site], backend: BackendClass, bound: str | None = None) -> Route | Refusal:
+    """The route of one family to one back end; with `bound`, only through the bound of that name."""
+    spec = backend.spec
+    if site.spec.vector and not spec.vector:
+        return Refusal(site, "E501", f"{site.spec.name} is vector-valued")
+    banned = site.spec.properties & spec.forbids
+    if Property.KINKED in banned:
+        return Refusal(site, "E502", f"{site.spec.name} has a kink, where it has no curvature")
+    if banned:
+        return Refusal(site, "E501", f"{site.spec.name} is {_words(banned)}")
+    lacking = spec.requires & ~site.spec.properties
+    if lacking:
+        return Refusal(site, "E501", f"{site.spec.name} is not {_words(lacking)}")
+    if bound is None and issubclass(site, spec.needs):
+        return Route(site, None, Guarantee.EXACT)
+    reasons = []
+    for candidate in bounds():
+        if candidate.spec.gives is not spec.needs or (bound and candidate.spec.name != bound):
+            continue
+        refused = candidate.applies_to(site)
+        if not refused:
+            return Route(site, candidate, candidate.spec.guarantee)
+        reasons.append(f"{candidate.spec.name}: {refused}")
+    if bound is not None:
+        why = "; ".join(reasons) or f"{spec.name} asks for nothing that it gives"
+        return Refusal(site, "E504", f"bound {bound} does not apply to {site.spec.name}: {why}")
+    why = "; ".join(reasons) or "no bound gives it"
+    return Refusal(site, "E501", f"{site.spec.name} does not answer {spec.needs.__name__}: {why}")
+
+
+def table(
+    sites: tuple[type[Site], ...], backends: tuple[BackendClass, ...]
+) -> dict[tuple[str, str], Route | Refusal]:
+    """The (site, back end) table: what `lgm methods` prints."""
+    return {(s.spec.name, b.spec.name): route(s, b) for s in sites for b in backends}
+
+
+def _words(properties: Property) -> str:
+    names = [p.name or "" for p in Property if p in properties and p is not Property.NONE]
+    return " or ".join(n.lower().replace("_", "-") for n in names)

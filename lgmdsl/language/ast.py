@@ -1,0 +1,231 @@
+"""The syntax tree. Frozen, compared by meaning: spans, comments and blank lines do not count.
+
+The builder and the parser both produce these nodes, and every later stage starts from them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from lgmdsl.errors import NOWHERE, Span
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Node:
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+# ---- expressions ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Number(Node):
+    """A non-negative literal; a negative number is `Unary` around it. `text` keeps its spelling."""
+
+    value: float
+    text: str = field(default="", compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Name(Node):
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class String(Node):
+    value: str
+
+
+@dataclass(frozen=True, slots=True)
+class Bool(Node):
+    value: bool
+
+
+Slot: TypeAlias = "Name | String | Number"
+
+
+@dataclass(frozen=True, slots=True)
+class Indexed(Node):
+    """`base[slot, ...]`: an index name keeps the axis, a map gathers, a label or number picks."""
+
+    base: Name
+    slots: tuple[Slot, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Argument(Node):
+    """`name = value` inside a distribution or a call."""
+
+    name: str
+    value: Value
+    name_span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Node):
+    """`function(positional, ..., name = value, ...)`, an operator, a function or a kernel."""
+
+    function: Name
+    positional: tuple[Expr, ...] = ()
+    named: tuple[Argument, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Unary(Node):
+    """`-operand`."""
+
+    operand: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Binary(Node):
+    op: Literal["+", "-", "*", "/", "@", "^"]
+    left: Expr
+    right: Expr
+    op_span: Span = field(default=NOWHERE, compare=False, repr=False)
+
+
+Expr: TypeAlias = Number | Name | Indexed | Call | Unary | Binary
+Value: TypeAlias = Expr | String | Bool
+
+
+@dataclass(frozen=True, slots=True)
+class Dist(Node):
+    """`name(argument = value, ...)`: a structure, a family, a potential or a hyperprior."""
+
+    name: Name
+    arguments: tuple[Argument, ...] = ()
+
+    def get(self, name: str) -> Value | None:
+        """The value given for an argument, or None."""
+        return next((a.value for a in self.arguments if a.name == name), None)
+
+
+# ---- statements ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Size(Node):
+    """`= 3`: labels 0, 1, 2."""
+
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Range(Node):
+    """`= 1..366`: labels are the integers, both ends included."""
+
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Labels(Node):
+    labels: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Head(Node):
+    """`= head(class)`: all labels but the last."""
+
+    of: Name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Statement(Node):
+    """`comments` are the full-line comments above, `trailing` the one at the end of the line,
+    `inner` those between (kept, at their statement), `blank_before` whether an empty line precedes."""
+
+    doc: str | None = None
+    comments: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    inner: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    trailing: str | None = field(default=None, compare=False, repr=False)
+    blank_before: bool = field(default=False, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Index(Statement):
+    name: Name
+    definition: Size | Range | Labels | Head | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Type(Node):
+    """`real`, `binary`, ... or the name of an index set; `missing` is the `?`."""
+
+    name: str
+    missing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Data(Statement):
+    name: Name
+    dims: tuple[Name, ...]
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Hyper(Statement):
+    """Exactly one of `prior` and `value` is set."""
+
+    name: Name
+    dims: tuple[Name, ...]
+    type: Type
+    prior: Dist | None = None
+    value: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Latent(Statement):
+    name: Name
+    dims: tuple[Name, ...]
+    factors: tuple[Dist, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Let(Statement):
+    name: Name
+    dims: tuple[Name, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Report(Statement):
+    name: Name
+    dims: tuple[Name, ...]
+    value: Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Observe(Statement):
+    name: Name
+    family: Dist
+
+
+@dataclass(frozen=True, slots=True)
+class Potential(Statement):
+    value: Expr
+    family: Dist
+
+
+@dataclass(frozen=True, slots=True)
+class Constrain(Statement):
+    left: Expr
+    right: Expr
+
+
+AnyStatement: TypeAlias = (
+    Index | Data | Hyper | Latent | Let | Report | Observe | Potential | Constrain
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Ast(Node):
+    """A whole file. `end_comments` stand after the last statement."""
+
+    statements: tuple[AnyStatement, ...]
+    version: int = 1
+    header_comments: tuple[str, ...] = field(default=(), compare=False, repr=False)
+    header_trailing: str | None = field(default=None, compare=False, repr=False)
+    end_comments: tuple[str, ...] = field(default=(), compare=False, repr=False)

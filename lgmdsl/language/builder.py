@@ -1,0 +1,234 @@
+"""The model as Python holds it, built statement by statement or read from a text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.language import ast
+from lgmdsl.language.checked import CheckedModel
+from lgmdsl.language.expressions import Distribution, Expression, lift, plain_text
+from lgmdsl.language.grammar import RESERVED, is_name
+from lgmdsl.language.limits import MAX_INDEX_SIZE
+from lgmdsl.language.print_model import print_model
+from lgmdsl.language.words import HeadOf
+
+IndexDefinition: TypeAlias = "int | range | Sequence[str] | HeadOf | None"
+
+# Statements of these kinds stand together in the text; a blank line parts the groups.
+_GROUPS = {"Potential": "Observe", "Constrain": "Observe", "Report": "Observe"}
+
+
+class Model:
+    """A model of the language: the statements of a `.lgm` file, in order.
+
+    Each method adds one statement and returns the name it declares as an expression. Two models
+    are equal when their syntax trees are. All methods raise ModelError for what the language does
+    not have; names, indices and types are checked once, when `checked` is asked for.
+    """
+
+    __hash__ = None  # type: ignore[assignment]  # it grows
+
+    def __init__(self) -> None:
+        self._statements: list[ast.AnyStatement] = []
+        self._read: ast.Ast | None = None
+        self._checked: tuple[int, CheckedModel] | None = None
+
+    @classmethod
+    def from_tree(cls, tree: ast.Ast, checked: CheckedModel | None = None) -> Model:
+        """The model of a syntax tree, with its check where that is done already."""
+        model = cls()
+        model._statements = list(tree.statements)
+        model._read = tree
+        if checked is not None:
+            model._checked = len(model._statements), checked
+        return model
+
+    @property
+    def tree(self) -> ast.Ast:
+        """The syntax tree as it stands now."""
+        if self._read is not None and len(self._read.statements) == len(self._statements):
+            return self._read
+        if self._read is None:
+            self._read = ast.Ast(tuple(self._statements))
+        else:
+            from dataclasses import replace
+
+            self._read = replace(self._read, statements=tuple(self._statements))
+        return self._read
+
+    @property
+    def checked(self) -> CheckedModel:
+        """The checked model, kept until a statement is added. Raises ModelError.
+
+        A built model is checked as its text, so that messages can point into it.
+        """
+        if self._checked is None or self._checked[0] != len(self._statements):
+            from lgmdsl.language.check import check
+            from lgmdsl.language.parse import parse_all
+
+            parsed = parse_all(self.to_lgm(), "<model>")
+            if parsed.diagnostics:
+                raise ModelError(parsed.diagnostics)
+            self._checked = len(self._statements), check(parsed.tree, parsed.source)
+        return self._checked[1]
+
+    def to_lgm(self) -> str:
+        """The model's text in its canonical format."""
+        return print_model(self.tree)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Model):
+            return NotImplemented
+        return self.tree == other.tree
+
+    def __repr__(self) -> str:
+        return f"<lgmdsl.Model of {len(self._statements)} statements>"
+
+    # ---- the nine statements -------------------------------------------------------------
+
+    def index(
+        self, name: str, definition: IndexDefinition = None, *, doc: str | None = None
+    ) -> Expression:
+        """`index NAME`: a size (3), a range (`range(1, 367)` is 1..366), labels, or `head(other)`;
+        without a definition, size and labels come with the data."""
+        return self._add(ast.Index(_name(name), _definition(definition), doc=_doc(doc)))
+
+    def data(
+        self, name: str, dims: Any, type: str | Expression, *, missing: bool = False,
+        doc: str | None = None,
+    ) -> Expression:  # fmt: skip
+        """`data NAME[dims] : TYPE`. The type is a word ("real", "count", "real?") or an index, for
+        a map into it; `missing` is the `?`."""
+        kind = _type(type, missing)
+        return self._add(ast.Data(_name(name), _dims(dims), kind, doc=_doc(doc)))
+
+    def hyper(
+        self, name: str, type: str, value: Any = None, *, dims: Any = (), doc: str | None = None
+    ) -> Expression:
+        """`hyper NAME[dims] : TYPE`, with a hyperprior (`pc_sd(u=1, alpha=0.01)`) or a value (a
+        number or an expression of earlier hypers)."""
+        if value is None:
+            raise _wrong("E104", f"the hyper `{name}` needs a prior or a value",
+                         f'm.hyper("{name}", "{type}", lgm.pc_sd(u=1, alpha=0.01))')  # fmt: skip
+        prior = _one(value, "a hyper") if isinstance(value, Distribution) else None
+        given = None if prior else lift(value).node
+        return self._add(
+            ast.Hyper(_name(name), _dims(dims), _type(type, False), prior, given, doc=_doc(doc))
+        )
+
+    def latent(
+        self, name: str, dims: Any, structure: Distribution, *, doc: str | None = None
+    ) -> Expression:
+        """`latent NAME[dims] ~ STRUCTURE`, or a product of structures, one for each axis."""
+        factors = _distribution(structure, "a latent").factors
+        return self._add(ast.Latent(_name(name), _dims(dims), factors, doc=_doc(doc)))
+
+    def let(self, name: str, dims: Any, value: Any, *, doc: str | None = None) -> Expression:
+        """`let NAME[dims] = EXPRESSION`."""
+        return self._add(ast.Let(_name(name), _dims(dims), lift(value).node, doc=_doc(doc)))
+
+    def report(self, name: str, dims: Any, value: Any, *, doc: str | None = None) -> Expression:
+        """`report NAME[dims] = EXPRESSION`: a derived quantity."""
+        return self._add(ast.Report(_name(name), _dims(dims), lift(value).node, doc=_doc(doc)))
+
+    def observe(
+        self, datum: Expression | str, family: Distribution, *, doc: str | None = None
+    ) -> None:
+        """`observe DATUM ~ FAMILY`."""
+        name = ast.Name(datum) if isinstance(datum, str) else getattr(datum, "node", None)
+        if not isinstance(name, ast.Name):
+            raise _wrong("E109", "`observe` takes a datum", 'm.observe(y, ...) or m.observe("y", ...)')
+        given = _one(_distribution(family, "an observation"), "an observation")
+        self._add(ast.Observe(_name(name.id), given, doc=_doc(doc)))
+
+    def potential(self, value: Any, family: Distribution, *, doc: str | None = None) -> None:
+        """`potential EXPRESSION ~ POTENTIAL`."""
+        given = _one(_distribution(family, "a potential"), "a potential")
+        self._add(ast.Potential(lift(value).node, given, doc=_doc(doc)))
+
+    def constrain(self, left: Any, right: Any, *, doc: str | None = None) -> None:
+        """`constrain EXPRESSION = EXPRESSION`."""
+        self._add(ast.Constrain(lift(left).node, lift(right).node, doc=_doc(doc)))
+
+    def _add(self, statement: ast.AnyStatement) -> Expression:
+        from dataclasses import replace
+
+        if self._statements:
+            kinds = [type(s).__name__ for s in (self._statements[-1], statement)]
+            before, now = (_GROUPS.get(k, k) for k in kinds)
+            statement = replace(statement, blank_before=before != now)
+        else:
+            statement = replace(statement, blank_before=True)
+        self._statements.append(statement)
+        name = getattr(statement, "name", None)
+        return Expression(name if isinstance(name, ast.Name) else ast.Number(0.0))
+
+
+def _name(name: str) -> ast.Name:
+    if isinstance(name, str) and is_name(name):
+        return ast.Name(name)
+    if isinstance(name, str) and name in RESERVED:
+        raise _wrong("E105", f"`{name}` is a reserved word and cannot be a name",
+                     f"choose another name, e.g. {name}_1")  # fmt: skip
+    raise _wrong("E109", f"{name!r} is not a name",
+                 "a name has the letters a to z, digits and `_`, and begins with a letter")  # fmt: skip
+
+
+def _dims(dims: Any) -> tuple[ast.Name, ...]:
+    """A list of indices; one index may stand without a list."""
+    given = list(dims) if isinstance(dims, list | tuple) else [dims]
+    return tuple(_index_name(d) for d in given)
+
+
+def _index_name(index: Any) -> ast.Name:
+    if isinstance(index, str):
+        return _name(index)
+    if isinstance(index, Expression) and isinstance(index.node, ast.Name):
+        return index.node
+    raise _wrong("E109", f"{index!r} is not an index", 'obs = m.index("obs"), then [obs]')
+
+
+def _type(type: str | Expression, missing: bool) -> ast.Type:
+    if isinstance(type, str):
+        name, mark = type.removesuffix("?"), type.endswith("?")
+        return ast.Type(_name(name).id, missing or mark)
+    return ast.Type(_index_name(type).id, missing)
+
+
+def _definition(given: IndexDefinition) -> ast.Size | ast.Range | ast.Labels | ast.Head | None:
+    if given is None:
+        return None
+    if isinstance(given, HeadOf):
+        return ast.Head(given.of)
+    if isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= MAX_INDEX_SIZE:
+        return ast.Size(given)
+    if isinstance(given, range) and given.step == 1 and given.start >= 0 and len(given):
+        return ast.Range(given.start, given.stop - 1)
+    if isinstance(given, list | tuple) and given and all(isinstance(t, str) for t in given):
+        return ast.Labels(tuple(plain_text(t) for t in given))
+    raise _wrong("E109", f"{given!r} does not define an index",
+                 'a size (3), range(1, 367), labels ["a", "b"], or lgm.head(other)')  # fmt: skip
+
+
+def _distribution(value: Any, what: str) -> Distribution:
+    if isinstance(value, Distribution):
+        return value
+    raise _wrong("E101", f"{what} takes a distribution, not {type(value).__name__}",
+                 "e.g. lgm.normal(sd=1)")  # fmt: skip
+
+
+def _one(value: Distribution, what: str) -> ast.Dist:
+    if len(value.factors) == 1:
+        return value.factors[0]
+    raise _wrong("E109", f"{what} takes one distribution, not a product",
+                 "only a latent has a structure for each axis")  # fmt: skip
+
+
+def _doc(doc: str | None) -> str | None:
+    return None if doc is None else plain_text(doc)
+
+
+def _wrong(code: str, message: str, help: str) -> ModelError:
+    return ModelError(Diagnostic(code, message, help=help))

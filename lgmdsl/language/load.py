@@ -1,0 +1,125 @@
+"""Files and texts to checked models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import fields, is_dataclass, replace
+from pathlib import Path
+
+from lgmdsl.errors import DataError, Diagnostic, ModelError
+from lgmdsl.language import ast
+from lgmdsl.language.builder import Model
+from lgmdsl.language.limits import MAX_CHARACTERS
+from lgmdsl.language.parse import Parsed, parse_all
+
+
+def loads(text: str, name: str = "<text>") -> Model:
+    """The checked model of a text; `name` is what messages call it.
+
+    Raises ModelError with every error of the text, 20 at most.
+    """
+    from lgmdsl.language.check import check
+
+    parsed = parse_all(text, name)
+    if parsed.diagnostics:
+        found = [*parsed.diagnostics, *_beside(parsed)]
+        raise ModelError(sorted(found, key=lambda d: d.span.start))
+    return Model.from_tree(parsed.tree, check(parsed.tree, parsed.source))
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """The checked model of a file.
+
+    Raises DataError (E306) for a file that cannot be read, and ModelError as `loads` does.
+    """
+    shown = os.fspath(path)
+    return loads(read_text(path), str(shown))
+
+
+def read_text(path: str | os.PathLike[str]) -> str:
+    """A model file's text. Raises DataError (E306) with the reason where there is none."""
+    place = Path(path)
+    try:
+        if place.is_dir():
+            raise _refused(place, "it is a folder", "name the .lgm file in it")
+        size = place.stat().st_size
+        if size > 4 * MAX_CHARACTERS:
+            help = "data do not belong in the model file: they bind by name when it is fitted"
+            raise _refused(place, f"it has {size:,} bytes, too many for a model", help)
+        with place.open("rb") as file:
+            content = file.read(4 * MAX_CHARACTERS + 1)
+    except FileNotFoundError as error:
+        raise _refused(place, "there is no such file", _similar(place)) from error
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise _refused(place, reason[:1].lower() + reason[1:]) from error
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        if content[:2] in (b"PK", b"\x89H", b"\x93N"):
+            help = "this looks like a data file; the model is the .lgm file"
+        else:
+            help = "save it as UTF-8"
+        line = content.count(b"\n", 0, error.start) + 1
+        raise _refused(place, f"byte {error.start} (line {line}) is not UTF-8", help) from error
+
+
+def _refused(path: Path, reason: str, help: str = "") -> DataError:
+    return DataError(Diagnostic("E306", f"cannot read `{path}`: {reason}", help=help))
+
+
+def _similar(path: Path) -> str:
+    """A file beside the missing one that was probably meant."""
+    from lgmdsl.errors import nearest
+
+    try:
+        names = sorted(p.name for p in path.parent.iterdir() if p.suffix == ".lgm")
+    except OSError:
+        return f"the folder `{path.parent}` cannot be listed"
+    close = nearest(path.name, names)
+    if close:
+        return f"did you mean `{path.with_name(close)}`?"
+    return f"`{path.parent}` holds: {', '.join(names[:8])}" if names else "check the path"
+
+
+def _beside(parsed: Parsed) -> tuple[Diagnostic, ...]:
+    """The semantic errors of the statements that could be read and that depend on no lost one."""
+    from lgmdsl.language.check import check
+
+    lost = set(parsed.lost)
+    kept: list[ast.AnyStatement] = []
+    for statement in parsed.tree.statements:
+        if lost & set(_names(statement)):
+            lost |= _declared(statement)
+        else:
+            kept.append(statement)
+    try:
+        check(replace(parsed.tree, statements=tuple(kept)), parsed.source)
+    except ModelError as error:
+        # Errors of the whole model (no latent, improper) may be the lost statements' doing.
+        said = {d.span.start for d in parsed.diagnostics}
+        local = [d for d in error.diagnostics if d.code[:2] in ("E1", "E2") and d.code != "E109"]
+        return tuple(d for d in local if d.span.known and d.span.start not in said)
+    return ()
+
+
+def _declared(statement: ast.AnyStatement) -> set[str]:
+    name = getattr(statement, "name", None)
+    declares = not isinstance(statement, ast.Observe)
+    return {name.id} if declares and isinstance(name, ast.Name) else set()
+
+
+def _names(node: object) -> Iterator[str]:
+    """All names in a part of the tree, types among them."""
+    stack: list[object] = [node]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.Name):
+            yield part.id
+        elif isinstance(part, ast.Type):
+            yield part.name
+        elif isinstance(part, tuple):
+            stack.extend(part)
+        elif is_dataclass(part) and isinstance(part, ast.Node):
+            stack.extend(getattr(part, f.name) for f in fields(part) if f.name != "span")

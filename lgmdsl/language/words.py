@@ -1,0 +1,102 @@
+"""The language's functions for the Python builder: `normal(sd = 1)` as `lgm.normal(sd=1)`.
+
+Made from the vocabulary's tables, so a registered name is there at once. A name of a structure,
+family, potential or hyperprior makes a distribution; one of a kernel, operator or function makes
+an expression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.language import ast
+from lgmdsl.language.expressions import Distribution, Expression, lift, lift_value
+from lgmdsl.language.grammar import is_name
+from lgmdsl.vocabulary import lookup
+from lgmdsl.vocabulary.signature import Category
+
+_DISTRIBUTIONS: tuple[Category, ...] = ("structure", "family", "potential", "prior")
+_CALLS: tuple[Category, ...] = ("kernel", "operator", "function")
+
+
+@dataclass(frozen=True)
+class Word(Distribution):
+    """A distribution's name. Called it takes arguments; by itself it has none (`flat`, `iid`)."""
+
+    def __call__(self, *values: Any, **arguments: Any) -> Distribution:
+        """The distribution with arguments, each given by its name (E102 otherwise)."""
+        name = self.factors[0].name
+        if values:
+            signature = next(filter(None, (lookup.lookup(c, name.id) for c in _DISTRIBUTIONS)))
+            raise ModelError(
+                Diagnostic("E102", f"the arguments of `{name.id}` are named",
+                           note=signature.show(), help=f"{name.id}(name=value, ...)")
+            )  # fmt: skip
+        return Distribution((ast.Dist(name, _arguments(name.id, arguments)),))
+
+
+@dataclass(frozen=True)
+class Operation:
+    """The name of a kernel, an operator or a function; called it makes an expression."""
+
+    name: str
+
+    def __call__(self, *values: Any, **arguments: Any) -> Expression:
+        positional = [lift(v) for v in values]
+        named = _arguments(self.name, arguments)
+        given = [lift_value(v) for v in arguments.values()]
+        parts = [*positional, *(g for g in given if isinstance(g, Expression))]
+        call = ast.Call(ast.Name(self.name), tuple(p.node for p in positional), named)
+        return Expression.inside(call, *parts)
+
+
+def _arguments(function: str, arguments: dict[str, Any]) -> tuple[ast.Argument, ...]:
+    for name in arguments:
+        if not is_name(name):
+            raise ModelError(
+                Diagnostic("E104", f"`{name}` cannot be an argument of `{function}`",
+                           help="argument names have letters, digits and `_`")
+            )  # fmt: skip
+    given = {name: lift_value(value) for name, value in arguments.items()}
+    return tuple(
+        ast.Argument(name, value.node if isinstance(value, Expression) else value)
+        for name, value in given.items()
+    )
+
+
+def word(name: str) -> Word | Operation | None:
+    """The builder's function for a name of the language, or None."""
+    if any(lookup.lookup(c, name) for c in _DISTRIBUTIONS):
+        return Word((ast.Dist(ast.Name(name)),))
+    if any(lookup.lookup(c, name) for c in _CALLS):
+        return Operation(name)
+    return None
+
+
+def words() -> tuple[str, ...]:
+    """All names that `word` knows, sorted."""
+    return tuple(sorted({n for c in _DISTRIBUTIONS + _CALLS for n in lookup.names(c)}))
+
+
+def const(value: float) -> Expression:
+    """A literal number: `const(2) / 3` is written `2/3`, where `2 / 3` is 0.666..."""
+    return lift(value)
+
+
+@dataclass(frozen=True)
+class HeadOf:
+    """`head(other)`: all labels of an index but the last."""
+
+    of: ast.Name
+
+
+def head(index: Expression) -> HeadOf:
+    """All labels of an index but the last, for `Model.index`."""
+    node = index.node if isinstance(index, Expression) else None
+    if not isinstance(node, ast.Name):
+        raise ModelError(
+            Diagnostic("E108", "`head` takes an index", help='cut = m.index("cut", lgm.head(cls))')
+        )
+    return HeadOf(node)

@@ -1,0 +1,130 @@
+"""Cholesky kernels on LAPACK: in place, without NaN scans or copies, failure as a value (None).
+
+Symmetric matrices come C-ordered; LAPACK reads the same memory transposed, so nothing is copied.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import blas, lapack
+
+from lgmdsl.arrays import Array
+
+
+@dataclass(frozen=True, eq=False)
+class Cholesky:
+    """A = LL'; `lower` is F-ordered and holds L in its lower triangle (the upper one is rubbish).
+
+    `flops` counts the factorisation, n^3/3 multiplications and additions (2 for a pair: n^3/3).
+    """
+
+    lower: Array
+
+    @property
+    def size(self) -> int:
+        return len(self.lower)
+
+    @property
+    def half_log_det(self) -> float:
+        """sum_i log L_ii = log|A| / 2."""
+        return float(np.log(self.lower.diagonal()).sum())
+
+    def solve(self, rhs: Array) -> Array:
+        """A^-1 rhs, for (n,) or (n, k); 2 n^2 flops a column."""
+        if not self.size or rhs.size == 0:
+            return np.zeros_like(rhs)
+        solution, _ = lapack.dpotrs(self.lower, rhs, lower=1)
+        return np.asarray(solution)
+
+    def forward(self, rhs: Array) -> Array:
+        """L^-1 rhs, for (n,) or (n, k); n^2 flops a column."""
+        if not self.size or rhs.size == 0:
+            return np.zeros_like(rhs)
+        if rhs.ndim == 1:
+            return np.asarray(blas.dtrsv(self.lower, rhs, lower=1))
+        return np.asarray(blas.dtrsm(1.0, self.lower, np.asfortranarray(rhs), lower=1))
+
+    def backward(self, rhs: Array) -> Array:
+        """L^-T rhs, for (n,) or (n, k)."""
+        if not self.size or rhs.size == 0:
+            return np.zeros_like(rhs)
+        if rhs.ndim == 1:
+            return np.asarray(blas.dtrsv(self.lower, rhs, lower=1, trans=1))
+        return np.asarray(blas.dtrsm(1.0, self.lower, np.asfortranarray(rhs), lower=1, trans_a=1))
+
+    def inverse_factor(self) -> Array:
+        """L^-1 with zeros above the diagonal, F-ordered; n^3/3 flops."""
+        inverse, _ = lapack.dtrtri(self.lower, lower=1)
+        return np.asarray(np.tril(inverse), order="F")
+
+    def inverse_diagonal(self) -> Array:
+        """diag(A^-1) = column sums of squares of L^-1; n^3/3 flops."""
+        inverse, _ = lapack.dtrtri(self.lower, lower=1)
+        diagonal = np.empty(self.size)
+        for j in range(self.size):
+            column = inverse[j:, j]
+            diagonal[j] = column @ column
+        return diagonal
+
+    def inverse(self) -> Array:
+        """A^-1, both triangles filled; 2 n^3 / 3 flops."""
+        half, _ = lapack.dpotri(self.lower, lower=1)
+        return symmetrise(np.asarray(half).T)
+
+    def reciprocal_condition(self, norm: float) -> float:
+        """Estimate of 1 / cond_1(A) from A's 1-norm (LAPACK dpocon)."""
+        estimate, _ = lapack.dpocon(self.lower, norm, uplo="L")
+        return float(estimate)
+
+
+def cholesky(a: Array) -> Cholesky | None:
+    """Factor the C-ordered symmetric array in place (its content is lost); None unless A > 0.
+
+    Only the upper triangle of `a` is read.
+    """
+    if not len(a):
+        return Cholesky(np.zeros((0, 0), order="F"))
+    lower, info = lapack.dpotrf(a.T, lower=1, clean=0, overwrite_a=1)
+    if info != 0:
+        return None
+    diagonal = lower.diagonal()
+    # OpenBLAS lets NaN pass its pivot test; the sum is finite only if every pivot is.
+    if not np.isfinite(diagonal.sum()) or diagonal.min() <= 0.0:
+        return None
+    return Cholesky(lower)
+
+
+def symmetrise(upper: Array) -> Array:
+    """Copy the upper triangle of a C-ordered array into its lower one, in place, by tiles."""
+    n, tile = len(upper), 256
+    for i in range(0, n, tile):
+        rows = slice(i, min(i + tile, n))
+        corner = upper[rows, rows]
+        corner[...] = np.triu(corner) + np.triu(corner, 1).T
+        for j in range(i + tile, n, tile):
+            columns = slice(j, min(j + tile, n))
+            upper[columns, rows] = upper[rows, columns].T
+    return upper
+
+
+def pivoted_root(a: Array, tolerance: float | None = None) -> Array:
+    """R, (n, r), with RR' = A for a positive semidefinite A of rank r (LAPACK dpstrf).
+
+    Pivots below `tolerance` (default n eps max A_ii) count as zero, the error of RR' is of that
+    size. Raises ValueError where a diagonal entry is negative beyond it.
+    """
+    n = len(a)
+    if not n:
+        return np.zeros((0, 0))
+    top = float(a.diagonal().max())
+    floor = n * np.finfo(np.float64).eps * max(top, 0.0) if tolerance is None else tolerance
+    if a.diagonal().min() < -floor:
+        raise ValueError("a covariance has a negative variance")
+    if top <= 0.0:
+        return np.zeros((n, 0))
+    lower, pivots, rank, _ = lapack.dpstrf(np.array(a, order="F"), tol=floor, lower=1)
+    root = np.empty((n, int(rank)))
+    root[np.asarray(pivots) - 1] = np.tril(lower)[:, : int(rank)]
+    return root

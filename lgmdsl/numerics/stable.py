@@ -1,0 +1,52 @@
+"""Elementary functions that neither overflow nor cancel."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+
+# exp(690) = 4.6e299: large enough that no fit goes there, small enough to be multiplied.
+EXPONENT_CAP = 690.0
+
+
+def capped_exp(x: Array) -> Array:
+    """exp(min(x, 690)): finite for every x, so that a line search sees a bad value, not NaN."""
+    return np.asarray(np.exp(np.minimum(x, EXPONENT_CAP)))
+
+
+def softplus(x: Array) -> Array:
+    """log(1 + e^x), without overflow."""
+    return np.asarray(np.maximum(x, 0.0) + np.log1p(np.exp(-np.abs(x))))
+
+
+def sigmoids(x: Array) -> tuple[Array, Array, Array]:
+    """sigma(x), sigma(-x) and log(1 + e^x), each to full relative accuracy in both tails."""
+    e = np.exp(-np.abs(x))
+    large = 1.0 / (1.0 + e)
+    small = e * large
+    positive = x >= 0.0
+    return (
+        np.where(positive, large, small),
+        np.where(positive, small, large),
+        np.maximum(x, 0.0) + np.log1p(e),
+    )
+
+
+def log_cosh(x: Array) -> Array:
+    """log cosh x, without overflow."""
+    a = np.abs(x)
+    return np.asarray(a + np.log1p(np.exp(-2.0 * a)) - np.log(2.0))
+
+
+def asinh_difference(x: Array, step: Array) -> Array:
+    """asinh(x + step) - asinh(x), without cancellation where step is tiny beside x.
+
+    (y - x)(y + x) / (y sqrt(1 + x^2) + x sqrt(1 + y^2)) is its sinh where x, y share a sign.
+    """
+    y = x + step
+    same = x * y > 0.0
+    below = y * np.hypot(1.0, x) + x * np.hypot(1.0, y)
+    # Dividing first keeps the product of two large factors inside the double range.
+    near = np.arcsinh(step * ((x + y) / np.where(same, below, 1.0)))
+    return np.where(same, near, np.arcsinh(y) - np.arcsinh(x))

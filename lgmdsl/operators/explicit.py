@@ -1,0 +1,87 @@
+"""Operators held as arrays: dense and compressed sparse rows, and the identity."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.operators.base import Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Operator):
+    """B as a (P, n) array."""
+
+    array: Array
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.array.shape
+        return rows, columns
+
+    def matvec(self, x: Array) -> Array:
+        return self.array @ x
+
+    def rmatvec(self, y: Array) -> Array:
+        return self.array.T @ y
+
+    def dense(self) -> Array:
+        return self.array
+
+
+@dataclass(frozen=True, eq=False)
+class Sparse(Operator):
+    """B as a csr array."""
+
+    array: SparseMatrix
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        rows, columns = self.array.shape
+        return int(rows), int(columns)
+
+    def matvec(self, x: Array) -> Array:
+        return np.asarray(self.array @ x)
+
+    def rmatvec(self, y: Array) -> Array:
+        return np.asarray(self.array.T @ y)
+
+    def dense(self) -> Array:
+        return np.asarray(self.array.toarray())
+
+    def sparse(self) -> SparseMatrix:
+        return self.array
+
+    @property
+    def is_sparse(self) -> bool:
+        return True
+
+
+@dataclass(frozen=True)
+class Identity(Operator):
+    """B = I of order n, so that an engine can skip the product."""
+
+    size: int
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return self.size, self.size
+
+    def matvec(self, x: Array) -> Array:
+        return x
+
+    def rmatvec(self, y: Array) -> Array:
+        return y
+
+    def dense(self) -> Array:
+        return np.eye(self.size)
+
+    def sparse(self) -> SparseMatrix:
+        return sp.csr_array(sp.eye_array(self.size, format="csr"))
+
+    @property
+    def is_sparse(self) -> bool:
+        return True

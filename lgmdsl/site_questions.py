@@ -1,0 +1,139 @@
+"""`lgm.sites.expected` and `lgm.sites.tilted`: ask any site its Gaussian questions directly."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.bounds.catalogue import bound, bounds
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, Tilted, TiltedAnswer
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
+from lgmdsl.sites.catalogue import site as find
+from lgmdsl.sites.observed import as_floats, common_shape, flat, given_parameters, make_sites
+
+
+def expected(
+    name: str,
+    y: object,
+    mean: object,
+    variance: object,
+    rule: str = "quadrature",
+    second: bool = False,
+    **parameters: object,
+) -> ExpectedAnswer:
+    """f = E[log t(s)], s ~ N(mean, variance), with df/dmean (`d_mean`), df/dvariance.
+
+    `y`, `mean`, `variance` and parameters broadcast; the answer's arrays have the common shape.
+    `y` is None for potentials. With rule "quadrature" the value is exact to 1e-9 (closed forms are
+    used where there are any); other rules are bounds, by name. `second` adds d2f/dmdv and d2f/dv2.
+
+    Raises ModelError E103 (site), E104 (parameter); DataError E301, E303 (shape, value);
+    MethodError E103 (rule), E504 (the rule does not apply to the site).
+
+    >>> answer = expected("bernoulli.logit", 1, 0.0, 1.0)
+    >>> round(float(answer.value), 9)
+    -0.806059183
+    """
+    sites, m, v, shape = _ask(name, y, mean, variance, parameters)
+    answer = cast(Expected, _answerer(sites, Expected, rule)).expected(m, v, second)
+    parts = (
+        answer.value, answer.d_mean, answer.d_variance,
+        answer.d_mean_variance, answer.d_variance2,
+    )  # fmt: skip
+    value, d_mean, d_variance, mixed, twice = (
+        None if p is None else _shaped(p, shape) for p in parts
+    )
+    assert value is not None and d_mean is not None and d_variance is not None
+    return ExpectedAnswer(value, d_mean, d_variance, mixed, twice)
+
+
+def tilted(
+    name: str,
+    y: object,
+    mean: object,
+    variance: object,
+    power: float = 1.0,
+    rule: str = "quadrature",
+    **parameters: object,
+) -> TiltedAnswer:
+    """log E_{N(mean, variance)}[t(s)^power], and mean and variance of the tilted density.
+
+    Arguments and errors as in `expected`; 0 < power <= 1. The family exp_power has a parameter of
+    that name too: there `power` is the density's, and the tilted power is 1.
+
+    >>> answer = tilted("bernoulli.probit", 1, 0.0, 1.0)
+    >>> round(float(np.exp(answer.log_mass)), 12)
+    0.5
+    """
+    if "power" in find(name).spec.parameters:
+        parameters, power = {**parameters, "power": power}, 1.0
+    if not isinstance(power, (int, float)) or not 0.0 < power <= 1.0:
+        raise DataError(Diagnostic("E303", f"`power` must be in (0, 1], not {power}"))
+    sites, m, v, shape = _ask(name, y, mean, variance, parameters)
+    answer = cast(Tilted, _answerer(sites, Tilted, rule)).tilted(m, v, float(power))
+    return TiltedAnswer(
+        _shaped(answer.log_mass, shape),
+        _shaped(answer.mean, shape),
+        _shaped(answer.variance, shape),
+    )
+
+
+def _shaped(values: Array, shape: tuple[int, ...]) -> Array:
+    return np.array(values, dtype=np.float64).reshape(shape)
+
+
+def _ask(
+    name: str, y: object, mean: object, variance: object, parameters: Mapping[str, object]
+) -> tuple[Site, Array, Array, tuple[int, ...]]:
+    """The sites, flat means and variances, and the common shape."""
+    cls = find(name)
+    spec = cls.spec
+    if spec.vector:
+        raise MethodError(
+            Diagnostic("E504", f"`{name}` is a vector site: its questions take K predictors")
+        )
+    if spec.potential and y is not None:
+        raise ModelError(
+            Diagnostic("E104", f"`{name}` is a potential and observes nothing", help="y = None")
+        )
+    if not spec.potential and y is None:
+        raise ModelError(Diagnostic("E104", f"`{name}` needs y"))
+    given = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
+    if y is not None:
+        given["y"] = as_floats("y", y)
+    extra = given_parameters(spec, parameters)
+    shape = common_shape({**given, **{f"{n} (parameter)": a for n, a in extra.items()}})
+    for key in ("mean", "variance"):
+        wrong = ~np.isfinite(given[key]) | ((given[key] < 0.0) if key == "variance" else False)
+        if np.any(wrong):
+            found = float(given[key][wrong].ravel()[0]) if given[key].shape else float(given[key])
+            need = "finite and not negative" if key == "variance" else "finite"
+            raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {found:g}"))
+    observed = flat(given["y"], shape) if y is not None else None
+    sites = make_sites(cls, observed, {n: flat(a, shape) for n, a in extra.items()})
+    return sites, flat(given["mean"], shape), flat(given["variance"], shape), shape
+
+
+def _answerer(sites: Site, question: type, rule: str) -> object:
+    """The site itself where it answers in closed form, else the rule's lift of it."""
+    cls = type(sites)
+    if rule == "quadrature" and isinstance(sites, question):
+        return sites
+    lift = bound(rule, question)
+    reason = lift.applies_to(cls)
+    if reason:
+        able = [b.spec.name for b in bounds() if b.spec.gives is question and not b.applies_to(cls)]
+        if isinstance(sites, question) and "quadrature" not in able:
+            able.insert(0, "quadrature")
+        raise MethodError(
+            Diagnostic(
+                "E504",
+                f"rule `{rule}` does not apply to {cls.spec.name}: {reason}",
+                help=f"rules that do: {' '.join(able)}",
+            )
+        )
+    return lift.lift(sites)

@@ -1,0 +1,1 @@
+"""Site families: densities of what is observed, and potentials. One file for each family."""

@@ -1,0 +1,69 @@
+"""What the built-in families share: elementwise algebra, and sites centred on an observation."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
+from lgmdsl.contract.site import Site
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+class ElementwiseSite(Site, Pointwise):
+    """A scalar family whose formulas are elementwise, so that fields (N, 1) meet s (N, k)."""
+
+    broadcasts: ClassVar[bool] = True
+
+
+class LocationSite(ElementwiseSite):
+    """l depends on s - y (observed) or on s (potential): the field y, if any, is the centre."""
+
+    def residual(self, s: Array) -> Array:
+        """s - y, or s for a potential."""
+        y: Array | None = getattr(self, "y", None)
+        return s if y is None else s - y
+
+    def conditional_mean(self, s: Array) -> Array:
+        """E[y | s] = s, the centre of symmetry (which exists where the mean does not)."""
+        if self.spec.potential:
+            return super().conditional_mean(s)
+        return np.array(s, dtype=np.float64)
+
+    def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
+        """Draws of y - s."""
+        raise NotImplementedError  # each family of location sites has its own
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        """One draw of y given s, (N,)."""
+        if self.spec.potential:
+            return super().sample(s, rng)
+        return s + self.noise(np.shape(s), rng)
+
+
+class CountSite(ElementwiseSite):
+    """A family over counts y, with log y! computed once."""
+
+    y: Array
+
+    @cached_property
+    def log_factorial(self) -> Array:
+        """log y!, (N,)."""
+        return np.asarray(special.gammaln(self.y + 1.0))
+
+
+def answer(value: Array, slope: Array, curvature: Array, third: Array) -> PointwiseAnswer:
+    """The four arrays at one common shape (a constant derivative may come unexpanded)."""
+    shape = np.shape(value)
+    return PointwiseAnswer(
+        value,
+        np.broadcast_to(slope, shape),
+        np.broadcast_to(curvature, shape),
+        np.broadcast_to(third, shape),
+    )

@@ -1,0 +1,78 @@
+"""The site families by name. A new family is one file and one line here, or `register_site`."""
+
+from __future__ import annotations
+
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.sites.cloglog import BernoulliCloglog
+from lgmdsl.sites.exp_power import ExpPowerPotential
+from lgmdsl.sites.exponential_rate import GammaLogMean, NormalLogVar, PoissonLogRate
+from lgmdsl.sites.laplace import LaplaceMean, LaplacePotential
+from lgmdsl.sites.logistic import (
+    BernoulliLogit,
+    BinomialLogit,
+    LogisticPotential,
+    Sech2Potential,
+)
+from lgmdsl.sites.negbinomial import NegbinomialLogMean
+from lgmdsl.sites.normal import NormalMean, NormalPotential
+from lgmdsl.sites.probit import BernoulliProbit, BinomialProbit
+from lgmdsl.sites.student_t import StudentTMean, StudentTPotential
+
+BUILT_IN: tuple[type[Site], ...] = (
+    NormalMean,
+    BernoulliLogit,
+    BernoulliProbit,
+    BernoulliCloglog,
+    BinomialLogit,
+    BinomialProbit,
+    PoissonLogRate,
+    NegbinomialLogMean,
+    GammaLogMean,
+    StudentTMean,
+    LaplaceMean,
+    NormalLogVar,
+    NormalPotential,
+    LaplacePotential,
+    StudentTPotential,
+    Sech2Potential,
+    LogisticPotential,
+    ExpPowerPotential,
+)
+
+_SITES: dict[str, type[Site]] = {s.spec.name: s for s in BUILT_IN}
+
+
+def sites() -> tuple[type[Site], ...]:
+    """All families, the built-in ones first."""
+    return tuple(_SITES.values())
+
+
+def find_site(name: str) -> type[Site] | None:
+    """The family called `name`, or None."""
+    return _SITES.get(name)
+
+
+def site(name: str) -> type[Site]:
+    """The family called `name` (family.argument; a potential's bare name). Raises ModelError E103."""
+    found = _SITES.get(name)
+    if found is None:
+        raise ModelError(_unknown(name))
+    return found
+
+
+def register_site(cls: type[Site]) -> type[Site]:
+    """Add a third party's family (usable as a decorator). Raises ModelError E106 on a taken name."""
+    name = cls.spec.name
+    if _SITES.get(name, cls) is not cls:
+        raise ModelError(
+            Diagnostic("E106", f"a site called `{name}` exists already", help="choose another name")
+        )
+    _SITES[name] = cls
+    return cls
+
+
+def _unknown(name: str) -> Diagnostic:
+    close = nearest(name, _SITES)
+    start = f"did you mean `{close}`? " if close else ""
+    return Diagnostic("E103", f"unknown site `{name}`", help=f"{start}Sites: {' '.join(_SITES)}")

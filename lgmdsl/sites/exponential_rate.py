@@ -1,0 +1,182 @@
+"""Sites whose only bend is an exponential: poisson.log_rate, gamma.log_mean, normal.log_var.
+
+l = a + b s - c e^{k s} with k = +1 or -1, so f = a + b m - c exp(k m + v/2): d/dm, d/dv and the
+second ones are the same exponential times k, 1/2, k/2, 1/4.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
+from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI
+from lgmdsl.numerics.stable import capped_exp
+from lgmdsl.sites.base import CountSite, ElementwiseSite
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+_LARGEST_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
+
+
+class ExponentialSite(ElementwiseSite, Expected):
+    """l = constant + linear s - factor e^{sign s}."""
+
+    sign: ClassVar[float]
+
+    @property
+    def constant(self) -> Array:
+        raise NotImplementedError
+
+    @property
+    def linear(self) -> Array:
+        raise NotImplementedError
+
+    @property
+    def factor(self) -> Array:
+        raise NotImplementedError
+
+    def log_density(self, s: Array) -> Array:
+        return np.asarray(
+            self.constant + self.linear * s - self.factor * capped_exp(self.sign * s)
+        )
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        bend = self.factor * capped_exp(self.sign * s)
+        return PointwiseAnswer(
+            value=self.constant + self.linear * s - bend,
+            slope=self.linear - self.sign * bend,
+            curvature=-bend,
+            third=-self.sign * bend * variance,
+        )
+
+    def landmark(self) -> tuple[Array, Array]:
+        # Where the exponential balances the linear part; |.| keeps the log finite.
+        balance = np.log((np.abs(self.linear) + 0.5) / np.maximum(self.factor, 1e-12))
+        return np.asarray(self.sign * balance), np.full(np.shape(balance), 0.5 * np.pi)
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        bend = self.factor * capped_exp(self.sign * mean + 0.5 * variance)
+        return ExpectedAnswer(
+            value=self.constant + self.linear * mean - bend,
+            d_mean=self.linear - self.sign * bend,
+            d_variance=-0.5 * bend,
+            d_mean_variance=-0.5 * self.sign * bend if second else None,
+            d_variance2=-0.25 * bend if second else None,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class PoissonLogRate(CountSite, ExponentialSite):
+    """y ~ Poisson(exposure e^s): l = y (s + log exposure) - exposure e^s - log y!."""
+
+    y: Array
+    exposure: Array
+    sign: ClassVar[float] = 1.0
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "poisson.log_rate", {"exposure": 1.0}, properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        observed=("count",), link="log", summary="counts of mean exposure * exp(s)",
+    )  # fmt: skip
+
+    @cached_property
+    def constant(self) -> Array:
+        return np.asarray(special.xlogy(self.y, self.exposure) - self.log_factorial)
+
+    @property
+    def linear(self) -> Array:
+        return self.y
+
+    @property
+    def factor(self) -> Array:
+        return self.exposure
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {"exposure": self.y / self.exposure - capped_exp(s)}
+
+    def conditional_mean(self, s: Array) -> Array:
+        """exposure e^s."""
+        return np.asarray(self.exposure * capped_exp(s))
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        mean = np.minimum(self.conditional_mean(s), _LARGEST_RATE)
+        return rng.poisson(mean).astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class GammaLogMean(ExponentialSite):
+    """y ~ Gamma(shape, mean e^s): l = shape log(shape / e^s) + (shape - 1) log y - shape y e^-s -
+    log Gamma(shape)."""
+
+    y: Array
+    shape: Array
+    sign: ClassVar[float] = -1.0
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "gamma.log_mean", {"shape": None}, properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        observed=("positive",), link="log", summary="positive, mean exp(s), variance mean^2/shape",
+    )  # fmt: skip
+
+    @cached_property
+    def constant(self) -> Array:
+        k = self.shape
+        return np.asarray(k * np.log(k) + (k - 1.0) * np.log(self.y) - special.gammaln(k))
+
+    @property
+    def linear(self) -> Array:
+        return -self.shape
+
+    @property
+    def factor(self) -> Array:
+        return self.shape * self.y
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        constant = np.log(self.shape) + 1.0 + np.log(self.y) - special.digamma(self.shape)
+        return {"shape": constant - s - self.y * capped_exp(-s)}
+
+    def conditional_mean(self, s: Array) -> Array:
+        """e^s."""
+        return capped_exp(s)
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        return np.asarray(rng.gamma(self.shape, capped_exp(s) / self.shape))
+
+
+@dataclass(frozen=True, eq=False)
+class NormalLogVar(ExponentialSite):
+    """y ~ N(mean, e^s): l = -1/2 log 2 pi - s/2 - (y - mean)^2 e^-s / 2 (stochastic volatility)."""
+
+    y: Array
+    mean: Array
+    sign: ClassVar[float] = -1.0
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "normal.log_var", {"mean": 0.0}, properties=Property.LOG_CONCAVE,
+        observed=("real",), link="log", summary="y ~ N(mean, exp(s))",
+    )  # fmt: skip
+
+    @property
+    def constant(self) -> Array:
+        return np.full_like(self.y, -0.5 * LOG_TWO_PI)
+
+    @property
+    def linear(self) -> Array:
+        return np.full_like(self.y, -0.5)
+
+    @property
+    def factor(self) -> Array:
+        return np.asarray(0.5 * (self.y - self.mean) ** 2)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {"mean": (self.y - self.mean) * capped_exp(-s)}
+
+    def conditional_mean(self, s: Array) -> Array:
+        """The mean, whatever s."""
+        return np.asarray(self.mean + 0.0 * s)
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        return np.asarray(self.mean + capped_exp(0.5 * s) * rng.standard_normal(np.shape(s)))

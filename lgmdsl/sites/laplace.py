@@ -1,0 +1,130 @@
+"""Laplace sites: laplace.mean(scale) and the potential laplace(scale); kinked at their centre.
+
+l = -|x| / scale - log(2 scale), x = s - y (or s). Expected and Tilted are in closed form: the
+tilted density is two truncated Gaussians of means x -+ power v / scale.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import (
+    Expected,
+    ExpectedAnswer,
+    PointwiseAnswer,
+    SuperGaussian,
+    Tilted,
+    TiltedAnswer,
+)
+from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics.half_line import merge
+from lgmdsl.numerics.normal_tail import normal_tail
+from lgmdsl.sites.base import LocationSite
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+_SHAPE = Property.LOG_CONCAVE | Property.KINKED | Property.BOUNDED
+_ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
+
+
+class LaplaceSite(LocationSite, Expected, Tilted):
+    """The Laplace density at s - y."""
+
+    scale: Array
+
+    def log_density(self, s: Array) -> Array:
+        return np.asarray(-np.abs(self.residual(s)) / self.scale - np.log(2.0 * self.scale))
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        """At the kink the slope is 0, the middle of the subgradients."""
+        x = self.residual(s)
+        zero = np.zeros_like(x + self.scale)
+        return PointwiseAnswer(self.log_density(s), -np.sign(x) / self.scale, zero, zero)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {"scale": (np.abs(self.residual(s)) / self.scale - 1.0) / self.scale}
+
+    def landmark(self) -> tuple[Array, Array]:
+        return -self.residual(np.zeros_like(self.scale)), self.scale
+
+    def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
+        return np.asarray(self.scale * rng.laplace(size=shape))
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        """E|x| = sd sqrt(2/pi) e^(-r^2/2) + x erf(r / sqrt 2), r = x / sd; d/dv = N(0; x, v)."""
+        x = self.residual(mean)
+        sd = np.maximum(np.sqrt(variance), 1e-60)
+        r = x / sd
+        at_kink = np.exp(-0.5 * np.minimum(r * r, 1500.0)) / (sd * _ROOT_TWO_PI)
+        erf = special.erf(r / np.sqrt(2.0))
+        rate = 1.0 / self.scale
+        return ExpectedAnswer(
+            value=-rate * (2.0 * sd * sd * at_kink + x * erf) - np.log(2.0 * self.scale),
+            d_mean=-rate * erf,
+            d_variance=-rate * at_kink,
+            d_mean_variance=rate * at_kink * r / sd if second else None,
+            d_variance2=-0.5 * rate * at_kink * (r * r - 1.0) / sd**2 if second else None,
+        )
+
+    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
+        x = self.residual(mean)
+        point = variance <= 0.0
+        sd = np.sqrt(np.where(point, 1.0, variance))
+        pull = power * sd / self.scale
+        sides = []
+        for side in (1.0, -1.0):
+            r = side * x / sd
+            z = r - pull
+            tail = normal_tail(z)
+            # log of e^{pull^2/2 - pull r} Phi(z), whose exponents cancel for z < 0.
+            scaled = np.log(0.5 * special.erfcx(-np.minimum(z, 0.0) / np.sqrt(2.0)))
+            log_mass = np.where(
+                z < 0.0, scaled - 0.5 * r * r, pull * (0.5 * pull - r) + tail.log_cdf
+            )
+            sides.append((log_mass, side * sd * tail.excess, sd * sd * tail.variance))
+        log_mass, position, spread = merge(*sides[0], *sides[1])
+        log_mass = log_mass - power * np.log(2.0 * self.scale)
+        centre = mean - x
+        return TiltedAnswer(
+            np.where(point, power * self.log_density(mean), log_mass),
+            np.where(point, mean, centre + position),
+            np.where(point, 0.0, spread),
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class LaplaceMean(LaplaceSite):
+    """y = s + Laplace noise."""
+
+    y: Array
+    scale: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "laplace.mean", {"scale": None}, properties=_SHAPE, observed=("real",), link="identity",
+        summary="y with density exp(-|y - s| / scale) / (2 scale)",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class LaplacePotential(LaplaceSite, SuperGaussian):
+    """exp(-|s| / scale) / (2 scale): g = -sqrt(x) / scale - log(2 scale)."""
+
+    scale: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "laplace", {"scale": None}, properties=_SHAPE | Property.SUPER_GAUSSIAN,
+        summary="exp(-|s| / scale) / (2 scale)",
+    )  # fmt: skip
+
+    @property
+    def beta(self) -> Array:
+        return np.zeros_like(self.scale)
+
+    def g(self, x: Array) -> tuple[Array, Array, Array]:
+        root = np.sqrt(np.maximum(x, 1e-60))
+        slope = -0.5 / (self.scale * root)
+        return -np.sqrt(x) / self.scale - np.log(2.0 * self.scale), slope, -0.5 * slope / root**2

@@ -1,0 +1,107 @@
+"""Normal sites: normal.mean(sd) and the potential normal(sd). Everything is in closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import (
+    Expected,
+    ExpectedAnswer,
+    PointwiseAnswer,
+    SuperGaussian,
+    Tilted,
+    TiltedAnswer,
+)
+from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI, log_normal_density
+from lgmdsl.sites.base import LocationSite, answer
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+_SHAPE = (
+    Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | Property.BOUNDED
+)
+
+
+class NormalSite(LocationSite, Expected, Tilted, SuperGaussian):
+    """l = -1/2 log(2 pi sd^2) - (s - y)^2 / (2 sd^2)."""
+
+    sd: Array
+
+    def log_density(self, s: Array) -> Array:
+        return log_normal_density(self.residual(s), self.sd**2)
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        precision = self.sd**-2.0
+        x = self.residual(s)
+        return answer(
+            self.log_density(s), -precision * x, -precision + 0.0 * x, 0.0 * x * variance
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        x = self.residual(s) / self.sd
+        return {"sd": (x * x - 1.0) / self.sd}
+
+    def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
+        return self.sd * rng.standard_normal(shape)
+
+    def landmark(self) -> tuple[Array, Array]:
+        return -self.residual(np.zeros_like(self.sd)), self.sd
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        at_mean = self.pointwise(mean)
+        zero = np.zeros_like(at_mean.value)
+        half = 0.5 * at_mean.curvature
+        return ExpectedAnswer(
+            value=at_mean.value + half * variance,
+            d_mean=at_mean.slope,
+            d_variance=half,
+            d_mean_variance=zero if second else None,
+            d_variance2=zero if second else None,
+        )
+
+    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
+        square = self.sd**2
+        x = self.residual(mean)
+        ratio = power * variance / square
+        log_mass = -0.5 * (
+            power * (LOG_TWO_PI + np.log(square))
+            + np.log1p(ratio)
+            + power * x * x / (square + power * variance)
+        )
+        return TiltedAnswer(log_mass, mean - x * ratio / (1.0 + ratio), variance / (1.0 + ratio))
+
+    @property
+    def beta(self) -> Array:
+        return -self.residual(np.zeros_like(self.sd)) / self.sd**2
+
+    def g(self, x: Array) -> tuple[Array, Array, Array]:
+        slope = -0.5 * self.sd**-2.0
+        return self.log_density(np.zeros_like(x)) + slope * x, slope + 0.0 * x, np.zeros_like(x)
+
+
+@dataclass(frozen=True, eq=False)
+class NormalMean(NormalSite):
+    """y ~ N(s, sd^2)."""
+
+    y: Array
+    sd: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "normal.mean", {"sd": None}, properties=_SHAPE, observed=("real",), link="identity",
+        summary="y ~ N(s, sd^2)",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class NormalPotential(NormalSite):
+    """N(s; 0, sd^2)."""
+
+    sd: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "normal", {"sd": None}, properties=_SHAPE, summary="normal density of sd `sd` at s"
+    )

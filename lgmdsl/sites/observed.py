@@ -1,0 +1,111 @@
+"""N sites of a family from plain values: broadcast, checked, each refusal with its code."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Mapping
+from typing import NoReturn
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.site import Site, SiteSpec
+from lgmdsl.errors import DataError, Diagnostic, ModelError, listed
+from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.signature import Signature
+
+_WITHIN: Mapping[str, tuple[str, Callable[[Array], BoolArray]]] = {
+    "binary": ("0 or 1", lambda y: (y == 0.0) | (y == 1.0)),
+    "count": ("a count (0, 1, 2, ...)", lambda y: (y >= 0.0) & (y == np.floor(y))),
+    "integer": ("an integer", lambda y: y == np.floor(y)),
+    "positive": ("positive", lambda y: y > 0.0),
+    "unit": ("between 0 and 1", lambda y: (y > 0.0) & (y < 1.0)),
+    "real": ("finite", lambda y: np.isfinite(y)),
+}
+
+
+def as_floats(name: str, value: object) -> Array:
+    """`value` as float64. Raises DataError E303 where it is not numeric."""
+    try:
+        return np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise DataError(Diagnostic("E303", f"`{name}` is not an array of real numbers")) from None
+
+
+def common_shape(arrays: Mapping[str, Array]) -> tuple[int, ...]:
+    """The shape all arrays broadcast to. Raises DataError E301 where there is none."""
+    try:
+        return np.broadcast_shapes(*(a.shape for a in arrays.values()))
+    except ValueError:
+        shown = tuple(f"{n} {a.shape}" for n, a in arrays.items() if a.shape)
+        raise DataError(
+            Diagnostic("E301", f"shapes do not go together: {listed(shown)}")
+        ) from None
+
+
+def flat(value: Array, shape: tuple[int, ...]) -> Array:
+    """Broadcast to `shape` and flattened, C-ordered and writable."""
+    return np.array(np.broadcast_to(value, shape).ravel(), dtype=np.float64)
+
+
+def given_parameters(spec: SiteSpec, given: Mapping[str, object]) -> dict[str, Array]:
+    """All parameters of a family with defaults filled in. Raises ModelError E104."""
+    unknown = [n for n in given if n not in spec.parameters]
+    missing = [n for n, d in spec.parameters.items() if d is None and n not in given]
+    takes = ", ".join(
+        n if d is None else f"{n} = {d:g}" for n, d in spec.parameters.items()
+    )
+    note = f"{spec.name} takes {takes or 'no parameters'}"
+    if unknown:
+        raise ModelError(
+            Diagnostic("E104", f"`{spec.name}` has no parameter `{unknown[0]}`", note=note)
+        )
+    if missing:
+        raise ModelError(
+            Diagnostic("E104", f"`{spec.name}` needs {listed(missing)}", note=note)
+        )
+    return {n: as_floats(n, given.get(n, d)) for n, d in spec.parameters.items()}
+
+
+def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]) -> Site:
+    """The sites of flat, equally long arrays. Raises DataError E303 for a value outside its type."""
+    spec = cls.spec
+    values = dict(parameters)
+    if y is not None:
+        _require("y", spec.observed[0], y)
+        values = {"y": y, **values}
+    signature = _signature(spec)
+    for name, value in parameters.items():
+        known = signature.parameter(name) if signature else None
+        _require(name, known.type if known and known.type in _WITHIN else "real", value)
+    if y is not None and "n" in values and np.any(y > values["n"]):
+        at = int(np.flatnonzero(y > values["n"])[0])
+        raise DataError(
+            Diagnostic("E303", f"`y` is {y[at]:g} of `n` = {values['n'][at]:g} at entry {at}")
+        )
+    return cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
+
+
+def _signature(spec: SiteSpec) -> Signature | None:
+    if spec.signature is not None:
+        return spec.signature
+    found = lookup("potential" if spec.potential else "family", spec.family)
+    if found is not None and found.other is not None:
+        argument = found.parameter(spec.argument)
+        if argument is None or argument.type != "latent":
+            return found.other
+    return found
+
+
+def _require(name: str, kind: str, value: Array) -> None:
+    words, inside = _WITHIN[kind]
+    wrong = np.flatnonzero(~(inside(value) & np.isfinite(value)))
+    if len(wrong):
+        _refuse(name, words, value, int(wrong[0]), len(wrong))
+
+
+def _refuse(name: str, words: str, value: Array, at: int, count: int) -> NoReturn:
+    more = f" (and {count - 1} more)" if count > 1 else ""
+    raise DataError(
+        Diagnostic("E303", f"`{name}` must be {words}, but entry {at} is {value[at]:g}{more}")
+    )

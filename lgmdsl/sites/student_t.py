@@ -1,0 +1,111 @@
+"""Student-t sites: student_t.mean(scale, df) and the potential student_t(scale, df).
+
+l = log Gamma((df+1)/2) - log Gamma(df/2) - 1/2 log(pi df) - log scale - (df+1)/2 log(1 + x^2/df),
+x = (s - y) / scale. Not log-concave: its tilted density can have two modes.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import PointwiseAnswer, SuperGaussian
+from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.sites.base import LocationSite
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+class StudentTSite(LocationSite):
+    """The Student-t density at s - y."""
+
+    scale: Array
+    df: Array
+
+    @cached_property
+    def constant(self) -> Array:
+        """The log density at its centre, (N,)."""
+        half = 0.5 * self.df
+        # poch keeps the accuracy at large df, as the difference of log gammas does not.
+        gammas = np.log(special.poch(half, 0.5))
+        return np.asarray(gammas - 0.5 * np.log(np.pi * self.df) - np.log(self.scale))
+
+    @cached_property
+    def distance(self) -> Array:
+        """scale sqrt(df): the singularities stand at y +- i distance."""
+        return np.asarray(self.scale * np.sqrt(self.df))
+
+    def log_density(self, s: Array) -> Array:
+        x = self.residual(s) / self.distance
+        return np.asarray(self.constant - 0.5 * (self.df + 1.0) * np.log1p(x * x))
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        a = self.distance
+        x = self.residual(s) / a
+        power = self.df + 1.0
+        q = 1.0 / (1.0 + x * x)
+        return PointwiseAnswer(
+            value=self.constant + 0.5 * power * np.log(q),
+            slope=-power * x * q / a,
+            curvature=-power * (1.0 - x * x) * q * q / a**2,
+            third=2.0 * power * x * (3.0 - x * x) * q**3 / a**3 * variance,
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        df = self.df
+        x = self.residual(s) / self.distance
+        x2 = x * x
+        bend = (df + 1.0) * x2 / (1.0 + x2)
+        gammas = special.digamma(0.5 * (df + 1.0)) - special.digamma(0.5 * df)
+        return {
+            "scale": (bend - 1.0) / self.scale,
+            "df": 0.5 * (gammas - 1.0 / df - np.log1p(x2) + bend / df),
+        }
+
+    def landmark(self) -> tuple[Array, Array]:
+        return -self.residual(np.zeros_like(self.scale)), self.distance
+
+    def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
+        return np.asarray(self.scale * rng.standard_t(self.df, size=shape))
+
+
+@dataclass(frozen=True, eq=False)
+class StudentTMean(StudentTSite):
+    """y = s + scale * t_df."""
+
+    y: Array
+    scale: Array
+    df: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "student_t.mean", {"scale": None, "df": None}, properties=Property.BOUNDED,
+        observed=("real",), link="identity", summary="y = s + scale * Student-t with df",
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class StudentTPotential(StudentTSite, SuperGaussian):
+    """The Student-t density at s: g = constant - (df+1)/2 log(1 + x / (df scale^2))."""
+
+    scale: Array
+    df: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "student_t", {"scale": None, "df": None},
+        properties=Property.SUPER_GAUSSIAN | Property.BOUNDED,
+        summary="Student-t density of scale `scale` at s",
+    )  # fmt: skip
+
+    @property
+    def beta(self) -> Array:
+        return np.zeros_like(self.scale)
+
+    def g(self, x: Array) -> tuple[Array, Array, Array]:
+        square = self.distance**2
+        half = 0.5 * (self.df + 1.0)
+        total = square + x
+        return self.constant - half * np.log1p(x / square), -half / total, half / total**2

@@ -1,0 +1,61 @@
+"""Names of the language to structures and kernels: builders from evaluated arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.structure import Structure
+from lgmdsl.structures.gp import Gp
+from lgmdsl.structures.independent import Dense, Flat, Iid, Normal
+from lgmdsl.structures.kernels import Kernel, Linear, White
+from lgmdsl.structures.stationary import Matern, Periodic, RationalQuadratic, SquaredExponential
+
+Builder = Callable[..., Structure]
+
+
+def _array(value: object) -> Array:
+    return np.asarray(value, dtype=np.float64)
+
+
+def _gp(size: int, at: object, kernel: Kernel) -> Structure:
+    inputs = _array(at)
+    return Gp(np.ascontiguousarray(inputs.reshape(size, -1)), kernel)
+
+
+STRUCTURES: dict[str, Builder] = {
+    "normal": lambda size, mean=0.0, sd=1.0: Normal(size, mean, sd),
+    "iid": lambda size: Iid(size),
+    "flat": lambda size: Flat(size),
+    "dense": lambda size, cov: Dense(np.ascontiguousarray(_array(cov))),
+    "gp": _gp,
+}
+
+KERNELS: dict[str, Callable[..., Kernel]] = {
+    "se": lambda sd, length: SquaredExponential(_array(sd), _array(length)),
+    "matern": lambda sd, length, smoothness=1.5: Matern(
+        _array(sd), _array(length), float(smoothness)
+    ),
+    "rq": lambda sd, length, alpha: RationalQuadratic(_array(sd), _array(length), _array(alpha)),
+    "periodic": lambda sd, length, period: Periodic(_array(sd), _array(length), _array(period)),
+    "linear": lambda sd: Linear(_array(sd)),
+    "white": lambda sd: White(_array(sd)),
+}
+
+
+def structure(name: str, size: int, **arguments: Any) -> Structure:
+    """The structure `name` on an axis of `size`; KeyError where no structure has that name yet."""
+    return STRUCTURES[name](size, **arguments)
+
+
+def kernel(name: str, **arguments: Any) -> Kernel:
+    """The kernel `name`; KeyError where there is none."""
+    return KERNELS[name](**arguments)
+
+
+def register_structure(name: str, builder: Builder) -> None:
+    """Make a structure known: `builder(size, **arguments)` with float64 arrays as arguments."""
+    STRUCTURES[name] = builder

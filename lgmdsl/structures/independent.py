@@ -1,0 +1,165 @@
+"""Structures without correlation: normal, iid, flat; and dense, a covariance given as it is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.contract.structure import Shape, Structure
+
+_ALL = Shape.COVARIANCE | Shape.PRECISION | Shape.DIAGONAL | Shape.SPARSE
+
+
+@dataclass(frozen=True, eq=False)
+class Normal(Structure):
+    """Independent normals: K = diag(sd^2); `mean` and `sd` are scalars or (n,). sd = 0 is a constant
+    (then there is no precision)."""
+
+    order: int
+    mean_: Array
+    sd: Array
+    name: ClassVar[str] = "normal"
+
+    def __init__(self, size: int, mean: object = 0.0, sd: object = 1.0) -> None:
+        object.__setattr__(self, "order", int(size))
+        object.__setattr__(self, "mean_", np.asarray(mean, dtype=np.float64))
+        object.__setattr__(self, "sd", np.asarray(sd, dtype=np.float64))
+
+    @property
+    def size(self) -> int:
+        return self.order
+
+    @property
+    def shape(self) -> Shape:
+        return _ALL if np.all(self.sd > 0) else _ALL & ~(Shape.PRECISION | Shape.SPARSE)
+
+    def mean(self) -> Array | None:
+        return _filled(self.mean_, self.order)
+
+    def variance(self) -> Array:
+        return _filled(self.sd, self.order) ** 2
+
+    def covariance(self) -> Array:
+        return np.diag(self.variance())
+
+    def precision(self) -> SparseMatrix:
+        return _diagonal(1.0 / self.variance())
+
+    def log_det_precision(self) -> float:
+        return float(-2.0 * np.log(_filled(self.sd, self.order)).sum())
+
+    def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
+        """dF/dsd_i = 2 sd_i dF/dK_ii, summed where sd is one number."""
+        return {"sd": _summed(2.0 * _filled(self.sd, self.order) * adjoint.diagonal(), self.sd)}
+
+    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
+        """dF/dsd_i = -2 sd_i^-3 dF/dQ_ii."""
+        slope = -2.0 * adjoint.diagonal() / _filled(self.sd, self.order) ** 3
+        return {"sd": _summed(slope, self.sd)}
+
+    def pullback_mean(self, adjoint: Array) -> dict[str, Array]:
+        """dF/dmean from dF/dmu, summed where the mean is one number."""
+        return {"mean": _summed(adjoint, self.mean_)}
+
+
+@dataclass(frozen=True)
+class Iid(Structure):
+    """K = I: the identity factor of a product."""
+
+    order: int
+    name: ClassVar[str] = "iid"
+
+    @property
+    def size(self) -> int:
+        return self.order
+
+    @property
+    def shape(self) -> Shape:
+        return _ALL
+
+    def variance(self) -> Array:
+        return np.ones(self.order)
+
+    def covariance(self) -> Array:
+        return np.eye(self.order)
+
+    def precision(self) -> SparseMatrix:
+        return _diagonal(np.ones(self.order))
+
+    def log_det_precision(self) -> float:
+        return 0.0
+
+    def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
+        return {}
+
+    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
+        return {}
+
+
+@dataclass(frozen=True)
+class Flat(Structure):
+    """Density 1 everywhere: Q = 0, every direction improper (diagonal with infinite variance)."""
+
+    order: int
+    name: ClassVar[str] = "flat"
+
+    @property
+    def size(self) -> int:
+        return self.order
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.PRECISION | Shape.DIAGONAL | Shape.SPARSE | Shape.IMPROPER
+
+    def variance(self) -> Array:
+        return np.full(self.order, np.inf)
+
+    def precision(self) -> SparseMatrix:
+        return sp.csr_array((self.order, self.order))
+
+    def log_det_precision(self) -> float:
+        return 0.0
+
+    def null_space(self) -> Array:
+        return np.eye(self.order)
+
+    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
+        return {}
+
+
+@dataclass(frozen=True, eq=False)
+class Dense(Structure):
+    """A covariance given as an (n, n) array, possibly singular; it is never inverted."""
+
+    cov: Array
+    name: ClassVar[str] = "dense"
+
+    @property
+    def size(self) -> int:
+        return len(self.cov)
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.COVARIANCE
+
+    def covariance(self) -> Array:
+        return self.cov
+
+    def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
+        return {"cov": adjoint}
+
+
+def _filled(value: Array, size: int) -> Array:
+    return np.full(size, float(value)) if value.ndim == 0 else value.reshape(-1)
+
+
+def _summed(slope: Array, like: Array) -> Array:
+    return np.asarray(slope.sum()) if like.ndim == 0 else slope.reshape(like.shape)
+
+
+def _diagonal(values: Array) -> SparseMatrix:
+    return sp.csr_array(sp.diags_array(values, format="csr"))

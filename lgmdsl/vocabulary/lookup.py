@@ -1,0 +1,115 @@
+"""Find a name of the language, and register one from outside."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import get_args
+
+from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.vocabulary.families import FAMILIES
+from lgmdsl.vocabulary.kernels import KERNELS
+from lgmdsl.vocabulary.operators import FUNCTIONS, OPERATORS
+from lgmdsl.vocabulary.potentials import POTENTIALS
+from lgmdsl.vocabulary.priors import PRIORS
+from lgmdsl.vocabulary.signature import Category, Signature
+from lgmdsl.vocabulary.structures import STRUCTURES
+
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+IN_WORDS: dict[Category, str] = {
+    "structure": "structure",
+    "kernel": "kernel",
+    "family": "observation family",
+    "potential": "potential",
+    "prior": "hyperprior",
+    "operator": "operator",
+    "function": "function",
+}
+DATA_TYPES = ("real", "positive", "unit", "count", "integer", "binary", "graph")
+HYPER_TYPES = ("real", "positive", "unit", "correlation", "covariance", "simplex", "ordered")
+
+
+def _table(groups: Iterable[tuple[Signature, ...]]) -> dict[Category, dict[str, Signature]]:
+    table: dict[Category, dict[str, Signature]] = {c: {} for c in CATEGORIES}
+    for group in groups:
+        for signature in group:
+            table[signature.category][signature.name] = signature
+    return table
+
+
+_TABLE = _table((STRUCTURES, KERNELS, FAMILIES, POTENTIALS, PRIORS, OPERATORS, FUNCTIONS))
+
+
+def lookup(category: Category, name: str) -> Signature | None:
+    """The signature of a name in a category, or None."""
+    return _TABLE[category].get(name)
+
+
+def names(category: Category) -> tuple[str, ...]:
+    """All names of a category, in the order of the manual, registered ones last."""
+    return tuple(_TABLE[category])
+
+
+def signatures(category: Category) -> tuple[Signature, ...]:
+    """All signatures of a category."""
+    return tuple(_TABLE[category].values())
+
+
+def elsewhere(category: Category, name: str) -> Category | None:
+    """Another category that knows the name, or None."""
+    return next((c for c in CATEGORIES if c != category and name in _TABLE[c]), None)
+
+
+def register(signature: Signature) -> None:
+    """Add a third party's name; the same signature twice is no error.
+
+    Raises ModelError E106 where the name already stands for something else.
+    """
+    known = _TABLE[signature.category].setdefault(signature.name, signature)
+    if known != signature:
+        raise ModelError(
+            Diagnostic(
+                "E106",
+                f"{IN_WORDS[signature.category]} `{signature.name}` is registered twice",
+                note=known.show(),
+                help="give the new one another name",
+            )
+        )
+
+
+def unregister(category: Category, name: str) -> None:
+    """Take a registered name out again (for tests and notebooks); unknown names are no error."""
+    _TABLE[category].pop(name, None)
+
+
+def summary(category: Category) -> str:
+    """One line for messages: `Kernels: se matern rq periodic linear white`."""
+    word = IN_WORDS[category]
+    plural = word[:-1] + "ies" if word.endswith("y") else word + "s"
+    return f"{plural.capitalize()}: {' '.join(names(category))}"
+
+
+def kin(category: Category, name: str) -> str:
+    """The names that could stand where `name` stands, in one line."""
+    signature = lookup(category, name)
+    if signature is None:
+        return summary(category)
+    if category == "structure" and signature.ordered_axis:
+        alike = [s.name for s in signatures(category) if s.ordered_axis]
+        return f"Structures over one ordered axis: {' '.join(alike)}"
+    if category == "structure" and signature.parameter("graph"):
+        alike = [s.name for s in signatures(category) if s.parameter("graph")]
+        return f"Structures over a graph: {' '.join(alike)}"
+    if category == "prior":
+        support = signature.observed[0]
+        return f"Hyperpriors for `{support}`: {' '.join(suited(support))}"
+    return summary(category)
+
+
+def suited(type_name: str) -> tuple[str, ...]:
+    """The hyperpriors for a hyper type."""
+    return tuple(s.name for s in signatures("prior") if type_name in s.observed)
+
+
+def observing(type_name: str) -> tuple[str, ...]:
+    """The observation families for a data type (`index` for the name of an index set)."""
+    return tuple(s.name for s in signatures("family") if type_name in s.observed)
