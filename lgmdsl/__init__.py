@@ -33,16 +33,21 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from lgmdsl.api.explain import explain
-    from lgmdsl.api.fit import Fit
-    from lgmdsl.api.fitting import fit
-    from lgmdsl.api.methods import methods
-    from lgmdsl.api.register import register
-    from lgmdsl.api.simulate import simulate
-    from lgmdsl.api.store import load_fit
-    from lgmdsl.errors import DataError, LgmError, MethodError, ModelError, NumericalError
-    from lgmdsl.language.builder import Model
-    from lgmdsl.language.load import load, loads
+    from lgmdsl.api.explain import explain as explain
+    from lgmdsl.api.fit import Fit as Fit
+    from lgmdsl.api.fitting import fit as fit
+    from lgmdsl.api.methods import methods as methods
+    from lgmdsl.api.register import register as register
+    from lgmdsl.api.simulate import simulate as simulate
+    from lgmdsl.api.store import load_fit as load_fit
+    from lgmdsl.errors import DataError as DataError
+    from lgmdsl.errors import LgmError as LgmError
+    from lgmdsl.errors import MethodError as MethodError
+    from lgmdsl.errors import ModelError as ModelError
+    from lgmdsl.errors import NumericalError as NumericalError
+    from lgmdsl.language.builder import Model as Model
+    from lgmdsl.language.load import load as load
+    from lgmdsl.language.load import loads as loads
 
 
 def __getattr__(name: str) -> Any:

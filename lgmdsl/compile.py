@@ -7,15 +7,19 @@ Each stage is a frozen value that can be printed; `lgm explain` shows them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
+from lgmdsl.arrays import IntArray
 from lgmdsl.canonical import derived
-from lgmdsl.canonical.blocks import latent_blocks
+from lgmdsl.canonical.blocks import LatentBlock, latent_blocks
 from lgmdsl.canonical.derived import Derived
 from lgmdsl.canonical.ground import GroundedModel, ground
 from lgmdsl.canonical.hypers import hyper_space
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.model import CanonicalModel, Equation
-from lgmdsl.canonical.site_blocks import FindSite, rewrite, site_blocks
+from lgmdsl.canonical.site_blocks import FindSite, SiteBlock, rewrite, site_blocks
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language import ast
@@ -27,17 +31,21 @@ def compile_model(model: CheckedModel, data: Dataset, find: FindSite) -> Canonic
     return canonicalise(ground(model, data), find)
 
 
-def canonicalise(grounded: GroundedModel, find: FindSite) -> CanonicalModel:
+def canonicalise(
+    grounded: GroundedModel, find: FindSite, rows: Sequence[IntArray] | None = None
+) -> CanonicalModel:
     """GroundedModel -> CanonicalModel: lower lets, priors, sites, constraints, reports; rewrite.
 
-    `find` gives the site class of a name (`poisson.log_rate`), or None.
+    `find` gives the site class of a name (`poisson.log_rate`), or None. `rows` gives the observed
+    rows of each site block where the responses themselves are not at hand (a stored fit).
     Raises MethodError with every part of the model that this version cannot fit (E501).
     """
     lowering = Lowering(grounded)
     refused: list[Diagnostic] = []
     _lower_lets(lowering, refused)
     hypers = hyper_space(lowering)
-    latents, blocks = (), ()
+    latents: tuple[LatentBlock, ...] = ()
+    blocks: tuple[SiteBlock, ...] = ()
     try:
         latents = latent_blocks(lowering)
     except MethodError as error:
@@ -49,6 +57,8 @@ def canonicalise(grounded: GroundedModel, find: FindSite) -> CanonicalModel:
             refused += error.diagnostics
     if refused:
         raise MethodError(refused)
+    if rows is not None:
+        blocks = tuple(replace(b, rows=r) for b, r in zip(blocks, rows, strict=True))
     rewritten = [rewrite(b, find) for b in blocks]
     return CanonicalModel(
         grounded=grounded,

@@ -14,6 +14,7 @@ from functools import cached_property
 from typing import Literal
 
 MAX_ERRORS = 20
+LONGEST = 600  # characters of a message, label or help; a name may be as long as its file
 
 Severity = Literal["error", "warning"]
 
@@ -95,6 +96,12 @@ class Diagnostic:
     help: str = ""
     severity: Severity = "error"
     layout: Layout = "excerpt"
+
+    def __post_init__(self) -> None:
+        for part in ("message", "label", "note", "help"):
+            text = getattr(self, part)
+            if len(text) > LONGEST:
+                object.__setattr__(self, part, f"{text[:LONGEST]}...")
 
     def render(self) -> str:
         lines = [f"{self.severity}[{self.code}]: {self.message}"]

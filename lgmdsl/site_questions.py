@@ -21,6 +21,7 @@ def expected(
     y: object,
     mean: object,
     variance: object,
+    /,
     rule: str = "quadrature",
     second: bool = False,
     **parameters: object,
@@ -28,7 +29,8 @@ def expected(
     """f = E[log t(s)], s ~ N(mean, variance), with df/dmean (`d_mean`), df/dvariance.
 
     `y`, `mean`, `variance` and parameters broadcast; the answer's arrays have the common shape.
-    `y` is None for potentials. With rule "quadrature" the value is exact to 1e-9 (closed forms are
+    `y` is None for potentials. The first four stand by position: normal.log_var has a parameter
+    called `mean`. With rule "quadrature" the value is exact to 1e-9 (closed forms are
     used where there are any); other rules are bounds, by name. `second` adds d2f/dmdv and d2f/dv2.
 
     Raises ModelError E103 (site), E104 (parameter); DataError E301, E303 (shape, value);
@@ -56,6 +58,7 @@ def tilted(
     y: object,
     mean: object,
     variance: object,
+    /,
     power: float = 1.0,
     rule: str = "quadrature",
     **parameters: object,

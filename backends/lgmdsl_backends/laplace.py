@@ -54,7 +54,7 @@ class LaplaceState:
 
 @dataclass(frozen=True)
 class Laplace(Backend[LaplaceState]):
-    """Newton to the mode, then the Gaussian with the curvature found there (Tierney, Kadane 1986)."""
+    """Newton to the mode, then the Gaussian with the curvature there (Tierney and Kadane 1986)."""
 
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="laplace",
@@ -157,9 +157,7 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
 def _condition(
     problem: Problem, answers: tuple[PointwiseAnswer, ...], weight: Rows, s: Rows
 ) -> Conditioned | Failed:
-    shift = tuple(
-        a.slope + rows.times(w, x) for a, w, x in zip(answers, weight, s, strict=True)
-    )
+    shift = tuple(a.slope + rows.times(w, x) for a, w, x in zip(answers, weight, s, strict=True))
     return problem.engine.condition(weight, shift)
 
 
@@ -167,9 +165,7 @@ def _alpha(conditioned: Conditioned) -> Rows:
     """alpha = b - Wm at the conditioned mean."""
     return tuple(
         b - rows.times(w, m)
-        for w, b, m in zip(
-            conditioned.weight, conditioned.shift, conditioned.mean, strict=True
-        )
+        for w, b, m in zip(conditioned.weight, conditioned.shift, conditioned.mean, strict=True)
     )
 
 

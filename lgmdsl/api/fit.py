@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from lgmdsl.api.marginals import Marginals
+from lgmdsl.api.frame import fitted_frame
+from lgmdsl.api.marginals import Marginals, Quantity
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic
@@ -28,50 +30,58 @@ if TYPE_CHECKING:
 class Fit:
     """A Gaussian posterior of a model, and how it was found.
 
-    `log_evidence` is log p(y | hypers) up to what `guarantee` says of it. Everything named in the
-    model can be asked for by name; results are xarray.DataArrays with the model's labels.
+    `log_evidence` is log p(y | hypers) in nats, as the method estimates it; `guarantee` says what
+    that promises. Everything named in the model can be asked for by name; results are
+    xarray.DataArrays with the model's labels. `weight` and `shift` are the sites' W and b.
     """
 
     model: Model
     method: str
     status: Status
-    posterior: GaussianPosterior
+    log_evidence: float
+    guarantee: Guarantee
+    weight: Rows = field(repr=False)
+    shift: Rows = field(repr=False)
     trace: tuple[TraceEntry, ...]
     steps: int
     seconds: float
     seed: int
     canonical: CanonicalModel = field(repr=False)
     theta: Mapping[str, Array] = field(repr=False)
+    condition: Callable[[], Conditioned] = field(repr=False)
     warnings: tuple[Diagnostic, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stored: Mapping[str, Quantity] = field(default_factory=dict, repr=False)
 
     @property
     def converged(self) -> bool:
         return self.status is Status.converged
 
-    @property
-    def guarantee(self) -> Guarantee:
-        """What the log evidence promises."""
-        return self.posterior.guarantee
-
-    @property
-    def log_evidence(self) -> float:
-        """log p(y | hypers) as the method estimates it, in nats."""
-        return self.posterior.log_evidence
+    @cached_property
+    def posterior(self) -> GaussianPosterior:
+        """q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned when first asked for."""
+        return GaussianPosterior(
+            self.weight, self.shift, self.condition(), self.log_evidence, self.guarantee
+        )
 
     @cached_property
     def marginals(self) -> Marginals:
         """The unlabelled moments behind the methods below."""
-        return Marginals(self.canonical, self.theta, self.posterior.conditioned, self.seed)
+        frame = fitted_frame(self.canonical, self.posterior.conditioned)
+        return Marginals(self.canonical, self.theta, frame, self.seed)
+
+    def quantity(self, name: str) -> Quantity:
+        """Unlabelled mean and sd; those of a loaded file are read, not computed again."""
+        return self.stored[name] if name in self.stored else self.marginals.quantity(name)
 
     def mean(self, name: str) -> xr.DataArray:
         """Posterior mean of a latent, let, report or hyper; raises ModelError E103 if unknown."""
-        quantity = self.marginals.quantity(name)
+        quantity = self.quantity(name)
         return self._labelled(name, quantity.dims, quantity.mean)
 
     def sd(self, name: str) -> xr.DataArray:
         """Posterior standard deviation of a latent, let, report or hyper."""
-        quantity = self.marginals.quantity(name)
+        quantity = self.quantity(name)
         return self._labelled(name, quantity.dims, quantity.sd)
 
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
@@ -116,7 +126,7 @@ class Fit:
         return predict(self, data, mapping)
 
     def summary(self, full: bool = False) -> str:
-        """A page of text in 80 columns: status, evidence, hypers, latents (all rows with `full`)."""
+        """A page of text in 80 columns: status, evidence, hypers, latents (`full`: all rows)."""
         from lgmdsl.api.summary import summary
 
         return summary(self, full)

@@ -73,17 +73,22 @@ def fit(
     result = run(planned.backend, problem, Tolerances.scaled(tol), max_steps, warm, on_step)
     if result.posterior is None:
         raise NumericalError(_no_state(planned.method, result))
+    found = result.posterior
     return Fit(
         model=model,
         method=planned.method,
         status=result.status,
-        posterior=result.posterior,
+        log_evidence=found.log_evidence,
+        guarantee=found.guarantee,
+        weight=found.weight,
+        shift=found.shift,
         trace=result.trace,
         steps=result.steps,
         seconds=result.seconds,
         seed=seed,
         canonical=canonical,
         theta=theta,
+        condition=lambda: found.conditioned,
         warnings=(*canonical.grounded.model.warnings, *_warnings(result, max_steps)),
         provenance=provenance(model, canonical, planned.backend, seed),
     )
@@ -120,7 +125,7 @@ def _earlier(given: Fit | str | os.PathLike[str]) -> Fit:
 
 def _fits(earlier: Fit, layout: Rows) -> bool:
     """Whether an earlier posterior has the same site blocks."""
-    return [b.shape for b in earlier.posterior.shift] == [m.shape for m in layout]
+    return [b.shape for b in earlier.shift] == [m.shape for m in layout]
 
 
 def _other_model() -> Diagnostic:
@@ -167,7 +172,7 @@ def _warnings(result: Run, max_steps: int | None) -> tuple[Diagnostic, ...]:
 
 
 _HEADLINES = {
-    Status.iteration_limit: "stopped at the iteration limit; the result is usable but not converged",
+    Status.iteration_limit: "stopped at the iteration limit; the result is usable, not converged",
     Status.stalled: "no further progress; the best state is reported, not a converged one",
     Status.diverged: "the fit ran away; do not use the result",
     Status.numerical_error: "numerical trouble; the last good state is reported",

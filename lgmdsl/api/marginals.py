@@ -9,14 +9,13 @@ from functools import cached_property
 import numpy as np
 from scipy import special
 
+from lgmdsl.api.frame import Frame
 from lgmdsl.arrays import Array
 from lgmdsl.canonical import affine, derived
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.derived import SAMPLE, Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import Named, expand
-from lgmdsl.contract.engine import Conditioned
-from lgmdsl.contract.linear import Predictor
 from lgmdsl.errors import Diagnostic, ModelError, nearest
 
 # Draws behind the moments of reports that are neither affine nor monotone.
@@ -42,7 +41,7 @@ class Marginals:
 
     canonical: CanonicalModel
     theta: Mapping[str, Array]
-    conditioned: Conditioned
+    frame: Frame
     seed: int = 0
 
     @property
@@ -99,7 +98,7 @@ class Marginals:
 
     def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
         """Joint draws of several names, each with a leading sample axis."""
-        z = self.conditioned.sample(np.random.default_rng(seed), size)
+        z = self.frame.conditioned.sample(np.random.default_rng(seed), size)
         return {name: self._evaluate(name, z) for name in names}
 
     # ---- pieces ----------------------------------------------------------------------------
@@ -113,7 +112,9 @@ class Marginals:
                 Diagnostic(
                     "E103",
                     f"the model has no latent, let, report or hyper named `{name}`",
-                    help=f"did you mean `{close}`?" if close else f"it has: {', '.join(self.names)}",
+                    help=f"did you mean `{close}`?"
+                    if close
+                    else f"it has: {', '.join(self.names)}",
                 )
             )
         return self.canonical.named[name]
@@ -123,13 +124,14 @@ class Marginals:
 
     def _gaussian(self, name: str, form: Affine, dims: tuple[str, ...]) -> tuple[Array, Array]:
         shape = self.canonical.layout.shape(dims)
-        if name in self.canonical.layout.starts:
-            where = self.canonical.layout.latent(name)
-            mean = self.conditioned.latent_mean[where]
-            variance = self.conditioned.latent_variance[where]
+        conditioned = self.frame.conditioned
+        if name in self.frame.starts and self.frame.places[name] is None:
+            start = self.frame.starts[name]
+            where = slice(start, start + self.frame.sizes[name])
+            mean, variance = conditioned.latent_mean[where], conditioned.latent_variance[where]
         else:
             predictor = self.canonical.predictor(form, dims, self.theta)
-            mean, variance = self.conditioned.project(predictor)
+            mean, variance = conditioned.project(self.frame.embed(predictor))
         # Variances that rounding left below zero are those of fixed quantities.
         return mean.reshape(shape), np.maximum(variance, 0.0).reshape(shape)
 
@@ -148,16 +150,17 @@ class Marginals:
 
     def _draw_form(self, form: Affine, z: Array) -> Named:
         dims = form.dims
-        predictor: Predictor = self.canonical.predictor(form, dims, self.theta)
+        predictor = self.frame.embed(self.canonical.predictor(form, dims, self.theta))
         values = np.repeat(predictor.offset[:, None], len(z), axis=1)
         for name, operator in predictor.columns.items():
-            values += operator.matvec(z[:, self.canonical.layout.latent(name)].T)
+            values += operator.matvec(self.frame.part(name, z).T)
         shape = tuple(form.sizes.get(d, self.canonical.sizes.get(d, 0)) for d in dims)
         return Named((SAMPLE, *dims), values.T.reshape(len(z), *shape))
 
     @cached_property
     def _report_z(self) -> Array:
-        return self.conditioned.sample(np.random.default_rng(self.seed), REPORT_DRAWS)
+        rng = np.random.default_rng(self.seed)
+        return self.frame.conditioned.sample(rng, REPORT_DRAWS)
 
     def _report_draws(self, name: str) -> Array:
         return self._evaluate(name, self._report_z)
@@ -168,7 +171,11 @@ def _transformed(
 ) -> tuple[Array, Array]:
     """Mean and sd of g(x), x ~ N(mean, variance): closed form for exp, else the trapezoid rule,
     which converges exponentially for the analytic functions of the language."""
-    if isinstance(tree, derived.Apply) and tree.function == "exp" and isinstance(tree.operand, Leaf):
+    if (
+        isinstance(tree, derived.Apply)
+        and tree.function == "exp"
+        and isinstance(tree.operand, Leaf)
+    ):
         with np.errstate(over="ignore"):
             first = np.exp(mean + 0.5 * variance)
             return first, first * np.sqrt(np.expm1(variance))

@@ -29,9 +29,7 @@ def provenance(
         "data_source": canonical.grounded.source,
     }
     entries.update({f"version_{name}": _version(name) for name in PACKAGES})
-    entries.update(
-        {f"sha256_{name}": digest for name, digest in canonical.grounded.hashes.items()}
-    )
+    entries.update({f"sha256_{name}": digest for name, digest in canonical.grounded.hashes.items()})
     return entries
 
 

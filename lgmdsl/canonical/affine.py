@@ -149,7 +149,5 @@ def compose(slot: Slot, places: Mapping[str, Slot], sizes: Mapping[str, int]) ->
 
 def _is_zero(node: Coefficient) -> bool:
     return (
-        isinstance(node, co.Constant)
-        and not node.dims
-        and float(node.values) == 0.0  # type: ignore[arg-type]
+        isinstance(node, co.Constant) and not node.dims and float(node.values) == 0.0  # type: ignore[arg-type]
     )

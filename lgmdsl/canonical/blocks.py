@@ -188,5 +188,3 @@ def _unsupported(factor: ast.Dist) -> Diagnostic:
         "is parsed and checked, but cannot be fitted in this version",
         help=f"structures that can: {', '.join(catalogue.STRUCTURES)}",
     )
-
-

@@ -195,7 +195,7 @@ class Elementwise(Coefficient):
 
     def evaluate(self, theta: Theta) -> Named:
         with np.errstate(all="ignore"):
-            values = _FUNCTIONS[self.function][0](self.operand.evaluate(theta).dense())
+            values = np.asarray(_FUNCTIONS[self.function][0](self.operand.evaluate(theta).dense()))
         return Named(self.dims, values)
 
     def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
@@ -220,7 +220,7 @@ class Gather(Coefficient):
         index = slot_indices(self.slots, self.dims, self.sizes)
         if named.sparse:
             return _gather_sparse(named, self.slots, self.dims)
-        return Named(self.dims, self._full(named.dense()[index]))
+        return Named(self.dims, self._full(np.asarray(named.dense()[index])))
 
     def _full(self, values: Array) -> Array:
         return np.broadcast_to(values, tuple(self.sizes[d] for d in self.dims))
@@ -271,7 +271,9 @@ def add(*terms: Coefficient) -> Coefficient:
 
 def multiply(*factors: Coefficient) -> Coefficient:
     """The product, not summed."""
-    return factors[0] if len(factors) == 1 else Contraction(union(*(f.dims for f in factors)), factors)
+    return (
+        factors[0] if len(factors) == 1 else Contraction(union(*(f.dims for f in factors)), factors)
+    )
 
 
 def factors_of(node: Coefficient) -> tuple[Coefficient, ...]:

@@ -154,9 +154,7 @@ _OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
 
 def _joined(op: str, left: Named, right: Named) -> Named:
     dims = co.union(left.dims, right.dims)
-    sizes = {
-        d: n for p in (left, right) for d, n in zip(p.dims, p.dense().shape, strict=True)
-    }
+    sizes = {d: n for p in (left, right) for d, n in zip(p.dims, p.dense().shape, strict=True)}
     with np.errstate(all="ignore"):
         values = _OPERATIONS[op](expand(left, dims, sizes), expand(right, dims, sizes))
     return Named(dims, values)

@@ -28,7 +28,11 @@ NONZERO = "~nonzero"  # the axis of a sparse factor's non-zeros; no user's index
 
 
 def operator(
-    terms: Sequence[Term], dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
+    terms: Sequence[Term],
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
 ) -> Operator:
     """The (P, n) operator of all terms on one latent whose axes have the given sizes."""
     if len(terms) == 1 and _is_identity(terms[0], dims, latent, sizes):
@@ -53,7 +57,9 @@ def pull_operator(
         if not any(f.depends for f in term.factors):
             continue
         grid = _grid(term, dims, latent, sizes, theta)
-        slopes = Named(grid.joint, np.asarray(adjoint[grid.rows, grid.columns]).reshape(grid.extent))
+        slopes = Named(
+            grid.joint, np.asarray(adjoint[grid.rows, grid.columns]).reshape(grid.extent)
+        )
         values = [f.evaluate(theta) for f in grid.factors]
         for k, factor in enumerate(grid.factors):
             if factor.depends:
@@ -117,9 +123,7 @@ def _length(sizes: Sequence[int]) -> int:
     return int(np.prod(sizes, dtype=np.int64)) if sizes else 1
 
 
-def _is_identity(
-    term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes
-) -> bool:
+def _is_identity(term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes) -> bool:
     return (
         not term.factors
         and term.slots == tuple(Axis(d) for d in dims)
@@ -142,9 +146,7 @@ def _matrix(
     return sp.csr_array((entries.ravel(), (grid.rows, grid.columns)), shape=shape)
 
 
-def _whole_design(
-    term: Term, dims: tuple[str, ...], sizes: Sizes, theta: Theta
-) -> Matrix | None:
+def _whole_design(term: Term, dims: tuple[str, ...], sizes: Sizes, theta: Theta) -> Matrix | None:
     """`X @ b`: one array over exactly the rows and the summed axes of the latent, kept whole
     (dense, or sparse as it came) up to a scalar; None for any other term."""
     columns = tuple(s.dim for s in term.slots if isinstance(s, Axis))

@@ -7,10 +7,8 @@ from the maps into them; members are matched by label, axes by name where they h
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
-
-import numpy as np
 
 from lgmdsl.arrays import BoolArray
 from lgmdsl.canonical.ground_axes import Bound, align, bind
@@ -20,6 +18,7 @@ from lgmdsl.canonical.ground_indices import Resolver
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
 from lgmdsl.canonical.ground_usage import Usage, usage_of
 from lgmdsl.canonical.ground_values import RULES, numbers_of, positions_of, sparse_numbers
+from lgmdsl.canonical.ground_warnings import expanded, guessed_order
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic, nearest
@@ -137,7 +136,7 @@ class _Grounding:
                     continue
                 found = bind(symbol, entry, self.dataset)
             except DataError as error:
-                self.problems.extend(error.diagnostics)
+                self._refused(symbol, error)
                 self.troubled.add(symbol.name)
                 continue
             if isinstance(found, Diagnostic):
@@ -175,6 +174,8 @@ class _Grounding:
             if not bound.fits and not bound.pairs:
                 self.problems.append(wrong_shape(symbol, bound.shape, indices))
             return  # else it is said already why the index set is unknown
+        if bound.two_by_two and indices[symbol.dims[0]].size != 2:
+            bound = replace(bound, pairs=True)
         if symbol.type == "graph" and bound.pairs:
             self._keep_graph(bound, indices)
             return
@@ -195,7 +196,12 @@ class _Grounding:
         try:
             self._type(aligned, indices, usage)
         except DataError as error:
-            self.problems.extend(error.diagnostics)
+            self._refused(symbol, error)
+
+    def _refused(self, symbol: Symbol, error: DataError) -> None:
+        """A reader knows the file only; the declaration that wanted it is added here."""
+        span = symbol.statement.span
+        self.problems += [d if d.span.known else replace(d, span=span) for d in error.diagnostics]
 
     def _type(self, bound: Bound, indices: Mapping[str, IndexSet], usage: Usage) -> None:
         symbol, name = bound.symbol, bound.symbol.name
@@ -216,8 +222,8 @@ class _Grounding:
             self._keep(name, numbers_of(bound, indices, strict))
 
     def _keep(self, name: str, found: Any, missing: BoolArray | None = None) -> None:
-        if isinstance(found, Diagnostic):
-            self.problems.append(found)
+        if isinstance(found, (Diagnostic, list)):
+            self.problems += found if isinstance(found, list) else [found]
             return
         value, missing = found if isinstance(found, tuple) else (found, missing)
         self.values[name] = value
@@ -236,20 +242,7 @@ class _Grounding:
         """Only operands of `@` stay sparse; anything else is expanded, and that is said."""
         name = bound.symbol.name
         check_memory(bound.entry.source, name, bound.shape, 8)
-        filled = float(np.prod(bound.shape)) or 1.0
-        self.warnings.append(
-            Diagnostic(
-                "W304",
-                f"`{name}` is sparse but is used outside `@`; it is expanded",
-                bound.symbol.statement.span,
-                details=(
-                    f"{bound.shape[0]} x {bound.shape[1]}, "
-                    f"{bound.values.nnz / filled:.1%} of the entries stored",
-                ),
-                severity="warning",
-                layout="plain",
-            )
-        )
+        self.warnings.append(expanded(bound.symbol, bound.shape, bound.values.nnz))
         return Bound(
             bound.symbol, bound.entry, bound.values.toarray(), None, bound.labels, bound.weak
         )
@@ -258,21 +251,7 @@ class _Grounding:
         """An unlabelled array over labels that only the maps gave: the order is a guess."""
         for axis, dim in enumerate(bound.symbol.dims):
             if dim in resolver.guessed and bound.labels[axis] is None:
-                index = resolver.indices[dim]
-                shown = ", ".join(str(v) for v in index.labels[:4].tolist())
-                self.warnings.append(
-                    Diagnostic(
-                        "W302",
-                        f"`{bound.symbol.name}` has no labels for `{dim}`; its entries are "
-                        "taken in the sorted order of the labels",
-                        bound.symbol.statement.span,
-                        details=(f"{dim}: {shown}{', ...' if index.size > 4 else ''}",),
-                        help=f"give a key `{dim}` with the labels in the order of "
-                        f"`{bound.symbol.name}`",
-                        severity="warning",
-                        layout="plain",
-                    )
-                )
+                self.warnings.append(guessed_order(bound.symbol, resolver.indices[dim]))
 
     def _replaced(self, indices: Mapping[str, IndexSet]) -> tuple[str, ...]:
         if self.fitted is None:

@@ -43,6 +43,11 @@ class Bound:
         return not self.pairs and len(self.shape) == len(self.symbol.dims)
 
     @property
+    def two_by_two(self) -> bool:
+        """A graph [[0, 1], [1, 0]] is one edge either way: two members, or a pair twice."""
+        return self.symbol.type == "graph" and self.shape == (2, 2) and not self.sparse
+
+    @property
     def sparse(self) -> bool:
         return not isinstance(self.values, np.ndarray)
 
@@ -56,7 +61,7 @@ def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> Bound | Diagnostic:
         for part in entry.labels
     ]
     labels += [None] * (len(loaded.shape) - len(labels))
-    pairs = symbol.type == "graph" and _is_pairs(loaded.shape, entry, symbol, dataset)
+    pairs = symbol.type == "graph" and _is_pairs(values, entry, symbol, dataset)
     named = entry.dims and not pairs and not all(d.startswith("dim_") for d in entry.dims)
     if named:
         wanted = axis_names(symbol, dataset)
@@ -80,11 +85,18 @@ def axis_names(symbol: Symbol, dataset: Dataset) -> list[str]:
     return names
 
 
-def _is_pairs(shape: tuple[int, ...], entry: Entry, symbol: Symbol, dataset: Dataset) -> bool:
+def _is_pairs(values: Any, entry: Entry, symbol: Symbol, dataset: Dataset) -> bool:
     """A graph as label pairs: two columns, and not the adjacency of two members."""
-    if len(shape) != 2 or shape[1] != 2:
+    shape = values.shape
+    if len(shape) != 2 or shape[1] != 2 or not isinstance(values, np.ndarray):
         return False
-    return shape[0] != 2 or (bool(entry.dims) and list(entry.dims) != axis_names(symbol, dataset))
+    if shape[0] != 2:
+        return True
+    if entry.dims and list(entry.dims) == axis_names(symbol, dataset):
+        return False
+    return (
+        values.dtype.kind == "U" or not np.isin(values, (0, 1)).all() or (values != values.T).any()
+    )
 
 
 def _other_axes(symbol: Symbol, entry: Entry, wanted: Sequence[str]) -> Diagnostic:

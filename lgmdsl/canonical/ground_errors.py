@@ -98,17 +98,23 @@ def _shape_help(symbol: Symbol, given: tuple[int, ...], indices: Mapping[str, In
     name, dims = symbol.name, symbol.dims
     wanted = tuple(indices[d].size for d in dims if d in indices)
     helps: list[str] = []
+    if len(dims) == 2 and len(given) == 1 and given[0] == _size(indices, dims[0]):
+        helps.append(f"{name}[:, None]")
+    elif len(dims) == 2 and len(given) == 2 and given[0] != given[1]:
+        # Turned over it fits, and the other axis has its size from nothing but this array.
+        first, second = _size(indices, dims[0]), _size(indices, dims[1])
+        own = f":{name}" in indices[dims[1]].origin if dims[1] in indices else True
+        if given[1] == first and (own or second == given[0]):
+            return f"{name}.T"
     total, want = int(np.prod(given, dtype=object)), int(np.prod(wanted, dtype=object))
     if len(wanted) == len(dims) and total == want:
         if len(given) == len(wanted) and given[::-1] == wanted:
             helps.append(f"{name}.T")
         elif len(wanted) == 1:
             helps.append(f"np.ravel({name})")
-        elif given and len(given) == 1 and 1 in wanted and len(wanted) == 2:
-            helps.append(f"{name}[:, None]" if wanted[1] == 1 else f"{name}[None, :]")
         elif not wanted:
             helps.append(f"np.ravel({name})[0]")
-        else:
+        elif not helps:
             helps.append(f"np.reshape({name}, {wanted})")
     sized: list[str] = []
     for size in given:
@@ -125,8 +131,6 @@ def _shape_help(symbol: Symbol, given: tuple[int, ...], indices: Mapping[str, In
                 f"give `{name}` and the other data over {off[0]} the same "
                 f"{'rows' if dims.index(off[0]) == 0 else 'columns'}, or declare another index"
             )
-    if not helps and len(dims) == 2 and len(given) == 1 and len(wanted) < 2:
-        helps.append(f"{name}[:, None] for a single column")
     if not helps:
         helps.append(
             f"give {signature(name, dims)} with {count_of(len(dims), 'axis')}".replace(
@@ -134,6 +138,10 @@ def _shape_help(symbol: Symbol, given: tuple[int, ...], indices: Mapping[str, In
             )
         )
     return ", or ".join(helps)
+
+
+def _size(indices: Mapping[str, IndexSet], name: str) -> int:
+    return indices[name].size if name in indices else -1
 
 
 def wrong_labels(
@@ -235,7 +243,11 @@ def absent(
     wanted = f", wanted by line {span.line}" if span.known else ""
     mapped = f" (as `{key}`)" if key != symbol.name else ""
     has = f"{source} has: {listed}.  " if names else f"{source} has no arrays.  "
-    remedy = help or (f"did you mean `{close}`?" if close else f"--map {symbol.name}=KEY")
+    remedy = help or (
+        f"did you mean `{close}`?"
+        if close
+        else f"give it, or name its key: --map {symbol.name}=KEY"
+    )
     return Diagnostic(
         "E305",
         f"data is missing `{symbol.name}`{mapped}{wanted}",

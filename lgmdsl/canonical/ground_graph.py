@@ -11,6 +11,7 @@ from lgmdsl.canonical.ground_axes import Bound
 from lgmdsl.canonical.ground_errors import places, show, tally, wrong_labels, wrong_values
 from lgmdsl.canonical.ground_labels import labels_of
 from lgmdsl.canonical.ground_model import IndexSet
+from lgmdsl.canonical.ground_warnings import dropped_loops
 from lgmdsl.dataset import Loaded
 from lgmdsl.errors import Diagnostic
 
@@ -100,16 +101,7 @@ def _assembled(
     loops = rows == columns
     if loops.any():
         member = show(index.labels[int(rows[np.flatnonzero(loops)[0]])])
-        notes.append(
-            Diagnostic(
-                "W303",
-                f"`{bound.symbol.name}` joins members to themselves; these loops are dropped",
-                bound.symbol.statement.span,
-                details=(f"{int(loops.sum())} loops, first at {member}",),
-                severity="warning",
-                layout="plain",
-            )
-        )
+        notes.append(dropped_loops(bound.symbol, int(loops.sum()), member))
         rows, columns = rows[~loops], columns[~loops]
     both: Any = np.concatenate([rows, columns]), np.concatenate([columns, rows])
     shape: Any = (index.size, index.size)

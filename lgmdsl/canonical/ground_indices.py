@@ -19,12 +19,15 @@ from lgmdsl.canonical.ground_errors import (
 from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain, union
 from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.dataset import Dataset, Loaded
+from lgmdsl.dataset.refusals import memory_limit
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel, Symbol
 
-# More labels than this are a mistake, not an index set: a gigabyte of labels alone.
-MOST = 1 << 27
+
+def most() -> int:
+    """Labels an index set can have at most: a gigabyte of them, or an eighth of the memory."""
+    return min(1 << 27, memory_limit() // 64)
 
 
 @dataclass
@@ -123,7 +126,7 @@ class Resolver:
             if found is not None:
                 return found
             size = self.sizes[name]
-            if not 0 < size <= MOST:
+            if not 0 < size <= most():
                 return index_conflict(symbol, f"cannot have the size {size}", f"{name}=10")
             return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
         if name in self.fixed:
@@ -162,9 +165,9 @@ class Resolver:
                 size = last - first + 1
             case ast.Size(size=size):
                 first = 0
-        if not 0 <= size <= MOST or not -(2**62) < first < 2**62:
+        if not 0 <= size <= most() or not -(2**62) < first < 2**62:
             return index_conflict(
-                symbol, f"has {size} labels, and {MOST} are the most", "declare a smaller set"
+                symbol, f"has {size} labels, and {most()} are the most", "declare a smaller set"
             )
         given = self.from_keys.get(name)
         if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
@@ -185,6 +188,7 @@ class Resolver:
             for axis, dim in enumerate(b.symbol.dims)
             if dim == name
         ]
+        axes = [item for item in axes if not item[0].two_by_two] or axes
         for weak in (False, True):
             for b, axis in axes:
                 own = b.labels[axis]
@@ -215,7 +219,7 @@ class Resolver:
             if not _consecutive(values):
                 self.guessed.add(name)
             return IndexSet(name, values, f"from the values of {seen[0][0].symbol.name}")
-        if size > MOST:
+        if size > most():
             return None
         return IndexSet(name, np.arange(size, dtype=np.int64), origin)
 

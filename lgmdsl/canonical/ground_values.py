@@ -37,7 +37,7 @@ class Rule:
 
 def numbers_of(
     bound: Bound, indices: Mapping[str, IndexSet], strict_unit: bool = False
-) -> Checked | Diagnostic:
+) -> Checked | list[Diagnostic]:
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
@@ -50,20 +50,17 @@ def numbers_of(
     if values.dtype.kind == "U":
         parsed = _parsed(values, missing, bound, indices)
         if isinstance(parsed, Diagnostic):
-            return parsed
+            return [parsed]
         values, missing = parsed[0], np.asarray(parsed[1], dtype=bool)
     with np.errstate(over="ignore", invalid="ignore"):
         result: Array = np.array(values, dtype=np.float64)
     missing |= np.isnan(result)
     result[missing] = np.nan
     problem = _outside(bound, result, missing, indices, strict_unit)
-    if problem is not None:
-        return problem
-    if missing.any():
-        if not _allows_missing(bound):
-            return unexpected_missing(symbol, missing, indices)
-        return result, missing
-    return result, None
+    problems = [] if problem is None else [problem]
+    if missing.any() and not _allows_missing(bound):
+        problems.append(unexpected_missing(symbol, missing, indices))
+    return problems or (result, missing if missing.any() else None)
 
 
 def _allows_missing(bound: Bound) -> bool:

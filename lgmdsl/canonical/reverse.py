@@ -87,9 +87,7 @@ def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient)
     whole = (adjoints.covariance if by_covariance else adjoints.precision).get(latent.name)
     for k, (factor, spec) in enumerate(zip(factors, latent.factors, strict=True)):
         pulled: dict[str, Array] = {}
-        if whole is not None and any(
-            c.depends for c in spec.coefficients().values()
-        ):
+        if whole is not None and any(c.depends for c in spec.coefficients().values()):
             own = _factor_adjoint(whole, factors, k, by_covariance)
             pulled = dict(
                 factor.pullback_covariance(own) if by_covariance else factor.pullback_precision(own)
@@ -108,7 +106,8 @@ def _factor_adjoint(
     sizes = [f.size for f in factors]
     before = int(np.prod(sizes[:k], dtype=np.int64))
     after = int(np.prod(sizes[k + 1 :], dtype=np.int64))
-    left, right = np.ones((1, 1)), np.ones((1, 1))
+    left: Array = np.ones((1, 1))
+    right: Array = np.ones((1, 1))
     for i, factor in enumerate(factors):
         if i == k:
             continue

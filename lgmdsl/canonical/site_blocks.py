@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -80,7 +80,9 @@ def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
 
     Raises MethodError E501 for families that no back end takes yet, all of them in one pass.
     """
-    blocks, refused, potentials = [], [], 0
+    blocks: list[SiteBlock] = []
+    refused: list[Diagnostic] = []
+    potentials = 0
     for statement in lowering.grounded.model.tree.statements:
         if isinstance(statement, ast.Potential):
             potentials += 1
@@ -104,7 +106,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     symbol = lowering.grounded.model.symbols[statement.name.id]
     value = given.pop(site.spec.argument)
     form = lowering.affine(value)
-    y = lowering.grounded.values.get(symbol.name)
+    y = cast("AnyArray | None", lowering.grounded.values.get(symbol.name))
     rows, observed = _rows(y, lowering.grounded.missing.get(symbol.name), symbol.dims, lowering)
     return SiteBlock(
         name=symbol.name,
@@ -148,7 +150,7 @@ def _rows(
     """Positions of the observed entries, and their values (None where the datum is not given)."""
     size = int(np.prod([lowering.sizes[d] for d in dims], dtype=np.int64))
     if y is None:
-        return np.arange(0), np.zeros(0)
+        return np.arange(0), None
     flat = np.asarray(y, dtype=np.float64).reshape(-1)
     rows = np.arange(size) if missing is None else np.flatnonzero(~missing.reshape(-1))
     return rows, flat[rows]
@@ -160,10 +162,13 @@ def _site(
     """The site of a distribution: its name is family.argument for the latent argument given."""
     given = {a.name: a.value for a in family.arguments}
     names = [family.name.id] if potential else [f"{family.name.id}.{a}" for a in given]
-    for name in names:
-        site = find(name)
-        if site is not None:
+    found = [site for name in names if (site := find(name)) is not None]
+    # `normal(mean = 0, log_var = h)` names two sites; the one meant takes all the arguments.
+    for site in found:
+        if given.keys() <= {site.spec.argument, *site.spec.parameters}:
             return site, given
+    if found:
+        return found[0], given
     what = family.name.id if potential else " or ".join(names)
     raise MethodError(
         Diagnostic(

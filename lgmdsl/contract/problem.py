@@ -25,9 +25,7 @@ class Problem:
 
     def pointwise(self, s: Rows) -> tuple[PointwiseAnswer, ...]:
         """The Pointwise answers of all blocks."""
-        return tuple(
-            cast(Pointwise, a).pointwise(x) for a, x in zip(self.answers, s, strict=True)
-        )
+        return tuple(cast(Pointwise, a).pointwise(x) for a, x in zip(self.answers, s, strict=True))
 
     def log_density(self, s: Rows) -> tuple[Array, ...]:
         """l(s) of all blocks, each (N,)."""

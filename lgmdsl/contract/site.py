@@ -99,6 +99,10 @@ class Site(ABC):
         """E[y | s], (N,) (for potentials there is none: raises TypeError)."""
         raise TypeError(f"{self.spec.name} has no mean of y")
 
+    def conditional_variance(self, s: Array) -> Array:
+        """Var[y | s], (N,), inf where it does not exist (for potentials: raises TypeError)."""
+        raise TypeError(f"{self.spec.name} has no variance of y")
+
     def sample(self, s: Array, rng: Generator) -> Array:
         """One draw of y given s, (N,) (for potentials: raises TypeError)."""
         raise TypeError(f"{self.spec.name} observes nothing")

@@ -38,8 +38,21 @@ def read_netcdf(path: Path) -> Mapping[str, Entry]:
 def _opened(path: Path, engine: str) -> Any:
     import xarray as xr
 
+    if engine == "h5netcdf":
+        _walk_hdf5(path)
     # mask and scale are kept (that is where missing entries are); times stay numbers with units.
     return xr.open_dataset(path, engine=engine, cache=False, decode_timedelta=False)
+
+
+def _walk_hdf5(path: Path) -> None:
+    """Open every object and attribute once: a damaged file that stops h5netcdf half-way leaves an
+    object that complains on stderr when it is collected, h5py raises cleanly."""
+    import h5py
+
+    with h5py.File(path, "r") as file:
+        dict(file.attrs)
+        for name in file:
+            dict(file[name].attrs)
 
 
 def _coordinate_loaders(path: Path, engine: str) -> Any:

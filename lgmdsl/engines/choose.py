@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from lgmdsl.contract.engine import Engine
@@ -23,16 +24,25 @@ class Estimate:
 
 
 @dataclass(frozen=True)
+class Entry:
+    """A known engine: its class, how it is built, and its cost."""
+
+    engine: type[Engine]
+    build: Callable[[LinearGaussian], Engine]
+    cost: Callable[[LinearGaussian], Estimate]
+
+
+@dataclass(frozen=True)
 class Option:
     """One row of the table: a refusal, or a cost."""
 
-    engine: type[Engine]
+    entry: Entry
     refusal: str
     flops: float
 
     @property
     def name(self) -> str:
-        return self.engine.name
+        return self.entry.engine.name
 
 
 def covariance_cost(linear: LinearGaussian) -> Estimate:
@@ -65,7 +75,10 @@ def precision_cost(linear: LinearGaussian) -> Estimate:
 
 
 # An engine, and what it costs: a new engine is one line here.
-ENGINES = [(CovarianceEngine, covariance_cost), (PrecisionEngine, precision_cost)]
+ENGINES = [
+    Entry(CovarianceEngine, CovarianceEngine, covariance_cost),
+    Entry(PrecisionEngine, PrecisionEngine, precision_cost),
+]
 
 
 def memory() -> float:
@@ -87,15 +100,15 @@ def table(linear: LinearGaussian, available: float | None = None) -> list[Option
     """Every engine with its cost in flops, or why it cannot take the model."""
     room = memory() if available is None else available
     options = []
-    for engine, cost in ENGINES:
-        refusal, estimate = engine.refuses(linear), cost(linear)
+    for entry in ENGINES:
+        refusal, estimate = entry.engine.refuses(linear), entry.cost(linear)
         need = 8.0 * estimate.doubles
         if not refusal and need > room:
             refusal = (
-                f"it would hold {_size(need)} ({linear.rows} predictor rows, {linear.size} latents),"
-                f" and {_size(room)} are free"
+                f"it would hold {_size(need)} ({linear.rows} predictor rows, "
+                f"{linear.size} latents), and {_size(room)} are free"
             )
-        options.append(Option(engine, refusal, estimate.flops))
+        options.append(Option(entry, refusal, estimate.flops))
     return options
 
 
@@ -113,7 +126,7 @@ def choose(linear: LinearGaussian, available: float | None = None) -> tuple[Engi
         f"{o.name} cannot: {o.refusal}" if o.refusal
         else f"{o.name} would cost {o.flops / best.flops:.3g} times as much" for o in others
     ])  # fmt: skip
-    return best.engine(linear), f"{best.name} engine for {size}; {why}"  # type: ignore[call-arg]
+    return best.entry.build(linear), f"{best.name} engine for {size}; {why}"
 
 
 def _size(amount: float) -> str:

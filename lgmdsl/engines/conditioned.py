@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.constraints import Kept, Kriging, krige
@@ -23,13 +23,16 @@ if TYPE_CHECKING:
 CHUNK = 1 << 22  # entries of one dense temporary
 
 
-class Lazy(Mapping[str, object]):
+V = TypeVar("V")
+
+
+class Lazy(Mapping[str, V]):
     """A mapping whose values are computed when read."""
 
-    def __init__(self, makers: Mapping[str, Callable[[], object]]) -> None:
-        self.makers, self.made = dict(makers), dict[str, object]()
+    def __init__(self, makers: Mapping[str, Callable[[], V]]) -> None:
+        self.makers, self.made = dict(makers), dict[str, V]()
 
-    def __getitem__(self, key: str) -> object:
+    def __getitem__(self, key: str) -> V:
         if key not in self.made:
             self.made[key] = self.makers[key]()
         return self.made[key]
@@ -181,7 +184,7 @@ class DenseConditioned(Conditioned):
         return tuple(np.split(self.alpha, ends))
 
     def operator_adjoints(self) -> tuple[Mapping[str, object], ...]:
-        """dF/dB = alpha mean' - W B Cov(z), computed when read, on B's pattern where it is sparse."""
+        """dF/dB = alpha mean' - W B Cov(z), computed when read; on B's pattern where sparse."""
         at, out = 0, []
         for k, p in enumerate(self.linear.predictors):
             makers = {name: _maker(self, k, at, name) for name in p.columns}
@@ -217,9 +220,9 @@ class DenseConditioned(Conditioned):
             values[here] = value[line, pattern.indices[here]]
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
-    def _cross(self, pieces: object, rows: slice, block: slice) -> Array:
+    def _cross(self, pieces: Sequence[tuple[slice, Matrix]], rows: slice, block: slice) -> Array:
         """Rows of B Cov(z) for one latent block."""
-        x = transpose_dense(cast("list", pieces), rows.stop - rows.start, self.linear.size)  # type: ignore[type-arg]
+        x = transpose_dense(pieces, rows.stop - rows.start, self.linear.size)
         return self.solve(x)[block].T
 
 

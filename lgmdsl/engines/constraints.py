@@ -1,4 +1,4 @@
-"""Exact linear constraints Cz = e, by kriging, with the prior normalised on the constrained subspace.
+"""Exact linear constraints Cz = e, by kriging; the prior is normalised on the subspace.
 
 C is first made orthonormal (SVD; redundant rows drop out) and turned so that
     C2 (the first rows) sees only proper directions,   C1 N (the last rows) has full row rank,

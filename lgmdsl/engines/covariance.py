@@ -153,4 +153,6 @@ class CovarianceEngine(Engine):
         rank = self.root.shape[1]
         self.flops += float(size) * rank * rank + rank**3 / 3
         signed = SignedFactor.build(self.root, w)
-        return signed or Failed("the posterior precision is not positive definite (negative site weights)")
+        return signed or Failed(
+            "the posterior precision is not positive definite (negative site weights)"
+        )

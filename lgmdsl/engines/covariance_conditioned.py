@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -102,7 +103,7 @@ class CovarianceConditioned(DenseConditioned):
         return z.T
 
     def _perturbed(self, rng: Generator, size: int) -> Array:
-        """Perturb and maximise: mu -> a prior draw, b -> b + W^1/2 noise; exact, K may be singular."""
+        """Perturb and maximise: mu -> a prior draw, b -> b + W^1/2 noise. K may be singular."""
         start = np.zeros((self.linear.size, size))
         for block in self.space.proper:
             noise = rng.standard_normal((block.rank, size))
@@ -157,7 +158,7 @@ class CovarianceConditioned(DenseConditioned):
             offset=self.flat_alpha(),
             operator=self.operator_adjoints(),
             mean=mean,
-            covariance=Lazy(makers),  # type: ignore[arg-type]
+            covariance=Lazy(makers),
         )
 
     @cached_property
@@ -170,7 +171,7 @@ class CovarianceConditioned(DenseConditioned):
             m -= half.T @ half
         return m
 
-    def _covariance_adjoint(self, b: BlockPrior, g: Array, y: Array | None):  # type: ignore[no-untyped-def]
+    def _covariance_adjoint(self, b: BlockPrior, g: Array, y: Array | None) -> Callable[[], Array]:
         def make() -> Array:
             own = g[b.where]
             out = np.outer(own, own) - self.space.compress(self.inverse_total, b)

@@ -109,7 +109,7 @@ class PositiveFactor(RowFactor):
         return [a - b for a, b in zip(diagonal_blocks(s, predictors), lost, strict=True)]
 
     def _diagonal(self) -> Array:
-        """(1 - (B_w^-1)_ii) / w_i costs N^3/3 and loses eps / (w v); where w S is small, S - A'A."""
+        """(1 - (B_w^-1)_ii) / w_i costs N^3/3, loses eps / (w v); where w S is small, S - A'A."""
         w, prior = self.root * self.root, self.s.diagonal()
         weak = np.flatnonzero(w * prior < 1e-2)
         out = np.empty(len(w))

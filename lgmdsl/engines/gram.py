@@ -8,6 +8,7 @@ diag(B V B') = G vech'(V): two matrix-vector products, whatever W and V.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 import scipy.sparse as sp
@@ -17,7 +18,7 @@ from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.design import Design
 from lgmdsl.engines.weights import SiteWeight, site_blocks
-from lgmdsl.numerics.cholesky import Cholesky, symmetrise
+from lgmdsl.numerics.cholesky import Cholesky
 
 # A dense copy of a sparse B, or the table of pairs, may take this many bytes, never more.
 COPY_LIMIT = 1 << 28
@@ -113,12 +114,15 @@ class SparseGram(Gram):
     def variance(self, factor: Cholesky) -> list[Array]:
         if any(p.event for p in self.predictors):
             columns = self.b.shape[1]
-            return _by_chunks(self.predictors, columns, lambda r: self.b[r].toarray().T, factor)
+            return _by_chunks(
+                self.predictors, columns, lambda r: rows_of(self.b, r).toarray().T, factor
+            )
         v = factor.inverse()
         flat, step = np.empty(self.b.shape[0]), max(1, (1 << 20) // max(len(v), 1))
         for at in range(0, len(flat), step):
-            part = self.b[at : at + step]
-            flat[at : at + step] = np.asarray(part.multiply(part @ v).sum(axis=1)).reshape(-1)
+            part = rows_of(self.b, slice(at, at + step))
+            product = sp.csr_array(part.multiply(np.asarray(part @ v)))
+            flat[at : at + step] = np.asarray(product @ np.ones(len(v)))
         return _cut(flat, self.predictors)
 
 
@@ -154,8 +158,8 @@ def _pairs(b: SparseMatrix) -> tuple[SparseMatrix, int]:
     starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
     total = int(starts[-1])
     column, value = np.empty(total, dtype=np.int32), np.empty(total)
-    first = np.arange(n, dtype=np.int32)
-    first = first * n - first * (first - 1) // 2 - first  # place of (i, j) is first[i] + j
+    first = np.arange(n, dtype=np.int64)
+    first = (first * n - first * (first - 1) // 2 - first).astype(np.int32)  # (i, j): first[i] + j
     for width in np.unique(counts[counts > 0]):
         left, right = np.triu_indices(width)
         lines = np.flatnonzero(counts == width)
@@ -176,6 +180,11 @@ def _pairs(b: SparseMatrix) -> tuple[SparseMatrix, int]:
     return table, total
 
 
+def rows_of(b: SparseMatrix, rows: slice) -> SparseMatrix:
+    """Some rows of a csr array."""
+    return b[rows]
+
+
 def pair_count(b: SparseMatrix) -> int:
     """Number of entries of the table of pairs."""
     counts = np.diff(b.indptr).astype(np.int64)
@@ -187,7 +196,12 @@ def _cut(flat: Array, predictors: tuple[Predictor, ...]) -> list[Array]:
     return list(np.split(flat, ends))
 
 
-def _by_chunks(predictors, columns, transposed, factor):  # type: ignore[no-untyped-def]
+def _by_chunks(
+    predictors: tuple[Predictor, ...],
+    columns: int,
+    transposed: Callable[[slice], Array],
+    factor: Cholesky,
+) -> list[Array]:
     """Blocks of B A^-1 B' through L^-1 B' by chunks of whole sites."""
     out, at = [], 0
     for p in predictors:
@@ -207,7 +221,7 @@ def _by_chunks(predictors, columns, transposed, factor):  # type: ignore[no-unty
 
 
 def choose_gram(design: Design, predictors: tuple[Predictor, ...]) -> Gram:
-    """The cheapest form within COPY_LIMIT: a sparse B is copied densely or pair-wise only below it."""
+    """The cheapest form; a sparse B is copied densely or pair-wise only below COPY_LIMIT."""
     if not design.is_sparse:
         return DenseGram(design.dense(), predictors)
     b = design.sparse()

@@ -7,6 +7,7 @@ k the number of improper directions (density 1). The shift by mu keeps digits wh
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -218,10 +219,10 @@ class PrecisionConditioned(DenseConditioned):
             offset=self.flat_alpha(),
             operator=self.operator_adjoints(),
             mean=mean,
-            precision=Lazy(makers),  # type: ignore[arg-type]
+            precision=Lazy(makers),
         )
 
-    def _precision_adjoint(self, where: slice):  # type: ignore[no-untyped-def]
+    def _precision_adjoint(self, where: slice) -> Callable[[], Array]:
         def make() -> Array:
             centre, k = self.engine.constrained_prior
             away = self.latent_mean[where] - self.engine.mu[where]

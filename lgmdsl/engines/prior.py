@@ -52,7 +52,7 @@ class BlockPrior:
     @cached_property
     def variance(self) -> Array:
         """(n,) diag K."""
-        return reduce(np.kron, [f.variance() for f in self.block.factors])
+        return reduce(_kron, [f.variance() for f in self.block.factors])
 
     @cached_property
     def covariances(self) -> list[Array]:
@@ -62,7 +62,7 @@ class BlockPrior:
     @cached_property
     def covariance(self) -> Array:
         """(n, n) K."""
-        return np.ascontiguousarray(reduce(np.kron, self.covariances))
+        return np.ascontiguousarray(reduce(_kron, self.covariances))
 
     def times(self, x: Array) -> Array:
         """K x for (n, k)."""
@@ -89,7 +89,7 @@ class BlockPrior:
 
     def precision(self) -> Array:
         """(n, n) Q, dense."""
-        return reduce(np.kron, [_dense_precision(f) for f in self.block.factors])
+        return reduce(_kron, [_dense_precision(f) for f in self.block.factors])
 
     @cached_property
     def null_space(self) -> Array:
@@ -110,7 +110,7 @@ class BlockPrior:
         """k, without forming the basis."""
         if self.flat:
             return self.size
-        ranks = [f.size - f.null_space().shape[1] for f in self.block.factors]
+        ranks = [f.size - int(f.null_space().shape[1]) for f in self.block.factors]
         return self.size - math.prod(ranks)
 
     @cached_property
@@ -118,11 +118,16 @@ class BlockPrior:
         """log of the product of Q's non-zero eigenvalues."""
         if self.flat:
             return 0.0
-        ranks = [f.size - f.null_space().shape[1] for f in self.block.factors]
+        ranks = [f.size - int(f.null_space().shape[1]) for f in self.block.factors]
         whole = math.prod(ranks)
         return sum(
-            f.log_det_precision() * (whole // r) for f, r in zip(self.block.factors, ranks, strict=True)
+            f.log_det_precision() * (whole // r)
+            for f, r in zip(self.block.factors, ranks, strict=True)
         )
+
+
+def _kron(a: Array, b: Array) -> Array:
+    return np.asarray(np.kron(a, b))
 
 
 def _complement(basis: Array) -> Array:

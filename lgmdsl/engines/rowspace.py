@@ -1,17 +1,17 @@
-"""What the covariance engine keeps for one model: B K, S = BKB', the flat columns H, pseudo-rows."""
+"""What the covariance engine keeps for one model: S = BKB', flat columns H, pseudo-rows."""
 
 from __future__ import annotations
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix
+from lgmdsl.arrays import AnyArray, Array, Matrix
 from lgmdsl.engines.design import Design
 from lgmdsl.engines.prior import BlockPrior
 
 
 class RowSpace:
-    """Rows of B, extended by the `pins` (dense rows over all latents), for proper and flat blocks."""
+    """Rows of B for proper and flat blocks, extended by `pins` (dense rows over all latents)."""
 
     def __init__(self, design: Design, blocks: list[BlockPrior], pins: Array) -> None:
         self.proper = [b for b in blocks if not b.flat]
@@ -112,10 +112,10 @@ def _extended(design: Design, block: BlockPrior, pins: Array) -> Matrix | None:
     if isinstance(own, np.ndarray):
         return np.vstack([own, more])
     explicit = design.block(block.name) if own is None else own
-    return sp.csr_array(sp.vstack([explicit, sp.csr_array(more)], format="csr"))
+    return sp.csr_array(sp.vstack([sp.csr_array(explicit), sp.csr_array(more)], format="csr"))
 
 
-def _gathered(b: Matrix) -> np.ndarray | None:  # type: ignore[type-arg]
+def _gathered(b: Matrix) -> AnyArray | None:
     """Column of the single 1 in each row of a gather, else None."""
     if isinstance(b, np.ndarray) or b.nnz != b.shape[0]:
         return None
@@ -140,4 +140,4 @@ def _sandwich(b: Matrix | None, block: BlockPrior) -> tuple[Array, bool]:
     if index is not None:
         return np.ascontiguousarray(block.covariance[index][:, index]), True
     half = np.asarray(b @ block.covariance)
-    return np.ascontiguousarray((b @ half.T)), True
+    return np.ascontiguousarray(b @ half.T), True

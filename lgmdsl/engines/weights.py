@@ -1,4 +1,4 @@
-"""Site weights over all predictor rows: W is diagonal, or has a K x K block for each vector site."""
+"""Site weights over all predictor rows: W is diagonal, or has K x K blocks (vector sites)."""
 
 from __future__ import annotations
 
@@ -39,9 +39,7 @@ class SiteWeight:
         for p, w in zip(predictors, weight, strict=True):
             self.parts.append((slice(at, at + p.rows), np.asarray(w, dtype=np.float64)))
             at += p.rows
-        self.diagonal = (
-            flatten(weight) if all(w.ndim == 1 for _, w in self.parts) else None
-        )
+        self.diagonal = flatten(weight) if all(w.ndim == 1 for _, w in self.parts) else None
 
     def extended(self, extra: int) -> tuple[SiteWeight, float]:
         """W with `extra` pseudo-rows of a weight tau of the others' size, and tau."""
@@ -71,23 +69,25 @@ class SiteWeight:
 
     def sparse(self) -> SparseMatrix:
         """W as csr."""
-        pieces = []
+        pieces: list[SparseMatrix] = []
         for _, w in self.parts:
             if w.ndim == 1:
-                pieces.append(sp.dia_array((w[None], [0]), shape=(len(w), len(w))))
+                pieces.append(sp.csr_array(sp.diags_array(w, format="csr")))
             else:
                 sites, k = w.shape[0], w.shape[1]
                 index = np.arange(sites)
-                pieces.append(
-                    sp.bsr_array((w, index, np.arange(sites + 1)), shape=(sites * k, sites * k))
+                blocks = sp.bsr_array(
+                    (w, index, np.arange(sites + 1)), shape=(sites * k, sites * k)
                 )
+                pieces.append(sp.csr_array(blocks))
         return sp.csr_array(sp.block_diag(pieces, format="csr"))
 
     def spectrum(self) -> tuple[Array, Basis | None]:
         """Eigenvalues (P,) and the basis U with W = U diag U'; None for the identity."""
         if self.diagonal is not None:
             return self.diagonal, None
-        values, bases = np.empty(self.rows), []
+        values = np.empty(self.rows)
+        bases: list[tuple[slice, Array | None]] = []
         for rows, w in self.parts:
             if w.ndim == 1:
                 values[rows] = w

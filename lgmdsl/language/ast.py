@@ -13,6 +13,8 @@ from lgmdsl.errors import NOWHERE, Span
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Node:
+    """A part of the tree, with its place in the text."""
+
     span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
@@ -29,16 +31,22 @@ class Number(Node):
 
 @dataclass(frozen=True, slots=True)
 class Name(Node):
+    """A name: of something declared, a function, a structure, an operator."""
+
     id: str
 
 
 @dataclass(frozen=True, slots=True)
 class String(Node):
+    """A label, or the value of an argument such as `boundary`."""
+
     value: str
 
 
 @dataclass(frozen=True, slots=True)
 class Bool(Node):
+    """`true` or `false`."""
+
     value: bool
 
 
@@ -80,6 +88,8 @@ class Unary(Node):
 
 @dataclass(frozen=True, slots=True)
 class Binary(Node):
+    """`left op right`."""
+
     op: Literal["+", "-", "*", "/", "@", "^"]
     left: Expr
     right: Expr
@@ -122,6 +132,8 @@ class Range(Node):
 
 @dataclass(frozen=True, slots=True)
 class Labels(Node):
+    """`= {"walk", "bike"}`."""
+
     labels: tuple[str, ...]
 
 
@@ -135,7 +147,8 @@ class Head(Node):
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement(Node):
     """`comments` are the full-line comments above, `trailing` the one at the end of the line,
-    `inner` those between (kept, at their statement), `blank_before` whether an empty line precedes."""
+    `inner` those between (kept, at their statement), `blank_before` whether an empty line precedes.
+    """
 
     doc: str | None = None
     comments: tuple[str, ...] = field(default=(), compare=False, repr=False)
@@ -146,6 +159,8 @@ class Statement(Node):
 
 @dataclass(frozen=True, slots=True)
 class Index(Statement):
+    """`index name = definition`; without one, size and labels come with the data."""
+
     name: Name
     definition: Size | Range | Labels | Head | None = None
 
@@ -160,6 +175,8 @@ class Type(Node):
 
 @dataclass(frozen=True, slots=True)
 class Data(Statement):
+    """`data name[dims] : type`."""
+
     name: Name
     dims: tuple[Name, ...]
     type: Type
@@ -178,6 +195,8 @@ class Hyper(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Latent(Statement):
+    """`latent name[dims] ~ factor * factor`, one structure for each axis."""
+
     name: Name
     dims: tuple[Name, ...]
     factors: tuple[Dist, ...]
@@ -185,6 +204,8 @@ class Latent(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Let(Statement):
+    """`let name[dims] = value`."""
+
     name: Name
     dims: tuple[Name, ...]
     value: Expr
@@ -192,6 +213,8 @@ class Let(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Report(Statement):
+    """`report name[dims] = value`."""
+
     name: Name
     dims: tuple[Name, ...]
     value: Expr
@@ -199,18 +222,24 @@ class Report(Statement):
 
 @dataclass(frozen=True, slots=True)
 class Observe(Statement):
+    """`observe name ~ family`."""
+
     name: Name
     family: Dist
 
 
 @dataclass(frozen=True, slots=True)
 class Potential(Statement):
+    """`potential value ~ family`."""
+
     value: Expr
     family: Dist
 
 
 @dataclass(frozen=True, slots=True)
 class Constrain(Statement):
+    """`constrain left = right`."""
+
     left: Expr
     right: Expr
 

@@ -28,6 +28,20 @@ OTHER_NAMES: dict[str, tuple[str, ...]] = {
     "cutpoints": ("cuts",), "dispersion": ("size", "shape"), "b": ("scale",),
     "nu_": ("smoothness",),
 }  # fmt: skip
+# Names of the same distributions elsewhere.
+FOREIGN = {
+    "rbf": "se", "sqexp": "se", "squared_exponential": "se", "expquad": "se", "matern52": "matern",
+    "matern32": "matern", "gaussian": "normal", "gauss": "normal", "norm": "normal",
+    "icar": "besag", "random_walk": "rw1", "rw": "rw1", "ar2": "ar", "bym": "bym2",
+    "student": "student_t", "t": "student_t", "neg_binomial": "negbinomial",
+    "negative_binomial": "negbinomial", "nbinom": "negbinomial", "bernoulli_logit": "bernoulli",
+    "logistic": "bernoulli", "poisson_log": "poisson", "softmax": "categorical",
+    "halfnormal": "half_normal", "halfcauchy": "half_cauchy", "half_t": "half_cauchy",
+    "inverse_gamma": "inv_gamma", "invgamma": "inv_gamma", "lkj": "lkj_cov",
+    "wishart": "inv_wishart", "double_exponential": "laplace", "mvnormal": "dense",
+    "multi_normal": "dense", "multivariate_normal": "dense", "iidnormal": "normal",
+    "improper": "flat", "log_normal": "lognormal", "unif": "uniform",
+}  # fmt: skip
 SCALES = {"log": "log", "logit": "logit", "probit": "probit", "cloglog": "cloglog"}
 SQUARED = {"var": "sqrt({})", "variance": "sqrt({})", "sigma2": "sqrt({})",
            "precision": "1/sqrt({})", "prec": "1/sqrt({})", "tau": "1/sqrt({})"}  # fmt: skip
@@ -56,13 +70,21 @@ def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") 
         return signature.form(frozenset(a.name for a in dist.arguments))
     word = IN_WORDS[category]
     known = names(category)
-    close = None if scope.findings.full else scope.closest(name, known)
+    close = FOREIGN.get(name.lower())
+    if close not in known:
+        close = scope.closest(name, known)
     other = elsewhere(category, name)
     group = kin(category, close or "")
-    if category == "family" and data_type and observing(data_type):
-        group = f"Families for this type of data: {' '.join(observing(data_type))}"
-    if category == "prior" and data_type and suited(data_type):
+    if category == "family" and observing(data_type):
+        kind = "categorical" if data_type == "index" else data_type
+        group = f"Families for {kind} data: {' '.join(observing(data_type))}"
+    if category == "prior" and suited(data_type):
         group = f"Hyperpriors for `{data_type}`: {' '.join(suited(data_type))}"
+    if category == "structure" and lookup("potential", name):
+        group = (
+            "a prior that is not normal is a potential on a flat block: latent w[feat] ~ flat, "
+            f"then potential w ~ {name}(...)"
+        )
     if other:
         article = "an" if IN_WORDS[other][0] in "aeiou" else "a"
         message = f"`{name}` is {article} {IN_WORDS[other]}, and {_wanted(category)} is wanted"
@@ -140,7 +162,7 @@ def _unknown(
         help = f"the argument's name says the link: {' or '.join(linked)}"
         meant = {p.name for p in links}
     else:
-        found = _meant(signature, argument.name, {a.name for a in dist.arguments})
+        found = _meant(dist, signature, argument.name, scope)
         help = _rename_help(name, argument, value, found) if found else ""
         meant = {found.name} if found else set()
         if found and found.one_of:
@@ -166,7 +188,10 @@ def _affine(dist: ast.Dist, value: str) -> str:
     return "eta"
 
 
-def _meant(signature: Signature, word: str, given: set[str]) -> Parameter | None:
+def _meant(
+    dist: ast.Dist, signature: Signature, word: str, scope: Scope
+) -> Parameter | None:  # fmt: skip
+    given = {a.name for a in dist.arguments} if not scope.findings.full else set()
     free = [p for p in signature.parameters if p.name not in given]
     for p in free:
         if p.type == "latent" and p.name.endswith(f"_{word}"):
@@ -175,7 +200,7 @@ def _meant(signature: Signature, word: str, given: set[str]) -> Parameter | None
         for p in free:
             if p.name == other:
                 return p
-    close = Scope.closest(word, [p.name for p in free])
+    close = scope.closest(word, [p.name for p in free])
     return next((p for p in free if p.name == close), None)
 
 
@@ -196,7 +221,7 @@ def _missing(
     first = wanted[0]
     known = [a for a in dist.arguments if signature.parameter(a.name)]
     given = [f"{a.name} = {text_of(a.value)}" for a in known]
-    example = ", ".join([*given, f"{first.name} = {_example(first)}"])
+    example = ", ".join([*given, f"{first.name} = {example_of(first)}"])
     scope.findings.error(
         "E104",
         f"`{dist.name.id}` wants {named}",
@@ -207,7 +232,8 @@ def _missing(
     )
 
 
-def _example(parameter: Parameter) -> str:
+def example_of(parameter: Parameter) -> str:
+    """What could stand as an argument, for a help line."""
     if parameter.choices:
         return literal(parameter.choices[0])
     return {

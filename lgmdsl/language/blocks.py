@@ -122,7 +122,9 @@ def _fit_help(statement: ast.Latent, left: tuple[str, ...]) -> str:
     if not left:
         return f"latent {statement.name.id} ~ normal(sd = 1), or give it an index"
     if len(names) > len(left):
-        return f"one structure for each axis, in axis order: {' * '.join(names[: len(left)])}"
+        named = [n for n in names if n != "iid"]
+        kept = named if len(named) == len(left) else names[: len(left)]
+        return f"one structure for each axis, in axis order: {' * '.join(kept)}"
     filled = ["iid"] * (len(left) - len(names)) + names
     return (
         "one structure for each axis, in axis order, iid where there is none: "

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 from lgmdsl.errors import Diagnostic, Source, Span
 from lgmdsl.language import ast
 from lgmdsl.language.arguments import unnamed_arguments
-from lgmdsl.language.limits import LIMITS, MAX_CHAIN, MAX_INDEX_SIZE, MAX_NESTING, TOO_DEEP
+from lgmdsl.language.limits import LIMITS, MAX_CHAIN, MAX_INDEX_SIZE, MAX_INDICES, MAX_NESTING, TOO_DEEP
 from lgmdsl.language.print_model import print_statement
 from lgmdsl.vocabulary.lookup import lookup
 
@@ -69,7 +69,7 @@ class Builder:
 
     def _number(self, children: list[Any], span: Span) -> ast.Number:
         text = str(children[0])
-        value = float(text) if len(text) <= 400 else float("inf")
+        value = float(text)
         if value == float("inf"):
             self._wrong(f"the number {_short(text)} is too large", span, "the largest is 1.8e308")
             value = 0.0
@@ -99,6 +99,7 @@ class Builder:
 
     def _indexed(self, children: list[Any], span: Span) -> ast.Indexed:
         slots = tuple(c for c in children if not _is_token(c))
+        self._count(slots, span)
         return ast.Indexed(self._named_by(children[0]), slots, span=span)
 
     def _positional(self, children: list[Any], span: Span) -> Positional:
@@ -173,7 +174,9 @@ class Builder:
         return ast.Head(self._named_by(children[2]), span=span)
 
     def _dims(self, children: list[Any], span: Span) -> tuple[ast.Name, ...]:
-        return tuple(self._named_by(c) for c in children if c.type == "NAME")
+        dims = tuple(self._named_by(c) for c in children if c.type == "NAME")
+        self._count(dims, span)
+        return dims
 
     def _type(self, children: list[Any], span: Span) -> ast.Type:
         return ast.Type(str(children[0]), len(children) > 1, span=span)
@@ -234,6 +237,11 @@ class Builder:
         return ast.Constrain(children[1], children[3], doc=_doc(children), span=span)
 
     # ---- helpers -------------------------------------------------------------------------
+
+    def _count(self, slots: tuple[ast.Slot, ...], span: Span) -> None:
+        if len(slots) > MAX_INDICES:
+            self._wrong(f"a name has at most {MAX_INDICES} indices", span,
+                        f"these are {len(slots)}")  # fmt: skip
 
     def _span(self, token: Token) -> Span:
         return Span(self.source, token.start_pos or 0, token.end_pos or 0)

@@ -11,7 +11,7 @@ from lgmdsl.language.folding import applied, type_of
 from lgmdsl.language.naming import described
 from lgmdsl.language.scope import Scope
 from lgmdsl.language.shape import RANK, Context, Shape, higher, usable
-from lgmdsl.language.wording import bracketed, has_indices, quoted, shown_index, text_of
+from lgmdsl.language.wording import bracketed, has_indices, quoted, shown_index, text_of, with_dims
 from lgmdsl.vocabulary.operators import REPORT_ONLY
 
 
@@ -33,6 +33,7 @@ def _function(
     node: ast.Call, bound: Bound, inner: Shape, scope: Scope, context: Context
 ) -> Shape | None:
     name = node.function.id
+    shown = with_dims("p", inner.indices)
     if name in REPORT_ONLY and not context.reports:
         scope.findings.error(
             "E203" if inner.latent else "E108",
@@ -41,7 +42,7 @@ def _function(
             else f"`{name}` may stand only in a report",
             node.span,
             f"`{name}` of {described(inner.latent, scope)}" if inner.latent else "not a report",
-            help=f"`{name}` may stand only in a report: report p = {text_of(node)}",
+            help=f"`{name}` may stand only in a report: report {shown} = {text_of(node)}",
         )
         return None
     if RANK[inner.degree] >= RANK["affine"] and not context.reports:

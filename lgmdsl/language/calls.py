@@ -52,7 +52,7 @@ def bind_call(node: ast.Call, scope: Scope) -> Bound:
                 argument.name_span if argument.name_span.known else argument.span,
                 twice,
                 note=signature.show(),
-                help=_did_you_mean(argument.name, signature),
+                help=_did_you_mean(argument.name, signature, scope),
             )
             ok = False
         else:
@@ -66,7 +66,7 @@ def bind_call(node: ast.Call, scope: Scope) -> Bound:
                 scope.findings.error(
                     "E104", f"`{name}` wants `{parameter.name}`", node.span,
                     f"no `{parameter.name}` is given", note=signature.show(),
-                    help=_missing_help(node, parameter),
+                    help=_missing_help(node, parameter, scope),
                 )  # fmt: skip
                 ok = False
         elif parameter.type in ("any", "binary"):
@@ -100,7 +100,10 @@ def _unknown_function(node: ast.Call, scope: Scope) -> None:
     known = (*names("operator"), *names("function"))
     close = scope.closest(name, known)
     other = elsewhere("function", name)
-    if other:
+    if name in ("logit", "probit", "cloglog"):
+        message = f"`{name}` is a link, not a function"
+        help = f"a link is the name of an argument: bernoulli({name} = eta)"
+    elif other:
         message = f"`{name}` is {_a(IN_WORDS[other])}, not a function"
         help = f"functions and operators: {' '.join(known)}"
         if other == "kernel":
@@ -140,16 +143,18 @@ def _complain_extra(
     return False
 
 
-def _did_you_mean(word: str, signature: Signature) -> str:
-    close = Scope.closest(word, [p.name for p in signature.parameters])
+def _did_you_mean(word: str, signature: Signature, scope: Scope) -> str:
+    close = scope.closest(word, [p.name for p in signature.parameters])
     return f"did you mean `{close}`?" if close and close != word else "leave it out"
 
 
-def _missing_help(node: ast.Call, parameter: Parameter) -> str:
+def _missing_help(node: ast.Call, parameter: Parameter, scope: Scope) -> str:
     inside = text_of(node.positional[0]) if node.positional else "u"
     name = node.function.id
     if parameter.type == "index":
-        return f"name the index: {name}({inside}, obs)"
+        symbol = scope.symbols.get(inside)
+        index = symbol.dims[-1] if symbol and symbol.dims else "obs"
+        return f"name the index: {name}({inside}, {index})"
     if parameter.choices:
         return f"write {name}({inside}, ..., {parameter.name} = {literal(parameter.choices[0])})"
     return f"write {name}({inside}, {parameter.name} = ...)"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
+from lgmdsl.language.limits import MAX_INDEX_SIZE
 from lgmdsl.language.scope import TYPE_NAMES, Scope
 from lgmdsl.language.wording import KIND_IN_WORDS, with_dims
 from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES
 
-LARGEST_INDEX = 1_000_000_000
 
 
 def check_dims(
@@ -94,9 +94,9 @@ def _size(size: int, shown: str, statement: ast.Index, scope: Scope) -> bool:
             statement, f"{shown}: an index has at least one label", "no labels",
             f"index {statement.name.id} = 1, or leave the size to the data", scope,
         )  # fmt: skip
-    elif size > LARGEST_INDEX:
+    elif size > MAX_INDEX_SIZE:
         _bad_index(
-            statement, f"{shown}: more than {LARGEST_INDEX:,}", "too large",
+            statement, f"{shown}: more than {MAX_INDEX_SIZE:,}", "too large",
             f"index {statement.name.id}, and the size comes with the data", scope,
         )  # fmt: skip
     else:
@@ -187,7 +187,9 @@ def _index_type(type_: ast.Type, scope: Scope) -> str | None:
         return None
     if type_.name not in scope.symbols and not scope.declared_later(type_.name):
         if scope.mention(type_.name):
-            indices = [s.name for s in scope.symbols.values() if s.kind == "index"]
+            indices = []
+            if not scope.findings.full:
+                indices = [s.name for s in scope.symbols.values() if s.kind == "index"]
             close = scope.closest(type_.name, [*DATA_TYPES, *indices])
             also = f", or an index such as {indices[0]}" if indices else ""
             known = f"Types of data: {' '.join(DATA_TYPES)}{also}"

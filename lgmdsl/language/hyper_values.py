@@ -19,7 +19,7 @@ def check_hyper_value(
     """Whether the value is an expression in earlier hypers of the right type and indices."""
     name, kind = statement.name.id, statement.type.name
     inference = Inference(scope, Context(f"the value of `{name}`"))
-    if not _only_hypers(name, value, scope):
+    if not _only_hypers(name, value, dims, scope):
         return False
     shape = inference.infer(value)
     if shape is None:
@@ -41,7 +41,7 @@ def check_hyper_value(
     return not extra
 
 
-def _only_hypers(name: str, value: ast.Expr, scope: Scope) -> bool:
+def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope) -> bool:
     fine = True
     stack: list[ast.Expr] = [value]
     seen: set[int] = set()
@@ -74,7 +74,8 @@ def _only_hypers(name: str, value: ast.Expr, scope: Scope) -> bool:
         scope.findings.error(
             "E108", f"the value of `{name}` takes numbers and earlier hypers, not `{used.id}`",
             used.span, f"`{used.id}` is {KIND_IN_WORDS[symbol.kind]}{declared}",
-            help=f"write a `let` in place of the hyper: let {name} = {text_of(value)}",
+            help="write a `let` in place of the hyper: "
+            f"let {with_dims(name, dims)} = {text_of(value)}",
         )  # fmt: skip
         fine = False
     return fine

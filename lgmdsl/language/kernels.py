@@ -22,8 +22,12 @@ def kernel_calls(value: ast.Expr) -> tuple[list[tuple[ast.Expr, bool]], list[ast
     leaves: list[tuple[ast.Expr, bool]] = []
     wrong: list[ast.Expr] = []
     stack: list[tuple[ast.Expr, bool]] = [(value, False)]
+    seen: set[tuple[int, bool]] = set()
     while stack:
         node, product = stack.pop()
+        if (id(node), product) in seen:
+            continue
+        seen.add((id(node), product))
         if isinstance(node, ast.Binary) and node.op in "+*":
             inside = product or node.op == "*"
             stack += [(node.right, inside), (node.left, inside)]
@@ -63,11 +67,13 @@ def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Chec
     if signature is None:
         return False
     if node.positional:
-        first = signature.parameters[0].name
-        text = text_of(node.positional[0])
+        free = [p.name for p in signature.parameters if p.name not in {a.name for a in node.named}]
+        named = [f"{n} = {text_of(v)}" for n, v in zip(free, node.positional, strict=False)]
+        named += [f"{a.name} = {text_of(a.value)}" for a in node.named]
         scope.findings.error(
             "E102", f"this argument of `{signature.name}` needs its name", node.positional[0].span,
-            "an unnamed argument", note=signature.show(), help=f"write {first} = {text}",
+            "an unnamed argument", note=signature.show(), 
+            help=f"write {signature.name}({', '.join(named)})",
         )  # fmt: skip
         return False
     optional = signature.carries_scale if product or place.product else ()

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 MAX_CHARACTERS = 1_000_000
-MAX_TOKENS = 20_000  # words and signs in a file
+MAX_TOKENS = 10_000  # words, signs and comments in a file
 MAX_NESTING = 100  # brackets, signs and powers inside one another
 MAX_CHAIN = 250  # operators in a row
+MAX_INDICES = 16  # of one name
 MAX_INDEX_SIZE = 10**8  # labels that a file may declare by a size or a range
 
 TOO_DEEP = "the expression is nested too deeply"

@@ -31,7 +31,7 @@ def complain_outside(
             f"index `{shown_index(index)}` does not belong to `{shown}`",
             term.span,
             label,
-            help=_help(term, index, left, shown, scope, may_add),
+            help=_help(term, index, left, shown, inference, scope, may_add),
         )
 
 
@@ -45,6 +45,8 @@ def offender(value: ast.Expr, index: str, inference: Inference) -> ast.Expr:
                 children = (value.operand,)
             case _:
                 return value
+        if isinstance(value, ast.Binary) and value.op == "*" and _both(children, index, inference):
+            return value
         for child in children:
             shape = inference.shapes.get(id(child))
             if shape is not None and index in shape.indices:
@@ -54,9 +56,15 @@ def offender(value: ast.Expr, index: str, inference: Inference) -> ast.Expr:
             return value
 
 
+def _both(children: Sequence[ast.Expr], index: str, inference: Inference) -> bool:
+    shapes = [inference.shapes.get(id(c)) for c in children]
+    return all(s is not None and index in s.indices for s in shapes)
+
+
 def _help(
-    term: ast.Expr, index: str, left: Sequence[str], shown: str, scope: Scope, may_add: bool
-) -> str:
+    term: ast.Expr, index: str, left: Sequence[str], shown: str, inference: Inference,
+    scope: Scope, may_add: bool,
+) -> str:  # fmt: skip
     text = text_of(term)
     if "~" in index:
         return 'give `diff` a boundary, which keeps the length: boundary = "zero"'
@@ -72,6 +80,12 @@ def _help(
         picked = with_dims(base, [maps[0] if d == index else d for d in dims])
         frm = ", ".join(scope.symbols[maps[0]].dims) or "a label"
         return f"`{maps[0]}` maps {frm} to {index}: write {picked}"
+    if isinstance(term, ast.Binary) and term.op == "*":
+        pair = (text_of(term.left), text_of(term.right))
+        shapes = [inference.shapes.get(id(c)) for c in (term.left, term.right)]
+        shared = set.intersection(*(set(s.indices) for s in shapes if s is not None))
+        if shared == {index}:
+            return f"`@` multiplies and sums over the shared index: {pair[0]} @ {pair[1]}"
     here = ", ".join(left)
     summed = f"sum over it: sum({text}, {index})"
     if may_add:

@@ -25,7 +25,7 @@ def check_over(
                 return True
             number = "one number" if wanted == 0 else "over one index of its own"
             return _complain(
-                value, f"{owner} is {number}", f"`{text_of(value)}` {has_indices(has)}",
+                value, f"{owner} must be {number}", f"`{text_of(value)}` {has_indices(has)}",
                 "pick one entry by its label, or declare it without an index" if not wanted else
                 f"declare it over an index of lags: hyper {parameter.name}[lag]", scope,
             )  # fmt: skip
@@ -38,6 +38,12 @@ def check_over(
         case "last" | "rest":
             return _counts(value, has, parameter, owner, place, inference, scope)
         case "topic":
+            if len(left) < 2:
+                return _complain(
+                    value, f"`{place.name}` observes counts of words in documents",
+                    f"`{place.shown}` has too few indices",
+                    "declare the counts over both: data n[doc, word] : count", scope,
+                )  # fmt: skip
             own = [i for i in has if i not in left[:-1]]
             if len(own) == 1 and own[0] != (left[-1] if left else ""):
                 return True
@@ -68,11 +74,14 @@ def _on_axis(
         # A kernel's length: one number, or one for each input dimension.
         if set(has) <= set(place.inputs):
             return True
-        inputs = bracketed(place.inputs) if place.inputs else "a single input"
+        dim = place.inputs[0] if place.inputs else ""
         return _complain(
-            value, f"{owner} is one number, or one for each input dimension",
+            value, f"{owner} must be one number, or one for each input dimension",
             f"`{text_of(value)}` {has_indices(has)}",
-            f"the inputs of this process are over {inputs}", scope,
+            f"the inputs have the dimension {dim}: declare it over [{dim}]"
+            if dim
+            else "the process has a single input: declare it without an index",
+            scope,
         )  # fmt: skip
     most = 2 if parameter.over == "input" else 1
     if has[:1] == (place.axis,) and len(has) <= most:
@@ -80,7 +89,12 @@ def _on_axis(
     text = text_of(value)
     wanted = f"[{place.axis}]" + (f" or [{place.axis}, dim]" if most == 2 else "")
     message = f"`{place.name}` stands for the axis `{place.axis}`, and `{text}` is not over it"
-    help = f"declare it over the axis: data {parameter.name}_{place.axis}[{place.axis}] : real"
+    name = text if isinstance(value, ast.Name) else f"{parameter.name}_{place.axis}"
+    help = f"declare it over the axis: data {with_dims(name, [str(place.axis), *has[1:2]])} : real"
+    maps = scope.maps_to(has[0], (place.axis or "",)) if has else []
+    if maps and isinstance(value, ast.Name):
+        picked = with_dims(text, [maps[0], *has[1:]])
+        help = f"`{maps[0]}` maps {place.axis} to {has[0]}: write {picked}"
     if place.axis in has:
         message = f"{owner} is over {wanted}, but `{text}` is over {bracketed(has)}"
         help = f"the first index of `{parameter.name}` is the axis, and at most one follows"
@@ -174,6 +188,8 @@ def _emission(
     scope: Scope,
 ) -> bool:  # fmt: skip
     softmax = earlier.get("softmax")
+    if len(place.left) < 2:
+        return True
     last = place.left[-1:] if place.left else ()
     topics = [i for i in softmax.indices if i not in place.left] if softmax else list(has[:1])
     wanted = (*topics[:1], *last)

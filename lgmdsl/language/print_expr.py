@@ -34,6 +34,7 @@ def show(value: ast.Value | ast.Dist) -> str:
 
 
 def flat(pieces: Pieces) -> str:
+    """The pieces as one line."""
     return "".join(piece.text for piece in pieces)
 
 

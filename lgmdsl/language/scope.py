@@ -140,23 +140,29 @@ class Scope:
 
     def _unknown(self, name: ast.Name, wanted: str) -> None:
         kinds = ("index",) if wanted == "index" else tuple(KIND_IN_WORDS)
-        known = [s.name for s in self.symbols.values() if s.kind in kinds]
-        close = None if self.findings.full else self.closest(name.id, known)
+        known = (s.name for s in self.symbols.values() if s.kind in kinds)
+        close = self.closest(name.id, known)
         if close:
             help = f"did you mean `{close}`?"
         elif lookup("function", name.id) or lookup("operator", name.id):
             help = f"`{name.id}` wants brackets: {name.id}(...)"
+        elif wanted == "data":
+            help = f"declare it above: data {name.id}[...] : real"
         elif wanted == "index":
             help = f"declare it above: index {name.id}"
         else:
             help = f"declare `{name.id}` above, as data, hyper, latent or let"
         self.findings.error(
-            "E103", f"unknown {wanted} `{name.id}`", name.span, "not declared", help=help
+            "E103",
+            f"unknown {'datum' if wanted == 'data' else wanted} `{name.id}`",
+            name.span, "not declared", help=help
         )
 
-    @staticmethod
-    def closest(word: str, known: Iterable[str]) -> str | None:
-        """The nearest known word, from candidates few enough to compare in no time."""
+    def closest(self, word: str, known: Iterable[str]) -> str | None:
+        """The nearest known word, from candidates few enough to compare in no time; None for
+        errors that will only be counted."""
+        if self.findings.full:
+            return None
         near = [k for k in known if abs(len(k) - len(word)) <= 3 and len(k) <= 80]
         if len(near) > MOST_CANDIDATES:
             near = [k for k in near if k[:1] == word[:1]][:MOST_CANDIDATES]

@@ -22,7 +22,7 @@ from lgmdsl.language.naming import as_hyper, described, name_shape, where
 from lgmdsl.language.scope import Scope
 from lgmdsl.language.shape import RANK, Context, Shape, higher, join, usable
 from lgmdsl.language.slots import indexed_shape
-from lgmdsl.language.wording import bracketed, quoted, shown_index, text_of
+from lgmdsl.language.wording import bracketed, has_indices, quoted, shown_index, text_of
 
 ANYWHERE = Context("the expression", reports=True, potential=True)
 
@@ -103,6 +103,9 @@ class Inference:
         if indices is None or degree is None:
             return None
         value = None
+        if node.op == "/" and right.value == 0:
+            self._not_finite(node)
+            return None
         if left.value is not None and right.value is not None:
             value = folded(node.op, left.value, right.value)
             if value is None:
@@ -152,7 +155,7 @@ class Inference:
             help = f"name the one to sum over: sum({a} * {b}, {names[-1]})"
         else:
             message = f"`@` contracts a shared index, but `{a}` and `{b}` share none"
-            label = f"left has {bracketed(left.indices)}, right has {bracketed(right.indices)}"
+            label = f"left {has_indices(left.indices)}, right {has_indices(right.indices)}"
             help = self._no_shared(node, left, right)
         self.scope.findings.error("E202", message, node.span, label, help=help)
         return None

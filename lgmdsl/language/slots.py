@@ -8,7 +8,7 @@ from lgmdsl.language.labels import LabelSet
 from lgmdsl.language.naming import symbol_shape
 from lgmdsl.language.scope import Scope, place_of
 from lgmdsl.language.shape import Context, Shape
-from lgmdsl.language.wording import KIND_IN_WORDS, in_line, quoted, with_dims
+from lgmdsl.language.wording import KIND_IN_WORDS, in_line, quoted, text_of, with_dims
 
 MOST_LABELS = 8
 
@@ -99,7 +99,7 @@ def _slot(
     if target.kind == "index":
         if target.name == axis:
             return (axis,)
-        _wrong_index(slot, target, axis, symbol, scope)
+        _wrong_index(slot, target, axis, node, symbol, scope)
         return None
     if target.kind != "data" or target.target is None:
         what = f"`{target.type}` data" if target.kind == "data" else KIND_IN_WORDS[target.kind]
@@ -108,7 +108,7 @@ def _slot(
             f"`{slot.id}` is {what}: a slot takes an index, a map or a label",
             slot.span,
             f"a map to {axis} is wanted",
-            help=_try_maps(axis, symbol, scope)
+            help=_try_maps(axis, node, symbol, scope)
             or f"a map is a datum whose type is the index: data {slot.id}[...] : {axis}",
         )
         return None
@@ -119,7 +119,7 @@ def _slot(
             f"`{slot.id}` maps to {target.target}, but this slot of `{symbol.name}` is {axis}",
             slot.span,
             f"maps {dims} to {target.target}" if dims else f"picks one of {target.target}",
-            help=_try_maps(axis, symbol, scope, target.dims)
+            help=_try_maps(axis, node, symbol, scope, target.dims)
             or f"declare a map to it: data {slot.id}2[{dims}] : {axis}",
         )
         return None
@@ -127,10 +127,10 @@ def _slot(
 
 
 def _wrong_index(
-    slot: ast.Name, target: Symbol, axis: str, symbol: Symbol, scope: Scope
+    slot: ast.Name, target: Symbol, axis: str, node: ast.Indexed, symbol: Symbol, scope: Scope
 ) -> None:  # fmt: skip
     swapped = sorted(target.name == d for d in symbol.dims)[-1]
-    help = _try_maps(axis, symbol, scope, (target.name,))
+    help = _try_maps(axis, node, symbol, scope, (target.name,))
     if not help and swapped:
         help = f"the axes stand in the order {with_dims(symbol.name, symbol.dims)}"
     scope.findings.error(
@@ -143,16 +143,27 @@ def _wrong_index(
 
 
 def _try_maps(
-    axis: str, symbol: Symbol, scope: Scope, dims: tuple[str, ...] | None = None
+    axis: str, node: ast.Indexed, symbol: Symbol, scope: Scope,
+    dims: tuple[str, ...] | None = None,
 ) -> str:  # fmt: skip
     maps = scope.maps_to(axis, dims) or scope.maps_to(axis)
     if not maps:
         return ""
     if len(maps) > 1:
         return f"{quoted(maps)} map to {axis}"
-    slots = [maps[0] if d == axis else d for d in symbol.dims]
+    slots = [_meant(s, d, scope) for s, d in zip(node.slots, symbol.dims, strict=True)]
     frm = scope.symbols[maps[0]].dims
     return f"`{maps[0]}` maps {', '.join(frm)} to {axis}: write {with_dims(symbol.name, slots)}"
+
+
+def _meant(slot: ast.Slot, axis: str, scope: Scope) -> str:
+    """A slot as it was written where it fits its axis, else the map that would fit."""
+    if not isinstance(slot, ast.Name):
+        return text_of(slot)
+    symbol = scope.symbols.get(slot.id)
+    if symbol is not None and axis in (symbol.name, symbol.target):
+        return slot.id
+    return next(iter(scope.maps_to(axis)), axis)
 
 
 def _is_label(word: str, axis: str, scope: Scope) -> bool:

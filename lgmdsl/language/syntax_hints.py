@@ -47,6 +47,7 @@ def explain(trouble: Trouble) -> Hint:
 def hint(
     code: str, message: str, trouble: Trouble, label: str, help: str = "", span: Span | None = None
 ) -> Hint:
+    """A hint at the trouble's place, or at another span."""
     return Hint(Diagnostic(code, message, span or trouble.span, label, help=help))
 
 

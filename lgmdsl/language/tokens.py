@@ -40,21 +40,22 @@ class Chunks:
 
 
 def span_of(source: Source, token: Token) -> Span:
+    """Where a token stands."""
     return Span(source, token.start_pos or 0, token.end_pos or 0)
 
 
 def tokenise(source: Source) -> tuple[list[Token], list[Token]]:
-    """All tokens, and all comments. Raises ModelError (E109) for more than 20,000 tokens, a limit
+    """All tokens, and all comments. Raises ModelError (E109) for more than 10,000 of them, a limit
     that keeps every text under a second."""
     tokens: list[Token] = []
     comments: list[Token] = []
     for token in parser().lex(source.text):
         (comments if token.type == "COMMENT" else tokens).append(token)
-        if len(tokens) > MAX_TOKENS:
+        if len(tokens) + len(comments) > MAX_TOKENS:
             raise ModelError(
                 Diagnostic(
                     "E109",
-                    f"the model has more than {MAX_TOKENS:,} words and signs",
+                    f"the model has more than {MAX_TOKENS:,} words, signs and comments",
                     span_of(source, token),
                     label="the limit is reached here",
                     help="leave out the labels of a large index: they can come with the data",

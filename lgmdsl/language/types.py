@@ -72,17 +72,18 @@ def numeric_fits(
         if literal_fits(shape.value, wanted):
             return True
         if wanted in ("simplex", "ordered"):
-            return _complain(value, f"{owner} is {_a(wanted)} hyper", f"found {text}", scope,
+            return _complain(value, f"{owner} must be {_a(wanted)} hyper", f"found {text}", scope,
                              f"declare one: hyper h[...] : {wanted} ~ ...")  # fmt: skip
         return _complain(
-            value, f"{owner} is {RANGE[wanted]}", f"found {text}", scope, _help_number(wanted)
+            value, f"{owner} must be {RANGE[wanted]}", f"found {text}", scope, _help_number(wanted)
         )
     strict = shape.atom or wanted in ("binary", "simplex", "ordered")
     if not strict or shape.type in ACCEPTED[wanted]:
         return True
     found = f"`{text}` is {shape.type}" if shape.atom else f"`{text}` is an expression"
-    message = f"{owner} is {_a(wanted)}, and {found}"
-    return _complain(value, message, f"{wanted} is wanted", scope, _help_type(value, wanted, shape))
+    message = f"{owner} must be {wanted}, and {found}"
+    help = _help_type(value, wanted, shape, scope)
+    return _complain(value, message, f"{wanted} is wanted", scope, help)
 
 
 def _a(type_name: str) -> str:
@@ -98,9 +99,11 @@ def _help_number(wanted: str) -> str:
     return f"write a number {RANGE[wanted]}".replace("number a whole number", "whole number")
 
 
-def _help_type(value: ast.Expr, wanted: str, shape: Shape) -> str:
+def _help_type(value: ast.Expr, wanted: str, shape: Shape, scope: Scope) -> str:
     text = text_of(value)
-    if wanted == "positive" and shape.type in ("real", "ordered"):
+    symbol = scope.symbols.get(value.id) if isinstance(value, ast.Name) else None
+    hyper = symbol is None or symbol.kind != "data"
+    if wanted == "positive" and hyper and shape.type in ("real", "ordered"):
         return f"declare `{text}` as positive, or write exp({text})"
     if isinstance(value, ast.Name):
         return f"declare `{text}` as {wanted}"

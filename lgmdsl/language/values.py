@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lgmdsl.language import ast
-from lgmdsl.language.binding import Bound
+from lgmdsl.language.binding import Bound, example_of
 from lgmdsl.language.kernels import check_kernel
 from lgmdsl.language.naming import where
 from lgmdsl.language.over import check_over
@@ -56,7 +56,7 @@ def check_value(
         kind = "a string" if isinstance(value, ast.String) else "true or false"
         wanted = _in_words(parameter)
         scope.findings.error(
-            "E108", f"{owner} is {wanted}, not {kind}", value.span, f"{wanted} is wanted",
+            "E108", f"{owner} must be {wanted}, not {kind}", value.span, f"{wanted} is wanted",
             help=_unquoted(value, parameter, scope),
         )  # fmt: skip
         return None
@@ -75,7 +75,10 @@ def check_value(
 def _unquoted(value: ast.String | ast.Bool, parameter: Parameter, scope: Scope) -> str:
     if isinstance(value, ast.String) and value.value in scope.symbols:
         return f"write the name without quotes: {parameter.name} = {value.value}"
-    return f"write an expression: {parameter.name} = ..."
+    inside = value.value if isinstance(value, ast.String) else ""
+    if inside.replace(".", "", 1).isdecimal():
+        return f"write the number without quotes: {parameter.name} = {inside}"
+    return f"write {_in_words(parameter)}: {parameter.name} = {example_of(parameter)}"
 
 
 def _in_words(parameter: Parameter) -> str:
@@ -93,7 +96,7 @@ def _string(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) ->
         quoted = f'"{value.id}"' if isinstance(value, ast.Name) else ""
         fits = quoted in choices
         scope.findings.error(
-            "E108", f"{owner} is a string", value.span, f"found {text_of(value)}",
+            "E108", f"{owner} must be a string", value.span, f"found {text_of(value)}",
             help=f"write {parameter.name} = {quoted}" if fits else f"write {listed}",
         )  # fmt: skip
         return None
@@ -112,7 +115,7 @@ def _bool(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) -> S
     if isinstance(value, ast.Bool):
         return Shape()
     scope.findings.error(
-        "E108", f"{owner} is true or false", value.span, f"found {text_of(value)}",
+        "E108", f"{owner} must be true or false", value.span, f"found {text_of(value)}",
         help=f"write {parameter.name} = true",
     )  # fmt: skip
     return None
@@ -128,7 +131,8 @@ def _group(value: ast.Expr, owner: str, place: Place, scope: Scope) -> Shape | N
         if symbol.target and set(symbol.dims) <= set(place.left):
             return Shape(symbol.dims)
     scope.findings.error(
-        "E108", f"{owner} is an index of the expression, or a map from its indices", value.span,
+        "E108", f"{owner} must be an index of the expression, or a map from its indices",
+        value.span,
         f"found {text_of(value)}; the expression {has_indices(place.left)}",
         help=f"write group = {place.left[-1]}" if place.left else "leave `group` out",
     )  # fmt: skip
@@ -150,7 +154,7 @@ def _graph(
         axis = place.axis or "region"
         what = "an expression" if not shape.atom else shape.type
         scope.findings.error(
-            "E108", f"{owner} is a graph", value.span, f"`{text_of(value)}` is {what}",
+            "E108", f"{owner} must be a graph", value.span, f"`{text_of(value)}` is {what}",
             help=f"declare one: data adj[{axis}, {axis}] : graph",
         )  # fmt: skip
         return None
@@ -173,7 +177,7 @@ def _matrix(
             return shape
         kind = "a graph" if shape.type == "graph" else "a map" if shape.atom else "an expression"
         scope.findings.error(
-            "E108", f"{owner} is {_in_words(parameter)}", value.span,
+            "E108", f"{owner} must be {_in_words(parameter)}", value.span,
             f"`{text_of(value)}` is {kind}", help=_declare_matrix(parameter, axis),
         )  # fmt: skip
         return None
@@ -185,7 +189,7 @@ def _matrix(
         _off_axis(value, shape, place, scope)
         return None
     scope.findings.error(
-        "E108", f"{owner} is a matrix over {bracketed([a or '' for a in axis])}", value.span,
+        "E108", f"{owner} must be a matrix over {bracketed([a or '' for a in axis])}", value.span,
         f"`{text_of(value)}` {has_indices(shape.indices)}", help=_declare_matrix(parameter, axis),
     )  # fmt: skip
     return None
@@ -207,7 +211,7 @@ def _off_axis(value: ast.Expr, shape: Shape, place: Place, scope: Scope) -> None
         f"{bracketed(shape.indices)}",
         value.span,
         f"[{place.axis}, {place.axis}] is wanted",
-        help=f"factors stand in axis order: {place.shown}"
+        help=f"factors stand in the order of the axes: {', '.join(place.left)}"
         if shape.indices and shape.indices[0] in place.left
         else f"declare it over the axis: {with_dims(text, (str(place.axis),) * 2)}",
     )
@@ -241,7 +245,7 @@ def _number(
         if symbol.type == "graph" and value.id not in scope.broken:
             scope.used.add(value.id)
             scope.findings.error(
-                "E108", f"{owner} is {_in_words(parameter)}", value.span,
+                "E108", f"{owner} must be {_in_words(parameter)}", value.span,
                 f"`{value.id}` is a graph", help="a graph is given as graph = " + value.id,
             )  # fmt: skip
             return None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.numerics.peak import log_moments
+from lgmdsl.numerics.peak import DROP_OF_TWO_PEAKS, log_moments
 
 NODES = 640
 REACH = 8.5
@@ -84,8 +84,9 @@ def tilted_sides(
         low = np.log(narrowest) - _DEPTH - origin
         peaks = np.stack([np.maximum(size + k * sd, narrowest) for k in (-1.0, 0.0, 1.0)], axis=1)
         step = np.clip(1.1 * sd / (size + 8.0 * sd), 1e-3, 0.3)
+        high = np.log(size + 10.0 * sd) - origin
         mass, away, spread = log_moments(
-            log_f, low, np.log(size + 10.0 * sd) - origin, step, np.log(peaks) - origin[:, None]
+            log_f, low, high, step, np.log(peaks) - origin[:, None], DROP_OF_TWO_PEAKS
         )
         # Positions as if the mean were positive: |m| + away, and |m| - away on the other side.
         parts.append((mass, size + side * away, spread))

@@ -17,23 +17,26 @@ from lgmdsl.arrays import Array, IntArray
 LogIntegrand = Callable[[IntArray, Array], tuple[Array, Array]]
 
 DROP = 40.0
+# A second peak e^-40 below the first still matters for the variance if it is 1e5 widths away.
+DROP_OF_TWO_PEAKS = 80.0
 SCAN = 32
 FIRST = 32
-AGREEMENT = 2e-6
+AGREEMENT = 1e-7
 CHUNK = 1 << 17
-SHRINKS = 12
+SHRINKS = 40
 HALVINGS = 11
 
 
 def log_moments(
-    f: LogIntegrand, low: Array, high: Array, step: Array, anchors: Array
+    f: LogIntegrand, low: Array, high: Array, step: Array, anchors: Array, drop: float = DROP
 ) -> tuple[Array, Array, Array]:
     """log integral, mean and variance of the position, each (N,).
 
     `low`, `high` (N,): a window that holds the mass; `step` (N,): the largest step allowed;
-    `anchors` (N, j): points of the window where narrow peaks may stand, scanned in addition.
+    `anchors` (N, j): points of the window where narrow peaks may stand, scanned in addition;
+    `drop`: what lies this far below the largest logarithm is left out.
     """
-    low, high = _shrink(f, low, high, anchors)
+    low, high = _shrink(f, low, high, anchors, drop)
     intervals = np.maximum(FIRST, 2 * np.ceil((high - low) / (2.0 * step))).astype(np.int64)
     intervals = 16 * ((intervals + 15) // 16)
     out = np.zeros((3, len(low)))
@@ -57,8 +60,10 @@ def _chunks(members: IntArray, width: int) -> list[IntArray]:
     return [members[i : i + rows] for i in range(0, len(members), rows)]
 
 
-def _shrink(f: LogIntegrand, low: Array, high: Array, anchors: Array) -> tuple[Array, Array]:
-    """The window where f is within DROP of its largest scanned value, one cell wider each side."""
+def _shrink(
+    f: LogIntegrand, low: Array, high: Array, anchors: Array, drop: float
+) -> tuple[Array, Array]:
+    """The window where f is within `drop` of its largest scanned value, one cell wider each side."""
     low, high = low.copy(), high.copy()
     grid = np.linspace(0.0, 1.0, SCAN + 1)
     pending = np.arange(len(low))
@@ -71,7 +76,8 @@ def _shrink(f: LogIntegrand, low: Array, high: Array, anchors: Array) -> tuple[A
             scan = old_low[:, None] + width[:, None] * grid
             points = np.concatenate([scan, anchors[rows]], axis=1)
             values, _ = f(rows, points)
-            kept = values > values.max(axis=1, keepdims=True) - DROP
+            # Not `>`: beside a maximum of -1e20 the 40 are lost to rounding.
+            kept = values >= values.max(axis=1, keepdims=True) - drop
             cell = width / SCAN
             first = np.min(np.where(kept, points, np.inf), axis=1)
             last = np.max(np.where(kept, points, -np.inf), axis=1)
@@ -106,7 +112,8 @@ def _trapezoid(
 
 
 def _moments(weight: Array, position: Array, step: Array, top: Array) -> Array:
-    total = weight.sum(axis=1)
+    # The coarse rule may miss a peak that no double can resolve: then it must only disagree.
+    total = np.maximum(weight.sum(axis=1), 1e-300)
     mean = (weight * position).sum(axis=1) / total
     variance = (weight * (position - mean[:, None]) ** 2).sum(axis=1) / total
     return np.stack([top + np.log(step * total), mean, variance])

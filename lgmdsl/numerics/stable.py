@@ -6,12 +6,12 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 
-# exp(690) = 4.6e299: large enough that no fit goes there, small enough to be multiplied.
-EXPONENT_CAP = 690.0
+# exp(340) = 4.6e147: no fit goes there, and its square is still a number.
+EXPONENT_CAP = 340.0
 
 
 def capped_exp(x: Array) -> Array:
-    """exp(min(x, 690)): finite for every x, so that a line search sees a bad value, not NaN."""
+    """exp(min(x, 340)): finite for every x, so that a line search sees a bad value, not NaN."""
     return np.asarray(np.exp(np.minimum(x, EXPONENT_CAP)))
 
 

@@ -36,6 +36,16 @@ class LocationSite(ElementwiseSite):
             return super().conditional_mean(s)
         return np.array(s, dtype=np.float64)
 
+    def conditional_variance(self, s: Array) -> Array:
+        """Var[y | s], the same for every s."""
+        if self.spec.potential:
+            return super().conditional_variance(s)
+        return np.asarray(self.noise_variance() + 0.0 * s)
+
+    def noise_variance(self) -> Array:
+        """Var[y - s], (N,)."""
+        raise NotImplementedError  # each family of location sites has its own
+
     def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
         """Draws of y - s."""
         raise NotImplementedError  # each family of location sites has its own

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 # log(1 - exp(-e^s)) bends between -2 and 4; its singularities stand at log(2 pi k) +- i pi / 2.
 _CENTRE, _DISTANCE, _MAX_STEP = 1.5, 1.2, 0.12
+_GONE = 700.0  # e^s beyond which log(1 - exp(-e^s)) and its derivatives are below 1e-300: zero
 
 
 def _derivatives(s: Array) -> tuple[Array, Array, Array, Array]:
@@ -32,13 +33,13 @@ def _derivatives(s: Array) -> tuple[Array, Array, Array, Array]:
     small = rate < 1e-2
     r = np.where(small, rate, 0.0)
     bend = -r / 2.0 - r * r / 12.0 + r**4 / 720.0 - r**6 / 30240.0
-    middle = np.clip(rate, 1e-3, 700.0)
+    middle = np.clip(rate, 1e-3, _GONE)
     ratio = np.where(small, 1.0 - r - bend, middle / np.expm1(middle))
     q = np.where(small, bend, 1.0 - rate - ratio)
     # log((1 - e^-r) / r) = log1p(-r/2 + r^2/6 - r^3/24 + r^4/120 - r^5/720)
     series = np.log1p(-r * (0.5 - r * (1 / 6 - r * (1 / 24 - r * (1 / 120 - r / 720)))))
     value = np.where(small, s + series, np.log(-np.expm1(-middle)))
-    alive = rate < 700.0  # beyond, the derivatives are below 1e-300: exactly 0 in double range
+    alive = rate < _GONE
     q = np.where(alive, q, 0.0)
     ratio = np.where(alive, ratio, 0.0)
     value = np.where(alive, value, 0.0)
@@ -78,6 +79,10 @@ class BernoulliCloglog(ElementwiseSite, Expected):
     def conditional_mean(self, s: Array) -> Array:
         """1 - exp(-e^s)."""
         return np.asarray(-np.expm1(-capped_exp(s)))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """p (1 - p)."""
+        return np.asarray(-np.expm1(-capped_exp(s)) * np.exp(-capped_exp(s)))
 
     def sample(self, s: Array, rng: Generator) -> Array:
         return (rng.exponential(size=np.shape(s)) < capped_exp(s)).astype(np.float64)

@@ -104,6 +104,10 @@ class PoissonLogRate(CountSite, ExponentialSite):
         """exposure e^s."""
         return np.asarray(self.exposure * capped_exp(s))
 
+    def conditional_variance(self, s: Array) -> Array:
+        """exposure e^s."""
+        return self.conditional_mean(s)
+
     def sample(self, s: Array, rng: Generator) -> Array:
         mean = np.minimum(self.conditional_mean(s), _LARGEST_RATE)
         return rng.poisson(mean).astype(np.float64)
@@ -143,6 +147,10 @@ class GammaLogMean(ExponentialSite):
         """e^s."""
         return capped_exp(s)
 
+    def conditional_variance(self, s: Array) -> Array:
+        """e^2s / shape."""
+        return np.asarray(capped_exp(2.0 * s) / self.shape)
+
     def sample(self, s: Array, rng: Generator) -> Array:
         return np.asarray(rng.gamma(self.shape, capped_exp(s) / self.shape))
 
@@ -177,6 +185,10 @@ class NormalLogVar(ExponentialSite):
     def conditional_mean(self, s: Array) -> Array:
         """The mean, whatever s."""
         return np.asarray(self.mean + 0.0 * s)
+
+    def conditional_variance(self, s: Array) -> Array:
+        """e^s."""
+        return capped_exp(s)
 
     def sample(self, s: Array, rng: Generator) -> Array:
         return np.asarray(self.mean + capped_exp(0.5 * s) * rng.standard_normal(np.shape(s)))

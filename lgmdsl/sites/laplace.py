@@ -53,6 +53,9 @@ class LaplaceSite(LocationSite, Expected, Tilted):
     def landmark(self) -> tuple[Array, Array]:
         return -self.residual(np.zeros_like(self.scale)), self.scale
 
+    def noise_variance(self) -> Array:
+        return 2.0 * self.scale**2
+
     def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
         return np.asarray(self.scale * rng.laplace(size=shape))
 

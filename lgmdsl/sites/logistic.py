@@ -93,6 +93,10 @@ class LogisticSite(ElementwiseSite, SuperGaussian):
         """n sigma(s)."""
         return np.asarray(self.trials * special.expit(s))
 
+    def conditional_variance(self, s: Array) -> Array:
+        """n sigma(s) sigma(-s)."""
+        return np.asarray(self.trials * special.expit(s) * special.expit(-s))
+
     def sample(self, s: Array, rng: Generator) -> Array:
         trials = np.asarray(self.trials, dtype=np.int64)
         return rng.binomial(trials, special.expit(s)).astype(np.float64)

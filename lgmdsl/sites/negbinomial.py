@@ -76,6 +76,10 @@ class NegbinomialLogMean(CountSite):
         """e^s."""
         return capped_exp(s)
 
+    def conditional_variance(self, s: Array) -> Array:
+        """e^s + e^2s / size."""
+        return np.asarray(capped_exp(s) + capped_exp(2.0 * s) / self.size)
+
     def sample(self, s: Array, rng: Generator) -> Array:
         rate = rng.gamma(self.size, capped_exp(s) / self.size)
         return rng.poisson(np.minimum(rate, _LARGEST_RATE)).astype(np.float64)

@@ -47,6 +47,9 @@ class NormalSite(LocationSite, Expected, Tilted, SuperGaussian):
         x = self.residual(s) / self.sd
         return {"sd": (x * x - 1.0) / self.sd}
 
+    def noise_variance(self) -> Array:
+        return self.sd**2
+
     def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
         return self.sd * rng.standard_normal(shape)
 

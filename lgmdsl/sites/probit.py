@@ -66,6 +66,10 @@ class BernoulliProbit(ElementwiseSite, Tilted):
         """Phi(s)."""
         return np.asarray(special.ndtr(s))
 
+    def conditional_variance(self, s: Array) -> Array:
+        """Phi(s) Phi(-s)."""
+        return np.asarray(special.ndtr(s) * special.ndtr(-s))
+
     def sample(self, s: Array, rng: Generator) -> Array:
         return (rng.standard_normal(np.shape(s)) < s).astype(np.float64)
 
@@ -134,6 +138,10 @@ class BinomialProbit(ElementwiseSite):
     def conditional_mean(self, s: Array) -> Array:
         """n Phi(s)."""
         return np.asarray(self.n * special.ndtr(s))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """n Phi(s) Phi(-s)."""
+        return np.asarray(self.n * special.ndtr(s) * special.ndtr(-s))
 
     def sample(self, s: Array, rng: Generator) -> Array:
         trials = np.asarray(self.n, dtype=np.int64)

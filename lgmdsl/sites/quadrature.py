@@ -17,7 +17,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import ExpectedAnswer, Pointwise, PointwiseAnswer, TiltedAnswer
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.numerics.expectation import expectations
-from lgmdsl.numerics.peak import log_moments
+from lgmdsl.numerics.peak import DROP, DROP_OF_TWO_PEAKS, log_moments
 from lgmdsl.numerics.stable import asinh_difference
 
 _REACH = 9.5  # sds beyond the tilted mode that the first window covers
@@ -117,21 +117,28 @@ def tilted_by_quadrature(
     with np.errstate(divide="ignore"):
         width = 1.0 / (scale * np.sqrt(power * np.abs(curved) + 1.0 / v))
     step = np.clip(width, 0.02, 0.5)
+    drop = DROP
     if Property.LOG_CONCAVE not in site.spec.properties:
+        drop = DROP_OF_TWO_PEAKS
         # The peak of the Gaussian factor may be one of two: the step must resolve it.
         far = np.hypot(1.0, np.abs(x) + 8.0 * sd / scale)
         step = np.minimum(step, np.maximum(1.1 * sd / (scale * far), 1e-3))
     anchors = np.stack([asinh_difference(x, k * sd / scale) for k in (-1.0, 0.0, 1.0)], axis=1)
     anchors = np.concatenate([anchors, asinh_difference(x, -x)[:, None]], axis=1)
-    log_mass, shift, spread = log_moments(
-        log_f, asinh_difference(x, low / scale), asinh_difference(x, high / scale), step, anchors
-    )
+    low_u, high_u = asinh_difference(x, low / scale), asinh_difference(x, high / scale)
+    log_mass, shift, spread = log_moments(log_f, low_u, high_u, step, anchors, drop)
     log_mass = log_mass - 0.5 * np.log(2.0 * np.pi * v)
     if np.any(point):
         log_mass = np.where(point, power * site.log_density(mean), log_mass)
-    return TiltedAnswer(
-        log_mass, np.where(point, mean, mean + shift), np.where(point, 0.0, spread)
-    )
+    tilted_mean = np.where(point, mean, mean + shift)
+    unresolved = ~(spread > 0.0) & ~point
+    if np.any(unresolved):
+        # A log density of 1e20 has no digits left for a width: the curvature at the peak does.
+        bend = cast(Pointwise, site).pointwise(tilted_mean).curvature
+        spread = np.where(unresolved, 1.0 / (1.0 / v + power * np.maximum(-bend, 0.0)), spread)
+    if Property.LOG_CONCAVE in site.spec.properties:
+        spread = np.minimum(spread, v)  # a theorem, kept against rounding
+    return TiltedAnswer(log_mass, tilted_mean, np.where(point, 0.0, spread))
 
 
 def _window(

@@ -71,6 +71,11 @@ class StudentTSite(LocationSite):
     def landmark(self) -> tuple[Array, Array]:
         return -self.residual(np.zeros_like(self.scale)), self.distance
 
+    def noise_variance(self) -> Array:
+        """scale^2 df / (df - 2), infinite up to df = 2."""
+        tail = np.where(self.df > 2.0, self.df - 2.0, 1.0)
+        return np.where(self.df > 2.0, self.scale**2 * self.df / tail, np.inf)
+
     def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
         return np.asarray(self.scale * rng.standard_t(self.df, size=shape))
 

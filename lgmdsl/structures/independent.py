@@ -16,8 +16,10 @@ _ALL = Shape.COVARIANCE | Shape.PRECISION | Shape.DIAGONAL | Shape.SPARSE
 
 @dataclass(frozen=True, eq=False)
 class Normal(Structure):
-    """Independent normals: K = diag(sd^2); `mean` and `sd` are scalars or (n,). sd = 0 is a constant
-    (then there is no precision)."""
+    """Independent normals: K = diag(sd^2); `mean` and `sd` are scalars or (n,).
+
+    Where an sd is 0 the latent is a constant, and there is no precision.
+    """
 
     order: int
     mean_: Array

@@ -89,7 +89,7 @@ class Sum(Kernel):
         return out
 
     def diagonal(self, x: Array) -> Array:
-        return np.sum([t.diagonal(x) for t in self.terms], axis=0)
+        return np.asarray(np.sum([t.diagonal(x) for t in self.terms], axis=0))
 
     def smooth_slopes(self, x1: Array, x2: Array, adjoint: Array) -> Slopes:
         return _keyed([t.smooth_slopes(x1, x2, adjoint) for t in self.terms])
@@ -112,7 +112,7 @@ class Product(Kernel):
         return out
 
     def diagonal(self, x: Array) -> Array:
-        return np.prod([t.diagonal(x) for t in self.terms], axis=0)
+        return np.asarray(np.prod([t.diagonal(x) for t in self.terms], axis=0))
 
     def smooth_slopes(self, x1: Array, x2: Array, adjoint: Array) -> Slopes:
         weights = _others([t.smooth(x1, x2) for t in self.terms], adjoint)

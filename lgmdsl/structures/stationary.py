@@ -1,8 +1,8 @@
 """Stationary kernels sd^2 phi(r^2), r^2 = sum_d ((x_d - x'_d) / length_d)^2, and the periodic one.
 
 phi: se exp(-r^2/2); matern (Rasmussen and Williams 2006, eq. 4.14 to 4.17); rq
-(1 + r^2 / (2 alpha))^-alpha (4.19); periodic sd^2 exp(-2 sum_d sin^2(pi (x_d - x'_d)/period)/length_d^2)
-(4.31, a product over input dimensions).
+(1 + r^2 / (2 alpha))^-alpha (4.19); periodic (4.31), a product over input dimensions:
+sd^2 exp(-2 sum_d sin^2(pi (x_d - x'_d) / period) / length_d^2).
 """
 
 from __future__ import annotations
@@ -24,25 +24,27 @@ def squared_distances(x1: Array, x2: Array) -> Array:
     """(n1, n2) |x1_i - x2_j|^2; a GEMM for many dimensions, with near pairs from differences."""
     n1, d = x1.shape
     if d <= _DIRECT:
-        out = np.subtract.outer(x1[:, 0], x2[:, 0]) if d else np.zeros((n1, len(x2)))
-        out *= out
+        direct: Array = np.zeros((n1, len(x2)))
+        if d:
+            np.subtract.outer(x1[:, 0], x2[:, 0], out=direct)
+        direct *= direct
         for j in range(1, d):
             step = np.subtract.outer(x1[:, j], x2[:, j])
             step *= step
-            out += step
-        return np.asarray(out)
+            direct += step
+        return direct
     # The square of the distance to a common centre bounds the cancellation.
     centre = x2.mean(axis=0)
     a, b = x1 - centre, x2 - centre
     left, right = np.einsum("ij,ij->i", a, a), np.einsum("ij,ij->i", b, b)
-    out = (-2.0 * a) @ b.T
+    out: Array = (-2.0 * a) @ b.T
     out += left[:, None]
     out += right
     top = max(float(left.max(initial=0.0)), float(right.max(initial=0.0)))
     near = np.flatnonzero(out < _NEAR * top)
     for at in range(0, len(near), 1 << 16):
-        i, j = np.divmod(near[at : at + (1 << 16)], out.shape[1])
-        step = a[i] - b[j]
+        i, j = np.divmod(near[at : at + (1 << 16)], len(x2))
+        step = x1[i] - x2[j]
         out[i, j] = np.einsum("ij,ij->i", step, step)
     return np.asarray(out)
 
@@ -145,7 +147,7 @@ class Matern(Stationary):
         decay = np.exp(-a)
         if nu == 0.5:
             return np.divide(-0.5 * decay, a, out=np.zeros_like(a), where=a > 0)
-        return -1.5 * decay if nu == 1.5 else -(5.0 / 6.0) * (1.0 + a) * decay
+        return np.asarray(-1.5 * decay if nu == 1.5 else -(5.0 / 6.0) * (1.0 + a) * decay)
 
 
 @dataclass(frozen=True, eq=False)

@@ -112,4 +112,6 @@ def suited(type_name: str) -> tuple[str, ...]:
 
 def observing(type_name: str) -> tuple[str, ...]:
     """The observation families for a data type (`index` for the name of an index set)."""
-    return tuple(s.name for s in signatures("family") if type_name in s.observed)
+    found = [s for s in signatures("family") if type_name in s.observed]
+    # Those that are made for this type before those that also take it.
+    return tuple(s.name for s in sorted(found, key=lambda s: s.observed[0] != type_name))

@@ -123,8 +123,8 @@ def assert_tidy(graph: ModelGraph) -> None:
             outside = right <= frame.left or frame.right <= left
             outside = outside or bottom <= frame.top or frame.bottom <= top
             assert inside if n in box.members else outside, (box, n)
-    for (a, one_box), (b, two_box) in combinations(enumerate(found), 2):
-        one_frame, two_frame = placed.boxes[a], placed.boxes[b]
+    framed = zip(found, placed.boxes, strict=True)
+    for (one_box, one_frame), (two_box, two_frame) in combinations(framed, 2):
         if not one_box.members & two_box.members:
             beside = one_frame.right <= two_frame.left or two_frame.right <= one_frame.left
             above = one_frame.bottom <= two_frame.top or two_frame.bottom <= one_frame.top

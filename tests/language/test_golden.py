@@ -28,7 +28,7 @@ def message(program: Path) -> str:
 def test_message(program: Path, request: pytest.FixtureRequest) -> None:
     said = message(program)
     kept = program.with_suffix(".txt")
-    if request.config.getoption("--update-golden"):
+    if request.config.getoption("--update-golden", default=False):
         kept.write_text(said, encoding="utf-8")
     assert kept.is_file(), "no message is kept: run with --update-golden and read it"
     assert said == kept.read_text(encoding="utf-8")

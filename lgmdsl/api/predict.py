@@ -1,0 +1,158 @@
+"""Predictions at new rows, new levels and new GP inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.frame import Frame, extended_frame, fitted_frame
+from lgmdsl.api.marginals import Marginals
+from lgmdsl.api.response import probabilities, response_moments
+from lgmdsl.canonical.ground import ground_new
+from lgmdsl.canonical.ground_usage import usage_of
+from lgmdsl.canonical.lower import distinct
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.compile import canonicalise
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.sites import catalogue as sites
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.fit import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The posterior at new data: lets, reports and latents there, and the predictive of y.
+
+    Results are labelled by the new data's labels.
+    """
+
+    canonical: CanonicalModel
+    marginals: Marginals
+
+    def mean(self, name: str) -> xr.DataArray:
+        """Mean of a let, report or latent at the new data."""
+        quantity = self.marginals.quantity(name)
+        return self._labelled(quantity.dims, quantity.mean, name)
+
+    def sd(self, name: str) -> xr.DataArray:
+        """Standard deviation of a let, report or latent at the new data."""
+        quantity = self.marginals.quantity(name)
+        return self._labelled(quantity.dims, quantity.sd, name)
+
+    def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
+        """Quantiles, with a leading `quantile` axis."""
+        import xarray as xr
+
+        dims, values = self.marginals.quantile(name, probabilities)
+        coords = {"quantile": list(probabilities), **self.canonical.layout.coords(dims)}
+        return xr.DataArray(values, coords, ("quantile", *distinct(dims)), name)
+
+    def sample(self, size: int, seed: int = 0) -> xr.Dataset:
+        """Joint draws of every let and report at the new data (leading axis `sample`)."""
+        import xarray as xr
+
+        arrays = {}
+        for name, values in self.marginals.draws(self._names, size, seed).items():
+            dims = self.marginals.quantity_dims(name)
+            arrays[name] = xr.DataArray(
+                values, self.canonical.layout.coords(dims), ("sample", *distinct(dims))
+            )
+        return xr.Dataset(arrays)
+
+    def response(self, name: str) -> xr.Dataset:
+        """The predictive distribution of an observed datum at the new data.
+
+        `mean` and `sd` of y (NaN where the family has none); for binary and count data also
+        `probability`, P(y = value) with a trailing axis `value`.
+        Raises ModelError E103 where the model observes no such datum.
+        """
+        import xarray as xr
+
+        block = self._block(name)
+        mean, variance = self._predictor(block)
+        site = block.bind_family(self.marginals.theta)
+        first, spread = response_moments(site, mean, variance)
+        shape, dims = block.shape, block.dims
+        out = {
+            "mean": self._labelled(dims, first.reshape(shape), "mean"),
+            "sd": self._labelled(dims, spread.reshape(shape), "sd"),
+        }
+        table = probabilities(block, self.marginals.theta, mean, variance, first, spread)
+        if table is not None:
+            coords = {**self.canonical.layout.coords(dims), "value": np.arange(table.shape[-1])}
+            out["probability"] = xr.DataArray(
+                table.reshape(*shape, -1), coords, (*distinct(dims), "value")
+            )
+        return xr.Dataset(out)
+
+    def to_dataset(self) -> xr.Dataset:
+        """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability."""
+        import xarray as xr
+
+        out = {}
+        for name in self._names:
+            quantity = self.marginals.quantity(name)
+            out[f"{name}_mean"] = self._labelled(quantity.dims, quantity.mean, name)
+            out[f"{name}_sd"] = self._labelled(quantity.dims, quantity.sd, name)
+        for block in self.canonical.blocks:
+            if not block.family.spec.potential:
+                for key, values in self.response(block.name).items():
+                    out[f"{block.name}_{key}"] = values
+        return xr.Dataset(out)
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Lets and reports over what is new, or all of them where nothing is."""
+        grounded = self.canonical.grounded
+        changed = {*grounded.replaced, *grounded.new_levels}
+        names = [n for n, (dims, _) in self.canonical.named.items() if changed & set(dims)]
+        return tuple(names or self.canonical.named)
+
+    def _predictor(self, block: SiteBlock) -> tuple[np.ndarray, np.ndarray]:
+        frame: Frame = self.marginals.frame
+        predictor = self.canonical.predictor(block.form, block.dims, self.marginals.theta)
+        mean, variance = frame.conditioned.project(frame.embed(predictor))
+        return mean, np.maximum(variance, 0.0)
+
+    def _block(self, name: str) -> SiteBlock:
+        for block in self.canonical.blocks:
+            if block.name == name and not block.family.spec.potential:
+                return block
+        known = [b.name for b in self.canonical.blocks if not b.family.spec.potential]
+        close = nearest(name, known)
+        raise ModelError(
+            Diagnostic(
+                "E103",
+                f"the model observes no `{name}`",
+                help=f"did you mean `{close}`?" if close else f"it observes: {', '.join(known)}",
+            )
+        )
+
+    def _labelled(self, dims: tuple[str, ...], values: np.ndarray, name: str) -> xr.DataArray:
+        import xarray as xr
+
+        return xr.DataArray(values, self.canonical.layout.coords(dims), distinct(dims), name)
+
+
+def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
+    """The posterior of a fit at new data. Raises DataError for data that do not fit the model."""
+    dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    grounded = ground_new(fit.canonical.grounded, dataset)
+    responses = usage_of(grounded.model).observed - usage_of(grounded.model).referenced
+    kept = {n: v for n, v in grounded.values.items() if n not in responses}
+    missing = {n: m for n, m in grounded.missing.items() if n not in responses}
+    new = canonicalise(replace(grounded, values=kept, missing=missing), sites.find_site)
+    changed = {*grounded.replaced, *grounded.new_levels}
+    if any(changed & set(b.dims) for b in fit.canonical.latents):
+        frame = extended_frame(fit.canonical, new, fit.theta, fit.weight, fit.shift)
+    else:
+        frame = fitted_frame(fit.canonical, fit.posterior.conditioned)
+    return Prediction(new, Marginals(new, fit.theta, frame, fit.seed))

@@ -1,0 +1,104 @@
+"""What is said when a command fails, as text on stderr or with --json as JSON on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from lgmdsl.cli.output import clean, diagnose, note, show_json
+from lgmdsl.errors import LgmError, nearest
+
+USUAL = {
+    "check": "lgm check model.lgm data.npz",
+    "fmt": "lgm fmt model.lgm",
+    "info": "lgm info model.lgm data.npz",
+    "explain": "lgm explain model.lgm data.npz",
+    "graph": "lgm graph model.lgm --to svg -o model.svg",
+    "methods": "lgm methods model.lgm",
+    "fit": "lgm fit model.lgm data.npz -o model.fit.nc",
+    "summary": "lgm summary model.fit.nc",
+    "predict": "lgm predict model.fit.nc new.npz -o predictions.csv",
+    "simulate": "lgm simulate model.lgm --sizes obs=100,feat=3 -o data.npz",
+    "help": "lgm help E203",
+}
+
+
+def refused(error: LgmError, as_json: bool) -> None:
+    """An error in the model, the data or the choice of method."""
+    if as_json:
+        show_json({"errors": [d.as_json() for d in error.diagnostics], "left_out": error.left_out})
+    else:
+        diagnose(error.diagnostics, error.left_out)
+
+
+def usage(error: click.UsageError, commands: tuple[str, ...], as_json: bool) -> None:
+    """Wrong usage: what is wrong, what it should look like, where to read more."""
+    context = error.ctx
+    name = context.info_name if context is not None and context.parent is not None else None
+    message = error.format_message()
+    help = ""
+    if name is None and message.startswith("No such command"):
+        typed = message.split("'")[1] if "'" in message else ""
+        message = f"there is no command `{typed}`"
+        close = nearest(typed, commands)
+        if close:
+            help = f"did you mean `lgm {close}`?"
+        elif typed.endswith(".lgm"):
+            help = f"name a command first: lgm check {typed}"
+        else:
+            help = f"commands: {' '.join(commands)}"
+    elif name in USUAL:
+        help = f"{USUAL[name]}   (lgm {name} --help says more)"
+    message = clean(message[:1].lower() + message[1:]).rstrip(".")
+    if as_json:
+        found = {"severity": "error", "code": "usage", "message": message, "range": None}
+        show_json({"errors": [{**found, "help": help}]})
+        return
+    note(f"lgm {name}: {message}" if name else f"lgm: {message}")
+    note(f"  = help: {help or 'lgm --help lists the commands'}")
+
+
+def system(error: OSError, as_json: bool) -> None:
+    """A file that cannot be written, a full disk."""
+    reason = (error.strerror or str(error)).lower()
+    where = f" `{error.filename}`" if error.filename else ""
+    _plain("E306", f"the system refused{where}: {reason}", as_json)
+
+
+def memory(as_json: bool) -> None:
+    """The machine has too little memory."""
+    _plain("E306", "there is not enough memory for this model and data", as_json)
+
+
+def interrupted(as_json: bool) -> None:
+    """Ctrl-C where no result exists yet."""
+    if as_json:
+        _plain("interrupted", "interrupted before there was a result", as_json)
+    else:
+        note("\nlgm: interrupted before there was a result")
+
+
+def defect(error: Exception, as_json: bool) -> None:
+    """A defect in the program: a short message that asks for a report."""
+    if os.environ.get("LGM_TRACEBACK") == "1":
+        import traceback
+
+        traceback.print_exception(error, file=sys.stderr)
+    lines = str(error).strip().split("\n")
+    what = clean(f"{type(error).__name__}: {lines[0][:200]}".rstrip(": "))
+    if as_json:
+        _plain("defect", what, as_json)
+        return
+    note(f"lgm: a defect in lgm itself: {what}")
+    note("  = help: please report it, with this line, the command and the model file")
+    note("  = note: LGM_TRACEBACK=1 shows where it happened")
+
+
+def _plain(code: str, message: str, as_json: bool) -> None:
+    if as_json:
+        found = {"severity": "error", "code": code, "message": message, "range": None, "help": ""}
+        show_json({"errors": [found]})
+    else:
+        note(f"error[{code}]: {message}")

@@ -1,0 +1,98 @@
+"""`lgm`: runs one command and turns how it ended into an exit status.
+
+A command is imported only when it is asked for, so that `lgm --help` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Sequence
+
+import click
+
+from lgmdsl.cli import failures
+from lgmdsl.cli.group import COMMANDS, LazyGroup
+from lgmdsl.cli.status import DEFECT, INTERRUPTED, OK, REFUSED, UNFINISHED, USAGE
+from lgmdsl.errors import LgmError, NumericalError
+
+EPILOG = """\b
+Examples:
+  lgm check model.lgm data.npz
+  lgm fit model.lgm data.npz -o model.fit.nc
+  lgm help E203"""
+
+
+def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
+    if wanted and not context.resilient_parsing:
+        from lgmdsl import __version__
+
+        click.echo(f"lgm {__version__}")
+        context.exit()
+
+
+@click.group(
+    cls=LazyGroup,
+    name="lgm",
+    epilog=EPILOG,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
+)
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    help="Show the version and exit.",
+)  # fmt: skip
+def lgm() -> None:
+    """Inference in latent Gaussian models: the model is a text file, data bind by name."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `lgm` with these arguments (those of the process by default); the exit status."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    for stream in (sys.stdout, sys.stderr):
+        # A label that the terminal's encoding lacks is shown as `?`, it does not end the command.
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="replace")
+    if "_LGM_COMPLETE" in os.environ:
+        lgm.main(args=given, prog_name="lgm")
+    try:
+        status = _run(given)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader went away. What is still buffered has nowhere to go.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        status = OK
+    return status
+
+
+def _run(given: list[str]) -> int:
+    as_json = "--json" in given
+    try:
+        with lgm.make_context("lgm", given) as context:
+            status = lgm.invoke(context)
+            return status if isinstance(status, int) else OK
+    except click.exceptions.Exit as ended:
+        return ended.exit_code
+    except click.UsageError as error:
+        failures.usage(error, tuple(COMMANDS), as_json)
+        return USAGE
+    except LgmError as error:
+        failures.refused(error, as_json)
+        return UNFINISHED if isinstance(error, NumericalError) else REFUSED
+    except (KeyboardInterrupt, click.Abort):
+        failures.interrupted(as_json)
+        return INTERRUPTED
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        failures.system(error, as_json)
+        return REFUSED
+    except MemoryError:
+        failures.memory(as_json)
+        return REFUSED
+    except Exception as error:  # noqa: BLE001  whatever is left is a defect of this program
+        failures.defect(error, as_json)
+        return DEFECT
+
+
+if __name__ == "__main__":
+    sys.exit(main())

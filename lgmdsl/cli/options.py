@@ -1,0 +1,118 @@
+"""Arguments and options that several commands share, and how NAME=VALUE is read."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from lgmdsl.language.builder import Model
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def model_argument(function: F) -> F:
+    """MODEL: a path, or `-` for stdin."""
+    return click.argument("model", metavar="MODEL")(function)
+
+
+def data_argument(required: bool) -> Callable[[F], F]:
+    """DATA: a path to npz, csv, parquet or nc."""
+    return click.argument("data", metavar="DATA" if required else "[DATA]", required=required)
+
+
+json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (schema 1).")
+
+
+def map_option(function: F) -> F:
+    """--map NAME=KEY, as often as wanted."""
+    return click.option(
+        "--map", "mapping", metavar="NAME=KEY", multiple=True, callback=_pairs,
+        help="Read NAME of the model from KEY of the data.",
+    )(function)  # fmt: skip
+
+
+def set_option(function: F) -> F:
+    """--set NAME=VALUE, as often as wanted."""
+    return click.option(
+        "--set", "fixed", metavar="NAME=VALUE", multiple=True, callback=_values,
+        help="Pin a hyperparameter: s=0.5, mix=2/3, cov=[[1,0],[0,1]]; a number fills an array.",
+    )(function)  # fmt: skip
+
+
+def seed_option(function: F) -> F:
+    """--seed N."""
+    return click.option(
+        "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+        help="Seed of everything random.",
+    )(function)  # fmt: skip
+
+
+def read_model(path: str) -> Model:
+    """The checked model of a path, or of stdin for `-`."""
+    from lgmdsl.language.load import load, loads
+
+    return loads(read_stdin(), "<stdin>") if path == "-" else load(path)
+
+
+def read_stdin() -> str:
+    """The text on stdin. Raises DataError E306 where it is not UTF-8."""
+    from lgmdsl.errors import DataError, Diagnostic
+
+    stream = click.get_binary_stream("stdin")
+    try:
+        return stream.read().decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise DataError(
+            Diagnostic("E306", f"cannot read stdin: byte {error.start} is not UTF-8")
+        ) from None
+
+
+def split(texts: Sequence[str], option: str, form: str) -> dict[str, str]:
+    """NAME=VALUE texts as a dict. Raises UsageError for another form or a repeated name."""
+    found: dict[str, str] = {}
+    for text in texts:
+        name, sign, value = text.partition("=")
+        name = name.strip()
+        if not sign or not name:
+            raise click.UsageError(f"{option} takes {form}, not `{text}`", _context())
+        if name in found:
+            raise click.UsageError(f"{option} is given twice for `{name}`", _context())
+        found[name] = value.strip()
+    return found
+
+
+def number(text: str, option: str) -> object:
+    """A number, a fraction (1/15) or a list in brackets. Raises UsageError for anything else."""
+    top, slash, bottom = text.partition("/")
+    try:
+        if slash:
+            return float(top) / float(bottom)
+        return float(text)
+    except (ValueError, ZeroDivisionError):
+        pass
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if isinstance(value, list):
+        return value
+    raise click.UsageError(
+        f"{option}: `{text}` is neither a number nor a list like [1, 2.5]", _context()
+    )
+
+
+def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    return split(texts, "--map", "NAME=KEY")
+
+
+def _values(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, object]:
+    found = split(texts, "--set", "NAME=VALUE")
+    return {name: number(value, f"--set {name}") for name, value in found.items()}
+
+
+def _context() -> click.Context | None:
+    return click.get_current_context(silent=True)

@@ -1,0 +1,100 @@
+"""What goes to stdout and what to stderr: text, JSON, diagnostics, colour."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping
+from typing import Any, TextIO
+
+import click
+
+from lgmdsl.errors import Diagnostic
+
+SCHEMA = 1
+
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+_HEAD = re.compile(r"^(error|warning)(\[[A-Z]\d+\])?(: )(.*)$")
+_GUTTER = re.compile(r"^(\s*(?:\d+)?\s*)(-->|\||=)(.*)$")
+_REMARK = re.compile(r"^ (help|note):")
+
+
+def coloured(stream: TextIO) -> bool:
+    """Whether a stream is a terminal that wants colour (NO_COLOR and TERM=dumb say no)."""
+    if os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb":
+        return False
+    return stream.isatty()
+
+
+def show(text: str, end: str = "\n") -> None:
+    """Data, to stdout."""
+    click.echo(text + end, nl=False)
+
+
+def note(text: str) -> None:
+    """Anything that is not data, to stderr."""
+    click.echo(text, err=True)
+
+
+def show_json(fields: Mapping[str, Any]) -> None:
+    """One JSON object with its schema number, to stdout; NaN and infinities become null."""
+    text = json.dumps(
+        plain({"schema": SCHEMA, **fields}), indent=2, ensure_ascii=False, allow_nan=False
+    )
+    click.echo(text)
+
+
+def plain(value: Any) -> Any:
+    """Arrays to lists, numpy numbers to Python's, what JSON cannot hold to null."""
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(v) for v in value]
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return str(value)
+
+
+def diagnose(diagnostics: Iterable[Diagnostic], left_out: int = 0) -> None:
+    """Errors and warnings as they are drawn, to stderr."""
+    colour = coloured(sys.stderr)
+    blocks = [paint(d.render()) if colour else d.render() for d in diagnostics]
+    if left_out:
+        blocks.append(f"... and {left_out} more")
+    click.echo("\n\n".join(clean(b, colour) for b in blocks), err=True, color=colour)
+
+
+def clean(text: str, keep_escapes: bool = False) -> str:
+    """Control characters of a text made visible: a label must not steer the terminal."""
+    if keep_escapes and "\x1b[" in text:
+        return text
+    return _CONTROL.sub(lambda m: f"\\x{ord(m.group()):02x}", text)
+
+
+def paint(text: str) -> str:
+    """Colour for a rendered diagnostic."""
+    return "\n".join(_paint_line(clean(line)) for line in text.split("\n"))
+
+
+def _paint_line(line: str) -> str:
+    head = _HEAD.match(line)
+    if head:
+        colour = "red" if head[1] == "error" else "yellow"
+        kind = click.style(head[1] + (head[2] or ""), fg=colour, bold=True)
+        return kind + click.style(head[3] + head[4], bold=True)
+    gutter = _GUTTER.match(line)
+    if not gutter:
+        return line
+    rest = gutter[3]
+    if gutter[2] == "|" and set(rest.strip()[:1]) == {"^"}:
+        rest = click.style(rest, fg="red", bold=True)
+    elif gutter[2] == "=" and (remark := _REMARK.match(rest)):
+        rest = " " + click.style(f"{remark[1]}:", fg="cyan", bold=True) + rest[remark.end() :]
+    return click.style(gutter[1] + gutter[2], fg="blue", bold=True) + rest

@@ -1,0 +1,249 @@
+"""Conformance of an engine: moments, normaliser, draws, constraints, adjoints, failure."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
+from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.operators.explicit import Dense, Sparse
+from lgmdsl.structures.independent import Dense as DenseCovariance
+from lgmdsl.structures.independent import Flat, Normal
+from lgmdsl.testing.engine_models import Case, brute, dense_rows, random_case
+
+MakeEngine = Callable[[LinearGaussian], Engine]
+
+
+def standard_cases(seeds: Iterable[int] = range(3)) -> list[Case]:
+    """Models with and without GPs, flat blocks, signed weights, vector sites and constraints."""
+    return [
+        random_case(seed, gp, flat, signed, vector, tie)
+        for seed in seeds for gp in (True, False) for flat in (True, False)
+        for signed in (True, False) for vector in (True, False)
+        for tie in ("", "proper", *(("flat",) if flat else ()))
+    ]  # fmt: skip
+
+
+def check_engine(engine: type[Engine], cases: Iterable[Case] | None = None) -> int:
+    """Run all checks on every case that the engine does not refuse; returns how many it took.
+
+    Raises AssertionError where an answer is wrong by more than 1e-9 relative (adjoints 1e-5).
+    """
+    make: MakeEngine = engine
+    taken = 0
+    for case in standard_cases() if cases is None else cases:
+        if engine.refuses(case.linear):
+            continue
+        taken += 1
+        check_answers(make, case)
+        check_offset_adjoint(make, case)
+        check_adjoints(make, case)
+    assert taken, f"{engine.name} refuses every case"
+    check_failure(engine)
+    return taken
+
+
+def conditioned(make: MakeEngine, case: Case) -> Conditioned:
+    """The case's posterior; AssertionError where the engine fails."""
+    q = make(case.linear).condition(case.weight, case.shift)
+    assert not isinstance(q, Failed), f"{case.name}: {q.reason}"
+    return q
+
+
+def check_answers(make: MakeEngine, case: Case) -> None:
+    """Every answer of `Conditioned` against brute force."""
+    q, truth = conditioned(make, case), brute(case.linear, case.weight, case.shift)
+    b, c = dense_rows(case.linear)
+    _close(case, "log_normaliser", q.log_normaliser, truth.log_normaliser)
+    _close(case, "latent_mean", q.latent_mean, truth.mean)
+    _close(case, "latent_variance", q.latent_variance, truth.covariance.diagonal())
+    cov = b @ truth.covariance @ b.T
+    mean, at = b @ truth.mean + c, 0
+    for p, m, v in zip(case.linear.predictors, q.mean, q.variance, strict=True):
+        here = slice(at, at + p.rows)
+        _close(case, "mean", m.reshape(-1), mean[here])
+        block = cov[here, here]
+        if p.event:
+            index = np.arange(p.rows).reshape(-1, p.event)
+            _close(case, "variance", v, block[index[:, :, None], index[:, None, :]])
+        else:
+            _close(case, "variance", v, block.diagonal())
+        at += p.rows
+    rhs = np.random.default_rng(0).normal(size=(case.linear.size, 2))
+    _close(case, "solve", q.solve(rhs), truth.covariance @ rhs)
+    _close(case, "solve", q.solve(rhs[:, 0]), truth.covariance @ rhs[:, 0])
+    last = case.linear.predictors[-1]
+    m, v = q.project(last)
+    _close(case, "project mean", m, mean[at - last.rows : at])
+    _close(case, "project variance", v, cov.diagonal()[at - last.rows : at])
+    _close(
+        case, "project full", q.project(last, full=True)[1], cov[at - last.rows :, at - last.rows :]
+    )
+    if case.linear.constraints is not None:
+        z = q.sample(np.random.default_rng(1), 3)
+        held = sum(op.matvec(z.T[case.linear.slices[name]])
+                   for name, op in case.linear.constraints.columns.items())  # fmt: skip
+        _close(
+            case, "constrained draws", held, case.linear.constraints.values[:, None] + np.zeros(3)
+        )
+
+
+def check_draws(make: MakeEngine, case: Case, size: int = 40_000, seed: int = 0) -> None:
+    """Means and covariances of draws within 5.5 Monte Carlo standard errors."""
+    q, truth = conditioned(make, case), brute(case.linear, case.weight, case.shift)
+    z = q.sample(np.random.default_rng(seed), size)
+    sd = np.sqrt(truth.covariance.diagonal()) + 1e-9
+    miss = (z.mean(axis=0) - truth.mean) / sd * np.sqrt(size)
+    assert np.abs(miss).max() < 5.5, (
+        f"{case.name}: means of draws off by {np.abs(miss).max():.1f} se"
+    )
+    centred = (z - truth.mean) / sd
+    scaled = truth.covariance / np.outer(sd, sd)
+    error = (centred.T @ centred / size - scaled) / np.sqrt((1.0 + scaled**2) / size)
+    assert np.abs(error).max() < 5.5, f"{case.name}: covariance of draws off"
+
+
+def check_offset_adjoint(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
+    """dF/dc by central differences along a random direction."""
+    rng = np.random.default_rng(2)
+    turns = [rng.normal(size=p.rows) for p in case.linear.predictors]
+
+    def at(t: float) -> Case:
+        moved = tuple(replace(p, offset=p.offset + t * d)
+                      for p, d in zip(case.linear.predictors, turns, strict=True))  # fmt: skip
+        return replace(case, linear=replace(case.linear, predictors=moved))
+
+    adjoint = conditioned(make, case).adjoints().offset
+    slope = sum(float(a.reshape(-1) @ d) for a, d in zip(adjoint, turns, strict=True))
+    _slope(case, "offset", slope, make, at, step)
+
+
+def check_adjoints(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
+    """dF/dB (on B's pattern), dF/dmu and dF/dK or dF/dQ by central differences."""
+    adjoints, rng = conditioned(make, case).adjoints(), np.random.default_rng(3)
+    for k, p in enumerate(case.linear.predictors):
+        for name, operator in p.columns.items():
+            given = adjoints.operator[k][name]
+            array = operator.dense()
+            if operator.is_sparse:
+                assert sp.issparse(given), f"{case.name}: dF/dB of a sparse B is not sparse"
+                pattern = sp.csr_array(operator.sparse())
+                pattern = sp.csr_array(
+                    (np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape
+                )
+                turn = rng.normal(size=array.shape) * pattern.toarray()
+                slope = float(np.sum(np.asarray(given.toarray()) * turn))  # type: ignore[attr-defined]
+            else:
+                turn = rng.normal(size=array.shape)
+                slope = float(np.sum(np.asarray(given) * turn))
+
+            def at(
+                t: float, k: int = k, name: str = name, array: Array = array, turn: Array = turn
+            ) -> Case:
+                moved = list(case.linear.predictors)
+                columns = {**moved[k].columns, name: Dense(array + t * turn)}
+                moved[k] = Predictor(columns, moved[k].offset, moved[k].event)
+                return replace(case, linear=replace(case.linear, predictors=tuple(moved)))
+
+            _slope(case, f"operator {name}", slope, make, at, step)
+    for i, block in enumerate(case.linear.blocks):
+        if Shape.IMPROPER in block.shape:
+            continue
+        turn = rng.normal(size=block.size)
+
+        def mean_at(t: float, i: int = i, turn: Array = turn) -> Case:
+            block = case.linear.blocks[i]
+            return _with_block(
+                case, i, PriorBlock(block.name, block.factors, block.mean + t * turn)
+            )
+
+        _slope(
+            case, f"mean {block.name}", float(adjoints.mean[block.name] @ turn), make, mean_at, step
+        )
+        _check_prior(make, case, i, adjoints.covariance.get(block.name),
+                     adjoints.precision.get(block.name), rng, step)  # fmt: skip
+
+
+def _check_prior(make: MakeEngine, case: Case, i: int, covariance: Array | None,
+                 precision: Array | None, rng: np.random.Generator, step: float) -> None:  # fmt: skip
+    """dF/dK along K + t K turn K (a singular K keeps its range), or dF/dsd through Q."""
+    block = case.linear.blocks[i]
+    if covariance is not None:
+        k = BlockPrior(block, 0).covariance
+        turn = rng.normal(size=k.shape)
+        turn = k @ (turn + turn.T) @ k
+
+        def at(t: float) -> Case:
+            return _with_factor(case, i, DenseCovariance(np.ascontiguousarray(k + t * turn)))
+
+        _slope(case, f"covariance {block.name}", float(np.sum(covariance * turn)), make, at, step)
+    if precision is not None:
+        q = _diagonal_precision(block)
+        sd, turn = 1.0 / np.sqrt(q), rng.normal(size=block.size)
+
+        def scaled(t: float) -> Case:
+            return _with_factor(case, i, Normal(block.size, 0.0, sd + t * turn))
+
+        slope = float(precision.diagonal() @ (-2.0 * turn / sd**3))
+        _slope(case, f"precision {block.name}", slope, make, scaled, step)
+
+
+def _diagonal_precision(block: PriorBlock) -> Array:
+    """(n,) diagonal precision of a diagonal block."""
+    return np.asarray(1.0 / BlockPrior(block, 0).variance)
+
+
+def _with_block(case: Case, i: int, block: PriorBlock) -> Case:
+    blocks = list(case.linear.blocks)
+    blocks[i] = block
+    return replace(case, linear=replace(case.linear, blocks=tuple(blocks)))
+
+
+def _with_factor(case: Case, i: int, factor: Structure) -> Case:
+    block = case.linear.blocks[i]
+    return _with_block(case, i, PriorBlock(block.name, (factor,), block.mean))
+
+
+def check_failure(engine: type[Engine]) -> None:
+    """An indefinite posterior and an undetermined flat direction are `Failed`, with a reason."""
+    make: MakeEngine = engine
+    proper = PriorBlock("w", (Normal(2, 0.0, 1.0),), np.zeros(2))
+    rows = Predictor({"w": Dense(np.eye(2))}, np.zeros(2))
+    one = LinearGaussian((proper,), (rows,))
+    ones: Rows = (np.ones(2),)
+    if not engine.refuses(one):
+        bad = make(one).condition((np.array([-1.5, 1.0]),), ones)
+        assert isinstance(bad, Failed) and bad.reason, "an indefinite posterior must be Failed"
+    flat = PriorBlock("f", (Flat(2),), np.zeros(2))
+    both = LinearGaussian((proper, flat), (replace(rows, columns={
+        "w": Dense(np.eye(2)), "f": Sparse(sp.csr_array(np.array([[1.0, 1.0], [2.0, 2.0]])))}),))  # fmt: skip
+    if not engine.refuses(both):
+        lost = make(both).condition(ones, ones)
+        assert isinstance(lost, Failed), "an improper posterior must be Failed"
+        assert "f[" in lost.reason, f"the undetermined direction is not named: {lost.reason}"
+
+
+def _slope(case: Case, what: str, slope: float, make: MakeEngine, at: Callable[[float], Case],
+           step: float) -> None:  # fmt: skip
+    steps = (2 * step, step, -step, -2 * step)
+    values = [conditioned(make, at(t)).log_normaliser for t in steps]
+    measured = (8 * (values[1] - values[2]) - (values[0] - values[3])) / (12 * step)
+    error = abs(slope - measured)
+    assert error <= 1e-5 * max(1.0, abs(measured)), (
+        f"{case.name}: d{what} {slope} but measured {measured}"
+    )
+
+
+def _close(case: Case, what: str, given: object, wanted: object) -> None:
+    a, b = np.asarray(given), np.asarray(wanted)
+    assert a.shape == b.shape, f"{case.name}: {what} has shape {a.shape}, not {b.shape}"
+    scale = max(1.0, float(np.abs(b).max(initial=0.0)))
+    error = float(np.abs(a - b).max(initial=0.0)) / scale
+    assert error <= 1e-9, f"{case.name}: {what} off by {error:.1e}"

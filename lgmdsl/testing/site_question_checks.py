@@ -1,0 +1,103 @@
+"""Checks of a family's Expected and Tilted answers against brute force, and of its quadrature lift."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.bounds.quadrature import ExpectedByQuadrature, TiltedByQuadrature
+from lgmdsl.contract.questions import Expected, Tilted
+from lgmdsl.contract.site import Property, Site
+
+NODES = 20001
+_SDS = (0.15, 0.8, 2.5)
+_SMOOTH, _KINKED = 1e-8, 3e-4  # brute force itself is that rough at a cusp
+
+
+def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
+    """Expected and Tilted, the family's own and the lifts, at random means and three sds."""
+    rng = np.random.default_rng(seed)
+    mean = rng.uniform(-3.0, 3.0, len(site))
+    tolerance = _KINKED if Property.KINKED in site.spec.properties else _SMOOTH
+    expecting: list[tuple[str, Expected]] = []
+    tilting: list[tuple[str, Tilted]] = []
+    if isinstance(site, Expected):
+        expecting.append(("expected()", site))
+    if isinstance(site, Tilted):
+        tilting.append(("tilted()", site))
+    if not ExpectedByQuadrature().applies_to(type(site)):
+        expecting.append(("the quadrature lift's expected()", ExpectedByQuadrature().lift(site)))
+        tilting.append(("the quadrature lift's tilted()", TiltedByQuadrature().lift(site)))
+    for sd in _SDS:
+        variance = np.full(len(site), sd * sd)
+        for name, answers in expecting:
+            for problem in _expected(site, answers, mean, variance, tolerance):
+                yield f"{name}, sd {sd:g}: {problem}"
+        for name, tilts in tilting:
+            for power in (1.0, 0.5):
+                for problem in _tilted(site, tilts, mean, variance, power, tolerance):
+                    yield f"{name}, sd {sd:g}, power {power:g}: {problem}"
+
+
+def brute(site: Site, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
+    """Nodes s (n, N), standard scores (n, 1) and l at the nodes: 20001 points over +-13 sd."""
+    t = np.linspace(-13.0, 13.0, NODES)[:, None]
+    s = mean + np.sqrt(variance) * t
+    many = site.take(np.tile(np.arange(len(site)), NODES))
+    return s, t, many.log_density(s.ravel()).reshape(s.shape)
+
+
+def _close(found: Array, wanted: Array, tolerance: float) -> bool:
+    return bool(np.all(np.abs(found - wanted) <= tolerance * np.maximum(1.0, np.abs(wanted))))
+
+
+def _expected(
+    site: Site, answers: Expected, mean: Array, variance: Array, tolerance: float
+) -> Iterator[str]:
+    a = answers.expected(mean, variance, second=True)
+    _, t, l = brute(site, mean, variance)
+    sd = np.sqrt(variance)
+    w = np.exp(-0.5 * t * t)
+    w = w / w.sum()
+    # Second derivatives are divided by sd^3 and sd^4, and so are the brute sum's own errors.
+    wanted = {
+        "value": (a.value, (w * l).sum(0), 1.0),
+        "d_mean": (a.d_mean, (w * l * t).sum(0) / sd, 1.0),
+        "d_variance": (a.d_variance, (w * l * (t * t - 1)).sum(0) / (2 * variance), 1e1),
+        "d_mean_variance": (
+            a.d_mean_variance, (w * l * (t**3 - 3 * t)).sum(0) / (2 * sd**3), 1e2,
+        ),
+        "d_variance2": (
+            a.d_variance2, (w * l * (t**4 - 6 * t * t + 3)).sum(0) / (4 * sd**4), 1e3,
+        ),
+    }  # fmt: skip
+    for name, (found, known, loose) in wanted.items():
+        if found is None:
+            yield f"{name} is missing though second=True"
+        elif not _close(found, known, tolerance * loose):
+            yield f"{name} is off by {np.max(np.abs(found - known)):.2g}"
+    if answers.expected(mean, variance).d_variance2 is not None:
+        yield "d_variance2 is given though second=False"
+
+
+def _tilted(
+    site: Site, answers: Tilted, mean: Array, variance: Array, power: float, tolerance: float
+) -> Iterator[str]:
+    a = answers.tilted(mean, variance, power)
+    s, t, l = brute(site, mean, variance)
+    level = power * l - 0.5 * t * t
+    top = level.max(axis=0)
+    w = np.exp(level - top)
+    mass = w.sum(0)
+    step = 26.0 / (NODES - 1)
+    mean_t = (w * (s - mean)).sum(0) / mass
+    known = {
+        "log_mass": (a.log_mass, np.log(mass * step / np.sqrt(2 * np.pi)) + top),
+        "mean": (a.mean, mean + mean_t),
+        "variance": (a.variance, (w * (s - mean - mean_t) ** 2).sum(0) / mass),
+    }
+    for name, (found, wanted) in known.items():
+        if not _close(found, wanted, tolerance):
+            yield f"{name} is off by {np.max(np.abs(found - wanted)):.2g}"

@@ -1,0 +1,84 @@
+"""Conformance of a prior structure: what it offers is consistent, and slopes match differences."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.structure import Shape, Structure
+
+Arguments = Mapping[str, Array]
+
+
+def check_structure(build: Callable[[Arguments], Structure], arguments: Arguments,
+                    tolerance: float = 1e-9) -> None:  # fmt: skip
+    """Check `build(arguments)`, differentiable in `arguments` (keyed as its pullbacks are).
+
+    Raises AssertionError where shapes, symmetry, definiteness, log-determinant, null space or a
+    slope (central differences, 1e-6) is wrong.
+    """
+    s = build(arguments)
+    shape, n = s.shape, s.size
+    mean = s.mean()
+    assert mean is None or mean.shape == (n,), "mean has the wrong shape"
+    if Shape.COVARIANCE in shape:
+        k = s.covariance()
+        assert k.shape == (n, n) and np.isfinite(k).all(), "covariance is not a finite (n, n) array"
+        scale = np.abs(k).max()
+        assert np.abs(k - k.T).max() <= tolerance * scale, "covariance is not symmetric"
+        assert np.linalg.eigvalsh(k)[0] >= -1e-8 * scale, "covariance is not semidefinite"
+        assert np.allclose(s.variance(), k.diagonal(), rtol=tolerance), "variance is not diag K"
+        if Shape.DIAGONAL in shape:
+            assert np.array_equal(k, np.diag(k.diagonal())), "declared DIAGONAL but is not"
+        _slopes(build, arguments, s.pullback_covariance, lambda t: t.covariance(), "covariance")
+    if Shape.PRECISION in shape:
+        q = dense_precision(s)
+        null = s.null_space()
+        assert q.shape == (n, n) and np.abs(q - q.T).max(initial=0) <= tolerance * (
+            np.abs(q).max() + 1
+        )
+        assert null.shape[0] == n, "null space has the wrong shape"
+        assert np.allclose(null.T @ null, np.eye(null.shape[1]), atol=1e-9), "basis not orthonormal"
+        assert np.abs(q @ null).max(initial=0) <= 1e-9 * (np.abs(q).max() + 1), "Q N is not 0"
+        values = np.linalg.eigvalsh(q)[null.shape[1] :]
+        assert np.all(values > 0), "Q has more null directions than its basis"
+        assert abs(np.log(values).sum() - s.log_det_precision()) <= 1e-8 * max(1, n), "log det"
+        if Shape.COVARIANCE in shape:
+            assert np.allclose(q @ s.covariance(), np.eye(n), atol=1e-8), "Q K is not the identity"
+        assert (Shape.IMPROPER in shape) == (null.shape[1] > 0), (
+            "IMPROPER disagrees with null space"
+        )
+        _slopes(build, arguments, s.pullback_precision, dense_precision, "precision")
+
+
+def dense_precision(s: Structure) -> Array:
+    """Q as an array."""
+    q = s.precision()
+    return q if isinstance(q, np.ndarray) else np.asarray(q.toarray())
+
+
+def _slopes(build: Callable[[Arguments], Structure], arguments: Arguments,
+            pullback: Callable[[Array], dict[str, Array]], value: Callable[[Structure], Array],
+            what: str) -> None:  # fmt: skip
+    rng = np.random.default_rng(0)
+    n = build(arguments).size
+    adjoint = rng.normal(size=(n, n))
+    adjoint = adjoint + adjoint.T
+    slopes = pullback(adjoint)
+    for key, at in arguments.items():
+        assert key in slopes, f"pullback_{what} lacks {key}"
+        assert slopes[key].shape == at.shape, f"slope of {key} has shape {slopes[key].shape}"
+        turn = np.asarray(rng.normal(size=at.shape))
+        step = 1e-5 * (1.0 + float(np.abs(at).max()))
+
+        def total(t: float, key: str = key, at: Array = at, turn: Array = turn) -> float:
+            moved = {**arguments, key: np.asarray(at + t * turn)}
+            return float(np.sum(adjoint * value(build(moved))))
+
+        measured = 8 * (total(step) - total(-step)) - (total(2 * step) - total(-2 * step))
+        measured /= 12 * step
+        slope = float(np.sum(slopes[key] * turn))
+        size = max(1.0, float(np.abs(adjoint * value(build(arguments))).sum()))
+        assert abs(slope - measured) <= 1e-7 * size, f"{what}: d{key} {slope}, measured {measured}"

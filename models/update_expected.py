@@ -1,0 +1,58 @@
+"""Fit the models in this folder and write what came out to their expected.json.
+
+python models/update_expected.py [NAME...]
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import lgmdsl as lgm
+
+HERE = Path(__file__).resolve().parent
+KEPT = 5
+# Hyperparameters that no expression can give a value; the others have theirs in the model.
+FIXED: dict[str, dict[str, Any]] = {"random_slopes": {"S": [[4.0, 0.6], [0.6, 0.25]]}}
+
+
+def names() -> list[str]:
+    """The models of this folder."""
+    return sorted(path.parent.name for path in HERE.glob("*/model.lgm"))
+
+
+def fit(name: str) -> lgm.Fit:
+    """The Laplace fit of one model to its data."""
+    model = lgm.load(HERE / name / "model.lgm")
+    return lgm.fit(model, HERE / name / "data.npz", method="laplace", fixed=FIXED.get(name))
+
+
+def outcome(fitted: lgm.Fit) -> dict[str, Any]:
+    """Evidence, and the first means and sds of every latent, let and report."""
+    checked = fitted.model.checked
+    shown = [s.name for kind in ("latent", "let", "report") for s in checked.of_kind(kind)]
+    return {
+        "method": "laplace",
+        "log_evidence": float(fitted.log_evidence),
+        "mean": {n: np.ravel(fitted.mean(n))[:KEPT].tolist() for n in shown},
+        "sd": {n: np.ravel(fitted.sd(n))[:KEPT].tolist() for n in shown},
+    }
+
+
+def main(chosen: list[str]) -> None:
+    """Write expected.json of the chosen models, or of all."""
+    for name in chosen or names():
+        fitted = fit(name)
+        if not fitted.converged:
+            raise SystemExit(f"{name}: {fitted.status.value}")
+        text = json.dumps(outcome(fitted), indent=1)
+        (HERE / name / "expected.json").write_text(text + "\n", encoding="utf-8")
+        print(f"{name}: log evidence {fitted.log_evidence:.6f} after {fitted.steps} steps")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,44 @@
+"""README's table of methods, computed from the declarations of sites, bounds and back ends.
+
+python tests/architecture/methods_table.py      # rewrites the table in README.md
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from lgmdsl.inference.registry import backends
+from lgmdsl.inference.routes import Refusal, Route, table
+from lgmdsl.sites.catalogue import BUILT_IN
+
+START, END = "<!-- methods: computed -->", "<!-- end of methods -->"
+
+
+def markdown() -> str:
+    """A row for each site family, a column for each back end."""
+    methods = tuple(backends().values())
+    cells = table(BUILT_IN, methods)
+    names = [m.spec.name for m in methods]
+    lines = ["| site | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for site in BUILT_IN:
+        shown = [_cell(cells[site.spec.name, name]) for name in names]
+        kind = f"`{site.spec.name}`" + (" (potential)" if site.spec.potential else "")
+        lines.append(f"| {kind} | " + " | ".join(shown) + " |")
+    return "\n".join(lines)
+
+
+def _cell(found: Route | Refusal) -> str:
+    if isinstance(found, Refusal):
+        return f"no ({found.code})"
+    return "yes" if found.bound is None else f"yes, {found}"
+
+
+def rewrite(readme: Path) -> None:
+    """Put the computed table between the marks."""
+    before, _, rest = readme.read_text(encoding="utf-8").partition(START)
+    _, _, after = rest.partition(END)
+    readme.write_text(f"{before}{START}\n{markdown()}\n{END}{after}", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    rewrite(Path(__file__).resolve().parents[2] / "README.md")

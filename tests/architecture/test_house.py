@@ -1,0 +1,113 @@
+"""The house rules that a linter does not know."""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("lgmdsl", "backends/lgmdsl_backends")
+LONGEST = 300
+
+
+def modules(root: Path) -> Iterator[Path]:
+    for package in PACKAGES:
+        yield from sorted((root / package).rglob("*.py"))
+
+
+def python(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """A fresh interpreter that sees the checkout."""
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    return subprocess.run(
+        [sys.executable, *arguments], capture_output=True, text=True, cwd=root, check=False,
+        env={**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1"}, timeout=120,
+    )  # fmt: skip
+
+
+def test_import_rules_hold(root: Path) -> None:
+    program = "import sys; from importlinter.cli import lint_imports_command as c; c()"
+    result = python(root, "-c", program)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_the_layers_name_every_package(root: Path) -> None:
+    """A new package must take its place in the layers, else no rule holds for it."""
+    config = tomllib.loads((root / "pyproject.toml").read_text())["tool"]["importlinter"]
+    layers = next(c for c in config["contracts"] if c["id"] == "layers")["layers"]
+    named = {n.strip(" ()").removeprefix("lgmdsl.") for layer in layers for n in layer.split("|")}
+    packages = {p.parent.name for p in (root / "lgmdsl").glob("*/__init__.py")}
+    assert packages <= named
+
+
+@pytest.mark.parametrize("command", [["--help"], ["check", "MODEL"]])
+def test_help_and_check_load_nothing_heavy(root: Path, command: list[str]) -> None:
+    model = str(root / "models" / "logistic_regression" / "model.lgm")
+    arguments = [model if a == "MODEL" else a for a in command]
+    program = (
+        "import sys\n"
+        "from lgmdsl.cli.main import main\n"
+        f"sys.argv = ['lgm', *{arguments!r}]\n"
+        "try:\n    main()\n"
+        "except SystemExit as end:\n    assert not end.code, end.code\n"
+        "heavy = {'numpy', 'scipy', 'xarray', 'numba', 'h5py', 'networkx', 'pandas'}\n"
+        "print('LOADED', sorted(heavy & set(sys.modules)))\n"
+    )
+    result = python(root, "-c", program)
+    assert result.returncode == 0, result.stderr
+    assert "LOADED []" in result.stdout, result.stdout[-200:]
+
+
+def test_no_module_is_long(root: Path) -> None:
+    counts = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in modules(root)}
+    long = {str(p.relative_to(root)): n for p, n in counts.items() if n > LONGEST}
+    assert not long
+
+
+def test_no_module_is_called_utils(root: Path) -> None:
+    vague = {"util", "utils", "helper", "helpers", "misc", "common"}
+    assert not [p for p in modules(root) if p.stem in vague or p.parent.name in vague]
+
+
+def test_public_functions_and_classes_say_what_they_are(root: Path) -> None:
+    missing = []
+    for path in modules(root):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        for node in tree.body:
+            if not isinstance(node, (ast.FunctionDef, ast.ClassDef)) or node.name[0] == "_":
+                continue
+            if not ast.get_docstring(node):
+                missing.append(f"{path.relative_to(root)}:{node.lineno} {node.name}")
+    assert not missing, "\n".join(missing)
+
+
+def test_every_package_has_a_readme(root: Path) -> None:
+    folders = {p.parent for p in modules(root) if p.name == "__init__.py"}
+    folders |= {root / "grammars", root / "models", root / "tests"}
+    # A folder inside a package is told about in the package's own page.
+    top = {f for f in folders if f.parent.name != "graph"}
+    assert not [str(f.relative_to(root)) for f in sorted(top) if not (f / "README.md").is_file()]
+
+
+def test_nothing_is_left_for_later(root: Path) -> None:
+    words = ("TO" + "DO", "FIX" + "ME", "XX" + "X")
+    found = [
+        f"{path.relative_to(root)}: {word}"
+        for path in modules(root)
+        for word in words
+        if word in path.read_text(encoding="utf-8")
+    ]
+    assert not found
+
+
+def test_version_is_the_same_everywhere(root: Path) -> None:
+    import lgmdsl
+
+    assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"] == (
+        lgmdsl.__version__
+    )

@@ -1,0 +1,20 @@
+"""README says what the code computes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .methods_table import END, START, markdown
+
+
+def test_methods_table_is_the_computed_one(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    assert START in text and END in text, "README.md has no marked methods table"
+    shown = text.partition(START)[2].partition(END)[0].strip()
+    assert shown == markdown(), "run python tests/architecture/methods_table.py"
+
+
+def test_readme_names_the_commands(root: Path) -> None:
+    text = (root / "README.md").read_text(encoding="utf-8")
+    for command in ("pip install", "lgm fit", ".ci/run", "pytest"):
+        assert command in text

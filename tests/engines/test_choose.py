@@ -1,0 +1,144 @@
+"""The choice of engine, refusals in words, memory, and Failed as a value."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
+from lgmdsl.engines.choose import choose, table
+from lgmdsl.engines.covariance import CovarianceEngine
+from lgmdsl.engines.gram import DenseGram, PairGram, SparseGram
+from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.engines.weights import SiteWeight
+from lgmdsl.numerics.cholesky import cholesky
+from lgmdsl.operators.explicit import Dense, Identity, Sparse
+from lgmdsl.structures.catalogue import kernel, structure
+
+
+def gp(n: int) -> LinearGaussian:
+    at = np.random.default_rng(0).normal(size=(n, 2))
+    k = structure("gp", n, at=at, kernel=kernel("se", sd=1.0, length=1.0))
+    p = Predictor({"f": Identity(n)}, np.zeros(n))
+    return LinearGaussian((PriorBlock("f", (k,), np.zeros(n)),), (p,))
+
+
+def regression(rows: int, n: int, name: str = "normal") -> LinearGaussian:
+    x = np.random.default_rng(0).normal(size=(rows, n))
+    s = structure(name, n, **({"sd": 1.0} if name == "normal" else {}))
+    return LinearGaussian(
+        (PriorBlock("w", (s,), np.zeros(n)),), (Predictor({"w": Dense(x)}, np.zeros(rows)),)
+    )
+
+
+def test_choices() -> None:
+    engine, why = choose(gp(40))
+    assert isinstance(engine, CovarianceEngine)
+    assert "precision cannot: block `f` (gp) has a covariance but no precision" in why
+    engine, why = choose(regression(500, 5))
+    assert isinstance(engine, PrecisionEngine) and "500 predictor rows and 5 latents" in why
+    assert isinstance(choose(regression(20, 400))[0], CovarianceEngine)
+    assert isinstance(choose(regression(300, 4, "flat"))[0], PrecisionEngine)
+
+
+def test_memory_is_a_refusal_with_the_size() -> None:
+    engine, why = choose(gp(60), available=1000.0)
+    assert engine is None and "KiB" in why and "60 predictor rows" in why
+    assert all(o.refusal for o in table(gp(60), available=1000.0))
+
+
+def test_engines_refuse_in_the_constructor_too() -> None:
+    with pytest.raises(TypeError, match="no precision"):
+        PrecisionEngine(gp(3))
+
+
+@pytest.mark.parametrize("engine", [CovarianceEngine, PrecisionEngine])
+def test_contradicting_constraints_fail_with_a_reason(engine: type) -> None:
+    base = regression(6, 3)
+    ones = np.ones((2, 3))
+    linear = LinearGaussian(
+        base.blocks, base.predictors, Constraints({"w": Dense(ones)}, np.array([0.0, 1.0]))
+    )
+    q = engine(linear).condition((np.ones(6),), (np.ones(6),))
+    assert isinstance(q, Failed) and "contradict" in q.reason
+    twice = LinearGaussian(
+        base.blocks, base.predictors, Constraints({"w": Dense(ones)}, np.ones(2))
+    )
+    once = LinearGaussian(
+        base.blocks, base.predictors, Constraints({"w": Dense(ones[:1])}, np.ones(1))
+    )
+    a, b = (engine(m).condition((np.ones(6),), (np.ones(6),)) for m in (twice, once))
+    np.testing.assert_allclose(a.log_normaliser, b.log_normaliser, rtol=1e-12)
+
+
+def test_a_constraint_on_a_constant_is_redundant_or_a_contradiction() -> None:
+    s = structure("normal", 2, sd=np.array([0.0, 1.0]))
+    block = PriorBlock("w", (s,), np.zeros(2))
+    p = Predictor({"w": Dense(np.array([[1.0, 1.0]]))}, np.zeros(1))
+    w, b = (np.ones(1),), (np.ones(1),)
+    free = CovarianceEngine(LinearGaussian((block,), (p,))).condition(w, b)
+    row = Dense(np.array([[2.0, 0.0]]))
+    held = CovarianceEngine(LinearGaussian((block,), (p,), Constraints({"w": row}, np.zeros(1))))
+    np.testing.assert_allclose(held.condition(w, b).log_normaliser, free.log_normaliser, rtol=1e-12)
+    other = CovarianceEngine(LinearGaussian((block,), (p,), Constraints({"w": row}, np.ones(1))))
+    assert "contradict the prior" in other.condition(w, b).reason
+
+
+@pytest.mark.parametrize("engine", [CovarianceEngine, PrecisionEngine])
+def test_a_constraint_makes_a_flat_block_proper(engine: type) -> None:
+    """Intercept and levels, both flat: data leave one direction, the constraint fixes it."""
+    index = np.repeat(np.arange(3), 4)
+    levels = Sparse(sp.csr_array((np.ones(12), index, np.arange(13)), shape=(12, 3)))
+    blocks = (PriorBlock("a", (structure("flat", 1),), np.zeros(1)),
+              PriorBlock("u", (structure("flat", 3),), np.zeros(3)))  # fmt: skip
+    p = Predictor({"a": Dense(np.ones((12, 1))), "u": levels}, np.zeros(12))
+    y = np.random.default_rng(0).normal(size=12)
+    lost = engine(LinearGaussian(blocks, (p,))).condition((np.ones(12),), (y,))
+    assert isinstance(lost, Failed) and "determines the direction" in lost.reason
+    assert "a[0]" in lost.reason and "u[2]" in lost.reason
+    held = Constraints({"u": Dense(np.ones((1, 3)))}, np.zeros(1))
+    q = engine(LinearGaussian(blocks, (p,), held)).condition((np.ones(12),), (y,))
+    means = y.reshape(3, 4).mean(axis=1)
+    np.testing.assert_allclose(q.latent_mean, [means.mean(), *(means - means.mean())], atol=1e-12)
+    np.testing.assert_allclose(q.variance[0], 0.25, rtol=1e-11)
+    # cells (a + u_k) have density d(cells) = sqrt(3) d(a) d(line of u) on orthonormal coordinates
+    fit = 0.5 * 4 * means @ means + 0.5 * 3 * np.log(2 * np.pi / 4) - 0.5 * np.log(3)
+    np.testing.assert_allclose(q.log_normaliser, fit, rtol=1e-10)
+
+
+@pytest.mark.parametrize("engine", [CovarianceEngine, PrecisionEngine])
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_weights_that_are_not_finite_fail(engine: type, bad: float) -> None:
+    with np.errstate(all="ignore"):
+        q = engine(regression(6, 3)).condition((np.array([1, 1, bad, 1, 1, 1.0]),), (np.ones(6),))
+    assert isinstance(q, Failed)
+
+
+def test_forms_of_the_gram_agree() -> None:
+    rng = np.random.default_rng(0)
+    b = sp.csr_array(rng.normal(size=(300, 40)) * (rng.uniform(size=(300, 40)) < 0.1))
+    p = (Predictor({}, np.zeros(200)), Predictor({}, np.zeros(100)))
+    weight = SiteWeight(p, (rng.normal(size=200), rng.uniform(size=100)))
+    wanted = b.toarray().T @ weight.times(b.toarray())
+    a = np.eye(40) + b.toarray().T @ b.toarray()
+    factor = cholesky(a.copy())
+    assert factor is not None
+    variance = np.einsum("pi,ij,pj->p", b.toarray(), np.linalg.inv(a), b.toarray())
+    for gram in (PairGram(b, p), SparseGram(b, p), DenseGram(b.toarray(), p)):
+        np.testing.assert_allclose(np.triu(gram.weighted(weight)), np.triu(wanted), atol=1e-12)
+        np.testing.assert_allclose(np.concatenate(gram.variance(factor)), variance, rtol=1e-11)
+
+
+def test_a_sparse_operator_keeps_its_array() -> None:
+    array = sp.csr_array((np.ones(4), np.array([1, 0, 1, 1]), np.array([0, 2, 4])), shape=(2, 2))
+    s = structure("normal", 2, sd=1.0)
+    linear = LinearGaussian(
+        (PriorBlock("w", (s,), np.zeros(2)),), (Predictor({"w": Sparse(array)}, np.zeros(2)),)
+    )
+    for engine in (PrecisionEngine, CovarianceEngine):
+        q = engine(linear).condition((np.ones(2),), (np.ones(2),))
+        inverse = np.linalg.inv(np.eye(2) + array.toarray().T @ array.toarray())
+        np.testing.assert_allclose(q.latent_variance, inverse.diagonal(), rtol=1e-12)
+    np.testing.assert_array_equal(array.indices, [1, 0, 1, 1])

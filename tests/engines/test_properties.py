@@ -1,0 +1,225 @@
+"""Properties over random models: agreement, permutation, splitting, scaling, quadrature."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lgmdsl.contract.engine import Conditioned, Engine, Failed
+from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
+from lgmdsl.engines.covariance import CovarianceEngine
+from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.operators.explicit import Dense, Identity
+from lgmdsl.structures.catalogue import structure
+from lgmdsl.testing.engine_checks import conditioned
+from lgmdsl.testing.engine_models import Case, brute, dense_rows, dense_weight, random_case
+
+seeds = st.integers(0, 100_000)
+ties = st.sampled_from(["", "proper", "flat"])
+
+
+def solved(engine: type[Engine], case: Case) -> Conditioned:
+    return conditioned(engine, case)
+
+
+def close(a: object, b: object, rtol: float = 1e-10) -> None:
+    a, b = np.asarray(a), np.asarray(b)
+    np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(1.0, float(np.abs(b).max())))
+
+
+@given(seeds, st.booleans(), st.booleans(), ties)
+def test_engines_agree(seed: int, signed: bool, vector: bool, tie: str) -> None:
+    case = random_case(seed, gp=False, signed=signed, vector=vector, tie=tie)
+    first = PrecisionEngine(case.linear).condition(case.weight, case.shift)
+    second = CovarianceEngine(case.linear).condition(case.weight, case.shift)
+    assert isinstance(first, Failed) == isinstance(second, Failed)
+    if isinstance(first, Failed) or isinstance(second, Failed):
+        return
+    spread = np.linalg.cond(
+        brute(case.linear, case.weight, case.shift).covariance + np.eye(case.linear.size)
+    )
+    tolerance = 1e-10 * max(1.0, spread / 1e4)
+    close(first.log_normaliser, second.log_normaliser, tolerance)
+    close(first.latent_mean, second.latent_mean, tolerance)
+    close(first.latent_variance, second.latent_variance, tolerance)
+    for a, b in zip(first.variance + first.mean, second.variance + second.mean, strict=True):
+        close(a, b, tolerance)
+    close(
+        PrecisionEngine(case.linear).prior_mean[0],
+        CovarianceEngine(case.linear).prior_mean[0],
+        1e-9,
+    )
+
+
+@given(seeds)
+def test_order_of_rows_does_not_matter(seed: int) -> None:
+    case = random_case(seed, flat=False)
+    order = np.random.default_rng(seed).permutation(case.linear.rows)
+    (p,) = case.linear.predictors
+    turned = Predictor(
+        {n: Dense(op.dense()[order]) for n, op in p.columns.items()}, p.offset[order]
+    )
+    moved = Case("", replace(case.linear, predictors=(turned,)),
+                 (case.weight[0][order],), (case.shift[0][order],))  # fmt: skip
+    a, b = solved(CovarianceEngine, case), solved(CovarianceEngine, moved)
+    close(a.log_normaliser, b.log_normaliser)
+    close(a.variance[0][order], b.variance[0])
+    close(a.latent_mean, b.latent_mean)
+
+
+@given(seeds)
+def test_order_of_blocks_does_not_matter(seed: int) -> None:
+    case = random_case(seed)
+    moved = replace(case, linear=replace(case.linear, blocks=case.linear.blocks[::-1]))
+    a, b = solved(CovarianceEngine, case), solved(CovarianceEngine, moved)
+    close(a.log_normaliser, b.log_normaliser)
+    for name, where in case.linear.slices.items():
+        close(a.latent_variance[where], b.latent_variance[moved.linear.slices[name]], 1e-9)
+
+
+@given(seeds, st.floats(0.05, 0.95))
+def test_a_row_split_in_two_is_the_same_model(seed: int, share: float) -> None:
+    case = random_case(seed, gp=False)
+    (p,) = case.linear.predictors
+    doubled = {n: Dense(np.vstack([op.dense(), op.dense()])) for n, op in p.columns.items()}
+    twice = Predictor(doubled, np.concatenate([p.offset, p.offset]))
+    w, b = case.weight[0], case.shift[0]
+    moved = Case("", replace(case.linear, predictors=(twice,)),
+                 (np.concatenate([share * w, (1 - share) * w]),),
+                 (np.concatenate([share * b, (1 - share) * b]),))  # fmt: skip
+    for engine in (CovarianceEngine, PrecisionEngine):
+        one, two = solved(engine, case), solved(engine, moved)
+        close(one.log_normaliser, two.log_normaliser)
+        close(one.latent_mean, two.latent_mean, 1e-9)
+        close(one.latent_variance, two.latent_variance, 1e-9)
+
+
+@given(seeds, st.floats(1e-3, 1e3))
+def test_units_of_the_predictor(seed: int, unit: float) -> None:
+    """s -> unit s, w -> w / unit^2, b -> b / unit leaves everything in place."""
+    case = random_case(seed, gp=False)
+    (p,) = case.linear.predictors
+    scaled = Predictor(
+        {n: Dense(unit * op.dense()) for n, op in p.columns.items()}, unit * p.offset
+    )
+    moved = Case("", replace(case.linear, predictors=(scaled,)),
+                 (case.weight[0] / unit**2,), (case.shift[0] / unit,))  # fmt: skip
+    for engine in (CovarianceEngine, PrecisionEngine):
+        one, two = solved(engine, case), solved(engine, moved)
+        close(one.log_normaliser, two.log_normaliser, 1e-9)
+        close(one.latent_variance, two.latent_variance, 1e-9)
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 3])
+@pytest.mark.parametrize("engine", [CovarianceEngine, PrecisionEngine])
+def test_quadrature(dimensions: int, engine: type) -> None:
+    """log_normaliser and moments by a product of trapezoids, which knows no linear algebra."""
+    rng = np.random.default_rng(dimensions)
+    mean, sd = rng.normal(size=dimensions), np.exp(0.3 * rng.normal(size=dimensions))
+    block = PriorBlock("z", (structure("normal", dimensions, mean=mean, sd=sd),), mean)
+    p = Predictor({"z": Dense(rng.normal(size=(4, dimensions)))}, rng.normal(size=4))
+    linear = LinearGaussian((block,), (p,))
+    w, b = np.array([1.0, 0.0, -0.05, 0.6]), rng.normal(size=4)
+    q = engine(linear).condition((w,), (b,))
+    axes = [np.linspace(m - 10 * s, m + 10 * s, 121) for m, s in
+            zip(q.latent_mean, np.sqrt(q.latent_variance), strict=True)]  # fmt: skip
+    grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dimensions)
+    cell = np.prod([a[1] - a[0] for a in axes])
+    s = grid @ p.columns["z"].dense().T + p.offset
+    log_p = -0.5 * (((grid - mean) / sd) ** 2 + np.log(2 * np.pi * sd**2)).sum(axis=1)
+    mass = np.exp(log_p - 0.5 * (s * s) @ w + s @ b) * cell
+    close(q.log_normaliser, np.log(mass.sum()), 1e-9)
+    mass /= mass.sum()
+    close(q.latent_mean, mass @ grid, 1e-9)
+    close(q.mean[0], mass @ s, 1e-9)
+    close(q.variance[0], mass @ (s - mass @ s) ** 2, 1e-9)
+
+
+@pytest.mark.parametrize("engine", [CovarianceEngine, PrecisionEngine])
+def test_quadrature_of_flat_and_constrained(engine: type) -> None:
+    """A proper and a flat pair, sum of the flat one fixed: density 1 along the constrained line."""
+    block = PriorBlock("z", (structure("normal", 1, sd=1.3),), np.zeros(1))
+    flat = PriorBlock("f", (structure("flat", 2),), np.zeros(2))
+    rng = np.random.default_rng(4)
+    p = Predictor(
+        {"z": Dense(rng.normal(size=(3, 1))), "f": Dense(rng.normal(size=(3, 2)))}, np.zeros(3)
+    )
+    held = Constraints({"f": Dense(np.array([[3.0, 3.0]]))}, np.array([1.5]))
+    linear = LinearGaussian((block, flat), (p,), held)
+    w, b = np.array([1.0, 2.0, 0.5]), rng.normal(size=3)
+    q = engine(linear).condition((w,), (b,))
+    t = np.linspace(-60, 60, 4001)
+    along = np.stack([0.25 + t / np.sqrt(2), 0.25 - t / np.sqrt(2)], axis=1)  # unit speed
+    z = np.linspace(-14, 14, 1201)
+    s = (z[:, None, None] * p.columns["z"].dense()[:, 0]) + (along @ p.columns["f"].dense().T)[None]
+    log_mass = -0.5 * (z / 1.3) ** 2 - np.log(1.3) - 0.5 * np.log(2 * np.pi)
+    mass = np.exp(log_mass[:, None] - 0.5 * (s * s) @ w + s @ b) * (t[1] - t[0]) * (z[1] - z[0])
+    close(q.log_normaliser, np.log(mass.sum()), 1e-8)
+
+
+@given(seeds)
+def test_constraint_across_flat_and_proper_is_the_limit_of_wide_priors(seed: int) -> None:
+    """log_normaliser with prior sd S in place of flat, times (2 pi S^2)^(free/2), S -> inf."""
+    rng = np.random.default_rng(seed)
+    tie = {"w": Dense(rng.normal(size=(2, 3))), "f": Dense(np.array([[1.0, 2.0], [0.0, 0.0]]))}
+    held = Constraints(tie, rng.normal(size=2))
+    p = Predictor(
+        {"w": Dense(rng.normal(size=(6, 3))), "f": Dense(rng.normal(size=(6, 2)))},
+        rng.normal(size=6),
+    )
+    w, b = (np.exp(rng.normal(size=6)),), (rng.normal(size=6),)
+    mean = rng.normal(size=3)
+    proper = PriorBlock("w", (structure("normal", 3, mean=mean, sd=1.0),), mean)
+
+    def model(f: object) -> LinearGaussian:
+        return LinearGaussian((proper, PriorBlock("f", (f,), np.zeros(2))), (p,), held)  # type: ignore[arg-type]
+
+    flat = [engine(model(structure("flat", 2))).condition(w, b)
+            for engine in (CovarianceEngine, PrecisionEngine)]  # fmt: skip
+    close(flat[0].log_normaliser, flat[1].log_normaliser, 1e-9)
+    wide = 1e4
+    q = PrecisionEngine(model(structure("normal", 2, sd=wide))).condition(w, b)
+    close(flat[1].log_normaliser, q.log_normaliser + 0.5 * np.log(2 * np.pi * wide**2), 1e-4)
+    close(flat[0].latent_mean, q.latent_mean, 1e-4)
+
+
+@given(st.integers(0, 10_000), st.floats(-4, 8))
+def test_no_digits_are_lost_where_weights_are_large(seed: int, size: float) -> None:
+    """Duplicate inputs (K singular), weights up to 1e8: against the same model in latent form."""
+    rng = np.random.default_rng(seed)
+    root = rng.normal(size=(8, 3))
+    root[1] = root[0]
+    k = structure("dense", 8, cov=root @ root.T)
+    gp = LinearGaussian(
+        (PriorBlock("f", (k,), np.zeros(8)),), (Predictor({"f": Identity(8)}, np.zeros(8)),)
+    )
+    low = LinearGaussian((PriorBlock("x", (structure("iid", 3),), np.zeros(3)),),
+                         (Predictor({"x": Dense(root)}, np.zeros(8)),))  # fmt: skip
+    w, b = (10.0**size * np.exp(rng.normal(size=8)),), (10.0**size * rng.normal(size=8),)
+    one, two = CovarianceEngine(gp).condition(w, b), PrecisionEngine(low).condition(w, b)
+    # 1 + wS reaches 1e10 here, so eps times that is what any factorisation of B_w leaves.
+    tolerance = 1e-10 * max(1.0, 10.0 ** (size - 4))
+    close(one.mean[0], two.mean[0], tolerance)
+    np.testing.assert_allclose(
+        one.variance[0], two.variance[0], rtol=max(1e-9, 1e-15 * 10 ** (size + 2))
+    )
+
+
+def test_full_posterior_by_hand() -> None:
+    case = random_case(5, gp=False, flat=False)
+    q = conditioned(PrecisionEngine, case)
+    b, c = dense_rows(case.linear)
+    w = dense_weight(case.linear, case.weight)
+    k = np.diag(np.concatenate([BlockPrior(x, 0).variance for x in case.linear.blocks]))
+    mu = np.concatenate([bl.mean for bl in case.linear.blocks])
+    s = np.eye(len(b)) + w @ b @ k @ b.T
+    s0 = b @ mu + c
+    tilt = case.shift[0] - w @ s0
+    cov = np.linalg.solve(s.T, (b @ k @ b.T)).T
+    value = -0.5 * np.linalg.slogdet(s)[1] + 0.5 * tilt @ cov @ tilt
+    close(q.log_normaliser, value + case.shift[0] @ s0 - 0.5 * s0 @ w @ s0)

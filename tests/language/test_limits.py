@@ -1,0 +1,147 @@
+"""No text takes long, and none ends in anything but a model or an LgmError."""
+
+from __future__ import annotations
+
+import sys
+import time
+
+import pytest
+from hypothesis import given, settings
+
+from lgmdsl.errors import LgmError, ModelError
+from lgmdsl.language.limits import MAX_CHAIN, MAX_CHARACTERS, MAX_NESTING, MAX_TOKENS
+from lgmdsl.language.load import loads
+from lgmdsl.language.parse import parse
+from lgmdsl.language.print_model import print_model
+from lgmdsl.testing.texts import MODEL, almost_models
+
+HEAD = "lgm 1\nindex obs\nlatent u[obs] ~ normal(sd = 1)\n"
+
+LONG = {
+    "nothing": "",
+    "blank": " \n" * 400_000,
+    "comments": "# note\n" * 140_000,
+    "one long comment": "#" * 999_999,
+    "one long word": "a" * 999_999,
+    "one long number": "lgm 1 index a = " + "9" * 900_000,
+    "one long float": "lgm 1 let a = 0." + "9" * 900_000,
+    "one long text": 'lgm 1 index a "' + "x" * 900_000 + '"',
+    "an open text": 'lgm 1 index a "' + "x" * 900_000,
+    "quotes": "'" * 900_000,
+    "open typographic quotes": "\u201c" * 300_000,
+    "junk": "$" * 900_000,
+    "letters of other alphabets": "\u03c3" * 900_000,
+    "dots": "lgm 1 let a = " + "." * 900_000,
+    "words": "lgm 1 index a " + "b " * 9_800,
+    "lines of words": "lgm 1 index a\n" + "bb\n" * 9_800,
+    "openers": "lgm 1 " + "index " * 9_800,
+    "brackets": HEAD + "let a[obs] = " + "(" * 9_800,
+    "closed brackets": HEAD + "let a[obs] = " + "(" * 4_900 + "u" + ")" * 4_900,
+    "square brackets": HEAD + "let a[obs] = " + "u[" * 4_900,
+    "calls": HEAD + "let a[obs] = " + "exp(" * 4_900 + "u" + ")" * 4_900,
+    "signs": HEAD + "let a[obs] = " + "-" * 9_800 + "u",
+    "powers": HEAD + "let a[obs] = u" + "^u" * 4_900,
+    "a sum": HEAD + "let a[obs] = u" + " + u" * 4_900,
+    "an unfinished sum": HEAD + "let a[obs] = u" + " + u" * 4_900 + " +",
+    "two operands": HEAD + "let a[obs] = u" + " + u" * 4_900 + " u",
+    "factors": HEAD + "latent a[obs] ~ iid" + " * iid" * 4_900,
+    "labels": "lgm 1\nindex a = {" + '"x", ' * 4_900 + '"y"}',
+    "bare labels": "lgm 1\nindex a = {" + "x, " * 4_900 + "y}",
+    "arguments": HEAD + "latent a ~ normal(" + "sd = 1, " * 2_400 + "sd = 1)",
+    "unnamed arguments": HEAD + "latent a ~ normal(" + "1, " * 4_900 + "1)",
+    "slots": HEAD + "let a = u[" + "obs, " * 4_900 + "obs]",
+    "dims": HEAD + "let a[" + "obs, " * 4_900 + "obs] = u",
+    "wrong statements": "lgm 1\n" + "latent u = normal(1)\n" * 1_400,
+    "the same statement": "lgm 1\n" + "index u\n" * 4_900,
+    "many latents": "lgm 1\n" + "".join(f"latent u{i} ~ flat\n" for i in range(2_400)),
+    "unknown names": HEAD + "".join(f"let a{i} = b{i}\n" for i in range(2_400)),
+    "a chain of lets": HEAD + "let a0[obs] = u\n"
+    + "".join(f"let a{i}[obs] = a{i - 1}\n" for i in range(1, 1_240)),
+    "doubling lets": HEAD + "let a0[obs] = u\n"
+    + "".join(f"let a{i}[obs] = a{i - 1} + a{i - 1}\n" for i in range(1, 990)),
+    "chained hypers": "lgm 1\nhyper s0 : positive = 1\n"
+    + "".join(f"hyper s{i} : positive = s{i - 1} * s{i - 1}\n" for i in range(1, 1_200)),
+    "chained heads": "lgm 1\nindex a0 = 4000\n"
+    + "".join(f"index a{i} = head(a{i - 1})\n" for i in range(1, 1_900)),
+    "huge powers": "lgm 1\nhyper s : real = 9^9^9^9^9\nlatent u ~ normal(sd = s)\n",
+    "a huge index": "lgm 1\nindex a = 100000000\nindex b = head(a)\nlatent u[a] ~ normal(sd = 1)\n",
+}  # fmt: skip
+
+
+pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
+def test_long_texts_end_soon(text: str) -> None:
+    loads(MODEL)  # the parser is built
+    start = time.process_time()
+    try:
+        loads(text)
+    except LgmError as error:
+        assert error.diagnostics
+        assert len(str(error)) < 20_000
+    assert time.process_time() - start < 1
+
+
+given(almost_models)
+settings(max_examples=300)
+def test_almost_models(text: str) -> None:
+    try:
+        model = loads(text)
+    except LgmError as error:
+        for found in error.diagnostics:
+            assert found.message
+            assert found.render()
+            assert found.as_json()["code"] == found.code
+        return
+    assert loads(model.to_lgm()) == model
+
+
+def test_the_parser_needs_no_deep_stack() -> None:
+    """A row of operators and nested brackets at their limits, in a third of the usual stack."""
+    row = HEAD + "let a[obs] = u" + " + u" * (MAX_CHAIN - 1)
+    nest = HEAD + "let a[obs] = " + "(-" * (MAX_NESTING // 2) + "u" + ")" * (MAX_NESTING // 2)
+    power = HEAD + "let a[obs] = u" + "^2" * MAX_NESTING
+    for text in (row, nest, power):
+        tree = parse(text)
+        assert parse(print_model(tree)) == tree
+        assert hash(tree) == hash(parse(text))
+
+
+def test_a_row_at_the_limit_is_checked() -> None:
+    model = loads(HEAD + "let a[obs] = u" + " + u" * (MAX_CHAIN - 1))
+    assert model == loads(model.to_lgm())
+
+
+pytest.mark.parametrize(
+    "body",
+    [
+        "(" * (MAX_NESTING + 1) + "u" + ")" * (MAX_NESTING + 1),
+        "-" * (MAX_NESTING + 1) + "u",
+        "u" + "^2" * (MAX_NESTING + 1),
+        "u" + " + u" * (MAX_CHAIN + 1),
+        "exp(" * (MAX_NESTING + 1) + "u" + ")" * (MAX_NESTING + 1),
+    ],
+)
+def test_beyond_the_limit(body: str) -> None:
+    with pytest.raises(ModelError) as caught:
+        parse(HEAD + "let a[obs] = " + body)
+    assert caught.value.codes == ("E109",)
+    assert "nested too deeply" in str(caught.value)
+
+
+def test_size_limits() -> None:
+    for text in ("#" * (MAX_CHARACTERS + 1), "a " * (MAX_TOKENS + 1)):
+        with pytest.raises(ModelError) as caught:
+            parse(text)
+        assert caught.value.codes == ("E109",)
+
+
+def test_no_text_at_all() -> None:
+    for wrong in (None, b"lgm 1", 3):
+        with pytest.raises(ModelError, match="a model is a text"):
+            parse(wrong)  # type: ignore[arg-type]
+
+
+def test_surrogates_can_be_printed() -> None:
+    with pytest.raises(ModelError) as caught:
+        parse("lgm 1\nindex \ud800")
+    assert str(caught.value).encode("utf-8")
+    assert sys.getrecursionlimit() >= 1000

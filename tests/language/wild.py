@@ -1,0 +1,81 @@
+"""Strategies for trees: any tree the builder could make, and models that are right."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from lgmdsl.language import ast
+from lgmdsl.vocabulary.lookup import CATEGORIES, DATA_TYPES, HYPER_TYPES, names, signatures
+
+WORDS = ("a", "b", "obs", "day", "who", "adj", "y", "x", "S", "log", "sum", "real", "iid")
+ALL = sorted({n for c in CATEGORIES for n in names(c)} | set(WORDS))
+ARGUMENTS = sorted({p.name for c in CATEGORIES for s in signatures(c) for p in s.parameters})
+
+names_ = st.sampled_from(WORDS).map(ast.Name)
+numbers = st.one_of(
+    st.sampled_from([0.0, 1.0, 0.5, 2.5, 3.0, 1e300, float("inf")]),
+    st.floats(min_value=0, allow_nan=False),
+).map(ast.Number)
+strings = st.sampled_from(["", "a", "zero", "haar", "cumulative", "1"]).map(ast.String)
+slots = st.one_of(names_, strings, numbers)
+indexed = st.builds(ast.Indexed, names_, st.lists(slots, min_size=1, max_size=3).map(tuple))
+
+
+def arguments(values: st.SearchStrategy[ast.Value]) -> st.SearchStrategy[tuple[ast.Argument, ...]]:
+    one = st.builds(ast.Argument, st.sampled_from(ARGUMENTS), values)
+    return st.lists(one, max_size=3).map(tuple)
+
+
+def grow(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]:
+    values = st.one_of(inner, strings, st.booleans().map(ast.Bool))
+    return st.one_of(
+        st.builds(ast.Unary, inner),
+        st.builds(ast.Binary, st.sampled_from(["+", "-", "*", "/", "@", "^"]), inner, inner),
+        st.builds(
+            ast.Call,
+            st.sampled_from(ALL).map(ast.Name),
+            st.lists(inner, max_size=3).map(tuple),
+            arguments(values),
+        ),
+    )
+
+
+expressions = st.recursive(st.one_of(names_, numbers, indexed), grow, max_leaves=6)
+values = st.one_of(expressions, strings, st.booleans().map(ast.Bool))
+dists = st.builds(ast.Dist, st.sampled_from(ALL).map(ast.Name), arguments(values))
+dims = st.lists(names_, max_size=3).map(tuple)
+types = st.builds(
+    ast.Type, st.sampled_from([*DATA_TYPES, *HYPER_TYPES, "obs", "day", "a", "nope"]), st.booleans()
+)
+small = st.integers(-3, 4)
+definitions = st.one_of(
+    st.none(),
+    st.builds(ast.Size, st.one_of(small, st.just(10**30))),
+    st.builds(ast.Range, small, small),
+    st.lists(st.sampled_from(["", "a", "b"]), max_size=3).map(tuple).map(ast.Labels),
+    st.builds(ast.Head, names_),
+)
+statements = st.one_of(
+    st.builds(ast.Index, names_, definitions),
+    st.builds(ast.Data, names_, dims, types),
+    st.builds(ast.Hyper, names_, dims, types, dists, st.none()),
+    st.builds(ast.Hyper, names_, dims, types, st.none(), expressions),
+    st.builds(ast.Latent, names_, dims, st.lists(dists, min_size=1, max_size=3).map(tuple)),
+    st.builds(ast.Let, names_, dims, expressions),
+    st.builds(ast.Report, names_, dims, expressions),
+    st.builds(ast.Observe, names_, dists),
+    st.builds(ast.Potential, expressions, dists),
+    st.builds(ast.Constrain, expressions, expressions),
+)
+PREAMBLE = (
+    ast.Index(ast.Name("obs")),
+    ast.Index(ast.Name("day"), ast.Range(1, 9)),
+    ast.Data(ast.Name("who"), (ast.Name("obs"),), ast.Type("day")),
+    ast.Data(ast.Name("y"), (ast.Name("obs"),), ast.Type("real")),
+    ast.Data(ast.Name("adj"), (ast.Name("day"), ast.Name("day")), ast.Type("graph")),
+)
+trees = st.builds(
+    lambda head, rest: ast.Ast((*head, *rest)),
+    st.sampled_from([(), PREAMBLE]),
+    st.lists(statements, max_size=8),
+)
