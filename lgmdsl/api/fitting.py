@@ -8,13 +8,16 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.provenance import provenance
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError, nearest
 from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
 from lgmdsl.inference.plan import plan
+from lgmdsl.inference.proper import check_bounded, check_determined
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
@@ -50,8 +53,8 @@ def fit(
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
     `start_from` is an earlier fit (or its file) of a model with the same sites.
 
-    Raises ModelError, DataError, MethodError (E5xx), or NumericalError where there is no usable
-    state at all; a fit that merely stopped early is returned with its status.
+    Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
+    NumericalError where there is no usable state at all; a fit that merely stopped early is returned with its status.
     """
     from lgmdsl.api.fit import Fit
 
@@ -64,6 +67,7 @@ def fit(
     planned = plan(canonical, method, bound, options)
     theta = canonical.hypers.theta(fixed)
     problem = planned.at(theta)
+    check_determined(canonical, problem)
     warm = None
     if start_from is not None:
         earlier = _earlier(start_from)
@@ -74,6 +78,8 @@ def fit(
     if result.posterior is None:
         raise NumericalError(_no_state(planned.method, result))
     found = result.posterior
+    if result.status is Status.converged:
+        check_bounded(canonical, problem, found.conditioned)
     return Fit(
         model=model,
         method=planned.method,
@@ -89,7 +95,12 @@ def fit(
         canonical=canonical,
         theta=theta,
         condition=lambda: found.conditioned,
-        warnings=(*canonical.grounded.model.warnings, *_warnings(result, max_steps)),
+        warnings=(
+            *canonical.grounded.model.warnings,
+            *canonical.grounded.warnings,
+            *_local(canonical),
+            *_warnings(result),
+        ),
         provenance=provenance(model, canonical, planned.backend, seed),
     )
 
@@ -145,7 +156,22 @@ def _no_state(method: str, result: Run) -> Diagnostic:
     )
 
 
-def _warnings(result: Run, max_steps: int | None) -> tuple[Diagnostic, ...]:
+def _local(canonical: CanonicalModel) -> tuple[Diagnostic, ...]:
+    """W602 where a site is not log-concave, so that another optimum may exist."""
+    curved = [b for b in canonical.blocks if Property.LOG_CONCAVE not in b.site.spec.properties]
+    return tuple(
+        Diagnostic(
+            "W602",
+            f"`{b.family.spec.name}` is not log-concave: the optimum found may be a local one",
+            b.span,
+            help="compare fits from other starts: --start-from, or other methods",
+            severity="warning",
+        )
+        for b in curved[:1]
+    )
+
+
+def _warnings(result: Run) -> tuple[Diagnostic, ...]:
     """W601 for a fit that stopped early."""
     if result.status is Status.converged:
         return ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,16 @@ from lgmdsl.api.standin import complete
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.ground import GroundedModel, IndexSet
+from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.engines.choose import choose
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, NumericalError
+from lgmdsl.errors import Diagnostic, ModelError, NumericalError
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
@@ -54,10 +55,8 @@ def simulate(
     dataset = data if isinstance(data, Dataset) else _read(data, mapping)
     checked = model.checked
     found = complete(checked, dataset, dict(sizes or {}), rng)
-    observed = [s.name for s in checked.of_kind("data") if s.name not in found.grounded.values]
-    observed += _responses(checked.tree)
-    grounded = _without(found.grounded, tuple(observed))
-    canonical = canonicalise(grounded, _find)
+    grounded = _without(found.grounded, _responses(checked.tree))
+    canonical = canonicalise(grounded, sites.find_site)
     theta = canonical.hypers.theta(fixed)
     _refuse_potentials(canonical)
     linear = canonical.linear(theta)
@@ -85,26 +84,18 @@ def _read(data: object, mapping: Mapping[str, str] | None) -> Dataset:
     return Dataset("no data", {}) if data is None else read(data, mapping)
 
 
-def _responses(tree: ast.Ast) -> list[str]:
-    return [s.name.id for s in tree.statements if isinstance(s, ast.Observe)]
+def _responses(tree: ast.Ast) -> tuple[str, ...]:
+    return tuple(s.name.id for s in tree.statements if isinstance(s, ast.Observe))
 
 
 def _without(grounded: GroundedModel, names: tuple[str, ...]) -> GroundedModel:
     """The grounded model with its responses left out, unless something else reads them."""
-    from dataclasses import replace
-
-    from lgmdsl.canonical.ground_usage import usage_of
-
     dropped = set(names) - usage_of(grounded.model).referenced
     return replace(
         grounded,
         values={n: v for n, v in grounded.values.items() if n not in dropped},
         missing={n: m for n, m in grounded.missing.items() if n not in dropped},
     )
-
-
-def _find(name: str) -> type[Site] | None:
-    return sites.find_site(name)
 
 
 def _prior_draw(linear: LinearGaussian, rng: np.random.Generator) -> Array:
@@ -126,7 +117,10 @@ def _respond(
     s = predictor.offset.copy()
     for name, operator in predictor.columns.items():
         s += operator.matvec(z[canonical.layout.latent(name)])
-    y = block.bind_family(theta).sample(s, rng)
+    try:
+        y = block.bind_family(theta).sample(s, rng)
+    except ValueError:  # numpy's generators refuse rates beyond 1e18
+        y = np.full(len(s), np.nan)
     if not np.isfinite(y).all():
         raise NumericalError(
             Diagnostic(

@@ -121,7 +121,7 @@ class Total(Coefficient):
 
 @dataclass(frozen=True, eq=False)
 class Contraction(Coefficient):
-    """The product of its factors, joined by name, summed over every index that `dims` leaves out."""
+    """The product of its factors, joined by name, summed over indices that `dims` leaves out."""
 
     factors: tuple[Coefficient, ...]
 

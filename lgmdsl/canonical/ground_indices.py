@@ -116,7 +116,7 @@ class Resolver:
             return self._declared(symbol, statement.definition)
         if name in self.sizes and name not in self.kept:
             found = self._from_data(name)
-            if found is not None and found.size != self.sizes[name]:
+            if isinstance(found, IndexSet) and found.size != self.sizes[name]:
                 return index_conflict(
                     symbol,
                     f"has {count_of(found.size, 'label')}, {found.origin}, but its size "
@@ -177,7 +177,7 @@ class Resolver:
     def _origin(self, name: str) -> str:
         return f"from {self.dataset.name}:{self.dataset.key(name)}"
 
-    def _from_data(self, name: str) -> IndexSet | None:
+    def _from_data(self, name: str) -> IndexSet | Diagnostic | None:
         """Labels by key, by a labelled axis, by the maps, or 0..n-1 by the arrays' shapes."""
         if name in self.from_keys:
             return IndexSet(name, plain(self.from_keys[name].values), self._origin(name))
@@ -220,7 +220,10 @@ class Resolver:
                 self.guessed.add(name)
             return IndexSet(name, values, f"from the values of {seen[0][0].symbol.name}")
         if size > most():
-            return None
+            symbol = self.model.symbols[name]
+            return index_conflict(
+                symbol, f"has {size} labels, and {most()} are the most", "give a smaller array"
+            )
         return IndexSet(name, np.arange(size, dtype=np.int64), origin)
 
     def _mapped(self, name: str) -> list[tuple[Bound, AnyArray]]:
@@ -232,8 +235,12 @@ class Resolver:
                 continue
             labels = labels_of(Loaded(b.values, b.missing))
             present = labels.present
-            # -1 stands for a missing entry of an integer map, so it names no member.
-            found.append((b, present[present != -1] if present.dtype.kind == "i" else present))
+            # These stand for a missing entry, so they name no member.
+            if present.dtype.kind == "i":
+                present = present[present != -1]
+            elif isinstance(b.symbol.statement, ast.Data) and b.symbol.statement.type.missing:
+                present = present[present != "NA"]
+            found.append((b, present))
         return found
 
     def _extended(self, index: IndexSet) -> IndexSet:

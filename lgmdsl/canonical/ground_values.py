@@ -107,7 +107,8 @@ def _outside(
             f"`{symbol.name}` holds infinite values",
         )
     rule = UNIT_OPEN if strict_unit and symbol.type == "unit" else RULES[symbol.type]
-    present = np.where(missing, _harmless(symbol.type), result)
+    # Missing entries are replaced by a value inside every type, which costs a copy.
+    present = np.where(missing, _harmless(symbol.type), result) if missing.any() else result
     odd = rule.outside(present) & ~missing
     if not odd.any():
         return None

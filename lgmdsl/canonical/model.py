@@ -1,4 +1,4 @@
-"""The canonical form: everything that does not depend on the hyperparameters, and what does at theta.
+"""The canonical form: what does not depend on the hyperparameters, and what does, at theta.
 
 z_b ~ N(mu_b(theta), K_b(theta))      one prior block for each latent
 s_k = B_k(theta) z + c_k(theta)       one site block for each observe and potential

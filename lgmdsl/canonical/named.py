@@ -20,13 +20,13 @@ class Named:
 
     @property
     def sparse(self) -> bool:
-        return not isinstance(self.values, np.ndarray)
+        return not isinstance(self.values, np.ndarray | np.generic)
 
     def dense(self) -> Array:
-        """The values as an ndarray; raises TypeError for sparse ones (nothing densifies silently)."""
-        if not isinstance(self.values, np.ndarray):
+        """The values as an ndarray; raises TypeError for sparse ones: nothing is densified."""
+        if not isinstance(self.values, np.ndarray | np.generic):
             raise TypeError("sparse values where a dense array is needed")
-        return self.values
+        return np.asarray(self.values)
 
 
 def product(factors: Sequence[Named], dims: tuple[str, ...]) -> Array:

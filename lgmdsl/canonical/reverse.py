@@ -114,8 +114,8 @@ def _factor_adjoint(
         matrix = factor.covariance() if by_covariance else factor.precision()
         dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
         if i < k:
-            left = np.kron(left, dense)
+            left = np.asarray(np.kron(left, dense), dtype=np.float64)
         else:
-            right = np.kron(right, dense)
+            right = np.asarray(np.kron(right, dense), dtype=np.float64)
     tensor = whole.reshape(before, sizes[k], after, before, sizes[k], after)
     return np.asarray(np.einsum("aibcjd,ac,bd->ij", tensor, left, right, optimize=True))

@@ -1,4 +1,4 @@
-"""Observe and potential statements to site blocks: predictor, observations, parameters, rows kept."""
+"""Observe and potential statements to site blocks: predictor, data, parameters, rows kept."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ import click
 from lgmdsl.cli.group import COMMANDS
 from lgmdsl.cli.options import json_option
 from lgmdsl.cli.output import show, show_json
+from lgmdsl.errors import nearest
 
 
 @click.command("help")
@@ -21,21 +22,42 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
     lgm help fit
     lgm help            lists all codes
     """
-    from lgmdsl.language.catalogue import explain_code
+    from lgmdsl.language.catalogue import CATALOGUE, explain_code
 
     parent = context.parent
-    if topic in COMMANDS and parent is not None:
-        found = parent.command.get_command(parent, topic)  # type: ignore[attr-defined]
-        with click.Context(found, info_name=topic, parent=parent) as inner:
-            show(found.get_help(inner))
+    if topic in COMMANDS and parent is not None and isinstance(parent.command, click.Group):
+        found = parent.command.get_command(parent, topic)
+        if found is not None:
+            with click.Context(found, info_name=topic, parent=parent) as inner:
+                show(found.get_help(inner))
         return
-    text = explain_code(topic.upper()) if topic else explain_all()
+    if topic is None:
+        if as_json:
+            show_json({"codes": {e.code: e.title for e in CATALOGUE.values()}})
+        else:
+            show(every_code())
+        return
+    code = topic.strip("[]").upper()
+    if code not in CATALOGUE:
+        close = nearest(code, CATALOGUE) or nearest(topic, COMMANDS)
+        hint = f"; did you mean {close}?" if close else ", lgm help lists them"
+        raise click.UsageError(f"there is no code and no command `{topic}`{hint}", context)
+    text = explain_code(code)
     if as_json:
-        show_json({"topic": topic, "text": text})
+        show_json({"topic": code, "text": text})
     else:
         show(text.rstrip("\n"))
 
 
-def explain_all() -> str:
-    """One line for each code."""
-    raise NotImplementedError
+def every_code() -> str:
+    """One line for each code, under its chapter."""
+    from lgmdsl.language.catalogue import CATALOGUE, codes, kind_of
+
+    lines: list[str] = []
+    chapter = ""
+    for code in codes():
+        if kind_of(code) != chapter:
+            chapter = kind_of(code)
+            lines += ["", chapter] if lines else [chapter]
+        lines.append(f"  {code}  {CATALOGUE[code].title}")
+    return "\n".join(lines)

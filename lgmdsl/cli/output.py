@@ -41,10 +41,22 @@ def note(text: str) -> None:
 
 def show_json(fields: Mapping[str, Any]) -> None:
     """One JSON object with its schema number, to stdout; NaN and infinities become null."""
-    text = json.dumps(
-        plain({"schema": SCHEMA, **fields}), indent=2, ensure_ascii=False, allow_nan=False
-    )
-    click.echo(text)
+    click.echo(_written(plain({"schema": SCHEMA, **fields}), ""))
+
+
+def _written(value: Any, indent: str) -> str:
+    """JSON with one line for each member of an object, and arrays of numbers on one line."""
+    deeper = indent + "  "
+    if isinstance(value, dict) and value:
+        rows = [f"{deeper}{_dumps(k)}: {_written(v, deeper)}" for k, v in value.items()]
+        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(v, dict) for v in value):
+        return "[\n" + ",\n".join(deeper + _written(v, deeper) for v in value) + f"\n{indent}]"
+    return _dumps(value)
+
+
+def _dumps(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def plain(value: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Back ends: iterate between site answers and engine. A frozen dataclass; its options are fields."""
+"""Back ends iterate between site answers and engine. Frozen dataclasses: options are fields."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from lgmdsl.contract.status import Guarantee
 
 @dataclass(frozen=True)
 class BoundSpec:
-    """`asks`: the question (or Site itself, for log_density) it uses; `gives`: the one it answers."""
+    """`asks`: the question (or Site, for log_density) that it uses; `gives`: the one it answers."""
 
     name: str
     asks: type

@@ -77,7 +77,7 @@ class Conditioned(ABC):
 
     @abstractmethod
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
-        """Mean (P,) and variance (P,), or with `full` covariance (P, P), of any affine functional."""
+        """Mean and variance (P,), or with `full` covariance (P, P), of any affine functional."""
 
     @abstractmethod
     def solve(self, rhs: Array) -> Array:

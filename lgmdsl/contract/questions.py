@@ -1,4 +1,4 @@
-"""The questions a site can answer. A back end names the types it needs; a bound lifts a site to one.
+"""The questions a site can answer. Back ends name the types they need; bounds lift sites to one.
 
 Shapes, from the first day: s, mean, shift are (N,) for scalar sites or (N, K) for vector sites;
 variance, curvature and weight are (N,) or (N, K, K). Signs follow l(s) = log t(s).

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 import numbers
 from collections.abc import Iterable, Sequence
+from datetime import UTC
 from typing import Any
 
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.dataset.entries import Loaded
-from lgmdsl.dataset.refusals import refused
+from lgmdsl.dataset.refusals import check_memory, refused
 
 # Texts that stand for a missing entry, in csv and in columns of text.
 MISSING_TEXT = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "NULL", "null"})
@@ -22,7 +23,8 @@ def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
     mask: BoolArray | None = None
     if isinstance(values, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(values).copy()
-        values = np.asarray(values.data)
+        values = values.data
+    values = np.asarray(values)
     kind = values.dtype.kind
     if kind == "O":
         raise refused(
@@ -33,7 +35,7 @@ def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
     if kind == "M" or kind == "m":
         absent = np.isnat(values)
         mask = absent if mask is None else mask | absent
-        values = values.astype(np.str_)
+        values = values.astype(np.str_) if kind == "m" else date_text(values)
     elif kind == "S":
         try:
             values = np.char.decode(values, "utf-8")
@@ -104,9 +106,9 @@ def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
         except OverflowError as error:
             raise refused(source, f"`{name}` holds numbers too large for 64 bits") from error
     if all(isinstance(v, str) for v in present):
-        return np.array(present, dtype=np.str_)
+        return text_array(source, name, present)
     if all(hasattr(v, "isoformat") or isinstance(v, np.datetime64) for v in present):
-        return np.array([_date(v) for v in present], dtype=np.str_)
+        return date_text(np.array([_date(v) for v in present], dtype="datetime64[us]"))
     kinds = sorted({type(v).__name__ for v in present})
     raise refused(
         source,
@@ -115,8 +117,27 @@ def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
     )
 
 
-def _date(value: Any) -> str:
-    return str(value.isoformat() if hasattr(value, "isoformat") else value)
+def text_array(source: str, name: str, present: Sequence[str]) -> AnyArray:
+    """Text as an array, whose every entry takes the room of the longest one."""
+    longest = max(map(len, present), default=0)
+    check_memory(source, name, (len(present), longest), 4)
+    return np.array(present, dtype=np.str_)
+
+
+def _date(value: Any) -> np.datetime64:
+    if getattr(value, "tzinfo", None) is not None:
+        value = value.astimezone(UTC).replace(tzinfo=None)
+    return np.datetime64(value.isoformat() if hasattr(value, "isoformat") else value, "us")
+
+
+def date_text(dates: AnyArray) -> AnyArray:
+    """Dates as ISO text, no finer than they are, so that the same days have the same labels."""
+    known = dates[~np.isnat(dates)]
+    for unit in ("D", "s", "us"):
+        coarse = f"datetime64[{unit}]"
+        if (known.astype(coarse) == known).all():
+            return dates.astype(coarse).astype(np.str_)
+    return dates.astype(np.str_)
 
 
 def nested_shape(items: Any) -> tuple[int, ...]:
@@ -148,12 +169,15 @@ def from_nested(source: str, name: str, items: Any) -> Loaded:
     return Loaded(loaded.values.reshape(shape), missing)
 
 
-def from_text(fields: Sequence[str]) -> Loaded:
+def from_text(source: str, name: str, fields: Sequence[str]) -> Loaded:
     """A column of text: integers, else numbers, else truth values, else strings (csv)."""
+    quick = _all_numbers(fields)
+    if quick is not None:
+        return Loaded(quick)
     trimmed = [text.strip() for text in fields]
     absent = [text in MISSING_TEXT for text in trimmed]
     present = [text for text, gone in zip(trimmed, absent, strict=True) if not gone]
-    values = _parsed(present)
+    values = _parsed(source, name, present)
     if len(present) == len(trimmed):
         return Loaded(values)
     missing = np.array(absent, dtype=bool)
@@ -164,8 +188,22 @@ def from_text(fields: Sequence[str]) -> Loaded:
     return Loaded(filled, missing)
 
 
-def _parsed(present: Sequence[str]) -> AnyArray:
+def _all_numbers(fields: Sequence[str]) -> AnyArray | None:
+    """A column of numbers without gaps, the common case, in a tenth of the time."""
+    joined = "".join(fields)
     # `int` and `float` take 1_000 and other alphabets' digits, which a data file does not mean.
+    if not joined.isascii() or "_" in joined:
+        return None
+    for kind, parse in ((np.int64, int), (np.float64, float)):
+        try:
+            values = np.array(list(map(parse, fields)), dtype=kind)
+        except (ValueError, OverflowError):
+            continue
+        return None if np.isnan(values).any() else values
+    return None
+
+
+def _parsed(source: str, name: str, present: Sequence[str]) -> AnyArray:
     plain = all(text.isascii() and "_" not in text for text in present)
     if plain:
         try:
@@ -179,4 +217,4 @@ def _parsed(present: Sequence[str]) -> AnyArray:
         lowered = {text.lower() for text in set(present)}
         if lowered <= {"true", "false"}:
             return np.array([text.lower() == "true" for text in present], dtype=bool)
-    return np.array(present, dtype=np.str_)
+    return text_array(source, name, present)

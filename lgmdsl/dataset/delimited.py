@@ -35,15 +35,15 @@ def read_csv(path: Path) -> Mapping[str, Entry]:
     body = rows[1:]
     columns = list(zip(*body, strict=True)) if body else [()] * len(header)
     return {
-        name: Entry(name, source, (len(body),), partial(_typed, source, column), table=True)
+        name: Entry(name, source, (len(body),), partial(_typed, source, name, column), table=True)
         for name, column in zip(header, columns, strict=True)
         if name
     }
 
 
-def _typed(source: str, column: Sequence[str]) -> Loaded:
-    with refusing(source, "a column cannot be read"):
-        return from_text(column)
+def _typed(source: str, name: str, column: Sequence[str]) -> Loaded:
+    with refusing(source, f"column `{name}` cannot be read"):
+        return from_text(source, name, column)
 
 
 def _decoded(source: str, raw: bytes) -> str:

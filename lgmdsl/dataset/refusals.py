@@ -12,6 +12,9 @@ from lgmdsl.errors import DataError, Diagnostic
 # Of the memory that is free, an array may take this part: the fit needs the rest.
 SHARE = 0.5
 
+# What sources that are no files are called in messages.
+IN_MEMORY = frozenset({"dict", "frame", "dataset"})
+
 
 def refused(source: str, reason: str, help: str = "", details: tuple[str, ...] = ()) -> DataError:
     """E306: `source` cannot be read, or is not read because it would do harm."""
@@ -40,9 +43,8 @@ def refusing(source: str, doing: str) -> Iterator[None]:
     except Exception as error:
         text = " ".join(str(error).split())[:160]
         reason = f"{doing}: {type(error).__name__}" + (f": {text}" if text else "")
-        raise refused(source, reason, help="the file is damaged, or not what its name says") from (
-            error
-        )
+        help = "" if source in IN_MEMORY else "the file is damaged, or not what its name says"
+        raise refused(source, reason, help=help) from error
 
 
 def memory_limit() -> int:

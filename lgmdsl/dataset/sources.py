@@ -93,7 +93,9 @@ def _read_path(path: Path) -> Mapping[str, Entry]:
 
 def _from_dict(source: str, given: Mapping[Any, Any]) -> Mapping[str, Entry]:
     entries: dict[str, Entry] = {}
-    for key, value in given.items():
+    with refusing(source, "its entries cannot be read"):
+        items = list(given.items())
+    for key, value in items:
         name = str(key)
         if name in entries:
             raise refused(source, f"it has two keys `{name}`")
@@ -124,6 +126,7 @@ def entry_of(source: str, name: str, value: Any) -> Entry:
             return Entry(
                 name, source, tuple(value.shape),
                 partial(from_numpy, source, name, np.asarray(value.to_numpy())),
+                labels=(None, from_nested(source, "columns", list(value.columns))),
             )  # fmt: skip
         if kind == "polars":
             return Entry(name, source, (len(value),), partial(from_series, source, name, value))
@@ -135,6 +138,9 @@ def entry_of(source: str, name: str, value: Any) -> Entry:
             from lgmdsl.dataset.labelled import from_array
 
             return from_array(source, name, value)
+        if hasattr(value, "__array__") and hasattr(value, "shape"):
+            array = np.asarray(value)
+            return Entry(name, source, array.shape, partial(from_numpy, source, name, array))
         if isinstance(value, range):
             value = list(value)
         if isinstance(value, (list, tuple)):

@@ -5,20 +5,22 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix
+from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.constraints import Kept, Kriging, krige
 from lgmdsl.engines.design import row_chunks, transpose_dense
-from lgmdsl.engines.weights import SiteWeight, flatten, site_blocks, split
+from lgmdsl.engines.weights import SiteWeight, cut, flatten, site_blocks, split
 
 if TYPE_CHECKING:
     from numpy.random import Generator
+
+Pieces: TypeAlias = Sequence[tuple[slice, Matrix]]
 
 CHUNK = 1 << 22  # entries of one dense temporary
 
@@ -73,8 +75,8 @@ class DenseConditioned(Conditioned):
         """V rhs for (n, k)."""
 
     @abstractmethod
-    def free_quadratic(self, x: Array) -> Array:
-        """diag(x'Vx) for (n, k)."""
+    def free_quadratic(self, pieces: Pieces, rows: int) -> Array:
+        """diag(X V X') for some rows of an affine functional, given by latent blocks."""
 
     @abstractmethod
     def free_sample(self, rng: Generator, size: int) -> Array:
@@ -129,20 +131,26 @@ class DenseConditioned(Conditioned):
 
     @cached_property
     def latent_variance(self) -> Array:
-        n = self.linear.size
-        step = max(1, CHUNK // max(n, 1))
-        out = np.empty(n)
-        for at in range(0, n, step):
-            width = min(step, n - at)
-            unit = np.zeros((n, width), order="F")
-            unit[at + np.arange(width), np.arange(width)] = 1.0
-            out[at : at + width] = self._quadratic(unit)
+        step = max(1, CHUNK // max(self.linear.size, 1))
+        out = np.empty(self.linear.size)
+        for where in self.linear.slices.values():
+            size = where.stop - where.start
+            for at in range(0, size, step):
+                width = min(step, size - at)
+                unit: SparseMatrix = sp.csr_array(sp.eye_array(width, size, k=at, format="csr"))
+                out[where.start + at : where.start + at + width] = self._quadratic(
+                    [(where, unit)], width
+                )
         return out
 
-    def _quadratic(self, x: Array) -> Array:
-        form = self.free_quadratic(x)
+    def _quadratic(self, pieces: Pieces, rows: int) -> Array:
+        """Variances of some rows of an affine functional."""
+        form = self.free_quadratic(pieces, rows)
         if self.kriging is not None:
-            half = self.kriging.reduction(x.T @ self.kriging.spread)
+            projected = np.zeros((rows, self.kriging.spread.shape[1]))
+            for where, m in pieces:
+                projected += np.asarray(m @ self.kriging.spread[where])
+            half = self.kriging.reduction(projected)
             form = form - np.einsum("ij,ij->j", half, half)
         return form
 
@@ -166,7 +174,7 @@ class DenseConditioned(Conditioned):
             return mean, np.asarray(0.5 * (square + square.T))
         variance = np.empty(rows)
         for at, pieces in row_chunks(predictor.columns, where, rows, n, max(1, CHUNK // max(n, 1))):
-            variance[at] = self._quadratic(transpose_dense(pieces, at.stop - at.start, n))
+            variance[at] = self._quadratic(pieces, at.stop - at.start)
         return mean, variance
 
     def sample(self, rng: Generator, size: int) -> Array:
@@ -180,8 +188,7 @@ class DenseConditioned(Conditioned):
 
     def flat_alpha(self) -> Rows:
         """alpha in flat pieces, one for each site block."""
-        ends = np.cumsum([p.rows for p in self.linear.predictors])[:-1]
-        return tuple(np.split(self.alpha, ends))
+        return tuple(cut(self.alpha, self.linear.predictors))
 
     def operator_adjoints(self) -> tuple[Mapping[str, object], ...]:
         """dF/dB = alpha mean' - W B Cov(z), computed when read; on B's pattern where sparse."""
@@ -220,7 +227,7 @@ class DenseConditioned(Conditioned):
             values[here] = value[line, pattern.indices[here]]
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
-    def _cross(self, pieces: Sequence[tuple[slice, Matrix]], rows: slice, block: slice) -> Array:
+    def _cross(self, pieces: Pieces, rows: slice, block: slice) -> Array:
         """Rows of B Cov(z) for one latent block."""
         x = transpose_dense(pieces, rows.stop - rows.start, self.linear.size)
         return self.solve(x)[block].T

@@ -142,14 +142,16 @@ class CovarianceEngine(Engine):
 
     def factor(self, w: SiteWeight) -> RowFactor | Failed:
         """The factorisation for one W: B_w for W >= 0, through S = RR' for signed W."""
-        values, basis = w.spectrum()
-        if not np.isfinite(values).all():
+        if not w.finite:
             return Failed("a site weight is not finite")
+        values, basis = w.spectrum()
         size = len(values)
         if values.min(initial=0.0) >= 0.0:
             self.flops += size**3 / 3
             positive = PositiveFactor.build(self.s, values, basis)
-            return positive or Failed("the prior covariance of the predictors is not finite")
+            return positive or Failed(
+                "the prior covariance of the predictors is not finite, or not positive semidefinite"
+            )
         rank = self.root.shape[1]
         self.flops += float(size) * rank * rank + rank**3 / 3
         signed = SignedFactor.build(self.root, w)

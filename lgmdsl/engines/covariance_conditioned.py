@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.engine import Adjoints, Rows
-from lgmdsl.engines.conditioned import DenseConditioned, Lazy
+from lgmdsl.engines.conditioned import DenseConditioned, Lazy, Pieces
 from lgmdsl.engines.factor import PositiveFactor, RowFactor
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.weights import SiteWeight, site_blocks
+from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 if TYPE_CHECKING:
@@ -72,14 +73,29 @@ class CovarianceConditioned(DenseConditioned):
         self.space.place_flat(out, q)
         return out
 
-    def free_quadratic(self, x: Array) -> Array:
-        kx = self.space.prior_times(np.ascontiguousarray(x))
-        t = self.space.times(kx)
-        form = np.einsum("ij,ij->j", x, kx) - self.factor.quadratic(t)
+    def free_quadratic(self, pieces: Pieces, rows: int) -> Array:
+        form, t = np.zeros(rows), np.zeros((self.space.rows, rows), order="F")
+        flat = np.zeros((len(self.flat), rows))
+        blocks = {b.where.start: b for b in self.space.proper if b.size}
+        starts = {b.where.start: w for b, w in zip(self.space.flats, self.space.flat_where,
+                                                   strict=True)}  # fmt: skip
+        for where, m in pieces:
+            block = blocks.get(where.start)
+            if block is None:
+                if where.start in starts:
+                    flat[starts[where.start]] += _dense(m).T
+                continue
+            kx = block.rows_times(m)
+            product = m * kx if isinstance(m, np.ndarray) else m.multiply(kx)
+            form += np.asarray(product.sum(axis=1)).reshape(-1)
+            if block.name in self.space.b:
+                b = self.space.b[block.name]
+                t += kx.T if b is None else np.asarray(b @ kx.T)
+        form -= self.factor.quadratic(t)
         if self.space.flats:
-            half = self.flat_factor.forward(self.space.flat_part(x) - self.pulled.T @ t)
+            half = self.flat_factor.forward(flat - self.pulled.T @ t)
             form += np.einsum("ij,ij->j", half, half)
-        return np.asarray(form)
+        return form
 
     def free_variance(self) -> list[Array]:
         predictors = self.linear.predictors
@@ -127,7 +143,7 @@ class CovarianceConditioned(DenseConditioned):
         t = np.eye(gain.shape[1]) + gain.T @ self.row_weight.times(gain)
         factor = cholesky(np.ascontiguousarray(t))
         if factor is None:
-            raise ArithmeticError("a posterior that was positive definite is not any more")
+            raise NumericalError(Diagnostic("E601", "the posterior cannot be drawn from: rounding"))
         k = len(self.flat)
         flat = self.flat[:, None] + self.flat_factor.backward(rng.standard_normal((k, size)))
         s0 = self.engine.start[:, None] + self.space.flat_columns @ flat
@@ -185,3 +201,7 @@ class CovarianceConditioned(DenseConditioned):
             return out
 
         return make
+
+
+def _dense(m: Matrix) -> Array:
+    return m if isinstance(m, np.ndarray) else np.asarray(m.toarray())

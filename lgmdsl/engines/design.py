@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cached_property
 from typing import cast
 
 import numpy as np
@@ -85,9 +84,23 @@ class Design:
         part = self.block(name)
         return part if isinstance(part, np.ndarray) else np.asarray(part.toarray())
 
-    @cached_property
-    def is_sparse(self) -> bool:
-        return all(not isinstance(p, np.ndarray) for p in self.parts.values())
+    @property
+    def has_sparse(self) -> bool:
+        """Whether any part is the identity or csr, or a block is left out."""
+        explicit = len(self.parts) == len(self.where)
+        return not explicit or any(not isinstance(p, np.ndarray) for p in self.parts.values())
+
+    def entries_by_row(self) -> Array:
+        """(P,) entries held in each row."""
+        counts = np.zeros(self.rows)
+        for part in self.parts.values():
+            if part is None:
+                counts += 1.0
+            elif isinstance(part, np.ndarray):
+                counts += part.shape[1]
+            else:
+                counts += np.diff(part.indptr)
+        return counts
 
     def sparse(self) -> SparseMatrix:
         """(P, n) csr of all blocks side by side."""
@@ -102,6 +115,8 @@ class Design:
 
     def dense(self) -> Array:
         """(P, n) array of all blocks side by side."""
+        if len(self.parts) == len(self.where) == 1 and not self.has_sparse:
+            return self.block_dense(next(iter(self.parts)))
         out = np.zeros((self.rows, self.size))
         for name in self.parts:
             part = self.block(name)

@@ -12,7 +12,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.engines.weights import Basis, SiteWeight, site_blocks
+from lgmdsl.engines.weights import Basis, SiteWeight, cut, site_blocks
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 _TILE = 128
@@ -96,9 +96,7 @@ class PositiveFactor(RowFactor):
 
     def variance(self, predictors: Sequence[Predictor]) -> list[Array]:
         if self.basis is None and not any(p.event for p in predictors):
-            rows = sum(p.rows for p in predictors)
-            flat = self._diagonal()[:rows]
-            return list(np.split(flat, np.cumsum([p.rows for p in predictors])[:-1]))
+            return cut(self._diagonal(), predictors)
         # cov(s) = S - A'A with A = L^-1 r U'S; S is turned back from U'SU.
         half = self.factor.forward(self.root[:, None] * self.s)
         s = self.s

@@ -17,7 +17,7 @@ from scipy.linalg import blas
 from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.design import Design
-from lgmdsl.engines.weights import SiteWeight, site_blocks
+from lgmdsl.engines.weights import SiteWeight, cut, site_blocks
 from lgmdsl.numerics.cholesky import Cholesky
 
 # A dense copy of a sparse B, or the table of pairs, may take this many bytes, never more.
@@ -123,7 +123,7 @@ class SparseGram(Gram):
             part = rows_of(self.b, slice(at, at + step))
             product = sp.csr_array(part.multiply(np.asarray(part @ v)))
             flat[at : at + step] = np.asarray(product @ np.ones(len(v)))
-        return _cut(flat, self.predictors)
+        return cut(flat, self.predictors)
 
 
 class PairGram(SparseGram):
@@ -142,12 +142,12 @@ class PairGram(SparseGram):
         assert w.diagonal is not None
         n = self.b.shape[1]
         out = np.zeros((n, n))
-        out.reshape(-1)[self.upper] = self.pairs.T @ w.diagonal
+        out.reshape(-1)[self.upper] = np.asarray(self.pairs.T @ w.diagonal)
         return out
 
     def variance(self, factor: Cholesky) -> list[Array]:
         v = factor.inverse().reshape(-1)[self.upper]
-        return _cut(np.asarray(self.pairs @ (v * self.double)), self.predictors)
+        return cut(np.asarray(self.pairs @ (v * self.double)), self.predictors)
 
 
 def _pairs(b: SparseMatrix) -> tuple[SparseMatrix, int]:
@@ -185,17 +185,6 @@ def rows_of(b: SparseMatrix, rows: slice) -> SparseMatrix:
     return b[rows]
 
 
-def pair_count(b: SparseMatrix) -> int:
-    """Number of entries of the table of pairs."""
-    counts = np.diff(b.indptr).astype(np.int64)
-    return int((counts * (counts + 1) // 2).sum())
-
-
-def _cut(flat: Array, predictors: tuple[Predictor, ...]) -> list[Array]:
-    ends = np.cumsum([p.rows for p in predictors])[:-1]
-    return list(np.split(flat, ends))
-
-
 def _by_chunks(
     predictors: tuple[Predictor, ...],
     columns: int,
@@ -221,19 +210,21 @@ def _by_chunks(
 
 
 def choose_gram(design: Design, predictors: tuple[Predictor, ...]) -> Gram:
-    """The cheapest form; a sparse B is copied densely or pair-wise only below COPY_LIMIT."""
-    if not design.is_sparse:
+    """The cheapest form. A B with sparse parts is copied densely, or pair by pair, only below
+    COPY_LIMIT; its dense parts join the csr form where few entries a row make that cheaper."""
+    rows, n = design.rows, design.size
+    if not design.has_sparse:
+        return DenseGram(design.dense(), predictors)
+    counts = design.entries_by_row()
+    pairs, dense = float(counts @ (counts + 1.0)) / 2.0, float(rows) * n * n
+    scalar = not any(p.event for p in predictors)
+    # Measured: an entry of the table costs about as much as sixteen multiplications of syrk, one
+    # of a sparse product twenty times that of the table.
+    pairwise = scalar and 12.0 * pairs <= COPY_LIMIT and 16.0 * pairs < dense and rows * n > 4096
+    if not pairwise and 8.0 * rows * n <= COPY_LIMIT and dense < 320.0 * pairs + 1e6:
         return DenseGram(design.dense(), predictors)
     b = design.sparse()
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()
-    rows, n = b.shape
-    dense_bytes, pairs = 8.0 * rows * n, pair_count(b)
-    scalar = not any(p.event for p in predictors)
-    # Measured: a pair costs about as much as eight multiplications of syrk.
-    if scalar and 12.0 * pairs <= COPY_LIMIT and 16.0 * pairs < rows * n * n and rows * n > 4096:
-        return PairGram(b, predictors)
-    if dense_bytes <= COPY_LIMIT and rows * n * n < 20 * 16.0 * pairs:
-        return DenseGram(b.toarray(), predictors)
-    return SparseGram(b, predictors)
+    return PairGram(b, predictors) if pairwise else SparseGram(b, predictors)

@@ -17,13 +17,14 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.conditioned import DenseConditioned, Lazy
+from lgmdsl.engines.conditioned import DenseConditioned, Lazy, Pieces
 from lgmdsl.engines.constraints import LOG_2PI, Kept, krige, prepare
-from lgmdsl.engines.design import Design
+from lgmdsl.engines.design import Design, transpose_dense
 from lgmdsl.engines.directions import undetermined
 from lgmdsl.engines.gram import choose_gram
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.weights import SiteWeight, flatten, split
+from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 if TYPE_CHECKING:
@@ -88,7 +89,9 @@ class PrecisionEngine(Engine):
             q += tau * (p @ p.T)
         factor = cholesky(q)
         if factor is None:
-            raise TypeError("a prior precision is not positive definite off its null space")
+            raise NumericalError(
+                Diagnostic("E601", "a prior precision is not positive definite off its null space")
+            )
         return factor
 
     @cached_property
@@ -107,7 +110,7 @@ class PrecisionEngine(Engine):
         shifted = self.mu + factor.solve(tau * c1.T @ (self.kept.pinned - c1 @ self.mu))
         kriging = krige(self.kept, shifted, factor.solve(np.asfortranarray(self.kept.rows.T)))
         if kriging is None:
-            raise TypeError("the constraints are singular under the prior")
+            raise NumericalError(Diagnostic("E601", "the constraints are singular under the prior"))
         half = kriging.reduction(kriging.spread)
         covariance = factor.inverse() - half.T @ half
         return shifted + kriging.shift, covariance - free @ (free.T @ covariance)
@@ -180,8 +183,8 @@ class PrecisionConditioned(DenseConditioned):
     def free_solve(self, rhs: Array) -> Array:
         return self.factor.solve(np.asfortranarray(rhs))
 
-    def free_quadratic(self, x: Array) -> Array:
-        half = self.factor.forward(x)
+    def free_quadratic(self, pieces: Pieces, rows: int) -> Array:
+        half = self.factor.forward(transpose_dense(pieces, rows, self.linear.size))
         return np.asarray(np.einsum("ij,ij->j", half, half))
 
     def free_variance(self) -> list[Array]:

@@ -10,7 +10,7 @@ from functools import cached_property, reduce
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.numerics.cholesky import pivoted_root
@@ -71,6 +71,13 @@ class BlockPrior:
         if len(self.block.factors) == 1:
             return np.asarray(self.covariances[0] @ x)
         return kron_times(self.covariances, x)
+
+    def rows_times(self, m: Matrix) -> Array:
+        """m K for rows m, (k, n), dense or csr; rows of K itself where m picks some."""
+        if len(self.block.factors) == 1 and not self.diagonal:
+            return np.asarray(m @ self.covariances[0])
+        rows = m if isinstance(m, np.ndarray) else np.asarray(m.toarray())
+        return self.times(np.ascontiguousarray(rows.T)).T
 
     @cached_property
     def roots(self) -> list[Array]:

@@ -19,14 +19,19 @@ def flatten(rows: Rows) -> Array:
     return np.concatenate([np.reshape(r, -1) for r in rows]) if rows else np.zeros(0)
 
 
+def cut(flat: Array, predictors: Sequence[Predictor]) -> list[Array]:
+    """(P,) into one flat piece for each site block."""
+    pieces, at = [], 0
+    for p in predictors:
+        pieces.append(flat[at : at + p.rows])
+        at += p.rows
+    return pieces
+
+
 def split(flat: Array, predictors: Sequence[Predictor]) -> Rows:
     """(P,) into one array for each site block, (N,) or (N, K)."""
-    parts, at = [], 0
-    for p in predictors:
-        part = flat[at : at + p.rows]
-        parts.append(part.reshape(-1, p.event) if p.event else part)
-        at += p.rows
-    return tuple(parts)
+    pairs = zip(cut(flat, predictors), predictors, strict=True)
+    return tuple(part.reshape(-1, p.event) if p.event else part for part, p in pairs)
 
 
 class SiteWeight:
@@ -53,6 +58,11 @@ class SiteWeight:
         else:
             longer.diagonal = np.concatenate([self.diagonal, np.full(extra, tau)])
         return longer, tau
+
+    @property
+    def finite(self) -> bool:
+        """Whether no weight is NaN or infinite."""
+        return all(bool(np.isfinite(w).all()) for _, w in self.parts)
 
     def times(self, x: Array) -> Array:
         """W x for (P,) or (P, k)."""

@@ -80,11 +80,9 @@ def plan(
     """
     known = backends()
     if method == "auto":
-        able = [m for m in AUTO if m in known and verdict(canonical.blocks, known[m], bound).runs]
-        able += [
-            m for m in known if m not in AUTO and verdict(canonical.blocks, known[m], bound).runs
-        ]
-        method = able[0] if able else next(m for m in AUTO if m in known)
+        order = [*(m for m in AUTO if m in known), *(m for m in known if m not in AUTO)]
+        able = [m for m in order if verdict(canonical.blocks, known[m], bound).runs]
+        method = able[0] if able else order[0]
     if method not in known:
         raise MethodError(_unknown(method, tuple(known)))
     judged = verdict(canonical.blocks, known[method], bound)

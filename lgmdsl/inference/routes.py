@@ -1,4 +1,4 @@
-"""Which site reaches which back end: directly, or lifted by a bound. Computed, never written down."""
+"""Which site reaches which back end, directly or lifted by a bound: computed, never written."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lgmdsl.inference.registry import BackendClass
 
 @dataclass(frozen=True)
 class Route:
-    """How the sites of one family answer a back end: themselves (`bound` None) or through a bound."""
+    """How the sites of a family answer a back end: themselves (`bound` None) or by a bound."""
 
     site: type[Site]
     bound: Bound | None
@@ -37,7 +37,7 @@ class Refusal:
 
 
 def route(site: type[Site], backend: BackendClass, bound: str | None = None) -> Route | Refusal:
-    """The route of one family to one back end; with `bound`, only through the bound of that name."""
+    """The route of a family to a back end; with `bound`, only through the bound of that name."""
     spec = backend.spec
     if site.spec.vector and not spec.vector:
         return Refusal(site, "E501", f"{site.spec.name} is vector-valued")

@@ -84,8 +84,8 @@ def _guess(
     count -= len(unnamed)
     required = [p for p in free if p.required]
     if count <= len(required):
-        return unnamed + required[:count]
-    return unnamed + free[:count] if count <= len(free) else None
+        return [*unnamed, *required[:count]]
+    return [*unnamed, *free[:count]] if count <= len(free) else None
 
 
 def _alternatives(signature: Signature, chosen: Sequence[Parameter]) -> list[str]:

@@ -95,6 +95,18 @@ class Binary(Node):
     right: Expr
     op_span: Span = field(default=NOWHERE, compare=False, repr=False)
 
+    def __eq__(self, other: object) -> bool:
+        """Walks the left spine, so that a long row of operators needs no deep stack."""
+        if not isinstance(other, Binary):
+            return NotImplemented
+        mine: object = self
+        theirs: object = other
+        while isinstance(mine, Binary) and isinstance(theirs, Binary):
+            if mine.op != theirs.op or mine.right != theirs.right:
+                return False
+            mine, theirs = mine.left, theirs.left
+        return mine == theirs
+
 
 Expr: TypeAlias = Number | Name | Indexed | Call | Unary | Binary
 Value: TypeAlias = Expr | String | Bool

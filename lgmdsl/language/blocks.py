@@ -9,7 +9,8 @@ from lgmdsl.language.declarations import check_dims, check_name
 from lgmdsl.language.kernels import carries_scale
 from lgmdsl.language.place import Place
 from lgmdsl.language.scope import Scope
-from lgmdsl.language.shapes import names_in
+from lgmdsl.language.shape import Context
+from lgmdsl.language.shapes import Inference, names_in
 from lgmdsl.language.values import check_values
 from lgmdsl.language.wording import bracketed, quoted, text_of, with_dims
 from lgmdsl.vocabulary.signature import Signature
@@ -56,15 +57,23 @@ def _arguments(
             _touch(argument.value, scope)
         return
     shown = with_dims(statement.name.id, left)
-    inputs: tuple[str, ...] = ()
-    at = bound.value("at")
-    if bound.signature.parameter("kernel") and isinstance(at, ast.Name):
-        symbol = scope.symbols.get(at.id)
-        inputs = symbol.dims[1:2] if symbol else ()
+    inputs = _inputs(bound, axis, scope) if bound.signature.parameter("kernel") else ()
     place = Place(
         bound.signature.name, left, shown, axis=axis, inputs=inputs, product=product
     )  # fmt: skip
     check_values(bound, place, scope)
+
+
+def _inputs(bound: Bound, axis: str | None, scope: Scope) -> tuple[str, ...] | None:
+    """The input dimension of a Gaussian process, or None where its inputs are wrong."""
+    at = bound.value("at")
+    if at is None or isinstance(at, ast.String | ast.Bool):
+        return None
+    # Its errors are told when the argument itself is checked.
+    shape = Inference(scope.silent(), Context("")).infer(at)
+    if shape is None or shape.indices[:1] != (axis,) or len(shape.indices) > 2:
+        return None
+    return shape.indices[1:]
 
 
 def _touch(value: ast.Value, scope: Scope) -> None:

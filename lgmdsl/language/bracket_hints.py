@@ -67,14 +67,16 @@ def _index_definition(t: Trouble) -> Hint | None:
     if t.previous.type == "EQUAL" and t.is_type("NAME"):
         help = f"for all labels of `{t.token}` but the last: index {t.name} = head({t.token})"
         return Hint(Diagnostic("E109", "an index set is not defined by an expression", t.span,
-                               'expected a size, a range, {"labels"} or head(...)', help=help))  # fmt: skip
+                               'expected a size, a range, {"labels"} or head(...)', help=help)
+        )  # fmt: skip
     if t.is_type("MINUS"):
         help = 'write such labels as texts: {"-1", "0", "1"}'
         return Hint(Diagnostic("E109", "the labels of a range are 0 or more", t.span,
                                "expected a whole number", help=help))  # fmt: skip
     if t.previous.type == "NUMBER" and t.token is not None and t.token.type in OPERATORS:
         return Hint(Diagnostic("E109", "the size of an index is a plain number", t.span,
-                               "expected the next statement", help="write the result itself"))  # fmt: skip
+                               "expected the next statement", help="write the result itself")
+        )  # fmt: skip
     if t.is_type("LSQB") and t.at == 2:
         help = f"index {t.name}; a datum that maps it to another index is a `data` statement"
         return Hint(Diagnostic("E109", "an index has no indices of its own", t.span,

@@ -9,16 +9,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from lgmdsl.errors import Diagnostic, Source, Span
+from lgmdsl.errors import Diagnostic, Span
 from lgmdsl.language import ast
-from lgmdsl.language.arguments import unnamed_arguments
-from lgmdsl.language.limits import LIMITS, MAX_CHAIN, MAX_INDEX_SIZE, MAX_INDICES, MAX_NESTING, TOO_DEEP
+from lgmdsl.language.build_expr import ExpressionRules, is_token
+from lgmdsl.language.limits import LIMITS, MAX_CHAIN, MAX_INDEX_SIZE, MAX_NESTING, TOO_DEEP
 from lgmdsl.language.print_model import print_statement
 from lgmdsl.vocabulary.lookup import lookup
 
 if TYPE_CHECKING:
     from lark import Token, Tree
-
 
 
 class Depth(NamedTuple):
@@ -32,29 +31,16 @@ class Depth(NamedTuple):
         return self.nesting > MAX_NESTING or self.height > MAX_CHAIN
 
 
-class Positional(NamedTuple):
-    """An argument without a name, on its way into its call."""
-
-    value: ast.Value
-    span: Span
-
-
-class Builder:
+class Builder(ExpressionRules):
     """Builds one statement; what is wrong with it is left in `diagnostics`."""
-
-    def __init__(self, source: Source, opener: str) -> None:
-        self.source = source
-        self.opener = opener
-        self.diagnostics: list[Diagnostic] = []
-        self.usable = True
 
     def build(self, tree: Tree[Token]) -> ast.AnyStatement | None:
         """The statement, or None where it cannot be used even as a guess."""
         built: dict[int, Any] = {}
         depths: dict[int, Depth] = {}
         for node in tree.iter_subtrees():
-            children = [c if _is_token(c) else built.pop(id(c)) for c in node.children]
-            below = [depths.pop(id(c), Depth()) for c in node.children if not _is_token(c)]
+            children = [c if is_token(c) else built.pop(id(c)) for c in node.children]
+            below = [depths.pop(id(c), Depth()) for c in node.children if not is_token(c)]
             span = Span(self.source, node.meta.start_pos, node.meta.end_pos)
             depth = _depth(node.data, below)
             if depth.too_deep:
@@ -64,93 +50,6 @@ class Builder:
             make = cast(Callable[[list[Any], Span], Any], getattr(self, f"_{node.data}"))
             built[id(node)] = make(children, span)
         return cast("ast.AnyStatement", built[id(tree)]) if self.usable else None
-
-    # ---- expressions ---------------------------------------------------------------------
-
-    def _number(self, children: list[Any], span: Span) -> ast.Number:
-        text = str(children[0])
-        value = float(text)
-        if value == float("inf"):
-            self._wrong(f"the number {_short(text)} is too large", span, "the largest is 1.8e308")
-            value = 0.0
-        return ast.Number(value, text, span=span)
-
-    def _name(self, children: list[Any], span: Span) -> ast.Name:
-        return ast.Name(str(children[0]), span=span)
-
-    def _string(self, children: list[Any], span: Span) -> ast.String:
-        return ast.String(str(children[0])[1:-1], span=span)
-
-    def _true(self, children: list[Any], span: Span) -> ast.Bool:
-        return ast.Bool(True, span=span)
-
-    def _false(self, children: list[Any], span: Span) -> ast.Bool:
-        return ast.Bool(False, span=span)
-
-    def _paren(self, children: list[Any], span: Span) -> ast.Expr:
-        return cast("ast.Expr", children[1])
-
-    def _negate(self, children: list[Any], span: Span) -> ast.Unary:
-        return ast.Unary(children[1], span=span)
-
-    def _binary(self, children: list[Any], span: Span) -> ast.Binary:
-        left, sign, right = children
-        return ast.Binary(sign.value, left, right, op_span=self._span(sign), span=span)
-
-    def _indexed(self, children: list[Any], span: Span) -> ast.Indexed:
-        slots = tuple(c for c in children if not _is_token(c))
-        self._count(slots, span)
-        return ast.Indexed(self._named_by(children[0]), slots, span=span)
-
-    def _positional(self, children: list[Any], span: Span) -> Positional:
-        return Positional(children[0], span)
-
-    def _named(self, children: list[Any], span: Span) -> ast.Argument:
-        name, _, value = children
-        return ast.Argument(str(name), value, name_span=self._span(name), span=span)
-
-    def _call(self, children: list[Any], span: Span) -> ast.Call:
-        function = self._named_by(children[0])
-        positional = [c for c in children if isinstance(c, Positional)]
-        named = tuple(c for c in children if isinstance(c, ast.Argument))
-        texts = [p for p in positional if isinstance(p.value, ast.String | ast.Bool)]
-        if texts:
-            guessed = self._unnamed(function.id, "call", positional, named, texts[0].span)
-            named = guessed + named
-            positional = positional[: len(positional) - len(guessed)]
-        values = tuple(cast("ast.Expr", p.value) for p in positional)
-        return ast.Call(function, values, named, span=span)
-
-    def _dist(self, children: list[Any], span: Span) -> ast.Dist | ast.Call:
-        name = self._named_by(children[0])
-        positional = [c for c in children if isinstance(c, Positional)]
-        named = tuple(c for c in children if isinstance(c, ast.Argument))
-        if positional and self.opener == "hyper" and lookup("function", name.id):
-            # A value after `~`: refused in `_hyper`, where the whole statement is at hand.
-            return ast.Call(name, tuple(cast("ast.Expr", p.value) for p in positional), named,
-                            span=span)  # fmt: skip
-        if positional:
-            where = positional[0].span.to(positional[-1].span)
-            named = self._unnamed(name.id, self.opener, positional, named, where) + named
-        return ast.Dist(name, named, span=span)
-
-    def _unnamed(
-        self, function: str, role: str, values: list[Positional],
-        named: tuple[ast.Argument, ...], span: Span,
-    ) -> tuple[ast.Argument, ...]:  # fmt: skip
-        """E102, and the arguments as they were most likely meant, so that checking can go on."""
-        diagnostic, names = unnamed_arguments(
-            function, role, [v.value for v in values], named, span
-        )
-        self.diagnostics.append(diagnostic)
-        if names is None:
-            self.usable = False
-            return ()
-        return tuple(
-            ast.Argument(name, v.value, name_span=v.span, span=v.span)
-            for name, v in zip(names, values, strict=False)
-            if name is not None
-        )
 
     # ---- statements ----------------------------------------------------------------------
 
@@ -193,9 +92,9 @@ class Builder:
 
     def _hyper(self, children: list[Any], span: Span) -> ast.Hyper:
         kind = next(c for c in children if isinstance(c, ast.Type))
-        given = next(c for c in reversed(children) if not _is_token(c))
+        given = next(c for c in reversed(children) if not is_token(c))
         prior = given if isinstance(given, ast.Dist) else None
-        sign = next(c for c in children if _is_token(c) and c.type in ("TILDE", "EQUAL"))
+        sign = next(c for c in children if is_token(c) and c.type in ("TILDE", "EQUAL"))
         wrong = ""
         if isinstance(given, ast.Call) and sign.type == "TILDE":
             wrong = "the value of a hyper is introduced with `=`; `~` introduces a prior"
@@ -236,38 +135,6 @@ class Builder:
     def _constrain(self, children: list[Any], span: Span) -> ast.Constrain:
         return ast.Constrain(children[1], children[3], doc=_doc(children), span=span)
 
-    # ---- helpers -------------------------------------------------------------------------
-
-    def _count(self, slots: tuple[ast.Slot, ...], span: Span) -> None:
-        if len(slots) > MAX_INDICES:
-            self._wrong(f"a name has at most {MAX_INDICES} indices", span,
-                        f"these are {len(slots)}")  # fmt: skip
-
-    def _span(self, token: Token) -> Span:
-        return Span(self.source, token.start_pos or 0, token.end_pos or 0)
-
-    def _named_by(self, token: Token) -> ast.Name:
-        return ast.Name(str(token), span=self._span(token))
-
-    def _whole(self, token: Token, least: int) -> int:
-        """A whole number from `least` to the limit; 0 and a diagnostic for anything else."""
-        text = str(token)
-        if not text.isdigit():
-            self._wrong(f"{_short(text)} is not a whole number", self._span(token),
-                        "expected a whole number")  # fmt: skip
-        elif len(text) > 15 or int(text) > MAX_INDEX_SIZE * 10:
-            self._wrong(f"{_short(text)} is too large for an index", self._span(token),
-                        f"at most {MAX_INDEX_SIZE:,} labels")  # fmt: skip
-        elif int(text) < least:
-            self._wrong("an index has at least one label", self._span(token), "expected 1 or more")
-        else:
-            return int(text)
-        return 0
-
-    def _wrong(self, message: str, span: Span, label: str, help: str = "") -> None:
-        self.usable = False
-        self.diagnostics.append(Diagnostic("E109", message, span, label, help=help))
-
 
 def too_deep(span: Span) -> Diagnostic:
     """An expression beyond the limits."""
@@ -295,22 +162,14 @@ def _depth(rule: str, below: list[Depth]) -> Depth:
     return Depth(nesting, height)
 
 
-def _is_token(child: object) -> bool:
-    return isinstance(child, str)
-
-
 def _dims(children: list[Any]) -> tuple[ast.Name, ...]:
     return next((c for c in children if type(c) is tuple), ())
 
 
 def _doc(children: list[Any]) -> str | None:
     last = children[-1]
-    return str(last)[1:-1] if _is_token(last) and last.type == "STRING" else None
+    return str(last)[1:-1] if is_token(last) and last.type == "STRING" else None
 
 
 def _last_node(children: list[Any]) -> ast.Expr:
-    return cast("ast.Expr", next(c for c in reversed(children) if not _is_token(c)))
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= 20 else text[:17] + "..."
+    return cast("ast.Expr", next(c for c in reversed(children) if not is_token(c)))

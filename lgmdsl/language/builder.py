@@ -139,7 +139,8 @@ class Model:
         """`observe DATUM ~ FAMILY`."""
         name = ast.Name(datum) if isinstance(datum, str) else getattr(datum, "node", None)
         if not isinstance(name, ast.Name):
-            raise _wrong("E109", "`observe` takes a datum", 'm.observe(y, ...) or m.observe("y", ...)')
+            help = 'm.observe(y, ...) or m.observe("y", ...)'
+            raise _wrong("E109", "`observe` takes a datum", help)
         given = _one(_distribution(family, "an observation"), "an observation")
         self._add(ast.Observe(_name(name.id), given, doc=_doc(doc)))
 
@@ -173,7 +174,8 @@ def _name(name: str) -> ast.Name:
         raise _wrong("E105", f"`{name}` is a reserved word and cannot be a name",
                      f"choose another name, e.g. {name}_1")  # fmt: skip
     raise _wrong("E109", f"{name!r} is not a name",
-                 "a name has the letters a to z, digits and `_`, and begins with a letter")  # fmt: skip
+                 "a name has the letters a to z, digits and `_`, and begins with a letter"
+    )  # fmt: skip
 
 
 def _dims(dims: Any) -> tuple[ast.Name, ...]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import textwrap
+
 from lgmdsl.errors import Diagnostic, ModelError, nearest
 from lgmdsl.language.catalogue_data import DATA_AND_METHODS
 from lgmdsl.language.catalogue_model import MODEL
@@ -40,9 +42,10 @@ def explain_code(code: str) -> str:
             Diagnostic("E103", f"there is no message code `{code}`",
                        help=f"{help}Codes: {' '.join(codes())}")
         )  # fmt: skip
+    meaning = textwrap.fill(entry.meaning, 88)
     wrong, mended = (_indented(text) for text in (entry.wrong, entry.mended))
     return (
-        f"{entry.code} ({kind_of(entry.code)}): {entry.title}\n\n{entry.meaning}\n\n"
+        f"{entry.code} ({kind_of(entry.code)}): {entry.title}\n\n{meaning}\n\n"
         f"Wrong:\n{wrong}\n\nRight:\n{mended}\n"
     )
 

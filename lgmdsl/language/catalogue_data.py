@@ -6,131 +6,150 @@ from lgmdsl.language.entry import Entry
 
 DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
-        "E301", "wrong shape",
-        "An array has other dimensions or sizes than its declaration and the labels say. Data bind\n"
-        "by name: each axis of the array is one declared index, in the declared order.",
+        "E301",
+        "wrong shape",
+        "An array has other dimensions or sizes than its declaration and the labels say. Data "
+        "bind by name: each axis of the array is one declared index, in the declared order.",
         "data y[obs] : count           given (59, 4)",
         "np.ravel(y), or declare       data y[patient, visit] : count",
     ),
     Entry(
-        "E302", "unknown label",
+        "E302",
+        "unknown label",
         "A value names a label that its index set does not have, or a label stands twice.",
         'index way = {"walk", "bike"}\ndata y[obs] : way             given "bus"',
         'index way = {"walk", "bike", "bus"}',
     ),
     Entry(
-        "E303", "value outside the type",
-        "A value does not belong to the declared type: a binary that is neither 0 nor 1, a negative\n"
-        "count, a positive that is zero, an infinity.",
+        "E303",
+        "value outside the type",
+        "A value does not belong to the declared type: a binary that is neither 0 nor 1, a "
+        "negative count, a positive that is zero, an infinity.",
         "data y[obs] : binary          given 1, 2, 2, 1",
-        "np.savez(\"d.npz\", y=y - 1, ...)",
+        'np.savez("d.npz", y=y - 1, ...)',
     ),
     Entry(
-        "E304", "missing entry without `?`",
-        "An entry is missing (NaN, NA, masked, an empty string, -1 in a map), and the type does not\n"
-        "allow it.",
+        "E304",
+        "missing entry without `?`",
+        "An entry is missing (NaN, NA, masked, an empty string, -1 in a map), and the type "
+        "does not allow it.",
         "data y[obs] : count",
         "data y[obs] : count?",
     ),
     Entry(
-        "E305", "datum absent",
+        "E305",
+        "datum absent",
         "The data have no array of this name. The message lists the names they do have.",
         "lgm fit m.lgm d.npz           d.npz has: X, y, tme",
         "lgm fit m.lgm d.npz --map time=tme",
     ),
     Entry(
-        "E306", "unreadable or refused file",
-        "A file is absent, is not what its name says, holds objects that would have to be unpickled\n"
-        "(never done), or would need more memory than there is.",
-        "np.savez(\"d.npz\", y=np.array([\"a\", 1], dtype=object))",
-        "np.savez(\"d.npz\", y=np.array([\"a\", \"1\"]))",
+        "E306",
+        "unreadable or refused file",
+        "A file is absent, is not what its name says, holds objects that would have to be "
+        "unpickled (never done), or would need more memory than there is.",
+        'np.savez("d.npz", y=np.array(["a", 1], dtype=object))',
+        'np.savez("d.npz", y=np.array(["a", "1"]))',
     ),
     Entry(
-        "W302", "labels taken from the order",
-        "An array came without labels for an index whose labels other data give; its entries are\n"
-        "taken in the sorted order of the labels.",
-        "np.savez(\"d.npz\", who=names, x=x)",
-        "np.savez(\"d.npz\", who=names, subject=labels_of_x, x=x)",
+        "W302",
+        "labels taken from the order",
+        "An array came without labels for an index whose labels other data give; its entries "
+        "are taken in the sorted order of the labels.",
+        'np.savez("d.npz", who=names, x=x)',
+        'np.savez("d.npz", who=names, subject=labels_of_x, x=x)',
     ),
     Entry(
-        "W303", "loops in a graph",
-        "A neighbourhood graph joins some members to themselves. These loops mean nothing and are\n"
-        "dropped.",
+        "W303",
+        "loops in a graph",
+        "A neighbourhood graph joins some members to themselves. These loops mean nothing and "
+        "are dropped.",
         "adj = np.ones((n, n))",
         "adj = np.ones((n, n)) - np.eye(n)",
     ),
     Entry(
-        "W304", "a sparse array is expanded",
+        "W304",
+        "a sparse array is expanded",
         "A sparse matrix is used outside `@`, where only a full array will do.",
         "let eta[obs] = sum(X * b, feat)",
         "let eta[obs] = X @ b",
     ),
     Entry(
-        "E401", "disconnected",
-        "A graph falls into several components, or a latent is not joined to the data. An intrinsic\n"
-        "structure has one free level for each component.",
+        "E401",
+        "disconnected",
+        "A graph falls into several components, or a latent is not joined to the data. An "
+        "intrinsic structure has one free level for each component.",
         "latent v[region] ~ besag(graph = adj, sd = s)     an island has no neighbour",
         "latent v[region] ~ bym2(graph = adj, sd = s, mix = mix), or join the island in adj",
     ),
     Entry(
-        "W401", "disconnected",
-        "A graph falls into several components. The fit goes on: each component sums to zero and is\n"
-        "scaled by itself.",
+        "W401",
+        "disconnected",
+        "A graph falls into several components. The fit goes on: each component sums to zero "
+        "and is scaled by itself.",
         "latent v[region] ~ besag(graph = adj, sd = s)     two components",
         "join the components in adj, or leave it as it is where they are meant",
     ),
     Entry(
-        "E402", "improper posterior",
-        "Neither the prior nor the data fix some direction of the latents: a free level, two levels\n"
-        "that only enter as their sum, or a flat block that the data do not determine.",
+        "E402",
+        "improper posterior",
+        "Neither the prior nor the data fix some direction of the latents: a free level, two "
+        "levels that only enter as their sum, or a flat block that the data do not determine.",
         "latent b0 ~ flat\nlatent f[day] ~ rw1(sd = s, sum_to_zero = false)",
         "latent b0 ~ normal(sd = 10)\nlatent f[day] ~ rw1(sd = s)",
     ),
     Entry(
-        "E501", "the method cannot run this model",
-        "A method needs something of each site or prior that one of them does not have. `lgm explain`\n"
-        "prints, for every method, whether it can run the model and why not.",
+        "E501",
+        "the method cannot run this model",
+        "A method needs something of each site or prior that one of them does not have. `lgm "
+        "explain` prints, for every method, whether it can run the model and why not.",
         "lgm fit glmm.lgm d.npz --method double-loop       poisson is not super-Gaussian",
         "lgm fit glmm.lgm d.npz --method laplace",
     ),
     Entry(
-        "E502", "kinked site",
-        "The method uses second derivatives, and this site's log density has a kink where the mode\n"
-        "tends to be.",
+        "E502",
+        "kinked site",
+        "The method uses second derivatives, and this site's log density has a kink where the "
+        "mode tends to be.",
         "lgm fit lasso.lgm d.npz --method laplace          potential w ~ laplace(scale = tau)",
         "lgm fit lasso.lgm d.npz --method ep",
     ),
     Entry(
-        "E503", "no value for a hyper",
+        "E503",
+        "no value for a hyper",
         "The hyperparameters are held fixed, and this one has a prior but no value.",
         "lgm fit m.lgm d.npz --hyper fixed",
         "lgm fit m.lgm d.npz --hyper fixed --set s=0.5",
     ),
     Entry(
-        "E504", "the bound does not apply",
+        "E504",
+        "the bound does not apply",
         "A bound was asked for that none of the sites, or not this one, admits.",
         "lgm fit m.lgm d.npz --bound jaakkola              poisson has no such bound",
         "lgm fit m.lgm d.npz --bound quadrature",
     ),
     Entry(
-        "E601", "no usable state",
-        "The iteration found no state with finite values: often data on a scale of 1e6 beside a prior\n"
-        "of scale 1, or a prior far too wide for an exponential link.",
+        "E601",
+        "no usable state",
+        "The iteration found no state with finite values: often data on a scale of 1e6 beside "
+        "a prior of scale 1, or a prior far too wide for an exponential link.",
         "latent b[feat] ~ normal(sd = 1000)                with log_rate = X @ b",
         "latent b[feat] ~ normal(sd = 2.5)                 with columns of X of unit scale",
     ),
     Entry(
-        "E602", "a factorisation failed",
-        "A matrix that has to be positive definite is not, to working accuracy. No jitter is added\n"
-        "in silence.",
+        "E602",
+        "a factorisation failed",
+        "A matrix that has to be positive definite is not, to working accuracy. No jitter is "
+        "added in silence.",
         "two equal rows in a kernel matrix of condition 1e17",
         "add white(sd = 1e-3) to the kernel, or give its length a prior",
     ),
     Entry(
-        "W601", "stopped before convergence",
-        "The result is usable as far as it goes, but a tolerance was not met; `status` says how the\n"
-        "run ended, and the exit status is 3.",
+        "W601",
+        "stopped before convergence",
+        "The result is usable as far as it goes, but a tolerance was not met; `status` says "
+        "how the run ended, and the exit status is 3.",
         "lgm fit m.lgm d.npz -o fit.nc --max-steps 5",
         "lgm fit m.lgm d.npz --start-from fit.nc --max-steps 200",
     ),
-)  # fmt: skip
+)

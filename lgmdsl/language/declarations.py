@@ -12,7 +12,6 @@ from lgmdsl.language.wording import KIND_IN_WORDS, with_dims
 from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES
 
 
-
 def check_dims(
     dims: Sequence[ast.Name], scope: Scope, *, matrix: bool = False
 ) -> tuple[str, ...] | None:

@@ -123,7 +123,7 @@ def lift(value: Any) -> Expression:
     """A Python value as an expression: an expression, or a finite real number."""
     if isinstance(value, Expression):
         return value
-    if isinstance(value, Real) and not isinstance(value, bool):
+    if not isinstance(value, bool) and isinstance(value, Real):
         number = float(value)
         if not math.isfinite(number):
             raise _wrong(f"{number} is not a number of the language", "numbers are finite")
@@ -169,7 +169,7 @@ def _slot(value: Any) -> ast.Slot:
         raise _wrong("there is no arithmetic on indices", "a slot is an index, a map or a label")
     if isinstance(value, str):
         return ast.String(plain_text(value))
-    if isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= 0:
+    if not isinstance(value, bool) and isinstance(value, Integral) and int(value) >= 0:
         return ast.Number(float(value))
     help = 'as in u[who], d[who, "slope"] or b[0]'
     raise _wrong(f"{_article(type(value).__name__)} cannot be a slot", help)

@@ -66,9 +66,7 @@ class _Reader:
             self.found.append(Diagnostic("E109", message, span, label, help=help))
 
 
-def replace_foreign(
-    source: Source, tokens: list[Token], found: list[Diagnostic]
-) -> list[Token]:
+def replace_foreign(source: Source, tokens: list[Token], found: list[Diagnostic]) -> list[Token]:
     """The tokens with every foreign one mended or, where its meaning is open, left as it is.
 
     Each is reported in `found`; a statement that still holds one is not read further.
@@ -158,7 +156,8 @@ def _other(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], 
     if char == "." or char == "_" or unicodedata.category(char)[0] in "LNM":
         return _word(reader, at, result)
     reader.say(f"`{char}` is not in the language", span, "this sign",
-               _NOT_HERE.get(char, "names have letters, digits and `_`; comments begin with `#`"))  # fmt: skip
+               _NOT_HERE.get(char, "names have letters, digits and `_`; comments begin with `#`")
+        )  # fmt: skip
     end = at + 1
     while end < len(reader.tokens) and reader.tokens[end].type == "OTHER":
         end += 1
@@ -185,7 +184,8 @@ def _word(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], i
     name = _as_name(word)
     help = f"write {name}" if name else "begin it with a letter of a to z"
     reader.say(f"`{_cut(word)}` is not a name", span,
-               "a name has the letters a to z, digits and `_`, and begins with a letter", help)  # fmt: skip
+               "a name has the letters a to z, digits and `_`, and begins with a letter", help
+        )  # fmt: skip
     if name:
         return [_joined("NAME", name, parts)], end
     return [_joined("OTHER", word, parts)], end

@@ -39,14 +39,14 @@ _ELSEWHERE = {
         ["param", "params", "parameter", "prior", "var", "sigma"],
         "a parameter is `hyper` where it is a scale or a loading, `latent` where it is Gaussian",
     ),
-    **dict.fromkeys(["likelihood", "response", "y"], "a likelihood is `observe NAME ~ FAMILY(...)`"),
+    **dict.fromkeys(["likelihood", "response", "y"], "a likelihood is `observe NAME ~ FAMILY`"),
     **dict.fromkeys(["dim", "dims", "coords", "set", "plate"], "an index set is `index NAME`"),
     **dict.fromkeys(
         ["method", "engine", "options", "iterations", "seed", "tol", "maxiter"],
         "a model file says nothing about how it is fitted: that goes on the command line",
     ),
     **dict.fromkeys(["input", "covariate", "observed", "const"], "a datum is `data NAME : TYPE`"),
-    **dict.fromkeys(["derived", "output", "print", "save"], "a result is `report NAME = EXPRESSION`"),
+    **dict.fromkeys(["derived", "output", "print", "save"], "a result is `report NAME = VALUE`"),
 }
 
 # A token of these types can end a statement, so a name after it begins something new.

@@ -21,20 +21,16 @@ def check_hyper(statement: ast.Hyper, scope: Scope) -> None:
     fine = _hyper_type(type_, scope)
     dims = check_dims(statement.dims, scope, matrix=type_.name == "covariance")
     shape = dims or tuple(d.id for d in statement.dims)
-    if fine and dims is not None:
-        fine = _type_dims(statement, dims, scope)
-    if fine and dims is not None:
+    shaped = fine and dims is not None and _type_dims(statement, dims, scope)
+    if shaped and dims is not None:
         if statement.prior is not None:
-            fine = _prior(statement, statement.prior, dims, scope)
+            _prior(statement, statement.prior, dims, scope)
         elif statement.value is not None:
-            fine = check_hyper_value(statement, statement.value, dims, scope)
-    else:
-        fine = False
+            check_hyper_value(statement, statement.value, dims, scope)
     if new:
         # A hyper with a wrong prior still has its type and dims, so its uses can be judged.
-        known = _is_hyper_type(type_) and dims is not None
         symbol = Symbol(name.id, "hyper", statement, shape, type_.name, degree="hyper")
-        scope.declare(symbol, broken=not known)
+        scope.declare(symbol, broken=not shaped)
 
 
 def _is_hyper_type(type_: ast.Type) -> bool:

@@ -72,7 +72,7 @@ def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Chec
         named += [f"{a.name} = {text_of(a.value)}" for a in node.named]
         scope.findings.error(
             "E102", f"this argument of `{signature.name}` needs its name", node.positional[0].span,
-            "an unnamed argument", note=signature.show(), 
+            "an unnamed argument", note=signature.show(),
             help=f"write {signature.name}({', '.join(named)})",
         )  # fmt: skip
         return False

@@ -72,7 +72,7 @@ def _on_axis(
 ) -> bool:  # fmt: skip
     if place.axis is None or parameter.type == "positive":
         # A kernel's length: one number, or one for each input dimension.
-        if set(has) <= set(place.inputs):
+        if place.inputs is None or set(has) <= set(place.inputs):
             return True
         dim = place.inputs[0] if place.inputs else ""
         return _complain(

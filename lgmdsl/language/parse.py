@@ -125,16 +125,18 @@ def _read(source: Source, tokens: list[Token]) -> Tree[Token] | Trouble:
 
     rule = OPENERS[tokens[0].type]
     reader = parser().parse_interactive(start=rule)
-    at = 0
+    at = -1
     try:
-        for at, token in enumerate(tokens):
+        for token in tokens:
+            at += 1
             reader.feed_token(token)
-        at = len(tokens)
-        tree: Tree[Token] = reader.feed_eof(tokens[-1])
+        at += 1
+        tree: Tree[Token] = reader.feed_eof(tokens[-1])  # type: ignore[no-untyped-call]
         return tree
     except UnexpectedInput:
         # The failed step may have reduced some rules already: read up to it once more.
         reader = parser().parse_interactive(start=rule)
         for token in tokens[:at]:
             reader.feed_token(token)
-        return Trouble(source, tuple(tokens), at, frozenset(reader.accepts()))
+        accepts: set[str] = reader.accepts()  # type: ignore[no-untyped-call]
+        return Trouble(source, tuple(tokens), at, frozenset(accepts))

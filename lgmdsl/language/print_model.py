@@ -107,8 +107,8 @@ def _definition(definition: ast.Size | ast.Range | ast.Labels | ast.Head | None)
         case ast.Labels(labels=labels):
             quoted = [f'"{label}"' for label in labels]
             inner = [Piece(f"{q}, ", 3 if i else NEVER) for i, q in enumerate(quoted[:-1])]
-            last = Piece(quoted[-1], 3 if inner else NEVER)
-            return [Piece("{"), *inner, last, Piece("}")]
+            final = Piece(quoted[-1], 3 if inner else NEVER)
+            return [Piece("{"), *inner, final, Piece("}")]
         case ast.Head(of=of):
             return _text(f"head({of.id})")
     return []

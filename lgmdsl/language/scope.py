@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from copy import copy
 
 from lgmdsl.errors import MAX_ERRORS, NOWHERE, Diagnostic, Span, nearest
 from lgmdsl.language import ast
@@ -71,6 +72,13 @@ class Scope:
         for symbol in symbols.values():
             scope.declare(symbol)
         return scope
+
+    def silent(self) -> Scope:
+        """The same names, with complaints that nobody hears."""
+        other = copy(self)
+        other.findings = Findings()
+        other._mentioned = set(self._mentioned)
+        return other
 
     # ---- declaring ---------------------------------------------------------------------------
 

@@ -99,7 +99,7 @@ class Inference:
         indices = self._contracted(node, left, right) if node.op == "@" else self._joined(
             node, left, right
         )
-        degree = self._degree(node, left, right)
+        degree = None if indices is None else self._degree(node, left, right)
         if indices is None or degree is None:
             return None
         value = None

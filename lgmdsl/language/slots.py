@@ -33,6 +33,15 @@ def indexed_shape(node: ast.Indexed, scope: Scope, context: Context) -> Shape | 
     if len(node.slots) != len(symbol.dims):
         _wrong_number(node, symbol, scope)
         return None
+    written = [s.id if isinstance(s, ast.Name) else "" for s in node.slots]
+    if written != list(symbol.dims) and sorted(written) == sorted(symbol.dims):
+        shown = with_dims(symbol.name, symbol.dims)
+        scope.findings.error(
+            "E204", f"the slots of `{symbol.name}` are not in the order of its axes", node.span,
+            f"declared {shown}{in_line(place_of(symbol))}",
+            help=f"write {shown}: the algebra is by name, and any order fits",
+        )  # fmt: skip
+        return None
     indices: list[str] = []
     fine = True
     for slot, axis in zip(node.slots, symbol.dims, strict=True):
@@ -129,10 +138,7 @@ def _slot(
 def _wrong_index(
     slot: ast.Name, target: Symbol, axis: str, node: ast.Indexed, symbol: Symbol, scope: Scope
 ) -> None:  # fmt: skip
-    swapped = sorted(target.name == d for d in symbol.dims)[-1]
     help = _try_maps(axis, node, symbol, scope, (target.name,))
-    if not help and swapped:
-        help = f"the axes stand in the order {with_dims(symbol.name, symbol.dims)}"
     scope.findings.error(
         "E204",
         f"this slot of `{symbol.name}` is {axis}, not {target.name}",

@@ -1,4 +1,4 @@
-"""What to say where the reading of a statement stops: the mistake, and its mend in the user's names.
+"""What to say where a statement stops making sense: the mistake and its mend, in the user's names.
 
 Each rule looks at the place of trouble and answers with a hint, or with None for the next rule. A
 hint that mends the statement lets the reading go on, and the mended statement is its help line.
@@ -179,7 +179,8 @@ def _observed(t: Trouble) -> Hint | None:
         return Hint(diagnostic, t.without(t.at, end + 1))
     if t.at == 2 and t.is_type("LPAR", *OPERATORS):
         return hint("E109", "`observe` takes the name of a datum, not an expression", t,
-                    "expected `~`", "observe the datum itself, or write `potential EXPRESSION ~ ...`")  # fmt: skip
+                    "expected `~`",
+                    "observe the datum itself, or write `potential EXPRESSION ~ ...`")  # fmt: skip
     return None
 
 

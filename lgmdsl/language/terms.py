@@ -63,8 +63,11 @@ def _dims(dims: tuple[str, ...]) -> str:
 def _only_names(dist: ast.Dist, scope: Scope) -> None:
     """Look at the arguments for wrong names and algebra, where nothing else can be judged."""
     for argument in dist.arguments:
-        if not isinstance(argument.value, ast.String | ast.Bool):
-            Inference(scope, Context(f"`{argument.name}`")).infer(argument.value)
+        value = argument.value
+        if isinstance(value, ast.Name):
+            scope.resolve(value)
+        elif not isinstance(value, ast.String | ast.Bool):
+            Inference(scope, Context(f"`{argument.name}`")).infer(value)
 
 
 def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: Scope) -> None:

@@ -21,7 +21,7 @@ _DISTRIBUTIONS: tuple[Category, ...] = ("structure", "family", "potential", "pri
 _CALLS: tuple[Category, ...] = ("kernel", "operator", "function")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Word(Distribution):
     """A distribution's name. Called it takes arguments; by itself it has none (`flat`, `iid`)."""
 

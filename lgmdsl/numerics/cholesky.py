@@ -11,6 +11,7 @@ import numpy as np
 from scipy.linalg import blas, lapack
 
 from lgmdsl.arrays import Array
+from lgmdsl.errors import Diagnostic, NumericalError
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,18 +114,20 @@ def pivoted_root(a: Array, tolerance: float | None = None) -> Array:
     """R, (n, r), with RR' = A for a positive semidefinite A of rank r (LAPACK dpstrf).
 
     Pivots below `tolerance` (default n eps max A_ii) count as zero, the error of RR' is of that
-    size. Raises ValueError where a diagonal entry is negative beyond it.
+    size. Raises NumericalError E601 where A is not semidefinite (what is left of its diagonal is
+    compared with 1e-6 of the largest variance).
     """
     n = len(a)
     if not n:
         return np.zeros((0, 0))
     top = float(a.diagonal().max())
     floor = n * np.finfo(np.float64).eps * max(top, 0.0) if tolerance is None else tolerance
-    if a.diagonal().min() < -floor:
-        raise ValueError("a covariance has a negative variance")
-    if top <= 0.0:
+    if top <= 0.0 and not a.any():
         return np.zeros((n, 0))
     lower, pivots, rank, _ = lapack.dpstrf(np.array(a, order="F"), tol=floor, lower=1)
     root = np.empty((n, int(rank)))
     root[np.asarray(pivots) - 1] = np.tril(lower)[:, : int(rank)]
+    left = a.diagonal() - np.einsum("ij,ij->i", root, root)
+    if not np.abs(left).max() <= 1e-6 * top:
+        raise NumericalError(Diagnostic("E601", "a covariance is not positive semidefinite"))
     return root

@@ -76,20 +76,28 @@ def tilted_sides(
         ) -> tuple[Array, Array]:
             # The distance to |mean|, without cancellation where sd is tiny beside it.
             a = anchor[rows][:, None]
-            away = (a - side * size[rows][:, None]) + a * np.expm1(w)
+            m = size[rows][:, None]
+            away = (a - side * m) + a * np.expm1(w)
             x = a * np.exp(w)
-            gauss = -0.5 * (away / sd[rows][:, None]) ** 2
-            return level(rows, x) + gauss + w + origin[rows][:, None], away
+            square = away * away if side > 0 else x * (x + 2.0 * m)  # less m^2: added below
+            gauss = -0.5 * square / sd[rows][:, None] ** 2
+            logarithm = level(rows, x) + gauss + w + origin[rows][:, None]
+            return logarithm, away if side > 0 else x
 
         low = np.log(narrowest) - _DEPTH - origin
         peaks = np.stack([np.maximum(size + k * sd, narrowest) for k in (-1.0, 0.0, 1.0)], axis=1)
-        step = np.clip(1.1 * sd / (size + 8.0 * sd), 1e-3, 0.3)
+        # Only the mean's own side can have two peaks, one of them as narrow as sd.
+        finest = np.clip(1.1 * sd / (size + 8.0 * sd), 1e-3, 0.3)
+        step = finest if side > 0 else np.full_like(sd, 0.3)
         high = np.log(size + 10.0 * sd) - origin
         mass, away, spread = log_moments(
             log_f, low, high, step, np.log(peaks) - origin[:, None], DROP_OF_TWO_PEAKS
         )
-        # Positions as if the mean were positive: |m| + away, and |m| - away on the other side.
-        parts.append((mass, size + side * away, spread))
+        # Positions as if the mean were positive: |m| + away, and -x on the other side.
+        if side > 0:
+            parts.append((mass, size + away, spread))
+        else:
+            parts.append((mass - 0.5 * (size / sd) ** 2, -away, spread))
     return _signed(mean, parts, sd)
 
 

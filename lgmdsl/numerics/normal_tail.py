@@ -1,7 +1,7 @@
-"""The normal distribution function, its hazard and what follows from it, accurate in the far tail.
+"""The normal distribution function and its hazard, accurate in the far tail.
 
-With kappa = phi(z) / Phi(z):  (log Phi)' = kappa,  (log Phi)'' = -kappa (z + kappa), and a normal of
-mean z and variance 1 restricted to the positive half line has mean z + kappa and variance
+With kappa = phi(z) / Phi(z):  (log Phi)' = kappa,  (log Phi)'' = -kappa (z + kappa), and a normal
+of mean z and variance 1 restricted to the positive half line has mean z + kappa and variance
 1 - kappa (z + kappa). For z << 0 all of these cancel; the continued fraction of Laplace,
 kappa = x + 1/(x + 2/(x + 3/(x + ...))) at x = -z, gives each without a subtraction.
 """

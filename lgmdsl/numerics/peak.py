@@ -24,33 +24,33 @@ FIRST = 32
 AGREEMENT = 1e-7
 CHUNK = 1 << 17
 SHRINKS = 40
-HALVINGS = 11
+MOST = 1 << 16  # intervals: what has not settled by then has no more digits
 
 
 def log_moments(
-    f: LogIntegrand, low: Array, high: Array, step: Array, anchors: Array, drop: float = DROP
-) -> tuple[Array, Array, Array]:
+    f: LogIntegrand, low: Array, high: Array, step: Array, anchors: Array,
+    drop: float = DROP, agreement: float = AGREEMENT,
+) -> tuple[Array, Array, Array]:  # fmt: skip
     """log integral, mean and variance of the position, each (N,).
 
     `low`, `high` (N,): a window that holds the mass; `step` (N,): the largest step allowed;
     `anchors` (N, j): points of the window where narrow peaks may stand, scanned in addition;
-    `drop`: what lies this far below the largest logarithm is left out.
+    `drop`: what lies this far below the largest logarithm is left out; `agreement`: of two rules,
+    in log mass, in the mean relative to the sd, and in the variance relative to itself.
     """
     low, high = _shrink(f, low, high, anchors, drop)
     intervals = np.maximum(FIRST, 2 * np.ceil((high - low) / (2.0 * step))).astype(np.int64)
     intervals = 16 * ((intervals + 15) // 16)
     out = np.zeros((3, len(low)))
     pending = np.arange(len(low))
-    for _ in range(HALVINGS):
+    while len(pending):
         agreed = np.zeros(len(pending), dtype=bool)
         for n in np.unique(intervals[pending]):
             members = np.flatnonzero(intervals[pending] == n)
             for at in _chunks(members, int(n)):
                 rows = pending[at]
-                out[:, rows], agreed[at] = _trapezoid(f, rows, low[rows], high[rows], int(n))
-        pending = pending[~agreed]
-        if not len(pending):
-            break
+                out[:, rows], agreed[at] = _trapezoid(f, rows, low[rows], high[rows], int(n), agreement)
+        pending = pending[~agreed & (intervals[pending] < MOST)]
         intervals[pending] *= 2
     return out[0], out[1], out[2]
 
@@ -63,7 +63,7 @@ def _chunks(members: IntArray, width: int) -> list[IntArray]:
 def _shrink(
     f: LogIntegrand, low: Array, high: Array, anchors: Array, drop: float
 ) -> tuple[Array, Array]:
-    """The window where f is within `drop` of its largest scanned value, one cell wider each side."""
+    """The window where f is within `drop` of its largest scanned value, and one cell each side."""
     low, high = low.copy(), high.copy()
     grid = np.linspace(0.0, 1.0, SCAN + 1)
     pending = np.arange(len(low))
@@ -91,7 +91,7 @@ def _shrink(
 
 
 def _trapezoid(
-    f: LogIntegrand, rows: IntArray, low: Array, high: Array, n: int
+    f: LogIntegrand, rows: IntArray, low: Array, high: Array, n: int, agreement: float
 ) -> tuple[Array, Array]:
     """The rule with n intervals, and whether the rule with n / 2 agrees."""
     step = (high - low) / n
@@ -108,7 +108,7 @@ def _trapezoid(
             0.2 * np.abs(fine[2] - coarse[2]) / np.where(fine[2] > 0.0, fine[2], 1.0),
         ),
     )
-    return fine, gap <= AGREEMENT
+    return fine, gap <= agreement
 
 
 def _moments(weight: Array, position: Array, step: Array, top: Array) -> Array:

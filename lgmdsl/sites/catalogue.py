@@ -54,7 +54,7 @@ def find_site(name: str) -> type[Site] | None:
 
 
 def site(name: str) -> type[Site]:
-    """The family called `name` (family.argument; a potential's bare name). Raises ModelError E103."""
+    """The family called `name`: family.argument, or a potential's. Raises ModelError E103."""
     found = _SITES.get(name)
     if found is None:
         raise ModelError(_unknown(name))
@@ -62,7 +62,7 @@ def site(name: str) -> type[Site]:
 
 
 def register_site(cls: type[Site]) -> type[Site]:
-    """Add a third party's family (usable as a decorator). Raises ModelError E106 on a taken name."""
+    """Add a third party's family; usable as a decorator. Raises ModelError E106 (name taken)."""
     name = cls.spec.name
     if _SITES.get(name, cls) is not cls:
         raise ModelError(

@@ -38,7 +38,8 @@ def _derivatives(s: Array) -> tuple[Array, Array, Array, Array]:
     q = np.where(small, bend, 1.0 - rate - ratio)
     # log((1 - e^-r) / r) = log1p(-r/2 + r^2/6 - r^3/24 + r^4/120 - r^5/720)
     series = np.log1p(-r * (0.5 - r * (1 / 6 - r * (1 / 24 - r * (1 / 120 - r / 720)))))
-    value = np.where(small, s + series, np.log(-np.expm1(-middle)))
+    large = np.where(middle > 0.7, np.log1p(-np.exp(-middle)), np.log(-np.expm1(-middle)))
+    value = np.where(small, s + series, large)
     alive = rate < _GONE
     q = np.where(alive, q, 0.0)
     ratio = np.where(alive, ratio, 0.0)

@@ -33,12 +33,12 @@ def even_part(x: Array) -> tuple[Array, Array, Array]:
     w = np.where(small, 1.0, v)
     tanh = np.tanh(w)
     sech2 = 1.0 / np.cosh(np.minimum(w, 350.0)) ** 2
-    v2 = v * v
+    v2 = np.where(small, v * v, 0.0)
     first = np.where(small, 1.0 - v2 / 3.0 + 2.0 / 15.0 * v2 * v2, tanh / w)
     second = np.where(
         small,
         2.0 / 3.0 - 8.0 / 15.0 * v2 + 34.0 / 105.0 * v2 * v2 - 496.0 / 2835.0 * v2**3,
-        (tanh - w * sech2) / w**3,
+        (tanh / w - sech2) / w / w,
     )
     return -(log_cosh(v) + np.log(2.0)), -first / 8.0, second / 64.0
 

@@ -68,7 +68,7 @@ def given_parameters(spec: SiteSpec, given: Mapping[str, object]) -> dict[str, A
 
 
 def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]) -> Site:
-    """The sites of flat, equally long arrays. Raises DataError E303 for a value outside its type."""
+    """The sites of flat, equally long arrays. Raises DataError E303 (value outside its type)."""
     spec = cls.spec
     values = dict(parameters)
     if y is not None:

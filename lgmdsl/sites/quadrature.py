@@ -17,7 +17,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import ExpectedAnswer, Pointwise, PointwiseAnswer, TiltedAnswer
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.numerics.expectation import expectations
-from lgmdsl.numerics.peak import DROP, DROP_OF_TWO_PEAKS, log_moments
+from lgmdsl.numerics.peak import AGREEMENT, DROP, DROP_OF_TWO_PEAKS, log_moments
 from lgmdsl.numerics.stable import asinh_difference
 
 _REACH = 9.5  # sds beyond the tilted mode that the first window covers
@@ -96,7 +96,7 @@ def tilted_by_quadrature(
     """log of the mass, mean and variance of N(mean, variance) t(s)^power."""
     n = len(mean)
     nodes = NodeSites(site)
-    centre, scale, _ = landmarks(site, n)
+    centre, scale, declared = landmarks(site, n)
     point = variance <= 0.0
     v = np.where(point, 1e-300 + 1e-24 * np.maximum(1.0, mean * mean), variance)
     sd = np.sqrt(v)
@@ -112,7 +112,6 @@ def tilted_by_quadrature(
 
     low, high = _window(site, mean, v, sd, power)
     towards = centre - mean
-    low, high = np.minimum(low, towards - scale), np.maximum(high, towards + scale)
     curved = cast(Pointwise, site).pointwise(centre).curvature
     with np.errstate(divide="ignore"):
         width = 1.0 / (scale * np.sqrt(power * np.abs(curved) + 1.0 / v))
@@ -120,13 +119,17 @@ def tilted_by_quadrature(
     drop = DROP
     if Property.LOG_CONCAVE not in site.spec.properties:
         drop = DROP_OF_TWO_PEAKS
+        low = np.minimum(low, towards - _REACH * sd)
+        high = np.maximum(high, towards + _REACH * sd)
         # The peak of the Gaussian factor may be one of two: the step must resolve it.
         far = np.hypot(1.0, np.abs(x) + 8.0 * sd / scale)
         step = np.minimum(step, np.maximum(1.1 * sd / (scale * far), 1e-3))
     anchors = np.stack([asinh_difference(x, k * sd / scale) for k in (-1.0, 0.0, 1.0)], axis=1)
     anchors = np.concatenate([anchors, asinh_difference(x, -x)[:, None]], axis=1)
     low_u, high_u = asinh_difference(x, low / scale), asinh_difference(x, high / scale)
-    log_mass, shift, spread = log_moments(log_f, low_u, high_u, step, anchors, drop)
+    log_mass, shift, spread = log_moments(
+        log_f, low_u, high_u, step, anchors, drop, AGREEMENT if declared else 1e-9
+    )
     log_mass = log_mass - 0.5 * np.log(2.0 * np.pi * v)
     if np.any(point):
         log_mass = np.where(point, power * site.log_density(mean), log_mass)

@@ -14,6 +14,7 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.structures.kernels import Kernel, Slopes
 
 _DIRECT = 4  # up to this many dimensions, differences; above, a product of matrices
@@ -22,7 +23,7 @@ _NEAR = 1e-5  # pairs nearer than this (relative, squared) are recomputed from d
 
 def squared_distances(x1: Array, x2: Array) -> Array:
     """(n1, n2) |x1_i - x2_j|^2; a GEMM for many dimensions, with near pairs from differences."""
-    n1, d = x1.shape
+    n1, d = len(x1), x1.shape[1]
     if d <= _DIRECT:
         direct: Array = np.zeros((n1, len(x2)))
         if d:
@@ -43,9 +44,9 @@ def squared_distances(x1: Array, x2: Array) -> Array:
     top = max(float(left.max(initial=0.0)), float(right.max(initial=0.0)))
     near = np.flatnonzero(out < _NEAR * top)
     for at in range(0, len(near), 1 << 16):
-        i, j = np.divmod(near[at : at + (1 << 16)], len(x2))
-        step = x1[i] - x2[j]
-        out[i, j] = np.einsum("ij,ij->i", step, step)
+        rows, columns = np.divmod(near[at : at + (1 << 16)], len(x2))
+        gap = x1[rows] - x2[columns]
+        out[rows, columns] = np.einsum("ij,ij->i", gap, gap)
     return np.asarray(out)
 
 
@@ -126,7 +127,9 @@ class Matern(Stationary):
 
     def __post_init__(self) -> None:
         if float(self.smoothness) not in (0.5, 1.5, 2.5):
-            raise ValueError(f"smoothness is 0.5, 1.5 or 2.5, not {self.smoothness:g}")
+            raise ModelError(
+                Diagnostic("E108", f"smoothness is 0.5, 1.5 or 2.5, not {self.smoothness:g}")
+            )
 
     def phi(self, r2: Array) -> Array:
         nu = float(self.smoothness)
@@ -146,7 +149,7 @@ class Matern(Stationary):
         a = np.sqrt(np.maximum(r2, 0.0)) * np.sqrt(2 * nu)
         decay = np.exp(-a)
         if nu == 0.5:
-            return np.divide(-0.5 * decay, a, out=np.zeros_like(a), where=a > 0)
+            return np.asarray(np.divide(-0.5 * decay, a, out=np.zeros_like(a), where=a > 0))
         return np.asarray(-1.5 * decay if nu == 1.5 else -(5.0 / 6.0) * (1.0 + a) * decay)
 
 

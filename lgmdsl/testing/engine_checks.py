@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from typing import cast
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
@@ -132,17 +133,12 @@ def check_adjoints(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
         for name, operator in p.columns.items():
             given = adjoints.operator[k][name]
             array = operator.dense()
+            turn: Array = np.asarray(rng.normal(size=array.shape))
             if operator.is_sparse:
                 assert sp.issparse(given), f"{case.name}: dF/dB of a sparse B is not sparse"
-                pattern = sp.csr_array(operator.sparse())
-                pattern = sp.csr_array(
-                    (np.ones(pattern.nnz), pattern.indices, pattern.indptr), shape=pattern.shape
-                )
-                turn = rng.normal(size=array.shape) * pattern.toarray()
-                slope = float(np.sum(np.asarray(given.toarray()) * turn))  # type: ignore[attr-defined]
-            else:
-                turn = rng.normal(size=array.shape)
-                slope = float(np.sum(np.asarray(given) * turn))
+                turn = turn * (array != 0)
+                given = cast("SparseMatrix", given).toarray()
+            slope = float(np.sum(np.asarray(given) * turn))
 
             def at(
                 t: float, k: int = k, name: str = name, array: Array = array, turn: Array = turn
@@ -156,7 +152,7 @@ def check_adjoints(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
     for i, block in enumerate(case.linear.blocks):
         if Shape.IMPROPER in block.shape:
             continue
-        turn = rng.normal(size=block.size)
+        turn = np.asarray(rng.normal(size=block.size))
 
         def mean_at(t: float, i: int = i, turn: Array = turn) -> Case:
             block = case.linear.blocks[i]
@@ -171,14 +167,16 @@ def check_adjoints(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
                      adjoints.precision.get(block.name), rng, step)  # fmt: skip
 
 
-def _check_prior(make: MakeEngine, case: Case, i: int, covariance: Array | None,
-                 precision: Array | None, rng: np.random.Generator, step: float) -> None:  # fmt: skip
+def _check_prior(
+    make: MakeEngine, case: Case, i: int,
+    covariance: Array | None, precision: Array | None, rng: np.random.Generator, step: float,
+) -> None:  # fmt: skip
     """dF/dK along K + t K turn K (a singular K keeps its range), or dF/dsd through Q."""
     block = case.linear.blocks[i]
     if covariance is not None:
         k = BlockPrior(block, 0).covariance
-        turn = rng.normal(size=k.shape)
-        turn = k @ (turn + turn.T) @ k
+        inner = np.asarray(rng.normal(size=k.shape))
+        turn = np.asarray(k @ np.add(inner, inner.T) @ k)
 
         def at(t: float) -> Case:
             return _with_factor(case, i, DenseCovariance(np.ascontiguousarray(k + t * turn)))
@@ -186,12 +184,12 @@ def _check_prior(make: MakeEngine, case: Case, i: int, covariance: Array | None,
         _slope(case, f"covariance {block.name}", float(np.sum(covariance * turn)), make, at, step)
     if precision is not None:
         q = _diagonal_precision(block)
-        sd, turn = 1.0 / np.sqrt(q), rng.normal(size=block.size)
+        sd, stretch = 1.0 / np.sqrt(q), rng.normal(size=block.size)
 
         def scaled(t: float) -> Case:
-            return _with_factor(case, i, Normal(block.size, 0.0, sd + t * turn))
+            return _with_factor(case, i, Normal(block.size, 0.0, sd + t * stretch))
 
-        slope = float(precision.diagonal() @ (-2.0 * turn / sd**3))
+        slope = float(precision.diagonal() @ (-2.0 * stretch / sd**3))
         _slope(case, f"precision {block.name}", slope, make, scaled, step)
 
 
@@ -222,8 +220,9 @@ def check_failure(engine: type[Engine]) -> None:
         bad = make(one).condition((np.array([-1.5, 1.0]),), ones)
         assert isinstance(bad, Failed) and bad.reason, "an indefinite posterior must be Failed"
     flat = PriorBlock("f", (Flat(2),), np.zeros(2))
-    both = LinearGaussian((proper, flat), (replace(rows, columns={
-        "w": Dense(np.eye(2)), "f": Sparse(sp.csr_array(np.array([[1.0, 1.0], [2.0, 2.0]])))}),))  # fmt: skip
+    collinear = Sparse(sp.csr_array(np.array([[1.0, 1.0], [2.0, 2.0]])))
+    columns = {"w": Dense(np.eye(2)), "f": collinear}
+    both = LinearGaussian((proper, flat), (replace(rows, columns=columns),))
     if not engine.refuses(both):
         lost = make(both).condition(ones, ones)
         assert isinstance(lost, Failed), "an improper posterior must be Failed"

@@ -53,7 +53,7 @@ def dense_weight(linear: LinearGaussian, weight: Rows) -> Array:
 
 
 def brute(linear: LinearGaussian, weight: Rows, shift: Rows) -> Answer:
-    """Integrate over z = z0 + T(y0 + Zu): y whitens the proper blocks, Z spans the null space of CT.
+    """Integrate over z = z0 + T(y0 + Zu): y whitens proper blocks, Z spans the null space of CT.
 
     Constraints may touch proper blocks or flat ones, each row one kind only.
     """
@@ -149,8 +149,8 @@ def random_case(seed: int, gp: bool = True, flat: bool = True, signed: bool = Fa
     elif tie == "flat":
         constraints = Constraints({"f": Dense(np.array([[1.0, 2.0]]))}, np.array([-0.6]))
     linear = LinearGaussian(tuple(blocks), tuple(predictors), constraints)
-    kind = [word for word, on in (("gp", gp), ("flat", flat), ("signed", signed),
-                                  ("vector", vector), (f"tied {tie}", bool(tie))) if on]  # fmt: skip
+    traits = {"gp": gp, "flat": flat, "signed": signed, "vector": vector, tie: bool(tie)}
+    kind = [word for word, on in traits.items() if on]
     return Case(" ".join([str(seed), *kind]), linear, tuple(weight), tuple(shift))
 
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import Pointwise, SuperGaussian
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.testing.site_question_checks import question_failures
@@ -82,7 +82,9 @@ def _finite(site: Site) -> Iterator[str]:
                 yield f"{name} is not finite at s = {x:g}"
 
 
-def difference(f: Callable[[Array], Array], s: Array, h: float = _STEP) -> tuple[Array, Array]:
+def difference(
+    f: Callable[[Array], Array], s: Array, h: Array | float = _STEP
+) -> tuple[Array, BoolArray]:
     """Five-point derivative of f at s, and where it can be trusted (no kink within 2h)."""
     low2, low, middle, high, high2 = (f(s + k * h) for k in (-2, -1, 0, 1, 2))
     slope = (low2 - 8.0 * low + 8.0 * high - high2) / (12.0 * h)
@@ -92,7 +94,9 @@ def difference(f: Callable[[Array], Array], s: Array, h: float = _STEP) -> tuple
     return slope, smooth
 
 
-def _compare(name: str, found: Array, slope: Array, smooth: Array, noise: Array) -> Iterator[str]:
+def _compare(
+    name: str, found: Array, slope: Array, smooth: BoolArray, noise: Array
+) -> Iterator[str]:
     allowed = _TOLERANCE * (1.0 + np.abs(slope)) + 1e-15 / _STEP * np.abs(noise)
     wrong = smooth & (np.abs(found - slope) > allowed)
     if np.any(wrong):

@@ -1,4 +1,4 @@
-"""Checks of a family's Expected and Tilted answers against brute force, and of its quadrature lift."""
+"""Checks of Expected and Tilted answers, a family's own and the lifts', against brute force."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -65,7 +65,7 @@ def _total(one: Site, x: float) -> float:
 def _at(one: Site, y: Array) -> Site:
     """The single site with other observations."""
     repeated = one.take(np.zeros(len(y), dtype=np.int64))
-    return dataclasses.replace(repeated, **{"y": y})
+    return dataclasses.replace(repeated, y=y)
 
 
 def _draws(many: Site, x: float, rng: np.random.Generator) -> Iterator[str]:
@@ -74,9 +74,9 @@ def _draws(many: Site, x: float, rng: np.random.Generator) -> Iterator[str]:
     if y.shape != s.shape or not np.all(np.isfinite(y)):
         yield f"sample() gives shape {y.shape} or values that are not finite at s = {x:g}"
         return
-    yield from _is_zero(y - many.conditional_mean(s), f"mean of y minus conditional_mean, s = {x:g}")
+    yield from _is_zero(y - many.conditional_mean(s), f"mean of y less conditional_mean, s = {x:g}")
     if isinstance(many, Pointwise):
-        drawn: Site = dataclasses.replace(many, **{"y": y})
+        drawn: Site = dataclasses.replace(many, y=y)
         assert isinstance(drawn, Pointwise)
         a = drawn.pointwise(s)
         yield from _is_zero(a.slope, f"E[l'] over draws at s = {x:g}")
@@ -103,10 +103,11 @@ def _potential(site: Site, seed: int) -> Iterator[str]:
         if abs(total - 1.0) > _NORMALISED:
             yield f"the density integrates to {total:.9g} over s (site {i})"
     s = np.zeros(len(site))
-    for name, call in (
-        ("conditional_mean", lambda: site.conditional_mean(s)),
-        ("sample", lambda: site.sample(s, np.random.default_rng(seed))),
-    ):
+    calls: dict[str, Callable[[], Array]] = {
+        "conditional_mean": lambda: site.conditional_mean(s),
+        "sample": lambda: site.sample(s, np.random.default_rng(seed)),
+    }
+    for name, call in calls.items():
         try:
             call()
         except TypeError:

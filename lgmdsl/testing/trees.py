@@ -1,94 +1,105 @@
-"""Hypothesis strategies for syntax trees, for the formatter and for third-party tools."""
+"""A hypothesis strategy for syntax trees: any that the parser or the builder could make."""
 
 from __future__ import annotations
 
 from hypothesis import strategies as st
 
 from lgmdsl.language import ast
-from lgmdsl.language.grammar import RESERVED
+from lgmdsl.vocabulary.lookup import CATEGORIES, DATA_TYPES, HYPER_TYPES, names, signatures
 
-_LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
+WORDS = ("a", "b", "obs", "day", "who", "adj", "y", "x", "s", "u", "f", "S", "log", "sum",
+         "real", "iid")  # fmt: skip
+ALL = sorted({n for c in CATEGORIES for n in names(c)} | set(WORDS))
+ARGUMENTS = sorted({p.name for c in CATEGORIES for s in signatures(c) for p in s.parameters})
 
-identifiers = st.builds(
-    lambda first, rest: first + rest,
-    st.sampled_from(_LETTERS),
-    st.text(_LETTERS + "0123456789_", max_size=6),
-).filter(lambda text: text not in RESERVED)
-names = identifiers.map(ast.Name)
-texts = st.text(st.characters(codec="utf-8", exclude_characters='"\r\n'), max_size=12)
+names_ = st.sampled_from(WORDS).map(ast.Name)
 numbers = st.one_of(
-    st.integers(0, 10**6).map(float), st.floats(0, allow_nan=False, allow_infinity=False)
+    st.sampled_from([0.0, 1.0, 0.5, 2.5, 3.0, 1e300, float("inf")]),
+    st.floats(min_value=0, allow_nan=False),
 ).map(ast.Number)
-slots = st.one_of(names, texts.map(ast.String), numbers)
-comments = st.text(st.characters(codec="utf-8", exclude_characters="\r\n"), max_size=20).map(
-    lambda text: ("#" + text).rstrip()
-)
+strings = st.sampled_from(["", "a", "zero", "haar", "cumulative", "1"]).map(ast.String)
+slots = st.one_of(names_, strings, numbers)
+indexed = st.builds(ast.Indexed, names_, st.lists(slots, min_size=1, max_size=3).map(tuple))
 
 
-def _values(expressions: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Value]:
-    return st.one_of(expressions, texts.map(ast.String), st.booleans().map(ast.Bool))
+def arguments(values: st.SearchStrategy[ast.Value]) -> st.SearchStrategy[tuple[ast.Argument, ...]]:
+    """A few arguments of any names."""
+    one = st.builds(ast.Argument, st.sampled_from(ARGUMENTS), values)
+    return st.lists(one, max_size=3).map(tuple)
 
 
-def _arguments(
-    expressions: st.SearchStrategy[ast.Expr],
-) -> st.SearchStrategy[tuple[ast.Argument, ...]]:
-    argument = st.builds(ast.Argument, identifiers, _values(expressions))
-    return st.lists(argument, max_size=3).map(tuple)
-
-
-def _larger(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]:
-    calls = st.builds(ast.Call, names, st.lists(inner, min_size=1, max_size=2).map(tuple),
-                      _arguments(inner))  # fmt: skip
-    operators = st.sampled_from(["+", "-", "*", "/", "@", "^"])
+def grow(inner: st.SearchStrategy[ast.Expr]) -> st.SearchStrategy[ast.Expr]:
+    """Expressions that hold others."""
+    values = st.one_of(inner, strings, st.booleans().map(ast.Bool))
     return st.one_of(
-        st.builds(ast.Unary, inner), st.builds(ast.Binary, operators, inner, inner), calls
+        st.builds(ast.Unary, inner),
+        st.builds(ast.Binary, st.sampled_from(["+", "-", "*", "/", "@", "^"]), inner, inner),
+        st.builds(
+            ast.Call,
+            st.sampled_from(ALL).map(ast.Name),
+            st.lists(inner, max_size=3).map(tuple),
+            arguments(values),
+        ),
     )
 
 
-_atoms: st.SearchStrategy[ast.Expr] = st.one_of(
-    numbers, names, st.builds(ast.Indexed, names, st.lists(slots, min_size=1, max_size=3).map(tuple))
-)
-expressions: st.SearchStrategy[ast.Expr] = st.recursive(_atoms, _larger, max_leaves=25)
-distributions = st.builds(ast.Dist, names, _arguments(expressions))
-dims = st.lists(names, max_size=3).map(tuple)
-types = st.builds(ast.Type, identifiers, st.booleans())
+expressions = st.recursive(st.one_of(names_, numbers, indexed), grow, max_leaves=6)
+values = st.one_of(expressions, strings, st.booleans().map(ast.Bool))
 
-_definitions = st.one_of(
+
+@st.composite
+def fitted(draw: st.DrawFn) -> ast.Dist:
+    """A name of the language with most of its own arguments, of any value."""
+    signature = draw(st.sampled_from([s for c in CATEGORIES for s in signatures(c)]))
+    given = [p for p in signature.parameters if draw(st.integers(0, 4))]
+    return ast.Dist(
+        ast.Name(signature.name), tuple(ast.Argument(p.name, draw(values)) for p in given)
+    )
+
+
+dists = st.one_of(
+    fitted(), st.builds(ast.Dist, st.sampled_from(ALL).map(ast.Name), arguments(values))
+)
+dims = st.lists(names_, max_size=3).map(tuple)
+types = st.builds(
+    ast.Type, st.sampled_from([*DATA_TYPES, *HYPER_TYPES, "obs", "day", "a", "nope"]), st.booleans()
+)
+small = st.integers(-3, 4)
+definitions = st.one_of(
     st.none(),
-    st.integers(1, 10**6).map(ast.Size),
-    st.tuples(st.integers(0, 99), st.integers(0, 99)).map(lambda p: ast.Range(min(p), max(p))),
-    st.lists(texts, min_size=1, max_size=4).map(lambda labels: ast.Labels(tuple(labels))),
-    names.map(ast.Head),
+    st.builds(ast.Size, st.one_of(small, st.just(10**30))),
+    st.builds(ast.Range, small, small),
+    st.lists(st.sampled_from(["", "a", "b"]), max_size=3).map(tuple).map(ast.Labels),
+    st.builds(ast.Head, names_),
 )
-
-_kept = {
-    "doc": st.none() | texts,
-    "comments": st.lists(comments, max_size=2).map(tuple),
-    "inner": st.lists(comments, max_size=2).map(tuple),
-    "trailing": st.none() | comments,
-    "blank_before": st.booleans(),
-}
-
-statements: st.SearchStrategy[ast.AnyStatement] = st.one_of(
-    st.builds(ast.Index, name=names, definition=_definitions, **_kept),
-    st.builds(ast.Data, name=names, dims=dims, type=types, **_kept),
-    st.builds(ast.Hyper, name=names, dims=dims, type=types, prior=distributions,
-              value=st.none(), **_kept),
-    st.builds(ast.Hyper, name=names, dims=dims, type=types, prior=st.none(),
-              value=expressions, **_kept),
-    st.builds(ast.Latent, name=names, dims=dims,
-              factors=st.lists(distributions, min_size=1, max_size=3).map(tuple), **_kept),
-    st.builds(ast.Let, name=names, dims=dims, value=expressions, **_kept),
-    st.builds(ast.Report, name=names, dims=dims, value=expressions, **_kept),
-    st.builds(ast.Observe, name=names, family=distributions, **_kept),
-    st.builds(ast.Potential, value=expressions, family=distributions, **_kept),
-    st.builds(ast.Constrain, left=expressions, right=expressions, **_kept),
-)  # fmt: skip
-
-models: st.SearchStrategy[ast.Ast] = st.builds(
-    ast.Ast,
-    st.lists(statements, max_size=5).map(tuple),
-    header_comments=st.lists(comments, max_size=2).map(tuple),
-    header_trailing=st.none() | comments,
-    end_comments=st.lists(comments, max_size=2).map(tuple),
+statements = st.one_of(
+    st.builds(ast.Index, names_, definitions),
+    st.builds(ast.Data, names_, dims, types),
+    st.builds(ast.Hyper, names_, dims, types, dists, st.none()),
+    st.builds(ast.Hyper, names_, dims, types, st.none(), expressions),
+    st.builds(ast.Latent, names_, dims, st.lists(dists, min_size=1, max_size=3).map(tuple)),
+    st.builds(ast.Let, names_, dims, expressions),
+    st.builds(ast.Report, names_, dims, expressions),
+    st.builds(ast.Observe, names_, dists),
+    st.builds(ast.Potential, expressions, dists),
+    st.builds(ast.Constrain, expressions, expressions),
+)
+PREAMBLE = (
+    ast.Index(ast.Name("obs")),
+    ast.Index(ast.Name("day"), ast.Range(1, 9)),
+    ast.Data(ast.Name("who"), (ast.Name("obs"),), ast.Type("day")),
+    ast.Data(ast.Name("y"), (ast.Name("obs"),), ast.Type("real")),
+    ast.Hyper(ast.Name("s"), (), ast.Type("positive"), None, ast.Number(1.0)),
+    ast.Latent(
+        ast.Name("u"),
+        (ast.Name("day"),),
+        (ast.Dist(ast.Name("normal"), (ast.Argument("sd", ast.Name("s")),)),),
+    ),
+    ast.Latent(ast.Name("f"), (ast.Name("obs"),), (ast.Dist(ast.Name("iid")),)),
+    ast.Data(ast.Name("adj"), (ast.Name("day"), ast.Name("day")), ast.Type("graph")),
+)
+trees = st.builds(
+    lambda head, rest: ast.Ast((*head, *rest)),
+    st.sampled_from([(), PREAMBLE]),
+    st.lists(statements, max_size=8),
 )

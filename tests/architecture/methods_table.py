@@ -7,16 +7,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from lgmdsl.inference.registry import backends
 from lgmdsl.inference.routes import Refusal, Route, table
 from lgmdsl.sites.catalogue import BUILT_IN
+from lgmdsl_backends.catalogue import BACKENDS
 
 START, END = "<!-- methods: computed -->", "<!-- end of methods -->"
 
 
 def markdown() -> str:
     """A row for each site family, a column for each back end."""
-    methods = tuple(backends().values())
+    methods = BACKENDS
     cells = table(BUILT_IN, methods)
     names = [m.spec.name for m in methods]
     lines = ["| site | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]

@@ -132,7 +132,7 @@ def save(data: dict[str, Any], file: Path) -> None:
         longest = max((len(v) for v in columns.values()), default=0)
         frame = pd.DataFrame({k: v for k, v in columns.items() if len(v) == longest})
         for name in frame.columns:
-            if not frame[name].dtype.isnative if hasattr(frame[name].dtype, "isnative") else False:
+            if not getattr(frame[name].dtype, "isnative", True):
                 frame[name] = frame[name].astype("i8")
             if frame[name].dtype.kind in "cVM" or str(frame[name].dtype) in ("float16", "object"):
                 frame[name] = frame[name].astype(str)
@@ -144,9 +144,10 @@ def save(data: dict[str, Any], file: Path) -> None:
             )
         else:
             dataset = frame.to_xarray().rename({"index": "obs"})
-            for name in dataset.data_vars:
-                if dataset[name].dtype.kind not in "iuf":
-                    dataset[name] = ("obs", dataset[name].values.astype(str).astype(object))
+            for variable in dataset.data_vars:
+                if dataset[variable].dtype.kind not in "iuf":
+                    text = dataset[variable].values.astype(str).astype(object)
+                    dataset[variable] = ("obs", text)
             dataset.to_netcdf(file, engine="h5netcdf")
 
 

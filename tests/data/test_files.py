@@ -143,7 +143,7 @@ SPARSE = {"data": [1.0, 2.0], "indices": [0, 1], "indptr": [0, 1, 2], "shape": [
 )  # fmt: skip
 def test_sparse_parts_that_contradict_one_another(part: str, value: Any, tmp_path: Path) -> None:
     parts = {f"X.{k}": np.array(v) for k, v in (SPARSE | {part: value}).items()}
-    np.savez(tmp_path / "d.npz", **parts)
+    np.savez(tmp_path / "d.npz", **parts)  # type: ignore[arg-type]
     with pytest.raises(DataError) as caught:
         bind(one("real", "obs, feat"), tmp_path / "d.npz", {"y": "X"})
     assert caught.value.codes == ("E306",) and "X" in str(caught.value)

@@ -192,3 +192,28 @@ def test_too_many_labels_are_refused_before_they_are_made(monkeypatch: Any) -> N
     monkeypatch.setattr("lgmdsl.dataset.refusals._available", lambda: 1 << 20)
     with pytest.raises(DataError, match="are the most"):
         bind(one("count").replace("index obs", "index obs = 1..90000"), {"y": [1]})
+
+
+def test_an_axis_of_too_many_members_is_refused() -> None:
+    sp = pytest.importorskip("scipy.sparse")
+    X = sp.csr_array((np.ones(1), ([0], [10**12])), shape=(3, 10**13))
+    with pytest.raises(DataError, match="index `feat` has 10000000000000 labels"):
+        bind(GLMM, BASE | {"X": X, "who": [0, 1, 0]})
+
+
+def test_columns_of_a_frame_label_the_features() -> None:
+    for library in ("pandas", "polars"):
+        frames = pytest.importorskip(library)
+        X = frames.DataFrame({"age": [1.0, 2, 3], "sex": [0.0, 1, 0]})
+        got = bind(GLMM, BASE | {"X": X, "who": [0, 1, 0]})
+        assert got.indices["feat"].labels.tolist() == ["age", "sex"]
+
+
+def test_dates_are_labels_whatever_their_unit() -> None:
+    days = ["2020-01-01", "2020-01-02", "2020-01-03"]
+    for dates in (
+        np.array(days, dtype="M8[D]"), np.array(days, dtype="M8[ns]"),
+        [np.datetime64(d) for d in days],
+    ):  # fmt: skip
+        got = bind(GLMM, BASE | {"who": [0, 1, 0], "obs": dates})
+        assert got.indices["obs"].labels.tolist() == days

@@ -8,10 +8,9 @@ import numpy as np
 import pytest
 
 from lgmdsl.canonical.ground import GroundedModel, ground_new
-from lgmdsl.canonical.ground_fill import fill_absent
 from lgmdsl.dataset import read
 from lgmdsl.errors import DataError
-from tests.data.models import GLMM, bind, model
+from tests.data.models import GLMM, bind
 
 OLD: dict[str, Any] = {
     "y": [1, 2, 3], "X": np.arange(6.0).reshape(3, 2), "who": ["b", "a", "b"],
@@ -77,13 +76,3 @@ def test_area_models_keep_their_regions() -> None:
     assert got.values["adj"].nnz == 4 and "y" not in got.values
     with pytest.raises(DataError):
         ground_new(old, read({"y": [1, 2]}))
-
-
-def test_absent_covariates_are_drawn_for_a_simulation() -> None:
-    sizes = {"obs": 6, "feat": 2, "subject": 3}
-    one = fill_absent(model(GLMM), read({}), sizes, seed=1)
-    two = fill_absent(model(GLMM), read({}), sizes, seed=1)
-    got, again = (bind(GLMM, d, partial=True, sizes=sizes) for d in (one, two))
-    assert got.values["who"].tolist() == [0, 1, 2, 0, 1, 2] and "y" not in got.values
-    assert got.values["time"].tolist() == [1.0] * 6
-    assert dict(got.hashes) == dict(again.hashes)

@@ -6,14 +6,16 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from lgmdsl.contract.engine import Failed
+from lgmdsl.arrays import SparseMatrix
+from lgmdsl.contract.engine import Engine, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.choose import choose, table
 from lgmdsl.engines.covariance import CovarianceEngine
 from lgmdsl.engines.gram import DenseGram, PairGram, SparseGram
 from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.weights import SiteWeight
-from lgmdsl.numerics.cholesky import cholesky
+from lgmdsl.errors import NumericalError
+from lgmdsl.numerics.cholesky import cholesky, pivoted_root
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import kernel, structure
 
@@ -142,3 +144,45 @@ def test_a_sparse_operator_keeps_its_array() -> None:
         inverse = np.linalg.inv(np.eye(2) + array.toarray().T @ array.toarray())
         np.testing.assert_allclose(q.latent_variance, inverse.diagonal(), rtol=1e-12)
     np.testing.assert_array_equal(array.indices, [1, 0, 1, 1])
+
+
+def test_mixed_dense_and_gathered_columns_stay_sparse() -> None:
+    """Covariates beside 400 group effects: no (P, n) array is formed, answers are the same."""
+    rng = np.random.default_rng(0)
+    rows, groups = 2000, 400
+    one_each = (np.ones(rows), rng.integers(groups, size=rows), np.arange(rows + 1))
+    who: SparseMatrix = sp.csr_array(one_each, shape=(rows, groups), dtype=np.float64)
+    x = rng.normal(size=(rows, 3))
+    blocks = (
+        PriorBlock("b", (structure("flat", 3),), np.zeros(3)),
+        PriorBlock("u", (structure("normal", groups, sd=0.7),), np.zeros(groups)),
+    )
+    p = Predictor({"b": Dense(x), "u": Sparse(who)}, np.zeros(rows))
+    engine = PrecisionEngine(LinearGaussian(blocks, (p,)))
+    assert isinstance(engine.gram, PairGram)
+    dense = Predictor({"b": Dense(x), "u": Dense(np.asarray(who.toarray()))}, np.zeros(rows))
+    other = PrecisionEngine(LinearGaussian(blocks, (dense,)))
+    assert isinstance(other.gram, DenseGram)
+    w, b = (rng.uniform(size=rows),), (rng.normal(size=rows),)
+    one, two = engine.condition(w, b), other.condition(w, b)
+    assert not isinstance(one, Failed) and not isinstance(two, Failed)
+    np.testing.assert_allclose(one.log_normaliser, two.log_normaliser, rtol=1e-12)
+    np.testing.assert_allclose(one.variance[0], two.variance[0], rtol=1e-11)
+
+
+@pytest.mark.parametrize("engine", [CovarianceEngine, PrecisionEngine])
+def test_vector_weights_that_are_not_finite_fail(engine: type[Engine]) -> None:
+    base = regression(6, 3)
+    p = Predictor(base.predictors[0].columns, np.zeros(6), event=2)
+    weight = np.full((3, 2, 2), np.nan)
+    with np.errstate(all="ignore"):
+        q = engine(LinearGaussian(base.blocks, (p,))).condition((weight,), (np.ones((3, 2)),))  # type: ignore[call-arg]
+    assert isinstance(q, Failed)
+
+
+def test_a_covariance_that_is_none() -> None:
+    with pytest.raises(NumericalError, match="E601"):
+        pivoted_root(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    np.testing.assert_array_equal(pivoted_root(np.zeros((2, 2))), np.zeros((2, 0)))
+    root = pivoted_root(np.array([[4.0, 2.0], [2.0, 1.0]]))
+    assert root.shape == (2, 1)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from lgmdsl.contract.engine import Conditioned, Engine, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.engine_checks import conditioned
@@ -223,3 +223,21 @@ def test_full_posterior_by_hand() -> None:
     cov = np.linalg.solve(s.T, (b @ k @ b.T)).T
     value = -0.5 * np.linalg.slogdet(s)[1] + 0.5 * tilt @ cov @ tilt
     close(q.log_normaliser, value + case.shift[0] @ s0 - 0.5 * s0 @ w @ s0)
+
+
+@pytest.mark.parametrize("engine", [CovarianceEngine, PrecisionEngine])
+@pytest.mark.parametrize("tied", [False, True])
+def test_without_predictors_the_prior_is_left(engine: type[Engine], tied: bool) -> None:
+    mean, sd = np.array([0.5, -1.0, 2.0]), np.array([1.0, 2.0, 0.5])
+    block = PriorBlock("w", (structure("normal", 3, mean=mean, sd=sd),), mean)
+    held = Constraints({"w": Dense(np.ones((1, 3)))}, np.array([3.0])) if tied else None
+    q = engine(LinearGaussian((block,), (), held)).condition((), ())  # type: ignore[call-arg]
+    assert not isinstance(q, Failed)
+    close(q.log_normaliser, 0.0)
+    assert q.mean == () and q.variance == ()
+    lost = sd**4 / np.sum(sd**2) if tied else 0.0
+    moved = sd**2 * (3.0 - mean.sum()) / np.sum(sd**2) if tied else 0.0
+    close(q.latent_mean, mean + moved)
+    close(q.latent_variance, sd**2 - lost)
+    draws = q.sample(np.random.default_rng(0), 50_000)
+    np.testing.assert_allclose(draws.std(axis=0), np.sqrt(sd**2 - lost), rtol=0.02)

@@ -61,7 +61,9 @@ def graphs(draw: st.DrawFn) -> ModelGraph:
 def undot(quoted: str) -> str:
     """Read a quoted string as the dot language does."""
     assert quoted[0] == quoted[-1] == '"'
-    return re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], quoted[1:-1])
+    text = re.sub(r"\\(.)", lambda m: "\n" if m[1] == "n" else m[1], quoted[1:-1])
+    assert not re.search("&(?!amp;)", text)
+    return text.replace("&amp;", "&")
 
 
 def unmermaid(quoted: str) -> str:

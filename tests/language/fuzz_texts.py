@@ -66,7 +66,8 @@ def main(count: int) -> None:
         tally[said] += 1
         if seconds > worst:
             worst, slowest = seconds, text
-    print(f"{count} texts: {dict(tally)}; worst {worst:.3f} s on a text of {len(slowest)} characters")
+    print(f"{count} texts: {dict(tally)}")
+    print(f"worst {worst:.3f} s on a text of {len(slowest)} characters")
 
 
 if __name__ == "__main__":

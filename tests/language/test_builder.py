@@ -122,7 +122,7 @@ REFUSED: dict[str, tuple[str, Callable[[Model], Any]]] = {
     "reserved": ("E105", lambda m: m.latent("data", [], lgm.normal(sd=1))),
     "no name": ("E109", lambda m: m.index("2x")),
     "unnamed": ("E102", lambda m: lgm.normal(1)),
-    "no distribution": ("E101", lambda m: m.latent("u", [], 3)),
+    "no distribution": ("E101", lambda m: m.latent("u", [], 3)),  # type: ignore[arg-type]
     "a product prior": ("E109", lambda m: m.hyper("s", "positive", lgm.iid * lgm.iid)),
     "no prior": ("E104", lambda m: m.hyper("s", "positive")),
     "an array": ("E109", lambda m: a + np.ones(3)),

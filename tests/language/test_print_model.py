@@ -12,7 +12,7 @@ from lgmdsl.language import ast
 from lgmdsl.language.parse import parse
 from lgmdsl.language.print_expr import show
 from lgmdsl.language.print_model import print_model
-from lgmdsl.testing.trees import expressions, models
+from lgmdsl.testing.spelled import expressions, models
 
 
 def value(text: str) -> ast.Expr:
@@ -107,7 +107,9 @@ index way = {"walk",  # on foot
 
 # of it
 """
-    assert print_model(parse(text)) == """\
+    assert (
+        print_model(parse(text))
+        == """\
 # what this is
 
 # more
@@ -125,6 +127,7 @@ index way = {"walk", "bike"}  "how they came"  # all
 
 # of it
 """
+    )
 
 
 def test_neighbours_are_aligned_and_long_lines_folded() -> None:
@@ -136,7 +139,9 @@ report r = exp(eta)
 hyper short : real ~ normal(sd = 1)
 hyper much_longer[obs] : positive = 2
 """
-    assert print_model(parse(text)) == """\
+    assert (
+        print_model(parse(text))
+        == """\
 lgm 1
 let eta[obs] = weight0 * covariate0 + weight1 * covariate1 + weight2 * covariate2
              + weight3 * covariate3 + weight4 * covariate4 + weight5 * covariate5
@@ -146,6 +151,7 @@ report  r = exp(eta)
 hyper short            : real     ~ normal(sd = 1)
 hyper much_longer[obs] : positive = 2
 """
+    )
 
 
 def test_line_ends_and_marks_of_other_systems() -> None:

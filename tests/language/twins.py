@@ -4,23 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import lgmdsl as w
 from lgmdsl.language.builder import Model
 from lgmdsl.language.expressions import Expression
-from lgmdsl.language.words import const, head, word
 
 TWINS: dict[str, Callable[[], Model]] = {}
-
-
-class _Words:
-    """Stands in for the `lgm` module: `w.normal(sd=1)`."""
-
-    def __getattr__(self, name: str) -> Callable[..., object]:
-        found = word(name)
-        assert found is not None, name
-        return found
-
-
-w = _Words()
 
 
 def _twin(name: str) -> Callable[[Callable[[], Model]], Callable[[], Model]]:
@@ -141,7 +129,7 @@ def bym2() -> Model:
     X = m.data("X", [region, feat], "real")
     adj = m.data("adj", [region, region], "graph")
     s = m.hyper("s", "positive", w.pc_sd(u=1, alpha=0.01))
-    mix = m.hyper("mix", "unit", w.pc_mix(graph=adj, u=0.5, alpha=const(2) / 3))
+    mix = m.hyper("mix", "unit", w.pc_mix(graph=adj, u=0.5, alpha=w.const(2) / 3))
     b0 = m.latent("b0", [], w.normal(sd=10))
     b = m.latent("b", [feat], w.normal(sd=2.5))
     v = m.latent("v", [region], w.bym2(graph=adj, sd=s, mix=mix))
@@ -203,7 +191,7 @@ def stick_breaking() -> Model:
     m = Model()
     obs, feat = _indices(m, "obs feat")
     way = m.index("class", ("walk", "bike", "bus", "car"))
-    cut = m.index("cut", head(way))
+    cut = m.index("cut", w.head(way))
     X = m.data("X", [obs, feat], "real")
     y = m.data("y", [obs], way)
     b0 = m.latent("b0", [cut], w.normal(sd=5))
@@ -219,7 +207,7 @@ def mixed_fa() -> Model:
     person = m.index("person")
     factor = m.index("factor", 2)
     lab, symptom, visit, region = _indices(m, "lab symptom visit region")
-    cut = m.index("region_cut", head(region))
+    cut = m.index("region_cut", w.head(region))
     a = m.data("a", [person, lab], "real?")
     b = m.data("b", [person, symptom], "binary?")
     k = m.data("k", [person, visit], "count?")
@@ -253,8 +241,8 @@ def deblur() -> Model:
     y = m.data("y", [row, col], "real", doc="blurred image")
     psf = m.data("psf", [krow, kcol], "positive")
     noise = m.hyper("noise", "positive", 0.003)
-    tv = m.hyper("tv", "positive", const(1) / 15)
-    wav = m.hyper("wav", "positive", const(1) / 20)
+    tv = m.hyper("tv", "positive", w.const(1) / 15)
+    wav = m.hyper("wav", "positive", w.const(1) / 20)
     u = m.latent("u", [row, col], w.flat())
     blurred = m.let("blurred", [row, col], w.conv2(u, psf, boundary="circular"))
     m.observe(y, w.normal(mean=blurred, sd=noise))

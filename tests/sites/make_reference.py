@@ -13,6 +13,7 @@ import json
 import sys
 from collections.abc import Callable, Mapping
 from functools import lru_cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -111,7 +112,7 @@ def _legendre(n: int) -> tuple[list[Real], list[Real]]:
 
 def _panels(breaks: list[Real], low: Real, high: Real) -> list[tuple[Real, Real]]:
     inside = sorted({b for b in breaks if low < b < high} | {low, high})
-    return [(a, b) for a, b in zip(inside[:-1], inside[1:], strict=True) if b > a]
+    return [(a, b) for a, b in pairwise(inside) if b > a]
 
 
 def _integrate(
@@ -195,8 +196,8 @@ def tilted(
 
     # Coarse to fine scans find every place within e^-90 of the largest value.
     extent = 40 * sd + abs(m - centre) + 10
-    points = sorted({centre, m, *[m + k * sd / 4 for k in range(-100, 101)],
-                     *[centre + q * extent * mp.mpf(2) ** (-k) for k in range(60) for q in (1, -1)]})
+    around = [centre + q * extent * mp.mpf(2) ** -k for k in range(60) for q in (1, -1)]
+    points = sorted({centre, m, *[m + k * sd / 4 for k in range(-100, 101)], *around})
     for _ in range(40):
         values = [level(s) for s in points]
         top = max(values)
@@ -268,7 +269,9 @@ def rows(name: str, seed: int = 0) -> dict[str, list[dict[str, Any]]]:
     rng = np.random.default_rng([seed, *name.encode()])
     corners = [(-8.0, 0.1), (8.0, 0.1), (-8.0, 10.0), (8.0, 10.0), (0.0, 0.1), (0.0, 10.0)]
     free = [(float(rng.uniform(-8, 8)), float(np.exp(rng.uniform(-2.3, 2.3)))) for _ in range(16)]
-    tails = [(30.0, 1.0), (-30.0, 1.0), (1e-3, 1e-3), (3e4, 1e3), (-3e4, 1e3), (0.0, 1e3), (3.0, 0.1)]
+    tails = [
+        (30.0, 1.0), (-30.0, 1.0), (1e-3, 1e-3), (3e4, 1e3), (-3e4, 1e3), (0.0, 1e3), (3.0, 0.1),
+    ]  # fmt: skip
     out: dict[str, list[dict[str, Any]]] = {"expected": [], "tilted": []}
     for kind, points in (("expected", corners + free), ("tilted", corners + free + tails)):
         for i, (m, sd) in enumerate(points):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lgmdsl.errors import ModelError
 from lgmdsl.structures.catalogue import kernel, structure
 from lgmdsl.structures.gp import Gp
 from lgmdsl.structures.stationary import Matern, squared_distances
@@ -77,14 +78,13 @@ def test_matern_matches_the_formula(smoothness: float, d: int) -> None:
 
 
 def test_matern_knows_three_smoothnesses() -> None:
-    with pytest.raises(ValueError, match=r"0\.5, 1\.5 or 2\.5"):
+    with pytest.raises(ModelError, match=r"0\.5, 1\.5 or 2\.5"):
         Matern(ONE, ONE, 2.0)
 
 
 @pytest.mark.parametrize(
     ("name", "fixed"),
-    [(name, {}) for name in LEAVES]
-    + [("matern", {"smoothness": nu}) for nu in (0.5, 2.5)],
+    [(name, {}) for name in LEAVES] + [("matern", {"smoothness": nu}) for nu in (0.5, 2.5)],
 )
 def test_slopes_of_leaves(name: str, fixed: dict[str, float]) -> None:
     check_structure(

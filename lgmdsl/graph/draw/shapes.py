@@ -20,7 +20,10 @@ def outline(shape: Shape, x: float, y: float, w: float, h: float, attributes: st
             f'<rect x="{left:.1f}" y="{top:.1f}" width="{w:.1f}" height="{h:.1f}" '
             f'rx="{radius:.1f}" {attributes}/>'
         )
-    cut = {"hexagon": 13.0, "octagon": 9.0, "note": 9.0}[shape]
+    # Small ones, as in the legend, keep their looks.
+    cut = min({"hexagon": 13.0, "octagon": 9.0, "note": 9.0}[shape], 0.45 * h, 0.28 * w)
+    if shape == "octagon":
+        cut = min(cut, 0.3 * h)
     corners = {
         "hexagon": [(left, y), (left + cut, top), (right - cut, top), (right, y),
                     (right - cut, bottom), (left + cut, bottom)],

@@ -23,8 +23,8 @@ def xml(text: str) -> str:
 
 
 def dot(text: str) -> str:
-    """A quoted string of the dot language; a line break becomes `\\n`."""
-    inner = printable(text).replace("\\", "\\\\").replace('"', '\\"')
+    """A quoted string of the dot language; a line break becomes `\\n`, and `&` its entity."""
+    inner = printable(text).replace("&", "&amp;").replace("\\", "\\\\").replace('"', '\\"')
     return '"' + inner.replace("\r", "").replace("\n", "\\n") + '"'
 
 

@@ -1,0 +1,122 @@
+"""As far as the compiler gets with a model: the parts it can lower, and what it refuses.
+
+`compile.py` stops at the first stage that refuses something; explain, methods and check want to
+know about every part, so here each part is lowered by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from lgmdsl.api.standin import sketch
+from lgmdsl.canonical import coefficient as co
+from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.blocks import latent_blocks
+from lgmdsl.canonical.ground import GroundedModel, ground
+from lgmdsl.canonical.hypers import HyperBlock, hyper_space
+from lgmdsl.canonical.lower import Lowered, Lowering, as_affine
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.site_blocks import SiteBlock, rewrite, site_blocks
+from lgmdsl.compile import canonicalise
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.language import ast
+from lgmdsl.language.builder import Model
+from lgmdsl.language.shapes import names_in
+from lgmdsl.sites import catalogue as sites
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """`canonical` is None where something is refused. `lets` holds the affine forms of the lets
+    that could be lowered, by name; `blocks` the sites that could, by their statement's place;
+    `lost` the lets that could not, and those that use them.
+    Without data (`given` False) sizes and values are invented: only names and forms mean anything.
+    """
+
+    grounded: GroundedModel
+    given: bool
+    canonical: CanonicalModel | None
+    blocks: Mapping[int, SiteBlock]
+    lets: Mapping[str, Affine]
+    lost: frozenset[str]
+    hypers: tuple[HyperBlock, ...]
+    refused: tuple[Diagnostic, ...]
+
+
+def outline_of(
+    model: Model, data: object = None, mapping: Mapping[str, str] | None = None
+) -> Outline:
+    """Lower every part of a model. Raises ModelError, and DataError where data are given."""
+    load_entry_points()
+    checked = model.checked
+    if data is None:
+        grounded = sketch(checked)
+    else:
+        dataset = data if isinstance(data, Dataset) else read(data, mapping)
+        grounded = ground(checked, dataset)
+    lowering = Lowering(grounded)
+    refused: list[Diagnostic] = []
+    lets, lost = _lets(lowering, refused)
+    try:
+        latent_blocks(lowering)
+    except MethodError as error:
+        refused += error.diagnostics
+    blocks: dict[int, SiteBlock] = {}
+    potentials = 0
+    for place, statement in enumerate(checked.tree.statements):
+        if not isinstance(statement, ast.Observe | ast.Potential):
+            continue
+        potentials += isinstance(statement, ast.Potential)
+        try:
+            blocks[place] = _site(statement, potentials, lowering)
+        except MethodError as error:
+            refused += error.diagnostics
+    hypers = hyper_space(lowering).blocks
+    canonical = None if refused else canonicalise(grounded, sites.find_site)
+    found = tuple(dict.fromkeys(refused))
+    return Outline(grounded, data is not None, canonical, blocks, lets, lost, hypers, found)
+
+
+def _lets(
+    lowering: Lowering, refused: list[Diagnostic]
+) -> tuple[dict[str, Affine], frozenset[str]]:
+    """Lower every let; those that could be, and the names of the others."""
+    forms, lost = {}, set()
+    for symbol in lowering.grounded.model.of_kind("let"):
+        assert isinstance(symbol.statement, ast.Let)
+        value = symbol.statement.value
+        try:
+            lowered = lowering(value)
+            if lost.isdisjoint(n.id for n in names_in(value)):
+                forms[symbol.name] = as_affine(lowered, lowering.sizes)
+            else:
+                lost.add(symbol.name)
+        except MethodError as error:
+            refused += error.diagnostics
+            lowered = _blank(lowering, symbol.degree == "affine")
+            lost.add(symbol.name)
+        lowering.lets[symbol.name] = lowered
+    return forms, frozenset(lost)
+
+
+def _blank(lowering: Lowering, affine: bool) -> Lowered:
+    """What stands for a let that could not be lowered, so that later parts are looked at too."""
+    zero = co.number(0.0)
+    return Affine((), zero, lowering.sizes) if affine else zero
+
+
+def _site(
+    statement: ast.Observe | ast.Potential, number: int, lowering: Lowering
+) -> SiteBlock:
+    """Lower one site statement, alone. Raises MethodError."""
+    grounded = lowering.grounded
+    tree = replace(grounded.model.tree, statements=(statement,))
+    alone = Lowering(replace(grounded, model=replace(grounded.model, tree=tree)))
+    alone.lets.update(lowering.lets)
+    (block,) = site_blocks(alone, sites.find_site)
+    if isinstance(statement, ast.Potential):
+        block = replace(block, name=f"potential {number}")
+    return rewrite(block, sites.find_site)[0]

@@ -1,0 +1,38 @@
+"""Aligned text in 80 columns."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+WIDTH = 80
+
+
+def columns(rows: Sequence[Sequence[str]], indent: int = 0, right: Sequence[int] = ()) -> list[str]:
+    """Rows with their columns aligned, two blanks apart; those in `right` to the right."""
+    widths = [
+        max((len(row[k]) for row in rows if k < len(row)), default=0)
+        for k in range(max((len(row) for row in rows), default=0))
+    ]
+    out = []
+    for row in rows:
+        cells = [
+            cell.rjust(widths[k]) if k in right else cell.ljust(widths[k])
+            for k, cell in enumerate(row)
+        ]
+        out.append((" " * indent + "  ".join(cells)).rstrip())
+    return out
+
+
+def wrapped(text: str, indent: int = 0, following: int | None = None) -> list[str]:
+    """The text in lines of at most 80 columns, the first and the others with their indents."""
+    rest = indent if following is None else following
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * rest,
+        break_long_words=False, break_on_hyphens=False,
+    ) or [""]  # fmt: skip
+
+
+def counted(number: int, word: str, plural: str = "") -> str:
+    """`1 site`, `1,200 sites`."""
+    return f"{number:,} {word if number == 1 else plural or word + 's'}"

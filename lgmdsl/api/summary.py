@@ -1,0 +1,217 @@
+"""A fit on a page of 80 columns."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from lgmdsl.api.marginals import Marginals, Quantity
+from lgmdsl.api.page import WIDTH, columns, counted, wrapped
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.errors import Diagnostic
+from lgmdsl.language.builder import Model
+
+LEVELS = (0.05, 0.5, 0.95)
+HEADER = ("mean", "sd", "5%", "50%", "95%")
+# Rows of a block that are shown at its beginning and its end, unless all are wanted.
+KEPT = 4
+# A report over more entries than this is left to `fit.mean` and the result file.
+REPORTED = 1000
+
+
+class Fitted(Protocol):
+    """What the page reads of a fit."""
+
+    @property
+    def model(self) -> Model: ...
+    @property
+    def method(self) -> str: ...
+    @property
+    def status(self) -> Status: ...
+    @property
+    def log_evidence(self) -> float: ...
+    @property
+    def guarantee(self) -> Guarantee: ...
+    @property
+    def steps(self) -> int: ...
+    @property
+    def seconds(self) -> float: ...
+    @property
+    def canonical(self) -> CanonicalModel: ...
+    @property
+    def theta(self) -> Mapping[str, Array]: ...
+    @property
+    def marginals(self) -> Marginals: ...
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]: ...
+    def quantity(self, name: str) -> Quantity: ...
+
+
+def summary(fit: Fitted, full: bool = False) -> str:
+    """Method, status, evidence, hypers, latents and small reports; `full` shows every row."""
+    parts = [*_head(fit), *_hypers(fit, full)]
+    names = [b.name for b in fit.canonical.latents]
+    tables = [_table(fit, name, full) for name in names]
+    parts += _joined("latents", tables)
+    reports = [s.name for s in fit.canonical.grounded.model.of_kind("report")]
+    small = [
+        n for n in reports
+        if full or math.prod(fit.canonical.layout.shape(fit.canonical.named[n][0])) <= REPORTED
+    ]  # fmt: skip
+    parts += _joined("reports", [_table(fit, name, full) for name in small])
+    if len(small) < len(reports):
+        parts += ["", f"left out: {', '.join(n for n in reports if n not in small)} (--full)"]
+    for warning in fit.warnings:
+        parts += ["", f"{warning.severity}[{warning.code}]: {warning.message}"]
+    return "\n".join(line.rstrip() for line in parts)
+
+
+def _head(fit: Fitted) -> list[str]:
+    blocks = fit.canonical.blocks
+    number = sum(len(b.rows) for b in blocks)
+    kinds = ", ".join(f"{b.name} ~ {b.family.spec.name}" for b in blocks)
+    size = sum(b.size for b in fit.canonical.latents)
+    name = os.path.basename(fit.model.checked.source.name)
+    rows = [] if name.startswith("<") else [("model", name)]
+    rows += [
+        ("method", f"{fit.method}, {counted(fit.steps, 'step')}, {_seconds(fit.seconds)}"),
+        ("status", fit.status.value if fit.status is not Status.converged else "converged"),
+        ("log evidence", f"{fit.log_evidence:.4f}, {fit.guarantee.value}"),
+        ("sites", f"{number:,} ({kinds})"),
+        ("latents", f"{size:,} in {counted(len(fit.canonical.latents), 'block')}"),
+    ]
+    return [line for name, text in rows for line in wrapped(f"{name:<14}{text}", 0, 14)]
+
+
+def _hypers(fit: Fitted, full: bool) -> list[str]:
+    rows: list[tuple[str, str]] = []
+    for block in fit.canonical.hypers.blocks:
+        value = np.asarray(fit.theta[block.name], dtype=np.float64)
+        if value.ndim == 0:
+            rows.append((block.name, f"{float(value):.6g}"))
+            continue
+        labels = _labels(fit, block.dims)
+        rows += [
+            (f"{block.name}[{label}]", f"{v:.6g}") if label else ("...", text)
+            for label, v, text in _cut(labels, value.reshape(-1), full)
+        ]
+    return ["", "hyperparameters (fixed)", *columns(rows, 2)] if rows else []
+
+
+def _cut(
+    labels: Sequence[str], values: Array, full: bool
+) -> list[tuple[str, float, str]]:
+    shown = _shown(len(values), full)
+    found = [(labels[k], float(values[k]), "") if k >= 0 else ("", 0.0, "") for k in shown]
+    return [(a, b, _left_out(len(values)) if not a else c) for a, b, c in found]
+
+
+def _shown(size: int, full: bool) -> list[int]:
+    """Positions to show; -1 stands for those left out."""
+    if full or size <= 2 * KEPT + 1:
+        return list(range(size))
+    return [*range(KEPT), -1, *range(size - KEPT, size)]
+
+
+def _left_out(size: int) -> str:
+    return f"{size - 2 * KEPT:,} more (--full)"
+
+
+def _labels(fit: Fitted, dims: tuple[str, ...]) -> list[str]:
+    """The label of every entry, row by row: `1, walk`."""
+    labels = [""]
+    for dim in dims:
+        own = [str(v) for v in fit.canonical.layout.labels[dim].tolist()]
+        labels = [f"{a}, {b}" if a else b for a in labels for b in own]
+    return labels
+
+
+Row = tuple[str, ...]
+
+
+def _table(fit: Fitted, name: str, full: bool) -> list[Row]:
+    """The rows of one latent or report: its name, then a row for each entry."""
+    quantity = fit.quantity(name)
+    size = int(quantity.mean.size)
+    shown = _shown(size, full)
+    kept = [k for k in shown if k >= 0]
+    dims, quantiles = fit.marginals.quantile(name, LEVELS)
+    columns_ = np.stack([
+        quantity.mean.reshape(-1)[kept], quantity.sd.reshape(-1)[kept],
+        *(q.reshape(-1)[kept] for q in quantiles),
+    ])  # fmt: skip
+    shape = _format(columns_[0], columns_[1])
+    texts = [tuple(shape(v) for v in entry) for entry in columns_.T]
+    if not dims:
+        return [(name, *texts[0])]
+    labels = _labels(fit, dims)
+    rows: list[Row] = [(f"{name}[{', '.join(dims)}]",)]
+    following = iter(texts)
+    for k in shown:
+        if k < 0:
+            rows.append((f"  ... {_left_out(size)}",))
+        else:
+            rows.append((f"  {_short(labels[k])}", *next(following)))
+    return rows
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 24 else label[:23] + "…"
+
+
+def _format(mean: Array, sd: Array) -> _Digits:
+    """As many decimals as the smallest sd has meaning for; powers of ten where numbers are wild."""
+    spread = sd[np.isfinite(sd) & (sd > 0)]
+    finite = np.abs(np.concatenate([mean[np.isfinite(mean)], spread]))
+    largest = float(finite.max(initial=0.0))
+    smallest = float(np.median(spread)) if spread.size else largest or 1.0
+    decimals = 2 - math.floor(math.log10(smallest)) if smallest > 0 else 3
+    if decimals > 7 or largest >= 1e7:
+        return _Digits(None)
+    return _Digits(min(max(decimals, 0), 6))
+
+
+class _Digits:
+    """Writes a number with fixed decimals, or with a power of ten."""
+
+    def __init__(self, decimals: int | None) -> None:
+        self.decimals = decimals
+
+    def __call__(self, value: float) -> str:
+        if not math.isfinite(value):
+            return str(float(value))
+        if self.decimals is None:
+            return f"{value:.3e}"
+        text = f"{value:.{self.decimals}f}"
+        return text.removeprefix("-") if float(text) == 0.0 else text
+
+
+def _joined(title: str, tables: list[list[Row]]) -> list[str]:
+    """The tables under one header, their numbers in common columns to the right."""
+    rows = [row for table in tables for row in table]
+    if not rows:
+        return []
+    widths = [
+        max([len(h), *(len(r[k + 1]) for r in rows if len(r) > 1)]) for k, h in enumerate(HEADER)
+    ]
+    left = max([len(title), *(len(r[0]) + (2 if len(r) > 1 else 0) for r in rows)])
+    left = min(max(left, 14), WIDTH)
+    lines = ["", _line(title, HEADER, left, widths)]
+    for row in rows:
+        lines.append(_line(f"  {row[0]}", row[1:], left, widths) if len(row) > 1 else f"  {row[0]}")
+    return lines
+
+
+def _line(label: str, cells: Sequence[str], left: int, widths: Sequence[int]) -> str:
+    numbers = "  ".join(c.rjust(w) for c, w in zip(cells, widths, strict=True))
+    return f"{label:<{left}}  {numbers}"
+
+
+def _seconds(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 1 else f"{seconds:.3g} s"

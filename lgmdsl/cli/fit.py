@@ -1,0 +1,129 @@
+"""`lgm fit`: a model and data to a posterior."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lgmdsl.cli.options import (
+    data_argument,
+    json_option,
+    map_option,
+    model_argument,
+    read_model,
+    seed_option,
+    set_option,
+    split,
+)
+from lgmdsl.cli.output import diagnose, note, show, show_json
+from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+
+def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    return split(texts, "--option", "NAME=VALUE")
+
+
+@click.command("fit")
+@model_argument
+@data_argument(required=True)
+@click.option("-o", "--output", metavar="OUT.nc", help="Write the result there (NetCDF).")
+@click.option("--method", default="auto", metavar="M", show_default=True,
+              help="auto, or one that `lgm methods` lists.")  # fmt: skip
+@click.option("--hyper", default="auto", metavar="H", show_default=True,
+              help="What to do with hyperparameters: auto, fixed.")  # fmt: skip
+@set_option
+@click.option("--bound", metavar="B", help="Let sites answer only through this bound.")
+@click.option("--option", "options", metavar="NAME=VALUE", multiple=True, callback=_options,
+              help="An option of the method.")  # fmt: skip
+@click.option("--tol", type=click.FloatRange(min=0.0, min_open=True), metavar="T",
+              help="Relative tolerance of the log evidence (default 1e-7).")  # fmt: skip
+@click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
+@click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result.")
+@map_option
+@click.option("--audit", is_flag=True, help="Check the posterior by importance sampling.")
+@seed_option
+@json_option
+@click.option("--full", is_flag=True, help="Print every entry of every latent.")
+def command(
+    model: str,
+    data: str,
+    output: str | None,
+    method: str,
+    hyper: str,
+    fixed: dict[str, object],
+    bound: str | None,
+    options: dict[str, str],
+    tol: float | None,
+    max_steps: int | None,
+    start_from: str | None,
+    mapping: dict[str, str],
+    audit: bool,
+    seed: int,
+    as_json: bool,
+    full: bool,
+) -> int:
+    """Fit MODEL to DATA (.npz .csv .parquet .nc) and print a summary.
+
+    \b
+    lgm fit model.lgm data.npz -o model.fit.nc
+    lgm fit model.lgm data.npz --method laplace --set s=0.5 --json
+
+    Exit status 0 if it converged, 1 for an error in the model, the data or the method, 3 if it
+    did not converge (what there is is written and says so), 130 if it was interrupted.
+    """
+    from lgmdsl.cli.files import writable
+    from lgmdsl.cli.progress import Progress
+
+    if audit:
+        raise _no_audit()
+    if output is not None:
+        writable(output, (".nc",))
+    read = read_model(model)
+    from lgmdsl.api.fitting import fit
+
+    with Progress() as progress:
+        result = fit(
+            read, data, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
+            mapping=mapping, on_step=progress.on_step,
+        )  # fmt: skip
+    status = _status(result)
+    if output is not None:
+        result.save(output)
+    if as_json:
+        from lgmdsl.cli.fit_json import fit_json
+
+        fields, left_out = fit_json(result, full)
+        show_json(fields)
+        if left_out:
+            note(f"left out, too long: {', '.join(left_out)} (--full prints all)")
+    else:
+        show(result.summary(full))
+    if result.warnings:
+        diagnose(result.warnings)
+    if output is not None:
+        note(f"{output}: written")
+    return status
+
+
+def _status(result: Fit) -> int:
+    from lgmdsl.contract.status import Status
+
+    if result.status is Status.converged:
+        return OK
+    return INTERRUPTED if result.status is Status.interrupted else UNFINISHED
+
+
+def _no_audit() -> Exception:
+    from lgmdsl.errors import Diagnostic, MethodError
+
+    return MethodError(
+        Diagnostic(
+            "E501",
+            "--audit is not available in this version",
+            help="leave it out; comparing methods is one other way to judge a posterior",
+        )
+    )

@@ -1,0 +1,42 @@
+"""The JSON of a fit: what `lgm fit --json` and `lgm summary --json` print."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from lgmdsl.canonical.lower import distinct
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+# A latent with more entries than this is printed with --full only.
+LONGEST = 1000
+
+
+def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
+    """The fields of DESIGN.md's public surface, and the latents left out for their length."""
+    hyper, latent, left_out = {}, {}, []
+    for block in fit.canonical.hypers.blocks:
+        quantity = fit.quantity(block.name)
+        hyper[block.name] = {"mean": quantity.mean, "sd": quantity.sd}
+    for prior in fit.canonical.latents:
+        if prior.size > LONGEST and not full:
+            left_out.append(prior.name)
+            continue
+        quantity = fit.quantity(prior.name)
+        latent[prior.name] = {
+            "dims": list(distinct(quantity.dims)),
+            "mean": quantity.mean,
+            "sd": quantity.sd,
+        }
+    fields = {
+        "method": fit.method,
+        "status": str(fit.status),
+        "guarantee": str(fit.guarantee),
+        "log_evidence": fit.log_evidence,
+        "seconds": fit.seconds,
+        "steps": fit.steps,
+        "hyper": hyper,
+        "latent": latent,
+    }
+    return fields, tuple(left_out)

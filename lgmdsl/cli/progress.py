@@ -1,0 +1,54 @@
+"""A line on the terminal that says how far a fit is. Nothing where stderr is no terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+    from lgmdsl.inference.driver import TraceEntry
+
+# Fits that are done sooner show nothing, and need not wait for rich to be imported.
+PATIENCE = 0.5
+
+
+class Progress:
+    """`on_step` is the driver's callback; the line goes when the block ends."""
+
+    def __init__(self) -> None:
+        self.wanted = sys.stderr.isatty()
+        self.began = time.monotonic()
+        self.line: Status | None = None
+
+    def on_step(self, entry: TraceEntry) -> None:
+        """Show the step that was just made."""
+        if not self.wanted or time.monotonic() - self.began < PATIENCE:
+            return
+        text = (
+            f"step {entry.step}, objective {entry.objective:.6g}, residual {entry.residual:.1e}, "
+            f"{entry.seconds:.1f} s"
+        )
+        if self.line is None:
+            from rich.console import Console
+            from rich.status import Status
+
+            self.line = Status(text, console=Console(stderr=True))
+            self.line.start()
+        else:
+            self.line.update(text)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self.line is not None:
+            self.line.stop()

@@ -1,0 +1,128 @@
+"""`lgm simulate`: a data set drawn from a model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lgmdsl.cli.options import (
+    data_argument,
+    json_option,
+    map_option,
+    model_argument,
+    read_model,
+    seed_option,
+    set_option,
+    split,
+)
+from lgmdsl.cli.output import note, show, show_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def _sizes(
+    context: click.Context, _: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, int]:
+    """`obs=20,feat=2`, in one option or several."""
+    parts = [part for text in texts for part in text.split(",") if part.strip()]
+    found = {}
+    for name, value in split(parts, "--sizes", "INDEX=N,...").items():
+        try:
+            found[name] = int(value)
+        except ValueError:
+            raise click.UsageError(
+                f"--sizes: `{value}` is not a whole number for `{name}`", context
+            ) from None
+        if found[name] < 1:
+            raise click.UsageError(f"--sizes: `{name}` needs at least 1, not {value}", context)
+    return found
+
+
+@click.command("simulate")
+@model_argument
+@data_argument(required=False)
+@click.option("--sizes", metavar="INDEX=N,...", multiple=True, callback=_sizes,
+              help="Sizes of the index sets that no datum runs over.")  # fmt: skip
+@set_option
+@seed_option
+@map_option
+@click.option("-o", "--output", metavar="OUT.npz", help="Write the data there.")
+@json_option
+def command(
+    model: str,
+    data: str | None,
+    sizes: dict[str, int],
+    fixed: dict[str, object],
+    seed: int,
+    mapping: dict[str, str],
+    output: str | None,
+    as_json: bool,
+) -> None:
+    """Draw a data set from MODEL, ready for `lgm fit`.
+
+    \b
+    lgm simulate model.lgm --sizes obs=100,feat=3 --set s=0.5 -o data.npz
+    lgm simulate model.lgm data.npz -o replicate.npz
+
+    Covariates come from DATA, or are drawn by type. The latents that were drawn are in the file
+    as truth.NAME. Without -o the data are only listed; --json prints them.
+    """
+    from lgmdsl.cli.files import writable
+
+    place = writable(output, (".npz",)) if output is not None else None
+    read = read_model(model)
+    from lgmdsl.api.simulate import simulate
+
+    drawn = simulate(read, data, sizes, fixed, seed, mapping=mapping)
+    if place is not None:
+        _save(place, drawn)
+    if as_json:
+        show_json({"data": {name: _listed(value) for name, value in drawn.items()}})
+    elif place is None:
+        show(_page(drawn))
+        note("nothing is written: -o data.npz keeps the data")
+    if place is not None:
+        note(f"{place}: written ({', '.join(drawn)})")
+
+
+def _save(place: Path, drawn: dict[str, Any]) -> None:
+    import numpy as np
+
+    from lgmdsl.cli.files import replacing
+
+    arrays: dict[str, Any] = {}
+    for name, value in drawn.items():
+        if isinstance(value, np.ndarray):
+            arrays[name] = value
+        else:  # a sparse matrix is stored by its parts
+            for part in ("data", "indices", "indptr", "shape"):
+                arrays[f"{name}.{part}"] = np.asarray(getattr(value, part))
+    with replacing(place) as file:
+        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+
+
+def _listed(value: Any) -> Any:
+    return value.tolist() if hasattr(value, "tolist") else value.toarray().tolist()
+
+
+def _page(drawn: dict[str, Any]) -> str:
+    from lgmdsl.api.page import columns
+
+    rows = []
+    for name, value in drawn.items():
+        shape = " x ".join(str(n) for n in value.shape) or "scalar"
+        rows.append((name, shape, _range(value)))
+    return "\n".join(columns(rows))
+
+
+def _range(value: Any) -> str:
+    import numpy as np
+
+    if not isinstance(value, np.ndarray):
+        return f"{value.nnz:,} non-zeros"
+    if value.dtype.kind not in "if" or not value.size:
+        return ", ".join(str(v) for v in value.reshape(-1)[:4]) + (", ..." if value.size > 4 else "")
+    low, high = float(np.nanmin(value)), float(np.nanmax(value))
+    return f"{low:.5g} to {high:.5g}" if low != high else f"{low:.5g}"
