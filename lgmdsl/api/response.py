@@ -57,10 +57,14 @@ def probabilities(
         last = int(min(LONGEST_TABLE, np.ceil(reach) if np.isfinite(reach) else LONGEST_TABLE))
     else:
         return None
-    table = np.empty((len(mean), last + 1))
+    table = np.zeros((len(mean), last + 1))
     for k in range(last + 1):
         site = block.bind_family(theta, np.full(len(mean), float(k)))
-        table[:, k] = np.exp(tilting(site).tilted(mean, variance).log_mass)
+        with np.errstate(all="ignore"):
+            possible = np.isfinite(site.log_density(mean))  # not k successes of fewer trials
+        if possible.any():
+            tilted = tilting(site.take(possible)).tilted(mean[possible], variance[possible])
+            table[possible, k] = np.exp(tilted.log_mass)
     return table
 
 

@@ -19,7 +19,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import collapse
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.engine import Adjoints
-from lgmdsl.contract.structure import Structure
+from lgmdsl.engines.prior import factor_adjoints
 
 
 def pull(
@@ -82,40 +82,16 @@ def _spread(block: SiteBlock, values: Array, dims: tuple[str, ...]) -> Array:
 
 
 def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient) -> None:
-    factors = latent.at(theta).factors
-    by_covariance = latent.name in adjoints.covariance
-    whole = (adjoints.covariance if by_covariance else adjoints.precision).get(latent.name)
-    for k, (factor, spec) in enumerate(zip(factors, latent.factors, strict=True)):
-        pulled: dict[str, Array] = {}
-        if whole is not None and any(c.depends for c in spec.coefficients().values()):
-            own = _factor_adjoint(whole, factors, k, by_covariance)
-            pulled = dict(
-                factor.pullback_covariance(own) if by_covariance else factor.pullback_precision(own)
-            )
-        if "mean" in spec.arguments:
-            pulled["mean"] = adjoints.mean[latent.name]
-        spec.pull(pulled, theta, out)
-
-
-def _factor_adjoint(
-    whole: Array, factors: tuple[Structure, ...], k: int, by_covariance: bool
-) -> Array:
-    """dF/dK_k of a Kronecker product K = K_1 (x) K_2 (x) ...: contract the others away."""
-    if len(factors) == 1:
-        return whole
-    sizes = [f.size for f in factors]
-    before = int(np.prod(sizes[:k], dtype=np.int64))
-    after = int(np.prod(sizes[k + 1 :], dtype=np.int64))
-    left: Array = np.ones((1, 1))
-    right: Array = np.ones((1, 1))
-    for i, factor in enumerate(factors):
-        if i == k:
-            continue
-        matrix = factor.covariance() if by_covariance else factor.precision()
-        dense = matrix if isinstance(matrix, np.ndarray) else matrix.toarray()
-        if i < k:
-            left = np.asarray(np.kron(left, dense), dtype=np.float64)
-        else:
-            right = np.asarray(np.kron(right, dense), dtype=np.float64)
-    tensor = whole.reshape(before, sizes[k], after, before, sizes[k], after)
-    return np.asarray(np.einsum("aibcjd,ac,bd->ij", tensor, left, right, optimize=True))
+    if not any(c.depends for f in latent.factors for c in f.coefficients().values()):
+        return
+    block = latent.at(theta)
+    by_precision = latent.name in adjoints.precision
+    whole = (adjoints.precision if by_precision else adjoints.covariance).get(latent.name)
+    if whole is not None:
+        own = factor_adjoints(block, whole, by_precision)
+        for factor, spec, adjoint in zip(block.factors, latent.factors, own, strict=True):
+            back = factor.pullback_precision if by_precision else factor.pullback_covariance
+            spec.pull(back(adjoint), theta, out)
+    if len(block.factors) == 1:  # a product has mean zero
+        slopes = block.factors[0].pullback_mean(adjoints.mean[latent.name])
+        latent.factors[0].pull(slopes, theta, out)

@@ -16,7 +16,7 @@ from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import expand
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, MethodError, Span
+from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.language import ast
 
 FindSite = Callable[[str], "type[Site] | None"]
@@ -61,11 +61,28 @@ class SiteBlock:
         return out
 
     def bind(self, theta: Theta) -> Site:
-        """The sites at theta."""
+        """The sites at theta. Raises DataError E303 for an observation that cannot occur."""
         values: dict[str, Any] = self.parameter_values(theta)
         if self.y is not None and not self.site.spec.potential:
             values["y"] = self.y
-        return self.site(**values)
+        site = self.site(**values)
+        with np.errstate(all="ignore"):
+            impossible = ~np.isfinite(site.log_density(np.zeros(len(self.rows))))
+        if impossible.any() and not site.spec.vector:
+            raise DataError(self._impossible(values, np.flatnonzero(impossible)))
+        return site
+
+    def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
+        """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
+        at = np.unravel_index(self.rows[bad[0]], self.shape) if self.shape else ()
+        place = ", ".join(f"{d} {i}" for d, i in zip(self.dims, at, strict=True))
+        shown = ", ".join(f"{k} = {v[bad[0]]:g}" for k, v in values.items())
+        return Diagnostic(
+            "E303",
+            f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
+            self.span,
+            f"the density is zero or undefined, first at {place or 'its only entry'}: {shown}",
+        )
 
     def bind_family(self, theta: Theta, y: Array | None = None) -> Site:
         """Sites of the family as written for every entry, for simulation and prediction."""

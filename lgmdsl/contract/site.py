@@ -73,8 +73,9 @@ class Site(ABC):
     def landmark(self) -> tuple[Array, Array] | None:
         """Where l bends and how near its complex singularities are: centre, distance, (N,) each.
 
-        Quadrature puts its nodes by them. None (the default): not known, so it tries (0, 1) and
-        refines until two rules agree.
+        Quadrature puts its nodes by them and trusts them, so declare them only where l grows no
+        faster than a polynomial. None (the default): not known; it tries (0, 1) and refines until
+        two rules agree.
         """
         return None
 

@@ -129,8 +129,12 @@ class DenseConditioned(Conditioned):
     def latent_mean(self) -> Array:
         return self.free_mean if self.kriging is None else self.free_mean + self.kriging.shift
 
-    @cached_property
-    def latent_variance(self) -> Array:
+    @property
+    @abstractmethod
+    def latent_variance(self) -> Array: ...
+
+    def latent_variance_by_rows(self) -> Array:
+        """(n,) diagonal of Cov(z), by chunks of latents."""
         step = max(1, CHUNK // max(self.linear.size, 1))
         out = np.empty(self.linear.size)
         for where in self.linear.slices.values():

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.engine import Adjoints, Rows
@@ -73,6 +74,15 @@ class CovarianceConditioned(DenseConditioned):
         self.space.place_flat(out, q)
         return out
 
+    @cached_property
+    def latent_variance(self) -> Array:
+        predictors, space = self.linear.predictors, self.space
+        if len(predictors) == 1 and not predictors[0].event and not self.engine.extra:
+            names = [b.name for b in self.engine.blocks]
+            if len(names) == 1 and names[0] in space.b and space.b[names[0]] is None:
+                return self.variance[0].copy()  # s is z
+        return self.latent_variance_by_rows()
+
     def free_quadratic(self, pieces: Pieces, rows: int) -> Array:
         form, t = np.zeros(rows), np.zeros((self.space.rows, rows), order="F")
         flat = np.zeros((len(self.flat), rows))
@@ -86,8 +96,10 @@ class CovarianceConditioned(DenseConditioned):
                     flat[starts[where.start]] += _dense(m).T
                 continue
             kx = block.rows_times(m)
-            product = m * kx if isinstance(m, np.ndarray) else m.multiply(kx)
-            form += np.asarray(product.sum(axis=1)).reshape(-1)
+            if isinstance(m, np.ndarray):
+                form += np.einsum("ij,ij->i", m, kx)
+            else:
+                form += np.asarray(sp.csr_array(m.multiply(kx)) @ np.ones(block.size))
             if block.name in self.space.b:
                 b = self.space.b[block.name]
                 t += kx.T if b is None else np.asarray(b @ kx.T)

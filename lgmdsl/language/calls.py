@@ -183,7 +183,7 @@ def _setting(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scop
     if parameter.type == "string":
         if isinstance(value, ast.String) and value.value in (parameter.choices or (value.value,)):
             return True
-        word = value.value if isinstance(value, ast.String) else ""
+        word = value.value if isinstance(value, ast.String) else text_of(value)
         close = scope.closest(word, _texts(parameter))
         choices = ", ".join(literal(c) for c in parameter.choices[:12])
         scope.findings.error(

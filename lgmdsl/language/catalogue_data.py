@@ -152,4 +152,12 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "lgm fit m.lgm d.npz -o fit.nc --max-steps 5",
         "lgm fit m.lgm d.npz --start-from fit.nc --max-steps 200",
     ),
+    Entry(
+        "W602",
+        "the optimum may be a local one",
+        "A site is not log-concave, so its posterior may have several modes, and a fit finds "
+        "the one that its start leads to.",
+        "observe y ~ student_t(mean = eta, scale = s, df = 4)",
+        "lgm fit m.lgm d.npz --start-from other.nc         and compare the log evidences",
+    ),
 )

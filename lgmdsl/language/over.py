@@ -159,7 +159,7 @@ def _counts(
 ) -> bool:  # fmt: skip
     left = place.left
     if not left:
-        return _complain(
+        return parameter.type != "latent" or _complain(
             value, f"`{place.name}` observes counts over classes", f"{place.shown} has no index",
             "declare the classes: data y[obs, class] : count", scope,
         )  # fmt: skip

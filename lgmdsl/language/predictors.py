@@ -10,7 +10,7 @@ from lgmdsl.language.outside import complain_outside
 from lgmdsl.language.scope import Scope
 from lgmdsl.language.shape import RANK, Context, Shape, usable
 from lgmdsl.language.shapes import Inference
-from lgmdsl.language.wording import has_indices, text_of, with_dims
+from lgmdsl.language.wording import text_of, with_dims
 
 
 def check_let(statement: ast.Let, scope: Scope) -> None:
@@ -87,9 +87,4 @@ def check_constrain(statement: ast.Constrain, scope: Scope) -> None:
     if extra:
         complain_outside(
             statement.right, extra, left.indices, a, other, scope
-        )  # fmt: skip
-    elif "~" in "".join(left.indices):
-        scope.findings.error(
-            "E201", "`diff` in a constraint wants a boundary", statement.left.span,
-            has_indices(left.indices), help='write boundary = "zero"',
         )  # fmt: skip

@@ -57,7 +57,8 @@ def expectations(
     reach = np.full(mean.shape, REACH)
     step = _step(x, ratio, DECAY_CHECKED if checked else DECAY, max_step)
     pending = np.arange(len(mean))
-    result: Array | None = None
+    none = np.zeros((0, 1))
+    result = np.zeros((len(f(pending[:0], none, none)), len(mean)))
     for _ in range(ROUNDS):
         done = np.zeros(len(pending), dtype=bool)
         for at, left, count in _groups(x[pending], ratio[pending], reach[pending], step[pending]):
@@ -65,8 +66,6 @@ def expectations(
             fine, gap, ends = _apply(
                 f, rows, mean[rows], sd[rows], x[rows], scale[rows], step[rows], left, count
             )
-            if result is None:
-                result = np.zeros((len(fine), len(mean)))
             result[:, rows] = fine
             wide = ends > 1e-14
             # Where f grows so fast that the tails had to be widened, the mass is not at the mean.
@@ -78,7 +77,6 @@ def expectations(
         pending = pending[~done]
         if not len(pending):
             break
-    assert result is not None
     return result
 
 
@@ -123,17 +121,25 @@ def _apply(
 ) -> tuple[Array, Array, Array]:
     """The fine rule, its distance to the coarse rule, and the share of the two end terms."""
     w = (np.arange(count)[None, :] - left[:, None]) * step[:, None]
-    u = np.arcsinh(x)[:, None] + 0.5 * w
-    # s - m = a [sinh(u0 + w) - sinh(u0)]: no cancellation however small sd is beside m.
-    offset = (2.0 * scale[:, None]) * np.sinh(0.5 * w) * np.cosh(u)
+    # s - m = a [sinh(u0 + w) - sinh(u0)] = 2 a sinh(w/2) cosh(u0 + w/2): no cancellation however
+    # small sd is beside m. One exponential serves both, and a root the Jacobian cosh(u0 + w).
+    e = np.expm1(0.5 * w)
+    down = 1.0 / (1.0 + e)
+    sinh = 0.5 * (e + e * down)
+    cosh = 0.5 * (1.0 + e + down)
+    moved = 2.0 * sinh * (np.hypot(1.0, x)[:, None] * cosh + x[:, None] * sinh)
+    offset = scale[:, None] * moved
     t = offset / sd[:, None]
-    weight = np.exp(-0.5 * t * t) * np.cosh(u + 0.5 * w)
+    moved += x[:, None]
+    weight = np.exp(-0.5 * t * t) * np.sqrt(1.0 + moved * moved)
     values = f(rows, mean[:, None] + offset, t)
     # Where the weight underflows the value must not count, be it as large as it may.
-    terms = np.where(weight > 0.0, values * weight, 0.0)
-    fine = terms.sum(axis=-1) / weight.sum(axis=-1)
+    terms = np.where(weight > 0.0, values, 0.0)
+    terms *= weight
+    total = weight.sum(axis=-1)
+    fine = terms.sum(axis=-1) / total
     coarse = terms[..., ::2].sum(axis=-1) / weight[:, ::2].sum(axis=-1)
     size = np.maximum(1.0, np.abs(fine))
     ends = np.abs(terms[..., 0]) + np.abs(terms[..., -1])
-    share = ends / (size * weight.sum(axis=-1))
+    share = ends / (size * total)
     return fine, np.max(np.abs(fine - coarse) / size, axis=0), np.max(share, axis=0)

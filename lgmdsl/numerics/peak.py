@@ -49,7 +49,8 @@ def log_moments(
             members = np.flatnonzero(intervals[pending] == n)
             for at in _chunks(members, int(n)):
                 rows = pending[at]
-                out[:, rows], agreed[at] = _trapezoid(f, rows, low[rows], high[rows], int(n), agreement)
+                window = low[rows], high[rows]
+                out[:, rows], agreed[at] = _trapezoid(f, rows, *window, int(n), agreement)
         pending = pending[~agreed & (intervals[pending] < MOST)]
         intervals[pending] *= 2
     return out[0], out[1], out[2]

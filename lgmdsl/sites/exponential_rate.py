@@ -58,7 +58,8 @@ class ExponentialSite(ElementwiseSite, Expected):
         )
 
     def landmark(self) -> tuple[Array, Array]:
-        # Where the exponential balances the linear part; |.| keeps the log finite.
+        # Where the exponential balances the linear part; |.| keeps the log finite. For Tilted only:
+        # Expected is in closed form here, as l grows like e^s.
         balance = np.log((np.abs(self.linear) + 0.5) / np.maximum(self.factor, 1e-12))
         return np.asarray(self.sign * balance), np.full(np.shape(balance), 0.5 * np.pi)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy as np
 
@@ -59,13 +60,19 @@ def _total(one: Site, x: float) -> float:
             y, weight = half / (1.0 + half), 0.02 * half / (1.0 + half) ** 2
             inside = (y > 0.0) & (y < 1.0)
             y, weight = y[inside], weight[inside]
-    return float(np.sum(weight * np.exp(_at(one, y).log_density(np.full(len(y), x)))))
+    with np.errstate(over="ignore"):  # a density that is not normalised may sum to infinity
+        return float(np.sum(weight * np.exp(_at(one, y).log_density(np.full(len(y), x)))))
 
 
 def _at(one: Site, y: Array) -> Site:
     """The single site with other observations."""
-    repeated = one.take(np.zeros(len(y), dtype=np.int64))
-    return dataclasses.replace(repeated, y=y)
+    return _observing(one.take(np.zeros(len(y), dtype=np.int64)), y)
+
+
+def _observing(site: Site, y: Array) -> Site:
+    """The same sites with other observations (the field y is the families', not the base's)."""
+    changed: dict[str, Any] = {"y": y}
+    return dataclasses.replace(site, **changed)
 
 
 def _draws(many: Site, x: float, rng: np.random.Generator) -> Iterator[str]:
@@ -76,7 +83,7 @@ def _draws(many: Site, x: float, rng: np.random.Generator) -> Iterator[str]:
         return
     yield from _is_zero(y - many.conditional_mean(s), f"mean of y less conditional_mean, s = {x:g}")
     if isinstance(many, Pointwise):
-        drawn: Site = dataclasses.replace(many, y=y)
+        drawn = _observing(many, y)
         assert isinstance(drawn, Pointwise)
         a = drawn.pointwise(s)
         yield from _is_zero(a.slope, f"E[l'] over draws at s = {x:g}")

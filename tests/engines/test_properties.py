@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from lgmdsl.contract.engine import Conditioned, Engine, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.covariance import CovarianceEngine
+from lgmdsl.engines.covariance_conditioned import CovarianceConditioned
 from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.operators.explicit import Dense, Identity
@@ -241,3 +242,19 @@ def test_without_predictors_the_prior_is_left(engine: type[Engine], tied: bool) 
     close(q.latent_variance, sd**2 - lost)
     draws = q.sample(np.random.default_rng(0), 50_000)
     np.testing.assert_allclose(draws.std(axis=0), np.sqrt(sd**2 - lost), rtol=0.02)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_latents_that_are_the_predictors(tied: bool) -> None:
+    """One identity operator: the shortcut, the rows and brute force agree."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(5, 4))
+    block = PriorBlock("f", (structure("dense", 5, cov=root @ root.T),), rng.normal(size=5))
+    held = Constraints({"f": Dense(np.ones((1, 5)))}, np.array([0.3])) if tied else None
+    linear = LinearGaussian((block,), (Predictor({"f": Identity(5)}, np.zeros(5)),), held)
+    case = Case("", linear, (np.exp(rng.normal(size=5)),), (rng.normal(size=5),))
+    q = solved(CovarianceEngine, case)
+    assert isinstance(q, CovarianceConditioned)
+    truth = brute(linear, case.weight, case.shift).covariance.diagonal()
+    close(q.latent_variance, truth)
+    close(q.latent_variance_by_rows(), truth)

@@ -80,3 +80,13 @@ def test_refusals(code: str, call: Callable[[], object]) -> None:
     with pytest.raises(LgmError) as raised:
         call()
     assert raised.value.codes == (code,)
+
+
+def test_they_are_the_public_names() -> None:
+    import lgmdsl as lgm
+
+    assert lgm.sites.expected is expected
+    assert lgm.sites.tilted is tilted
+    assert {"expected", "tilted"} <= set(dir(lgm.sites))
+    with pytest.raises(AttributeError):
+        _ = lgm.sites.expectation
