@@ -18,10 +18,7 @@ from lgmdsl.sites.observed import as_floats, common_shape, flat, given_parameter
 
 def expected(
     name: str,
-    y: object,
-    mean: object,
-    variance: object,
-    /,
+    *asked: object,
     rule: str = "quadrature",
     second: bool = False,
     **parameters: object,
@@ -29,8 +26,8 @@ def expected(
     """f = E[log t(s)], s ~ N(mean, variance), with df/dmean (`d_mean`), df/dvariance.
 
     `y`, `mean`, `variance` and parameters broadcast; the answer's arrays have the common shape.
-    `y` is None for potentials. The first four stand by position: normal.log_var has a parameter
-    called `mean`. With rule "quadrature" the value is exact to 1e-9 (closed forms are
+    y, mean and variance stand by position, or by name where no parameter of the family has it
+    (normal.log_var has a `mean`); y is None for potentials. With rule "quadrature" the value is exact to 1e-9 (closed forms are
     used where there are any); other rules are bounds, by name. `second` adds d2f/dmdv and d2f/dv2.
 
     Raises ModelError E103 (site), E104 (parameter); DataError E301, E303 (shape, value);
@@ -40,7 +37,7 @@ def expected(
     >>> round(float(answer.value), 9)
     -0.806059183
     """
-    sites, m, v, shape = _ask(name, y, mean, variance, parameters)
+    sites, m, v, shape = _ask(name, *_three(asked, parameters), parameters)
     answer = cast(Expected, _answerer(sites, Expected, rule)).expected(m, v, second)
     parts = (
         answer.value, answer.d_mean, answer.d_variance,
@@ -55,10 +52,7 @@ def expected(
 
 def tilted(
     name: str,
-    y: object,
-    mean: object,
-    variance: object,
-    /,
+    *asked: object,
     power: float = 1.0,
     rule: str = "quadrature",
     **parameters: object,
@@ -76,13 +70,27 @@ def tilted(
         parameters, power = {**parameters, "power": power}, 1.0
     if not isinstance(power, (int, float)) or not 0.0 < power <= 1.0:
         raise DataError(Diagnostic("E303", f"`power` must be in (0, 1], not {power}"))
-    sites, m, v, shape = _ask(name, y, mean, variance, parameters)
+    sites, m, v, shape = _ask(name, *_three(asked, parameters), parameters)
     answer = cast(Tilted, _answerer(sites, Tilted, rule)).tilted(m, v, float(power))
     return TiltedAnswer(
         _shaped(answer.log_mass, shape),
         _shaped(answer.mean, shape),
         _shaped(answer.variance, shape),
     )
+
+
+ASKED = ("y", "mean", "variance")
+
+
+def _three(asked: tuple[object, ...], parameters: dict[str, object]) -> list[object]:
+    """y, mean and variance: those given by position, the rest taken by name."""
+    if len(asked) > len(ASKED):
+        raise TypeError(f"at most y, mean and variance stand by position, not {len(asked)} values")
+    left = ASKED[len(asked) :]
+    absent = [n for n in left if n not in parameters and n != "y"]
+    if absent:
+        raise TypeError(f"missing: {', '.join(absent)}")
+    return [*asked, *(parameters.pop(n, None) for n in left)]
 
 
 def _shaped(values: Array, shape: tuple[int, ...]) -> Array:

@@ -16,6 +16,13 @@ settings.register_profile(
 settings.register_profile("thorough", max_examples=1000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci" if os.environ.get("CI") else "dev"))
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--update-golden", action="store_true", default=False,
+        help="write the kept messages and pages anew; read the diff",
+    )  # fmt: skip
+
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

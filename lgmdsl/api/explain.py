@@ -3,118 +3,29 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
 from typing import Any
 
-from lgmdsl.api.explain_page import page
-from lgmdsl.api.methods import ModelMethods, methods_of
+from lgmdsl.api.explain_views import (
+    EngineView,
+    Explanation,
+    HyperView,
+    LatentView,
+    PartOfSite,
+    SiteView,
+)
+from lgmdsl.api.methods import methods_of
 from lgmdsl.api.outline import Outline, outline_of
 from lgmdsl.api.terms import parameters, show_form
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.hypers import HyperBlock
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.choose import table
-from lgmdsl.errors import Diagnostic, LgmError
+from lgmdsl.errors import LgmError
 from lgmdsl.graph.build import model_graph, site_name
 from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
 from lgmdsl.language.print_expr import show
 from lgmdsl.language.shapes import names_in
-
-
-@dataclass(frozen=True)
-class PartOfSite:
-    """The operator that takes one latent to the predictors of one site."""
-
-    latent: str
-    rows: int
-    columns: int
-    stored: int
-    sparse: bool
-
-
-@dataclass(frozen=True)
-class SiteView:
-    """One site: its family, number, predictor and operators (the last with data only)."""
-
-    name: str
-    family: str
-    seen_as: str
-    count: int | None
-    missing: int
-    arguments: str
-    predictor: tuple[str, ...]
-    operators: tuple[PartOfSite, ...]
-
-
-@dataclass(frozen=True)
-class LatentView:
-    """One latent: its structure as written, its size, and whether its prior is proper."""
-
-    name: str
-    structure: str
-    size: int | None
-    proper: bool
-
-
-@dataclass(frozen=True)
-class HyperView:
-    """One hyperparameter; `value` is empty where it has only a prior and was not pinned."""
-
-    name: str
-    type: str
-    declared: str
-    value: str
-
-
-@dataclass(frozen=True)
-class EngineView:
-    """One engine: what one conditioning costs, or why it cannot."""
-
-    name: str
-    refusal: str
-    flops: float
-    chosen: bool
-
-
-@dataclass(frozen=True, eq=False)
-class Explanation:
-    """Everything `lgm explain` prints; `str` is the page."""
-
-    model: str
-    data: str
-    sizes: tuple[tuple[str, int | None, str], ...]
-    hypers: tuple[HyperView, ...]
-    latents: tuple[LatentView, ...]
-    groups: tuple[tuple[str, ...], ...]
-    sites: tuple[SiteView, ...]
-    constraints: tuple[str, ...]
-    rewrites: tuple[tuple[str, str], ...]
-    refused: tuple[Diagnostic, ...]
-    engines: tuple[EngineView, ...]
-    engine_note: str
-    methods: ModelMethods
-
-    def __str__(self) -> str:
-        return page(self)
-
-    def as_json(self) -> dict[str, Any]:
-        """Plain values for `lgm explain --json`."""
-        return {
-            "model": self.model,
-            "data": self.data,
-            "indices": [{"name": n, "size": s, "origin": o} for n, s, o in self.sizes],
-            "hypers": [asdict(h) for h in self.hypers],
-            "latents": [asdict(v) for v in self.latents],
-            "independent_groups": [list(g) for g in self.groups],
-            "sites": [asdict(s) for s in self.sites],
-            "constraints": list(self.constraints),
-            "rewrites": [{"site": b, "rewrite": d} for b, d in self.rewrites],
-            "not_available": [d.as_json() for d in self.refused],
-            "engines": [asdict(e) for e in self.engines],
-            "engine_note": self.engine_note,
-            "methods": self.methods.as_json()["methods"],
-        }
 
 
 def explain(
@@ -134,7 +45,6 @@ def explain(
     checked, grounded = model.checked, outline.grounded
     linear, note = _linear(outline, fixed or {})
     graph = model_graph(checked)
-    rewrites = outline.canonical.rewrites if outline.canonical else ()
     return Explanation(
         model=checked.source.name,
         data=grounded.source if outline.given else "",
@@ -148,7 +58,7 @@ def explain(
             for s in checked.tree.statements
             if isinstance(s, ast.Constrain)
         ),
-        rewrites=tuple((r.block, r.description) for r in rewrites),
+        rewrites=tuple((r.block, r.description) for r in outline.rewrites),
         refused=outline.refused,
         engines=_engines(linear),
         engine_note=note,
@@ -239,7 +149,9 @@ def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, .
             SiteView(
                 shown, block.family.spec.name, block.site.spec.name, count,
                 entries - len(block.rows) if outline.given else 0,
-                parameters(block.parameters, grounded),
+                parameters(
+                    block.parameters, tuple(a.name for a in statement.family.arguments), grounded
+                ),
                 tuple(show_form(block.form, grounded)), operators,
             )
         )  # fmt: skip

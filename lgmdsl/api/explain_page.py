@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
+import os.path
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.page import columns, counted, wrapped
 
 if TYPE_CHECKING:
-    from lgmdsl.api.explain import Explanation, SiteView
+    from lgmdsl.api.explain_views import Explanation, SiteView
 
 
 def page(found: Explanation) -> str:
@@ -79,7 +79,9 @@ def _site(site: SiteView) -> list[str]:
             head += f", {counted(site.missing, 'entry', 'entries')} missing"
     lines = wrapped(head, 2, 6)
     for k, term in enumerate(site.predictor):
-        lines += wrapped(f"{'s =' if k == 0 else '  +'} {term}", 4, 10)
+        minus = term.startswith("- ")
+        sign = ("s = -" if minus else "s =") if k == 0 else "  -" if minus else "  +"
+        lines += wrapped(f"{sign} {term.removeprefix('- ')}", 4, 10)
     rows = []
     for op in site.operators:
         if op.sparse:

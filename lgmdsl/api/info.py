@@ -175,7 +175,8 @@ def _range(name: str, grounded: GroundedModel) -> str:
     missing = grounded.missing.get(name)
     gone = f", {int(missing.sum()):,} missing" if missing is not None else ""
     if symbol.target is not None:
-        return f"{len(np.unique(value[value >= 0])):,} labels in use{gone}"
+        positions = np.asarray(value)
+        return f"{len(np.unique(positions[positions >= 0])):,} labels in use{gone}"
     if not isinstance(value, np.ndarray):
         edges = int(value.nnz)
         return f"{edges // 2:,} edges" if symbol.type == "graph" else f"{edges:,} non-zeros"

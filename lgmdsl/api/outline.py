@@ -17,7 +17,7 @@ from lgmdsl.canonical.ground import GroundedModel, ground
 from lgmdsl.canonical.hypers import HyperBlock, hyper_space
 from lgmdsl.canonical.lower import Lowered, Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.site_blocks import SiteBlock, rewrite, site_blocks
+from lgmdsl.canonical.site_blocks import Rewrite, SiteBlock, rewrite, site_blocks
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, MethodError
@@ -43,6 +43,7 @@ class Outline:
     lets: Mapping[str, Affine]
     lost: frozenset[str]
     hypers: tuple[HyperBlock, ...]
+    rewrites: tuple[Rewrite, ...]
     refused: tuple[Diagnostic, ...]
 
 
@@ -65,26 +66,32 @@ def outline_of(
     except MethodError as error:
         refused += error.diagnostics
     blocks: dict[int, SiteBlock] = {}
+    rewrites: list[Rewrite] = []
     potentials = 0
     for place, statement in enumerate(checked.tree.statements):
         if not isinstance(statement, ast.Observe | ast.Potential):
             continue
         potentials += isinstance(statement, ast.Potential)
         try:
-            blocks[place] = _site(statement, potentials, lowering)
+            block = _site(statement, potentials, lowering)
+            blocks[place], done = rewrite(block, sites.find_site)
+            rewrites += done
         except MethodError as error:
             refused += error.diagnostics
     hypers = hyper_space(lowering).blocks
     canonical = None if refused else canonicalise(grounded, sites.find_site)
     found = tuple(dict.fromkeys(refused))
-    return Outline(grounded, data is not None, canonical, blocks, lets, lost, hypers, found)
+    return Outline(
+        grounded, data is not None, canonical, blocks, lets, lost, hypers, tuple(rewrites), found
+    )  # fmt: skip
 
 
 def _lets(
     lowering: Lowering, refused: list[Diagnostic]
 ) -> tuple[dict[str, Affine], frozenset[str]]:
     """Lower every let; those that could be, and the names of the others."""
-    forms, lost = {}, set()
+    forms: dict[str, Affine] = {}
+    lost: set[str] = set()
     for symbol in lowering.grounded.model.of_kind("let"):
         assert isinstance(symbol.statement, ast.Let)
         value = symbol.statement.value
@@ -119,4 +126,4 @@ def _site(
     (block,) = site_blocks(alone, sites.find_site)
     if isinstance(statement, ast.Potential):
         block = replace(block, name=f"potential {number}")
-    return rewrite(block, sites.find_site)[0]
+    return block

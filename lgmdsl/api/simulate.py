@@ -106,7 +106,8 @@ def _prior_draw(linear: LinearGaussian, rng: np.random.Generator) -> Array:
         raise NumericalError(
             Diagnostic("E601", f"the prior cannot be drawn from: {outcome.reason}")
         )
-    return outcome.sample(rng, 1)[0]
+    drawn: Array = outcome.sample(rng, 1)[0]
+    return drawn
 
 
 def _respond(
@@ -165,7 +166,7 @@ def _refuse_potentials(canonical: CanonicalModel) -> None:
                     "a model with a potential cannot be simulated",
                     block.span,
                     "makes the prior something that is not Gaussian",
-                    help="leave the potential out, and give its latents a prior like normal(sd = 1)",
+                    help="leave it out, and give its latents a prior, e.g. normal(sd = 1)",
                 )
             )
 

@@ -57,7 +57,7 @@ def complete(
     ]
     names = {s.name for s in absent}
     given = replace(model, symbols={k: s for k, s in model.symbols.items() if k not in names})
-    unsized = [s for s in _unsized(given, dataset, sizes)]
+    unsized = list(_unsized(given, dataset, sizes))
     if unsized:
         raise DataError(_no_size(unsized))
     labelled = _with_labels(model, dataset, sizes)

@@ -31,10 +31,43 @@ def show_term(term: Term, grounded: GroundedModel) -> str:
     dims = grounded.model.symbols[term.latent].dims
     slots = [show_slot(s, d, grounded) for s, d in zip(term.slots, dims, strict=True)]
     latent = f"{term.latent}[{', '.join(slots)}]" if slots else term.latent
-    factors = [show_coefficient(f, grounded, inner=True) for f in term.factors]
-    text = " ".join([*(f for f in factors if f != "1"), latent])
+    text = _product(term.factors, latent, grounded)
     summed = ", ".join(plain(d) for d in term.summed)
-    return f"sum over {summed} of {text}" if summed else text
+    if not summed:
+        return text
+    sign = "- " if text.startswith("- ") else ""
+    return f"{sign}sum over {summed} of {text.removeprefix('- ')}"
+
+
+def _product(factors: tuple[Coefficient, ...], last: str, grounded: GroundedModel) -> str:
+    """`X[obs, feat] b[feat] / sd`, with a leading `- ` for an odd number of factors -1."""
+    sign, above, below = 1, [], ""
+    for factor in factors:
+        if _is_number(factor, -1.0):
+            sign = -sign
+        elif isinstance(factor, co.Power) and _is_number(factor.exponent, -1.0):
+            below += f" / {show_coefficient(factor.base, grounded, inner=True)}"
+        elif not _is_number(factor, 1.0):
+            above.append(show_coefficient(factor, grounded, inner=True))
+    text = " ".join([*above, last] if last else above or ["1"]) + below
+    return text if sign > 0 else f"- {text}"
+
+
+def _is_number(node: Coefficient, value: float) -> bool:
+    return (
+        isinstance(node, co.Constant)
+        and not node.dims
+        and isinstance(node.values, np.ndarray)
+        and float(node.values) == value
+    )
+
+
+def added(terms: list[str]) -> str:
+    """`a + b - c`."""
+    text = terms[0].replace("- ", "-", 1) if terms[0].startswith("- ") else terms[0]
+    for term in terms[1:]:
+        text += f" - {term[2:]}" if term.startswith("- ") else f" + {term}"
+    return text
 
 
 def show_slot(slot: Slot, axis: str, grounded: GroundedModel) -> str:
@@ -65,10 +98,10 @@ def show_coefficient(node: Coefficient, grounded: GroundedModel, inner: bool = F
         case co.HyperValue():
             return _with_dims(node.name, node.dims)
         case co.Total():
-            text = " + ".join(show_coefficient(t, grounded) for t in node.terms)
-            return f"({text})" if inner else text.replace("+ -1 ", "- ")
+            text = added([_signed(t, grounded) for t in node.terms])
+            return f"({text})" if inner else text
         case co.Contraction():
-            text = " ".join(show_coefficient(f, grounded, True) for f in node.factors)
+            text = _product(node.factors, "", grounded)
             gone = {d for f in node.factors for d in f.dims} - set(node.dims)
             over = ", ".join(sorted(plain(d) for d in gone))
             return f"(sum over {over} of {text})" if over else text
@@ -87,13 +120,32 @@ def show_coefficient(node: Coefficient, grounded: GroundedModel, inner: bool = F
     return _with_dims("a value", node.dims)
 
 
+def _signed(node: Coefficient, grounded: GroundedModel) -> str:
+    """A summand, a negative number with its sign apart."""
+    text = show_coefficient(node, grounded)
+    return f"- {text[1:]}" if text.startswith("-") and text[1:2] != " " else text
+
+
 def _constant(node: co.Constant, grounded: GroundedModel) -> str:
     for name, value in grounded.values.items():
         if value is node.values:
             return _with_dims(name, node.dims)
+        if node.dims and _negated(node.values, value):
+            return "-" + _with_dims(name, node.dims)
     if isinstance(node.values, np.ndarray) and prod(node.values.shape) <= WHOLE:
         return f"{float(node.values.reshape(-1)[0]):g}" if node.values.size else "nothing"
     return _with_dims("constants", node.dims)
+
+
+def _negated(values: object, datum: object) -> bool:
+    """Whether constants are a datum's negative, zero where it is missing: a moved response."""
+    return (
+        isinstance(values, np.ndarray)
+        and isinstance(datum, np.ndarray)
+        and values.shape == datum.shape
+        and datum.dtype.kind == "f"
+        and bool(np.array_equal(values, -np.nan_to_num(datum)))
+    )
 
 
 def _with_dims(name: str, dims: tuple[str, ...]) -> str:
@@ -105,7 +157,10 @@ def plain(dim: str) -> str:
     return dim.partition("~")[0]
 
 
-def parameters(given: Mapping[str, Coefficient], grounded: GroundedModel) -> str:
-    """`exposure = time[obs]`; arguments at 1 that the text leaves out are left out here too."""
-    shown = {k: show_coefficient(c, grounded) for k, c in given.items()}
-    return ", ".join(f"{k} = {v}" for k, v in shown.items() if v != "1")
+def parameters(
+    nodes: Mapping[str, Coefficient], written: tuple[str, ...], grounded: GroundedModel
+) -> str:
+    """`exposure = time[obs]`, for the arguments that the text gives."""
+    return ", ".join(
+        f"{k} = {show_coefficient(c, grounded)}" for k, c in nodes.items() if k in written
+    )

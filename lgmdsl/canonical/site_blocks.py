@@ -18,6 +18,7 @@ from lgmdsl.canonical.named import expand
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.language import ast
+from lgmdsl.vocabulary.lookup import lookup
 
 FindSite = Callable[[str], "type[Site] | None"]
 
@@ -186,7 +187,10 @@ def _site(
             return site, given
     if found:
         return found[0], given
-    what = family.name.id if potential else " or ".join(names)
+    signature = lookup("family", family.name.id)
+    linking = {p.name for p in signature.parameters if p.type == "latent"} if signature else set()
+    shown = [name for name in names if name.partition(".")[2] in linking] or names
+    what = family.name.id if potential else " or ".join(shown)
     raise MethodError(
         Diagnostic(
             "E501",

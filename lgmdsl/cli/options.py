@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -62,9 +63,8 @@ def read_stdin() -> str:
     """The text on stdin. Raises DataError E306 where it is not UTF-8."""
     from lgmdsl.errors import DataError, Diagnostic
 
-    stream = click.get_binary_stream("stdin")
     try:
-        return stream.read().decode("utf-8")
+        return sys.stdin.buffer.read().decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
             Diagnostic("E306", f"cannot read stdin: byte {error.start} is not UTF-8")

@@ -100,7 +100,7 @@ def _save(place: Path, drawn: dict[str, Any]) -> None:
             for part in ("data", "indices", "indptr", "shape"):
                 arrays[f"{name}.{part}"] = np.asarray(getattr(value, part))
     with replacing(place) as file:
-        np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        np.savez_compressed(file, **arrays)
 
 
 def _listed(value: Any) -> Any:
@@ -123,6 +123,7 @@ def _range(value: Any) -> str:
     if not isinstance(value, np.ndarray):
         return f"{value.nnz:,} non-zeros"
     if value.dtype.kind not in "if" or not value.size:
-        return ", ".join(str(v) for v in value.reshape(-1)[:4]) + (", ..." if value.size > 4 else "")
+        shown = ", ".join(str(v) for v in value.reshape(-1)[:4])
+        return f"{shown}, ..." if value.size > 4 else shown
     low, high = float(np.nanmin(value)), float(np.nanmax(value))
     return f"{low:.5g} to {high:.5g}" if low != high else f"{low:.5g}"

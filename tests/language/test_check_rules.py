@@ -153,6 +153,10 @@ EDITS = [
      "observe c ~ ordinal(logit = eta, cuts = cuts, model = cumulative)", "E108"),
     ("observe c ~ categorical(softmax = util, available = avail)",
      "observe c ~ ordinal(logit = eta, cuts = cuts, model = 3)", "E108"),
+    ("exposure = time", 'exposure = S["age", "height"]', "E108"),
+    ("ar1(rho = rho)", "ar1(rho = -1)", "E108"),
+    ("latent img", "latent g[obs] ~ gp(at = x)\nlatent img", "E104"),
+    ("latent img", 'latent g[obs] ~ gp(at = x, kernel = "se")\nlatent img', "E108"),
     # indices
     ("hyper ard[feat] : positive ~ half_cauchy(scale = s)", "hyper ard[feat] : positive = ell",
      "E201"),
@@ -240,6 +244,9 @@ RIGHT = [
     ("iid * dense(cov = S)", "ar1(rho = 0.5) * iid"),
     ("white(sd = 0.1)", "matern(sd = 0.1, length = 1, smoothness = 1.5) + linear(sd = 1)"),
     ("constrain sum(kc, cut) = 0", "constrain sum(kc, cut) = m"),
+    ("exposure = time", 'exposure = S["age", "age"]'),
+    ("hyper beta", "hyper T[feat, feat] : covariance = S\nhyper beta"),
+    ("hyper beta", "hyper copy[cut] : ordered ~ flat\nhyper more[cut] : ordered = copy\nhyper beta"),
     ("hyper m : real ~ normal(sd = 1)", "hyper m : real ~ flat"),
 ]  # fmt: skip
 

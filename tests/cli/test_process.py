@@ -1,0 +1,104 @@
+"""`lgm` as a process: what it imports, pipes, colour, a terminal."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HEAVY = {"numpy", "scipy", "xarray", "rich", "networkx", "numba", "h5py", "pandas"}
+
+
+def lgm(*arguments: str, root: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    return subprocess.run(
+        [sys.executable, "-m", "lgmdsl", *arguments],
+        capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": paths, **environment},
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["check", "m.lgm"],
+                                       ["fmt", "--check", "m.lgm"], ["info", "m.lgm"],
+                                       ["help", "E203"], ["fit", "--help"]])  # fmt: skip
+def test_light_commands_load_nothing_heavy(
+    arguments: list[str], model: Path, root: Path
+) -> None:
+    script = (
+        "import sys\nfrom lgmdsl.cli.main import main\n"
+        f"status = main({arguments!r})\n"
+        "print(status, *sorted(m for m in sys.modules if '.' not in m), file=sys.stderr)\n"
+    )
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
+        cwd=model.parent, env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    status, *loaded = done.stderr.splitlines()[-1].split()
+    assert status == "0" and not HEAVY & set(loaded)
+    if arguments == ["--help"]:
+        assert "lark" not in loaded
+
+
+def test_help_imports_no_command(root: Path) -> None:
+    script = (
+        "import sys\nfrom lgmdsl.cli.main import main\nmain(['--help'])\n"
+        "print(*(m for m in sys.modules if m.startswith('lgmdsl.')), file=sys.stderr)\n"
+    )
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert "lgmdsl.cli.fit" not in done.stderr.split()
+
+
+def test_broken_pipe_is_quiet(model: Path, root: Path) -> None:
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    command = f'"{sys.executable}" -m lgmdsl graph "{model}" --to svg | head -c 10'
+    done = subprocess.run(
+        ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == 0 and done.stderr == ""
+
+
+def test_exit_status_of_the_process(model: Path, root: Path) -> None:
+    assert lgm("check", str(model), root=root).returncode == 0
+    assert lgm("check", "nowhere.lgm", root=root).returncode == 1
+    assert lgm("chekc", root=root).returncode == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+def test_colour_on_terminals_only(tmp_path: Path, root: Path) -> None:
+    bad = tmp_path / "bad.lgm"
+    bad.write_text("lgm 1\nindex a\nlatent u[a] = normal(sd = 1)\n")
+    assert "\x1b[" not in lgm("check", str(bad), root=root).stderr
+    assert "\x1b[" in _on_terminal(["check", str(bad)], root)
+    assert "\x1b[" not in _on_terminal(["check", str(bad)], root, NO_COLOR="1")
+
+
+def _on_terminal(arguments: list[str], root: Path, **environment: str) -> str:
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
+    ours, theirs = os.openpty()
+    process = subprocess.Popen(
+        [sys.executable, "-m", "lgmdsl", *arguments], stdin=theirs, stdout=theirs, stderr=theirs,
+        env={**clean, "TERM": "xterm", "PYTHONPATH": paths, **environment},
+    )  # fmt: skip
+    os.close(theirs)
+    said = b""
+    while True:
+        try:
+            part = os.read(ours, 65536)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        said += part
+    process.wait(timeout=60)
+    os.close(ours)
+    return said.decode()

@@ -1,0 +1,95 @@
+"""simulate, fit, summary and predict, one after the other."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Run
+
+MODELS = {
+    "glmm": (
+        "lgm 1\nindex obs\nindex subject\ndata y[obs] : count\ndata x[obs] : real\n"
+        "data who[obs] : subject\ndata time[obs] : positive\nhyper s : positive = 0.5\n"
+        "latent b ~ normal(sd = 1)\nlatent u[subject] ~ normal(sd = s)\n"
+        "let eta[obs] = b * x + u[who]\nobserve y ~ poisson(log_rate = eta, exposure = time)\n",
+        "obs=60,subject=8",
+    ),
+    "gp": (
+        "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : real?\n"
+        "latent f[obs] ~ gp(at = x, kernel = se(sd = 1, length = 1))\n"
+        "observe y ~ normal(mean = f, sd = 0.3)\n",
+        "obs=30",
+    ),
+    "trials": (
+        "lgm 1\nindex obs\nindex arm = {\"a\", \"b\"}\ndata n[obs] : count\ndata y[obs] : count\n"
+        "data which[obs] : arm\nlatent d[arm] ~ normal(sd = 1)\nconstrain sum(d, arm) = 0\n"
+        "let eta[obs] = d[which]\nobserve y ~ binomial(n = n, logit = eta)\n",
+        "obs=25",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_simulated_data_fit(run: Run, tmp_path: Path, name: str) -> None:
+    text, sizes = MODELS[name]
+    model, data, out = tmp_path / "m.lgm", tmp_path / "d.npz", tmp_path / "o.nc"
+    model.write_text(text)
+    assert run("simulate", model, "--sizes", sizes, "--seed", "3", "-o", data).status == 0
+    assert run("check", model, data).status == 0
+    fitted = run("fit", model, data, "-o", out)
+    assert fitted.status == 0, fitted.err
+    shown = run("summary", out)
+    assert shown.status == 0 and "latents" in shown.out
+    again = tmp_path / "replicate.npz"
+    assert run("simulate", model, data, "--seed", "4", "-o", again).status == 0
+    first, second = np.load(data), np.load(again)
+    for key in ("x", "who", "time", "n", "which"):
+        if key in first:
+            assert np.array_equal(first[key], second[key])
+    assert not np.array_equal(first["y"], second["y"])
+
+
+def test_predictions_in_every_format(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.nc"
+    assert run("fit", model, data, "--set", "s=2", "-o", out).status == 0
+    new = tmp_path / "new.npz"
+    np.savez(new, features=np.eye(3))
+    printed = run("predict", out, new, "--map", "X=features")
+    assert printed.status == 0 and printed.err == ""
+    rows = list(csv.DictReader(printed.out.splitlines()))
+    assert len(rows) == 3
+    assert float(rows[0]["p_mean"]) == pytest.approx(float(rows[0]["y_probability_1"]), rel=1e-6)
+    for ending in ("csv", "npz", "nc"):
+        file = tmp_path / f"p.{ending}"
+        assert run("predict", out, new, "--map", "X=features", "-o", file).status == 0
+    assert (tmp_path / "p.csv").read_text() == printed.out
+    values = np.load(tmp_path / "p.npz")
+    assert values["p_mean"] == pytest.approx([float(r["p_mean"]) for r in rows], rel=1e-8)
+    import xarray as xr
+
+    with xr.open_dataset(tmp_path / "p.nc", engine="h5netcdf") as found:
+        assert found["p_mean"].values == pytest.approx(values["p_mean"])
+
+
+def test_simulate_refusals(run: Run, model: Path, tmp_path: Path) -> None:
+    done = run("simulate", model, "--set", "s=1")
+    assert done.status == 1 and "--sizes obs=20,feat=3" in done.err
+    done = run("simulate", model, "--sizes", "obs=4,feat=2")
+    assert done.status == 1 and "E503" in done.err
+    flat = tmp_path / "flat.lgm"
+    flat.write_text(
+        "lgm 1\nindex a\ndata y[a] : real\nlatent u[a] ~ flat\n"
+        "observe y ~ normal(mean = u, sd = 1)\n"
+    )
+    done = run("simulate", flat, "--sizes", "a=3")
+    assert done.status == 1 and "E402" in done.err and "normal(sd = 1)" in done.err
+
+
+def test_the_same_seed_gives_the_same_digits(run: Run, model: Path) -> None:
+    call = ("simulate", model, "--sizes", "obs=5,feat=2", "--set", "s=1", "--json", "--seed")
+    assert run(*call, "7").out == run(*call, "7").out
+    assert run(*call, "7").out != run(*call, "8").out

@@ -1,0 +1,156 @@
+"""Every exit status of DESIGN.md, and that what is said goes to the right stream."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from lgmdsl.contract.status import Status
+from lgmdsl_backends.laplace import Laplace
+from tests.cli.conftest import Run
+
+
+def test_ok(run: Run, model: Path, data: Path) -> None:
+    done = run("fit", model, data, "--set", "s=2")
+    assert done.status == 0 and done.err == ""
+    assert "log evidence" in done.out and "w[feat]" in done.out
+
+
+def test_wrong_model(run: Run, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.lgm"
+    bad.write_text("lgm 1\nindex a\nlatent u[a] = normal(sd = 1)\n")
+    done = run("check", bad)
+    assert done.status == 1 and done.out == ""
+    assert "error[E101]" in done.err and "help: latent u[a] ~ normal(sd = 1)" in done.err
+
+
+def test_wrong_data(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    arrays = dict(np.load(data))
+    np.savez(tmp_path / "shifted.npz", **{**arrays, "y": arrays["y"] + 1})
+    done = run("check", model, tmp_path / "shifted.npz")
+    assert done.status == 1 and "error[E303]" in done.err and "y - 1" in done.err
+
+
+def test_hyper_without_a_value(run: Run, model: Path, data: Path) -> None:
+    done = run("fit", model, data)
+    assert done.status == 1 and "error[E503]" in done.err and "--set s=VALUE" in done.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("--audit",), "E501"),
+        (("--hyper", "map"), "E501"),
+        (("--method", "laplce"), "did you mean `laplace`"),
+        (("--option", "nothing=1"), "E104"),
+        (("--bound", "nothing"), "E504"),
+    ],
+)
+def test_method_that_cannot(
+    run: Run, model: Path, data: Path, arguments: tuple[str, ...], said: str
+) -> None:
+    done = run("fit", model, data, "--set", "s=1", *arguments)
+    assert done.status == 1 and said in done.err and done.out == ""
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("fit", "--no-such-option"),
+        ("fit", "m.lgm"),
+        ("nothing",),
+        ("fmt",),
+        ("graph", "m.lgm", "--to", "png"),
+        ("fit", "m.lgm", "d.npz", "--set", "s"),
+        ("fit", "m.lgm", "d.npz", "--set", "s=one"),
+        ("fit", "m.lgm", "d.npz", "--set", "s=1", "--set", "s=2"),
+        ("fit", "m.lgm", "d.npz", "--tol", "0"),
+        ("simulate", "m.lgm", "--sizes", "obs"),
+        ("simulate", "m.lgm", "--sizes", "obs=0"),
+        ("simulate", "m.lgm", "--sizes", "obs=many"),
+        ("methods", "m.lgm", "--markdown"),
+        ("help", "E999"),
+    ],
+)
+def test_wrong_usage(run: Run, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert done.status == 2 and done.out == ""
+    assert done.err.startswith("lgm") and "= help: " in done.err
+
+
+def test_unknown_command_is_guessed(run: Run) -> None:
+    assert "did you mean `lgm simulate`?" in run("simulat").err
+    assert "lgm check m.lgm" in run("m.lgm").err
+
+
+def test_not_converged(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.nc"
+    done = run("fit", model, data, "--set", "s=2", "--max-steps", "1", "-o", out)
+    assert done.status == 3 and out.is_file()
+    assert "warning[W601]" in done.err and "step limit" in done.out
+    again = run("summary", out, "--json")
+    assert again.status == 0 and again.json["status"] == "iteration_limit"
+    assert run("fit", model, data, "--set", "s=2", "--start-from", out).status == 0
+
+
+def test_interrupted_fit_keeps_its_state(
+    run: Run, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, step = [], Laplace.step
+
+    def interrupted(self: Laplace, problem: object, state: object) -> object:
+        taken.append(1)
+        if len(taken) > 1:
+            raise KeyboardInterrupt
+        return step(self, problem, state)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Laplace, "step", interrupted)
+    out = tmp_path / "o.nc"
+    done = run("fit", model, data, "--set", "s=2", "-o", out)
+    assert done.status == 130 and out.is_file()
+    monkeypatch.undo()
+    assert run("summary", out, "--json").json["status"] == str(Status.interrupted)
+
+
+def test_interrupted_before_a_state(
+    run: Run, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_: object) -> object:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Laplace, "start", interrupted)
+    done = run("fit", model, data, "--set", "s=2")
+    assert done.status == 130 and "before there was a result" in done.err
+
+
+def test_defect(
+    run: Run, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> object:
+        raise RuntimeError("a wire is loose")
+
+    monkeypatch.setattr(Laplace, "start", broken)
+    monkeypatch.delenv("LGM_TRACEBACK", raising=False)
+    done = run("fit", model, data, "--set", "s=2")
+    assert done.status == 70 and "a wire is loose" in done.err and "report" in done.err
+    assert "Traceback" not in done.err
+    monkeypatch.setenv("LGM_TRACEBACK", "1")
+    assert "Traceback" in run("fit", model, data, "--set", "s=2").err
+    done = run("fit", model, data, "--set", "s=2", "--json")
+    assert done.status == 70 and done.json["errors"][0]["code"] == "defect"
+
+
+def test_places_are_checked_before_the_work(
+    run: Run, model: Path, data: Path, tmp_path: Path
+) -> None:
+    for out in (tmp_path / "nowhere" / "o.nc", tmp_path / "o.txt", tmp_path):
+        done = run("fit", model, data, "--set", "s=2", "-o", out)
+        assert done.status == 1 and "E306" in done.err and done.out == ""
+
+
+def test_version_and_help(run: Run) -> None:
+    assert run("--version").out.startswith("lgm ")
+    assert "simulate" in run("--help").out and "simulate" in run().out + run().err
+    assert run("help", "fit").out == run("fit", "--help").out
