@@ -20,7 +20,7 @@ _HOMES = {
     "loads": "lgmdsl.language.load",
     "fit": "lgmdsl.api.fitting",
     "Fit": "lgmdsl.api.fit",
-    "load_fit": "lgmdsl.api.store",
+    "load_fit": "lgmdsl.api.restore",
     "simulate": "lgmdsl.api.simulate",
     "explain": "lgmdsl.api.explain",
     "methods": "lgmdsl.api.methods",
@@ -38,8 +38,8 @@ if TYPE_CHECKING:
     from lgmdsl.api.fitting import fit as fit
     from lgmdsl.api.methods import methods as methods
     from lgmdsl.api.register import register as register
+    from lgmdsl.api.restore import load_fit as load_fit
     from lgmdsl.api.simulate import simulate as simulate
-    from lgmdsl.api.store import load_fit as load_fit
     from lgmdsl.errors import DataError as DataError
     from lgmdsl.errors import LgmError as LgmError
     from lgmdsl.errors import MethodError as MethodError

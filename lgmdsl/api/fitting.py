@@ -54,7 +54,8 @@ def fit(
     `start_from` is an earlier fit (or its file) of a model with the same sites.
 
     Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
-    NumericalError where there is no usable state at all; a fit that merely stopped early is returned with its status.
+    NumericalError where there is no usable state at all; a fit that merely stopped early is
+    returned with its status.
     """
     from lgmdsl.api.fit import Fit
 
@@ -129,7 +130,7 @@ def _check_hyper(hyper: str) -> None:
 
 def _earlier(given: Fit | str | os.PathLike[str]) -> Fit:
     from lgmdsl.api.fit import Fit
-    from lgmdsl.api.store import load_fit
+    from lgmdsl.api.restore import load_fit
 
     return given if isinstance(given, Fit) else load_fit(given)
 

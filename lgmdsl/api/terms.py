@@ -81,13 +81,14 @@ def show_slot(slot: Slot, axis: str, grounded: GroundedModel) -> str:
 
 
 def _map(slot: Through, grounded: GroundedModel) -> str:
-    for symbol in grounded.model.of_kind("data"):
-        value = grounded.values.get(symbol.name)
-        if symbol.target is not None and isinstance(value, np.ndarray) and (
-            value is slot.positions or np.array_equal(value, slot.positions)
-        ):
-            return symbol.name
-    return ""
+    maps = {
+        s.name: grounded.values[s.name]
+        for s in grounded.model.of_kind("data")
+        if s.target is not None and s.name in grounded.values
+    }
+    same = [name for name, value in maps.items() if value is slot.positions]
+    same += [n for n, v in maps.items() if np.array_equal(np.asarray(v), slot.positions)]
+    return same[0] if same else ""
 
 
 def show_coefficient(node: Coefficient, grounded: GroundedModel, inner: bool = False) -> str:

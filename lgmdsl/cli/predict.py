@@ -39,7 +39,7 @@ def command(
     from lgmdsl.cli.files import writable
 
     place = writable(output, SUFFIXES) if output is not None else None
-    from lgmdsl.api.store import load_fit
+    from lgmdsl.api.restore import load_fit
     from lgmdsl.dataset import read
 
     sources = [new] if data is None else [new, data]

@@ -18,7 +18,7 @@ def command(fit: str, as_json: bool, full: bool) -> None:
     \b
     lgm summary model.fit.nc
     """
-    from lgmdsl.api.store import load_fit
+    from lgmdsl.api.restore import load_fit
 
     result = load_fit(fit)
     if as_json:

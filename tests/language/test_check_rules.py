@@ -246,7 +246,8 @@ RIGHT = [
     ("constrain sum(kc, cut) = 0", "constrain sum(kc, cut) = m"),
     ("exposure = time", 'exposure = S["age", "age"]'),
     ("hyper beta", "hyper T[feat, feat] : covariance = S\nhyper beta"),
-    ("hyper beta", "hyper copy[cut] : ordered ~ flat\nhyper more[cut] : ordered = copy\nhyper beta"),
+    ("hyper beta",
+     "hyper copy[cut] : ordered ~ flat\nhyper more[cut] : ordered = copy\nhyper beta"),
     ("hyper m : real ~ normal(sd = 1)", "hyper m : real ~ flat"),
 ]  # fmt: skip
 

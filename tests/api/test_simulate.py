@@ -1,0 +1,133 @@
+"""Simulated data follow the model: moments against closed forms, types, labels, refusals."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.api.simulate import simulate
+from lgmdsl.errors import DataError, MethodError, ModelError, NumericalError
+
+
+def test_moments_of_latents_and_responses() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\ndata y[a] : real\nhyper s : positive ~ exponential(rate = 1)\n"
+        "latent m ~ normal(mean = 2, sd = 0.001)\nlatent u[a] ~ normal(sd = s)\n"
+        "let e[a] = m + u\nobserve y ~ normal(mean = e, sd = 0.5)\n"
+    )
+    drawn = simulate(model, sizes={"a": 40_000}, fixed={"s": 1.5}, seed=1)
+    u, y = drawn["truth.u"], drawn["y"]
+    # Four standard errors: se(mean) = sd/sqrt(n), se(sd) = sd/sqrt(2n).
+    assert abs(u.mean()) < 4 * 1.5 / 200 and abs(u.std() - 1.5) < 4 * 1.5 / 283
+    assert abs(y.mean() - 2) < 4 * 1.59 / 200
+    assert abs(y.std() - np.hypot(1.5, 0.5)) < 4 * 1.59 / 283
+    assert abs(np.corrcoef(u, y)[0, 1] - 1.5 / np.hypot(1.5, 0.5)) < 0.01
+
+
+def test_dense_covariance_is_drawn_through() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex p\nindex k = 2\ndata y[p, k] : real\n"
+        "hyper S[k, k] : covariance ~ lkj_cov(eta = 1, u = 1, alpha = 0.5)\n"
+        "latent z[p, k] ~ iid * dense(cov = S)\nobserve y ~ normal(mean = z, sd = 1)\n"
+    )
+    cov = [[2.0, -0.8], [-0.8, 1.0]]
+    z = simulate(model, sizes={"p": 400}, fixed={"S": cov}, seed=2)["truth.z"]
+    assert z.shape == (400, 2) and np.allclose(np.cov(z.T), cov, atol=0.35)
+
+
+def test_constraints_hold_exactly() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\ndata y[a] : count\nlatent u[a] ~ normal(sd = 1)\n"
+        "constrain sum(u, a) = 3\nobserve y ~ poisson(log_rate = u)\n"
+    )
+    drawn = simulate(model, sizes={"a": 12})
+    assert drawn["truth.u"].sum() == pytest.approx(3, abs=1e-10)
+    assert drawn["y"].dtype.kind == "i" and (drawn["y"] >= 0).all()
+
+
+def test_covariates_have_their_types() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\nindex b\ndata y[a] : real\ndata r[a] : real\ndata p[a] : positive\n"
+        "data u[a] : unit\ndata c[a] : count\ndata k[a] : binary\ndata m[a] : b\n"
+        "latent w[b] ~ normal(sd = 1)\n"
+        "let e[a] = w[m] + r + log(p) + log(u) + c + k\nobserve y ~ normal(mean = e, sd = 1)\n"
+    )
+    drawn = simulate(model, sizes={"a": 50, "b": 7})
+    assert (drawn["p"] > 0).all() and ((drawn["u"] > 0) & (drawn["u"] < 1)).all()
+    assert drawn["c"].dtype.kind == "i" and (drawn["c"] >= 1).all()
+    assert set(drawn["k"]) == {0, 1} and set(drawn["m"]) == set(range(7))
+    assert lgm.fit(model, drawn).converged
+
+
+def test_given_covariates_and_labels_are_kept() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\nindex g\ndata y[a] : count\ndata who[a] : g\nlatent u[g] ~ normal(sd = 1)\n"
+        "let e[a] = u[who]\nobserve y ~ poisson(log_rate = e)\n"
+    )
+    who = np.array(["zoe", "ada", "zoe", "bob"])
+    drawn = simulate(model, {"who": who, "y": [1, 2, 3, 4]}, seed=5)
+    assert list(drawn["who"]) == list(who) and list(drawn["g"]) == ["ada", "bob", "zoe"]
+    assert len(drawn["y"]) == 4
+    fitted = lgm.fit(model, drawn)
+    assert list(fitted.mean("u")["g"].values) == ["ada", "bob", "zoe"]
+
+
+def test_labels_that_the_text_names_exist() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\nindex t\ndata y[a] : real\ndata X[a, t] : real\n"
+        "latent b[t] ~ normal(sd = 1)\nlet e[a] = X @ b\nobserve y ~ normal(mean = e, sd = 1)\n"
+        'report gap = b["time"] - b["cost"]\n'
+    )
+    drawn = simulate(model, sizes={"a": 6, "t": 3})
+    assert {"time", "cost"} <= set(drawn["t"]) and len(drawn["t"]) == 3
+    assert lgm.fit(model, drawn).mean("gap").shape == ()
+
+
+def test_robust_responses_are_drawn_from_their_own_family() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\ndata y[a] : real\nlatent m ~ normal(sd = 0.001)\n"
+        "let e[a] = m\nobserve y ~ laplace(mean = e, scale = 2)\n"
+    )
+    y = simulate(model, sizes={"a": 20_000})["y"]
+    assert np.abs(y).mean() == pytest.approx(2, abs=0.06)
+
+
+@pytest.mark.parametrize(
+    ("prior", "rest", "code", "kind"),
+    [
+        ("flat", "", "E402", ModelError),
+        ("normal(sd = s)", "", "E503", MethodError),
+        ("normal(sd = 1)", "potential u ~ laplace(scale = 1)\n", "E501", ModelError),
+        ("rw1(sd = 1)", "", "E501", MethodError),
+    ],
+)
+def test_refusals(prior: str, rest: str, code: str, kind: type[Exception]) -> None:
+    hyper = "hyper s : positive ~ exponential(rate = 1)\n" if "s)" in prior else ""
+    model = lgm.loads(
+        f"lgm 1\nindex a\ndata y[a] : real\n{hyper}latent u[a] ~ {prior}\n"
+        f"observe y ~ normal(mean = u, sd = 1)\n{rest}"
+    )
+    with pytest.raises(kind) as caught:
+        simulate(model, sizes={"a": 4})
+    assert caught.value.codes == (code,)  # type: ignore[attr-defined]
+
+
+def test_sizes_are_asked_for() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\nindex b\ndata X[a, b] : real\ndata y[a] : binary\n"
+        "latent w[b] ~ normal(sd = 1)\nlet e[a] = X @ w\nobserve y ~ bernoulli(logit = e)\n"
+    )
+    with pytest.raises(DataError) as caught:
+        simulate(model)
+    assert "--sizes a=20,b=3" in str(caught.value)
+    assert simulate(model, {"X": np.ones((4, 2))})["y"].shape == (4,)
+
+
+def test_a_rate_beyond_all_bounds_is_an_error() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\ndata y[a] : count\nlatent u[a] ~ normal(mean = 900, sd = 1)\n"
+        "observe y ~ poisson(log_rate = u)\n"
+    )
+    with pytest.raises(NumericalError):
+        simulate(model, sizes={"a": 3})
