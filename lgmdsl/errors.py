@@ -129,7 +129,7 @@ class Diagnostic:
         width = max(1, min(self.span.end - start, len(text) - column + 1))
         shown, before, marks = _windowed(text, column - 1, width)
         return [
-            f"{pad}--> {source.name}:{line}:{column}",
+            f"{pad[1:]}--> {source.name}:{line}:{column}",
             f"{number} | {shown}",
             f"{pad} | {before}{marks} {self.label}".rstrip(),
         ]

@@ -29,6 +29,9 @@ from lgmdsl.sites import catalogue as sites
 
 TRUTH = "truth."
 
+# Counts beyond this are not whole in float64 any more; real responses that large mean no good.
+MOST = 2.0**53
+
 
 def simulate(
     model: Model,
@@ -122,7 +125,7 @@ def _respond(
         y = block.bind_family(theta).sample(s, rng)
     except ValueError:  # numpy's generators refuse rates beyond 1e18
         y = np.full(len(s), np.nan)
-    if not np.isfinite(y).all():
+    if not (np.abs(y) <= MOST).all():
         raise NumericalError(
             Diagnostic(
                 "E602",

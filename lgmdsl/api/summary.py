@@ -172,9 +172,9 @@ def _format(mean: Array, sd: Array) -> _Digits:
     largest = float(finite.max(initial=0.0))
     smallest = float(np.median(spread)) if spread.size else largest or 1.0
     decimals = 2 - math.floor(math.log10(smallest)) if smallest > 0 else 3
-    if decimals > 7 or largest >= 1e7:
+    if decimals > 9 or largest >= 1e7 or largest < 1e-3:
         return _Digits(None)
-    return _Digits(min(max(decimals, 0), 6))
+    return _Digits(max(decimals, 0))
 
 
 class _Digits:
@@ -201,7 +201,8 @@ def _joined(title: str, tables: list[list[Row]]) -> list[str]:
         max([len(h), *(len(r[k + 1]) for r in rows if len(r) > 1)]) for k, h in enumerate(HEADER)
     ]
     left = max([len(title), *(len(r[0]) + (2 if len(r) > 1 else 0) for r in rows)])
-    left = min(max(left, 14), WIDTH)
+    room = WIDTH - sum(widths) - 2 * len(widths)
+    left = min(max(left, 14), max(room, 8))
     lines = ["", _line(title, HEADER, left, widths)]
     for row in rows:
         lines.append(_line(f"  {row[0]}", row[1:], left, widths) if len(row) > 1 else f"  {row[0]}")
@@ -209,6 +210,8 @@ def _joined(title: str, tables: list[list[Row]]) -> list[str]:
 
 
 def _line(label: str, cells: Sequence[str], left: int, widths: Sequence[int]) -> str:
+    if len(label) > left:
+        label = label[: left - 1] + "…"
     numbers = "  ".join(c.rjust(w) for c, w in zip(cells, widths, strict=True))
     return f"{label:<{left}}  {numbers}"
 

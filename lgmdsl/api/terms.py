@@ -41,15 +41,18 @@ def show_term(term: Term, grounded: GroundedModel) -> str:
 
 def _product(factors: tuple[Coefficient, ...], last: str, grounded: GroundedModel) -> str:
     """`X[obs, feat] b[feat] / sd`, with a leading `- ` for an odd number of factors -1."""
-    sign, above, below = 1, [], ""
+    sign, numbers, above, below = 1, [], [], ""
     for factor in factors:
         if _is_number(factor, -1.0):
             sign = -sign
         elif isinstance(factor, co.Power) and _is_number(factor.exponent, -1.0):
             below += f" / {show_coefficient(factor.base, grounded, inner=True)}"
         elif not _is_number(factor, 1.0):
-            above.append(show_coefficient(factor, grounded, inner=True))
-    text = " ".join([*above, last] if last else above or ["1"]) + below
+            scalar = isinstance(factor, co.Constant) and not factor.dims
+            where = numbers if scalar else above
+            where.append(show_coefficient(factor, grounded, inner=True))
+    words = [*numbers, *above, *([last] if last else [])]
+    text = " ".join(words or ["1"]) + below
     return text if sign > 0 else f"- {text}"
 
 

@@ -28,12 +28,12 @@ def test_form_in_the_users_names() -> None:
     found = explain(lgm.loads(GLMM))
     assert found.sites[0].predictor == ("2 x[obs] b", "- u[who] / 3", "1   (no latent)")
     assert found.engines == () and found.hypers[0].value == ""
-    assert dict((n, s) for n, s, _ in found.sizes) == {"obs": None, "g": None}
+    assert {n: s for n, s, _ in found.sizes} == {"obs": None, "g": None}
 
 
 def test_numbers_with_data() -> None:
     found = explain(lgm.loads(GLMM), DATA)
-    assert dict((n, s) for n, s, _ in found.sizes) == {"obs": 12, "g": 4}
+    assert {n: s for n, s, _ in found.sizes} == {"obs": 12, "g": 4}
     operators = {o.latent: (o.rows, o.columns, o.stored) for o in found.sites[0].operators}
     assert operators["u"] == (12, 4, 12) and operators["b"][:2] == (12, 1)
     assert sum(e.chosen for e in found.engines) == 1 and "s" in found.engine_note

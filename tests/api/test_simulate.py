@@ -62,8 +62,8 @@ def test_covariates_have_their_types() -> None:
 
 def test_given_covariates_and_labels_are_kept() -> None:
     model = lgm.loads(
-        "lgm 1\nindex a\nindex g\ndata y[a] : count\ndata who[a] : g\nlatent u[g] ~ normal(sd = 1)\n"
-        "let e[a] = u[who]\nobserve y ~ poisson(log_rate = e)\n"
+        "lgm 1\nindex a\nindex g\ndata y[a] : count\ndata who[a] : g\n"
+        "latent u[g] ~ normal(sd = 1)\nlet e[a] = u[who]\nobserve y ~ poisson(log_rate = e)\n"
     )
     who = np.array(["zoe", "ada", "zoe", "bob"])
     drawn = simulate(model, {"who": who, "y": [1, 2, 3, 4]}, seed=5)

@@ -47,6 +47,7 @@ def test_digits_follow_the_scale(fitted: lgm.Fit) -> None:
     page = fitted.summary()
     tiny = next(line for line in page.splitlines() if line.split()[:1] == ["tiny"])
     assert "e-05" in tiny and "e-05" not in page.replace(tiny, "")
+    assert "1.0000000  0.0000200" in page
     huge = next(line for line in page.splitlines() if line.split()[:1] == ["huge"])
     assert float(huge.split()[1]) == pytest.approx(5e5, rel=1e-3)
     assert "-0.000" not in page
