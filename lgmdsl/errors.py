@@ -108,7 +108,7 @@ class Diagnostic:
         gutter = "  "
         if self.span.known and self.layout == "excerpt":
             lines += self._excerpt()
-            gutter = " " * (len(str(self.span.line)) + 1)
+            gutter = " " * len(str(self.span.line))
         details, inline = list(self.details), self.layout == "inline" and bool(self.details)
         if inline and self.help:
             details[-1] += f" help: {self.help}"

@@ -187,10 +187,10 @@ def _warnings(result: Run) -> tuple[Diagnostic, ...]:
             "W601",
             _HEADLINES[result.status],
             details=(
-                f"status {result.status}, after {result.steps} steps"
+                f"status {result.status}, step {result.steps}"
                 + (f": {result.reason}" if result.reason else ""),
                 f"last change of the objective {abs(last.objective - before):.1e}, "
-                f"residual {last.residual:.1e}",
+                f"distance from the optimum {last.residual:.1e} sd",
             ),
             help=advice,
             severity="warning",
@@ -199,7 +199,8 @@ def _warnings(result: Run) -> tuple[Diagnostic, ...]:
 
 
 _HEADLINES = {
-    Status.iteration_limit: "stopped at the iteration limit; the result is usable, not converged",
+    Status.iteration_limit: "stopped at the iteration limit; "
+    "the result is usable but not converged",
     Status.stalled: "no further progress; the best state is reported, not a converged one",
     Status.diverged: "the fit ran away; do not use the result",
     Status.numerical_error: "numerical trouble; the last good state is reported",

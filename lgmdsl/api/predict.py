@@ -145,8 +145,9 @@ class Prediction:
 def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
     """The posterior of a fit at new data. Raises DataError for data that do not fit the model."""
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
-    grounded = ground_new(fit.canonical.grounded, dataset)
-    responses = usage_of(grounded.model).observed - usage_of(grounded.model).referenced
+    usage = usage_of(fit.canonical.grounded.model)
+    responses = usage.observed - usage.referenced
+    grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
     kept = {n: v for n, v in grounded.values.items() if n not in responses}
     missing = {n: m for n, m in grounded.missing.items() if n not in responses}
     new = canonicalise(replace(grounded, values=kept, missing=missing), sites.find_site)
@@ -156,3 +157,13 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     else:
         frame = fitted_frame(fit.canonical, fit.posterior.conditioned)
     return Prediction(new, Marginals(new, fit.theta, frame, fit.seed))
+
+
+def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Dataset:
+    """The data without the responses, which say nothing here, where other data size their indices:
+    a file of the old responses and new covariates is no error."""
+    symbols = fit.canonical.grounded.model.of_kind("data")
+    given = [s for s in symbols if s.name not in responses and dataset.ask(s.name) is not None]
+    sized = {dim for s in given for dim in s.dims}
+    idle = {dataset.key(s.name) for s in symbols if s.name in responses and sized >= set(s.dims)}
+    return replace(dataset, entries={k: e for k, e in dataset.entries.items() if k not in idle})

@@ -45,7 +45,15 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     except FileNotFoundError as error:
         raise DataError(unusable(place, "does not exist")) from error
     except (OSError, KeyError, ValueError) as error:
+        if place.is_file() and not h5_signature(place):
+            raise DataError(unusable(place, "is not a result file of lgmdsl")) from error
         raise DataError(unusable(place, f"cannot be read: {error}")) from error
+
+
+def h5_signature(place: Path) -> bool:
+    """Whether a file begins like an HDF5 file, which is what NetCDF 4 is."""
+    with place.open("rb") as file:
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
 def _read(file: Any) -> Fit:

@@ -142,4 +142,7 @@ def _mode(target: Path) -> int:
 
 def unusable(place: Path, reason: str) -> Diagnostic:
     """E306 for a result file."""
-    return Diagnostic("E306", f"{place} {reason}")
+    help = ""
+    if reason.startswith("is not"):
+        help = "give a file that `lgm fit -o OUT.nc` or fit.save wrote"
+    return Diagnostic("E306", f"`{place}` {reason}", help=help)

@@ -41,7 +41,9 @@ def show_term(term: Term, grounded: GroundedModel) -> str:
 
 def _product(factors: tuple[Coefficient, ...], last: str, grounded: GroundedModel) -> str:
     """`X[obs, feat] b[feat] / sd`, with a leading `- ` for an odd number of factors -1."""
-    sign, numbers, above, below = 1, [], [], ""
+    numbers: list[str] = []
+    above: list[str] = []
+    sign, below = 1, ""
     for factor in factors:
         if _is_number(factor, -1.0):
             sign = -sign

@@ -123,10 +123,14 @@ def _pinned(block: HyperBlock, given: object) -> Array:
                 f"the value pinned for hyper `{block.name}` has the wrong shape",
                 block.span,
                 details=(
-                    f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}",
+                    f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}"
+                    if block.dims
+                    else f"declared {block.name}   a single number",
                     f"given    {values.shape}",
                 ),
-                help="give a scalar, which fills it, or an array of that shape",
+                help="give a scalar, which fills it, or an array of that shape"
+                if block.dims
+                else f"give one number: --set {block.name}=0.5",
             )
         )
     problem = _violation(block.type, values)

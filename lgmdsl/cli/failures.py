@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 
 import click
 
+from lgmdsl.cli.group import COMMANDS
 from lgmdsl.cli.output import clean, diagnose, note, show_json
 from lgmdsl.errors import LgmError, nearest
 
@@ -33,11 +35,24 @@ def refused(error: LgmError, as_json: bool) -> None:
         diagnose(error.diagnostics, error.left_out)
 
 
-def usage(error: click.UsageError, commands: tuple[str, ...], as_json: bool) -> None:
-    """Wrong usage: what is wrong, what it should look like, where to read more."""
-    context = error.ctx
+# What click says of numbers, and plainer words for it.
+PLAIN = {
+    "is not a valid float range": "is not a number",
+    "is not a valid integer range": "is not a whole number",
+    "Got unexpected extra arguments": "there are arguments too many:",
+    "Got unexpected extra argument": "there is an argument too many:",
+}
+
+
+def usage(error: click.UsageError, given: Sequence[str], as_json: bool) -> None:
+    """Wrong usage of the command line `given`: what is wrong, what it should look like."""
+    context, commands = error.ctx, tuple(COMMANDS)
     name = context.info_name if context is not None and context.parent is not None else None
+    if context is None:  # click does not always say which command it was
+        name = next((word for word in given if word in COMMANDS), None)
     message = error.format_message()
+    for words, plain in PLAIN.items():
+        message = message.replace(words, plain)
     help = ""
     if name is None and message.startswith("No such command"):
         typed = message.split("'")[1] if "'" in message else ""

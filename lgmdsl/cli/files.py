@@ -20,7 +20,10 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     Permissions are kept and a link stays a link: what it points to is replaced.
     """
     target = Path(os.path.realpath(path))
-    handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    try:
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+    except OSError as error:  # said of the file that was asked for
+        raise OSError(error.errno, error.strerror, str(path)) from None
     try:
         with os.fdopen(handle, "wb") as file:
             yield file

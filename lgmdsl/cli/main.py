@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import click
 
 from lgmdsl.cli import failures
-from lgmdsl.cli.group import COMMANDS, LazyGroup
+from lgmdsl.cli.group import LazyGroup
 from lgmdsl.cli.status import DEFECT, INTERRUPTED, OK, REFUSED, UNFINISHED, USAGE
 from lgmdsl.errors import LgmError, NumericalError
 
@@ -73,7 +73,7 @@ def _run(given: list[str]) -> int:
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.UsageError as error:
-        failures.usage(error, tuple(COMMANDS), as_json)
+        failures.usage(error, given, as_json)
         return USAGE
     except LgmError as error:
         failures.refused(error, as_json)

@@ -13,7 +13,7 @@ from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.problem import Problem
 from lgmdsl.engines.choose import choose
-from lgmdsl.errors import Diagnostic, MethodError, listed, nearest
+from lgmdsl.errors import Diagnostic, MethodError, Span, listed, nearest
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, route
 
@@ -133,12 +133,16 @@ def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:
     )
 
 
+def _opener(block: SiteBlock) -> str:
+    return "potential" if block.family.spec.potential else "observe"
+
+
 def _refused(method: str, block: SiteBlock, refusal: Refusal, able: list[str]) -> Diagnostic:
     can = f"methods that can: {listed(able)}" if able else "no method of this version can"
     return Diagnostic(
         refusal.code,
         f"method `{method}` cannot run this model",
-        block.span,
+        Span(block.span.source, block.span.start, block.span.start + len(_opener(block))),
         refusal.reason,
         help=f"{can}.  `lgm explain` shows the table",
     )

@@ -81,12 +81,40 @@ def test_colour_on_terminals_only(tmp_path: Path, root: Path) -> None:
     assert "\x1b[" not in _on_terminal(["check", str(bad)], root, NO_COLOR="1")
 
 
+SLOW = """
+import sys
+from lgmdsl.cli import progress
+from lgmdsl.inference.driver import TraceEntry
+progress.PATIENCE = 0.0
+with progress.Progress() as line:
+    line.on_step(TraceEntry(7, -3.25, 0.5, 1.0))
+    line.on_step(TraceEntry(8, -3.125, 0.1, 2.0))
+print("rich" in sys.modules)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="needs a pseudo-terminal")
+def test_progress_on_terminals_only(root: Path) -> None:
+    said = _python_on_terminal(["-c", SLOW], root)
+    assert "step 8, objective -3.125" in said and "True" in said
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    done = subprocess.run(
+        [sys.executable, "-c", SLOW], capture_output=True, text=True, timeout=120,
+        env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.stdout == "False\n" and done.stderr == ""
+
+
 def _on_terminal(arguments: list[str], root: Path, **environment: str) -> str:
+    return _python_on_terminal(["-m", "lgmdsl", *arguments], root, **environment)
+
+
+def _python_on_terminal(arguments: list[str], root: Path, **environment: str) -> str:
     paths = os.pathsep.join([str(root), str(root / "backends")])
     clean = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "TERM")}
     ours, theirs = os.openpty()
     process = subprocess.Popen(
-        [sys.executable, "-m", "lgmdsl", *arguments], stdin=theirs, stdout=theirs, stderr=theirs,
+        [sys.executable, *arguments], stdin=theirs, stdout=theirs, stderr=theirs,
         env={**clean, "TERM": "xterm", "PYTHONPATH": paths, **environment},
     )  # fmt: skip
     os.close(theirs)
