@@ -10,16 +10,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lgmdsl.arrays import IntArray
 from lgmdsl.canonical import derived
 from lgmdsl.canonical.blocks import LatentBlock, latent_blocks
 from lgmdsl.canonical.derived import Derived
 from lgmdsl.canonical.ground import GroundedModel, ground
 from lgmdsl.canonical.hypers import hyper_space
 from lgmdsl.canonical.layout import Layout
-from lgmdsl.canonical.lower import Lowering
+from lgmdsl.canonical.lower import Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel, Equation
-from lgmdsl.canonical.site_blocks import FindSite, SiteBlock, rewrite, site_blocks
+from lgmdsl.canonical.site_blocks import FindSite, Observed, SiteBlock, rewrite, site_blocks
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language import ast
@@ -32,12 +31,13 @@ def compile_model(model: CheckedModel, data: Dataset, find: FindSite) -> Canonic
 
 
 def canonicalise(
-    grounded: GroundedModel, find: FindSite, rows: Sequence[IntArray] | None = None
+    grounded: GroundedModel, find: FindSite, observed: Sequence[Observed] | None = None
 ) -> CanonicalModel:
     """GroundedModel -> CanonicalModel: lower lets, priors, sites, constraints, reports; rewrite.
 
-    `find` gives the site class of a name (`poisson.log_rate`), or None. `rows` gives the observed
-    rows of each site block where the responses themselves are not at hand (a stored fit).
+    `find` gives the site class of a name (`poisson.log_rate`), or None. `observed` gives the rows of
+    each site block, and the values that a rewrite needs, where the responses themselves are not at
+    hand (a stored fit).
     Raises MethodError with every part of the model that this version cannot fit (E501).
     """
     lowering = Lowering(grounded)
@@ -50,15 +50,15 @@ def canonicalise(
         latents = latent_blocks(lowering)
     except MethodError as error:
         refused += error.diagnostics
-    if not refused:
-        try:
-            blocks = site_blocks(lowering, find)
-        except MethodError as error:
-            refused += error.diagnostics
+    try:
+        blocks = site_blocks(lowering, find)
+    except MethodError as error:
+        refused += error.diagnostics
     if refused:
-        raise MethodError(refused)
-    if rows is not None:
-        blocks = tuple(replace(b, rows=r) for b, r in zip(blocks, rows, strict=True))
+        raise MethodError(sorted(refused, key=lambda d: d.span.start))
+    if observed is not None:
+        pairs = zip(blocks, observed, strict=True)
+        blocks = tuple(replace(b, rows=o.rows, y=o.y) for b, o in pairs)
     rewritten = [rewrite(b, find) for b in blocks]
     return CanonicalModel(
         grounded=grounded,
@@ -77,10 +77,10 @@ def _lower_lets(lowering: Lowering, refused: list[Diagnostic]) -> None:
     for symbol in lowering.grounded.model.of_kind("let"):
         assert isinstance(symbol.statement, ast.Let)
         try:
-            lowering.lets[symbol.name] = lowering(symbol.statement.value)
+            lowering.declare(symbol, lowering(symbol.statement.value))
         except MethodError as error:
             refused += error.diagnostics
-            return  # later lets may use this one
+            lowering.refused.add(symbol.name)
 
 
 def _equations(lowering: Lowering) -> tuple[Equation, ...]:
@@ -95,13 +95,20 @@ def _equations(lowering: Lowering) -> tuple[Equation, ...]:
 
 
 def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
-    """Every let and report, with its declared indices."""
+    """Every let and report, with its declared indices; reports may use earlier ones."""
     symbols = lowering.grounded.model.symbols
     out: dict[str, tuple[tuple[str, ...], Derived]] = {}
+    curved: dict[str, Derived] = {}
     for symbol in symbols.values():
-        if symbol.kind in ("let", "report"):
-            assert isinstance(symbol.statement, ast.Let | ast.Report)
-            out[symbol.name] = (symbol.dims, derived.derive(symbol.statement.value, lowering))
+        if symbol.kind not in ("let", "report"):
+            continue
+        assert isinstance(symbol.statement, ast.Let | ast.Report)
+        tree = derived.derive(symbol.statement.value, lowering, curved)
+        if symbol.kind == "report" and isinstance(tree, derived.Leaf):
+            tree = derived.Leaf(as_affine(lowering.declare(symbol, tree.form), lowering.sizes))
+        elif symbol.kind == "report":
+            curved[symbol.name] = tree
+        out[symbol.name] = (symbol.dims, tree)
     return out
 
 

@@ -9,9 +9,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.frame import fitted_frame
-from lgmdsl.api.marginals import Marginals, Quantity
+from lgmdsl.api.labelled import dataset, labelled
+from lgmdsl.api.marginals import Marginals, Quantity, probability_levels
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -89,11 +89,10 @@ class Fit:
 
         Gaussian for affine quantities, transformed for monotone reports, else from draws.
         """
-        import xarray as xr
-
-        dims, values = self.marginals.quantile(name, probabilities)
-        coords = {"quantile": list(probabilities), **self.canonical.layout.coords(dims)}
-        return xr.DataArray(values, coords, ("quantile", *distinct(dims)), name)
+        levels = probability_levels(probabilities)
+        dims, values = self.marginals.quantile(name, levels)
+        layout = self.canonical.layout
+        return labelled(layout, dims, values, name, first="quantile", labels=levels)
 
     def sample(
         self, size: int, seed: int | None = None, names: Sequence[str] | None = None
@@ -102,19 +101,15 @@ class Fit:
 
         The same seed gives the same digits. The leading axis is `sample`.
         """
-        import xarray as xr
-
-        wanted = names
+        wanted = [names] if isinstance(names, str) else names
         if wanted is None:
             wanted = [*(b.name for b in self.canonical.latents), *self.canonical.named]
         drawn = self.marginals.draws(wanted, size, self.seed if seed is None else seed)
         arrays = {}
         for name, values in drawn.items():
             dims = self.marginals.quantity_dims(name)
-            arrays[name] = xr.DataArray(
-                values, self.canonical.layout.coords(dims), ("sample", *distinct(dims))
-            )
-        return xr.Dataset(arrays)
+            arrays[name] = labelled(self.canonical.layout, dims, values, first="sample")
+        return dataset(arrays)
 
     def predict(self, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
         """Predictions at new rows, new levels and new GP inputs, without refitting.
@@ -138,6 +133,4 @@ class Fit:
         save(self, path)
 
     def _labelled(self, name: str, dims: tuple[str, ...], values: Array) -> xr.DataArray:
-        import xarray as xr
-
-        return xr.DataArray(values, self.canonical.layout.coords(dims), distinct(dims), name)
+        return labelled(self.canonical.layout, dims, values, name)

@@ -81,6 +81,7 @@ def fit(
     found = result.posterior
     if result.status is Status.converged:
         check_bounded(canonical, problem, found.conditioned)
+    settings = {"bound": bound, "fixed": fixed, "tol": tol, "max_steps": max_steps}
     return Fit(
         model=model,
         method=planned.method,
@@ -102,7 +103,7 @@ def fit(
             *_local(canonical),
             *_warnings(result),
         ),
-        provenance=provenance(model, canonical, planned.backend, seed),
+        provenance=provenance(model, canonical, planned.backend, seed, settings),
     )
 
 

@@ -73,15 +73,11 @@ class Marginals:
             mean, variance = self._gaussian(name, curve[0], dims)
             return Quantity(dims, *_transformed(tree, curve[1], mean, variance))
         draws = self._report_draws(name)
-        return Quantity(dims, draws.mean(axis=0), draws.std(axis=0, ddof=1))
+        with np.errstate(all="ignore"):  # an infinite draw has no moments
+            return Quantity(dims, draws.mean(axis=0), draws.std(axis=0, ddof=1))
 
-    def quantile(self, name: str, probabilities: Sequence[float]) -> tuple[tuple[str, ...], Array]:
-        """Declared indices, and quantiles with a leading axis over the probabilities."""
-        levels = np.asarray(probabilities, dtype=np.float64)
-        if levels.size == 0 or not ((levels > 0) & (levels < 1)).all():
-            raise ModelError(
-                Diagnostic("E108", "quantiles are asked for at probabilities between 0 and 1")
-            )
+    def quantile(self, name: str, levels: Array) -> tuple[tuple[str, ...], Array]:
+        """Declared indices, and quantiles with a leading axis over the levels."""
         block = self.canonical.hypers.block(name)
         if block is not None:
             value = np.asarray(self.theta[name])
@@ -90,14 +86,21 @@ class Marginals:
         curve = derived.monotone(tree)
         form = tree.form if isinstance(tree, Leaf) else curve[0] if curve else None
         if form is None:
-            return dims, np.quantile(self._report_draws(name), levels, axis=0)
+            with np.errstate(all="ignore"):
+                return dims, np.quantile(self._report_draws(name), levels, axis=0)
         mean, variance = self._gaussian(name, form, dims)
         z = special.ndtri(levels).reshape(-1, *(1 for _ in dims))
         values = mean + z * np.sqrt(variance)
         return dims, values if curve is None else curve[1](values)
 
     def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
-        """Joint draws of several names, each with a leading sample axis."""
+        """Joint draws of several names, each with a leading sample axis.
+
+        Raises ModelError E108 for a size or a seed that is not a whole number from 0.
+        """
+        for value, what in ((size, "draws are asked for in a number"), (seed, "a seed is a number")):
+            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
+                raise ModelError(Diagnostic("E108", f"{what} that is whole and not below 0"))
         z = self.frame.conditioned.sample(np.random.default_rng(seed), size)
         return {name: self._evaluate(name, z) for name in names}
 
@@ -166,6 +169,19 @@ class Marginals:
         return self._evaluate(name, self._report_z)
 
 
+def probability_levels(given: object) -> Array:
+    """(Q,) the probabilities that quantiles are asked for at; raises ModelError E108."""
+    try:
+        levels = np.atleast_1d(np.asarray(given, dtype=np.float64))
+    except (TypeError, ValueError):
+        levels = np.zeros(0)
+    if levels.ndim != 1 or levels.size == 0 or not ((levels > 0) & (levels < 1)).all():
+        raise ModelError(
+            Diagnostic("E108", "quantiles are asked for at probabilities between 0 and 1")
+        )
+    return levels
+
+
 def _transformed(
     tree: Derived, curve: derived.Elementwise, mean: Array, variance: Array
 ) -> tuple[Array, Array]:
@@ -176,7 +192,7 @@ def _transformed(
         and tree.function == "exp"
         and isinstance(tree.operand, Leaf)
     ):
-        with np.errstate(over="ignore"):
+        with np.errstate(over="ignore", invalid="ignore"):
             first = np.exp(mean + 0.5 * variance)
             return first, first * np.sqrt(np.expm1(variance))
     sd = np.sqrt(variance)
@@ -186,10 +202,10 @@ def _transformed(
     weights /= weights.sum()
     first, second = np.zeros_like(mean), np.zeros_like(mean)
     centre = curve(mean)
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         for x, w in zip(nodes, weights, strict=True):
             # Centred at g(mean), so that small variances do not cancel.
             deviation = curve(mean + x * sd) - centre
             first += w * deviation
             second += w * deviation**2
-    return centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
+        return centre + first, np.sqrt(np.maximum(second - first**2, 0.0))

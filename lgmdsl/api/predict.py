@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.frame import Frame, extended_frame, fitted_frame
-from lgmdsl.api.marginals import Marginals
+from lgmdsl.api.labelled import dataset, labelled
+from lgmdsl.api.marginals import Marginals, probability_levels
 from lgmdsl.api.response import probabilities, response_moments
 from lgmdsl.canonical.ground import ground_new
 from lgmdsl.canonical.ground_usage import usage_of
-from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.compile import canonicalise
@@ -49,23 +49,18 @@ class Prediction:
 
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Quantiles, with a leading `quantile` axis."""
-        import xarray as xr
-
-        dims, values = self.marginals.quantile(name, probabilities)
-        coords = {"quantile": list(probabilities), **self.canonical.layout.coords(dims)}
-        return xr.DataArray(values, coords, ("quantile", *distinct(dims)), name)
+        levels = probability_levels(probabilities)
+        dims, values = self.marginals.quantile(name, levels)
+        layout = self.canonical.layout
+        return labelled(layout, dims, values, name, first="quantile", labels=levels)
 
     def sample(self, size: int, seed: int = 0) -> xr.Dataset:
         """Joint draws of every let and report at the new data (leading axis `sample`)."""
-        import xarray as xr
-
         arrays = {}
         for name, values in self.marginals.draws(self._names, size, seed).items():
             dims = self.marginals.quantity_dims(name)
-            arrays[name] = xr.DataArray(
-                values, self.canonical.layout.coords(dims), ("sample", *distinct(dims))
-            )
-        return xr.Dataset(arrays)
+            arrays[name] = labelled(self.canonical.layout, dims, values, first="sample")
+        return dataset(arrays)
 
     def response(self, name: str) -> xr.Dataset:
         """The predictive distribution of an observed datum at the new data.
@@ -74,8 +69,6 @@ class Prediction:
         `probability`, P(y = value) with a trailing axis `value`.
         Raises ModelError E103 where the model observes no such datum.
         """
-        import xarray as xr
-
         block = self._block(name)
         mean, variance = self._predictor(block)
         site = block.bind_family(self.marginals.theta)
@@ -87,16 +80,14 @@ class Prediction:
         }
         table = probabilities(block, self.marginals.theta, mean, variance, first, spread)
         if table is not None:
-            coords = {**self.canonical.layout.coords(dims), "value": np.arange(table.shape[-1])}
-            out["probability"] = xr.DataArray(
-                table.reshape(*shape, -1), coords, (*distinct(dims), "value")
-            )
-        return xr.Dataset(out)
+            out["probability"] = labelled(
+                self.canonical.layout, dims, table.reshape(*shape, -1),
+                last="value", labels=np.arange(table.shape[-1]),
+            )  # fmt: skip
+        return dataset(out)
 
     def to_dataset(self) -> xr.Dataset:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability."""
-        import xarray as xr
-
         out = {}
         for name in self._names:
             quantity = self.marginals.quantity(name)
@@ -106,7 +97,7 @@ class Prediction:
             if not block.family.spec.potential:
                 for key, values in self.response(block.name).items():
                     out[f"{block.name}_{key}"] = values
-        return xr.Dataset(out)
+        return dataset(out)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -118,7 +109,7 @@ class Prediction:
 
     def _predictor(self, block: SiteBlock) -> tuple[np.ndarray, np.ndarray]:
         frame: Frame = self.marginals.frame
-        predictor = self.canonical.predictor(block.form, block.dims, self.marginals.theta)
+        predictor = self.canonical.predictor(block.written, block.dims, self.marginals.theta)
         mean, variance = frame.conditioned.project(frame.embed(predictor))
         return mean, np.maximum(variance, 0.0)
 
@@ -137,9 +128,7 @@ class Prediction:
         )
 
     def _labelled(self, dims: tuple[str, ...], values: np.ndarray, name: str) -> xr.DataArray:
-        import xarray as xr
-
-        return xr.DataArray(values, self.canonical.layout.coords(dims), distinct(dims), name)
+        return labelled(self.canonical.layout, dims, values, name)
 
 
 def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:

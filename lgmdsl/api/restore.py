@@ -15,6 +15,7 @@ from lgmdsl.api.store import FORMAT, PARTS, unusable
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.site_blocks import Observed
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.status import Guarantee, Status
@@ -58,7 +59,7 @@ def h5_signature(place: Path) -> bool:
 
 def _read(file: Any) -> Fit:
     load_entry_points()
-    model = loads(str(file.attrs["model"]))
+    model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
     indices = {
         n: IndexSet(n, _array(v), str(v.attrs["origin"]))
         for n, v in file["index"].variables.items()
@@ -70,8 +71,14 @@ def _read(file: Any) -> Fit:
     )
     site = file["site"].variables
     count = sum(1 for name in site if name.startswith("weight_"))
-    rows = [_array(site[f"rows_{k}"]).astype(np.int64) for k in range(count)]
-    canonical = canonicalise(grounded, sites.find_site, rows)
+    observed = [
+        Observed(
+            _array(site[f"rows_{k}"]).astype(np.int64),
+            _array(site[f"y_{k}"]) if f"y_{k}" in site else None,
+        )
+        for k in range(count)
+    ]
+    canonical = canonicalise(grounded, sites.find_site, observed)
     weight: Rows = tuple(_array(site[f"weight_{k}"]) for k in range(count))
     shift: Rows = tuple(_array(site[f"shift_{k}"]) for k in range(count))
     theta = {b.name: _array(file["hyper"].variables[b.name]) for b in canonical.hypers.blocks}

@@ -117,7 +117,7 @@ def _respond(
     block: SiteBlock, canonical: CanonicalModel, theta: Theta, z: Array, rng: np.random.Generator
 ) -> Array:
     """y for every entry of an observed block."""
-    predictor = canonical.predictor(block.form, block.dims, theta)
+    predictor = canonical.predictor(block.written, block.dims, theta)
     s = predictor.offset.copy()
     for name, operator in predictor.columns.items():
         s += operator.matvec(z[canonical.layout.latent(name)])

@@ -57,6 +57,7 @@ def _write(fit: Fit, name: str) -> None:
         file.attrs.update(
             lgmdsl_format=FORMAT,
             model=fit.model.to_lgm(),
+            model_name=grounded.model.source.name,
             method=fit.method,
             status=str(fit.status),
             guarantee=str(fit.guarantee),
@@ -83,6 +84,8 @@ def _write(fit: Fit, name: str) -> None:
             _plain(site, f"weight_{k}", fit.weight[k])
             _plain(site, f"shift_{k}", fit.shift[k])
             _plain(site, f"rows_{k}", block_.rows)
+            if block_.form is not block_.written and block_.y is not None:
+                _plain(site, f"y_{k}", block_.y)  # the rewritten predictor holds the response
             site.variables[f"weight_{k}"].attrs["of"] = block_.name
         mean, sd = file.create_group("mean"), file.create_group("sd")
         for name_ in (*(b.name for b in fit.canonical.latents), *fit.canonical.named):

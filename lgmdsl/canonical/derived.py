@@ -15,8 +15,9 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
-from lgmdsl.canonical.lower import Lowering
+from lgmdsl.canonical.lower import ELEMENTWISE, Lowering
 from lgmdsl.canonical.named import Named, expand
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
 
@@ -31,6 +32,7 @@ MONOTONE: Mapping[str, Elementwise] = {
 DOMAIN: Mapping[str, Elementwise] = {"log": np.log, "sqrt": np.sqrt}
 
 CURVED = (*MONOTONE, *DOMAIN, "softmax")
+FOR_REPORTS = tuple(name for name in CURVED if name not in ELEMENTWISE)
 
 SAMPLE = "~sample"
 
@@ -64,39 +66,73 @@ class Join:
 Derived: TypeAlias = Leaf | Apply | Join
 
 
-def derive(expr: ast.Value, lowering: Lowering) -> Derived:
-    """The tree of a let or report, its largest affine parts as leaves."""
-    if degree(expr, lowering.grounded.model.symbols) != "nonlinear":
+def derive(expr: ast.Value, lowering: Lowering, earlier: Mapping[str, Derived]) -> Derived:
+    """The tree of a let or report, its largest affine parts as leaves.
+
+    `earlier` holds the trees of earlier reports that are not affine; affine ones are lowered lets.
+    Raises MethodError E501 where such a report is gathered or a label of it picked.
+    """
+    if degree(expr, lowering.grounded.model.symbols, earlier) != "nonlinear":
         return Leaf(lowering.affine(expr))
+    if isinstance(expr, ast.Name):
+        return earlier[expr.id]
+    if isinstance(expr, ast.Indexed):
+        return _indexed(expr, lowering, earlier)
     if isinstance(expr, ast.Unary):
-        return Apply("-", derive(expr.operand, lowering))
+        return Apply("-", derive(expr.operand, lowering, earlier))
     if isinstance(expr, ast.Binary):
-        return Join(expr.op, derive(expr.left, lowering), derive(expr.right, lowering))
-    assert isinstance(expr, ast.Call), "a name or an indexed name in a report is affine"
+        left, right = (derive(e, lowering, earlier) for e in (expr.left, expr.right))
+        return Join(expr.op, left, right)
+    assert isinstance(expr, ast.Call), "numbers are free of latents"
     over = ""
     if len(expr.positional) > 1 and isinstance(expr.positional[1], ast.Name):
         over = expr.positional[1].id
-    return Apply(expr.function.id, derive(expr.positional[0], lowering), over)
+    return Apply(expr.function.id, derive(expr.positional[0], lowering, earlier), over)
+
+
+def _indexed(
+    expr: ast.Indexed, lowering: Lowering, earlier: Mapping[str, Derived]
+) -> Derived:
+    """A report over its own indices; gathering from it waits for draws that carry labels."""
+    dims = lowering.grounded.model.symbols[expr.base.id].dims
+    slots = tuple(s.id if isinstance(s, ast.Name) else "" for s in expr.slots)
+    if slots == dims:
+        return earlier[expr.base.id]
+    raise MethodError(
+        Diagnostic(
+            "E501",
+            f"no report can gather from `{expr.base.id}`, which is not affine, in this version",
+            expr.span,
+            "is parsed and checked, but cannot be computed",
+            help="gather the latents inside the function instead",
+        )
+    )
 
 
 Degree: TypeAlias = Literal["free", "affine", "nonlinear"]
 _RANK: Mapping[Degree, int] = {"free": 0, "affine": 1, "nonlinear": 2}
 
 
-def degree(expr: ast.Value, symbols: Mapping[str, Symbol]) -> Degree:
-    """How an expression depends on the latents: not at all, affinely, or otherwise."""
+def degree(
+    expr: ast.Value, symbols: Mapping[str, Symbol], earlier: Mapping[str, Derived]
+) -> Degree:
+    """How an expression depends on the latents: not at all, affinely, or otherwise (as do the
+    functions that only reports have, whatever their argument)."""
     if isinstance(expr, ast.Name | ast.Indexed):
         name = expr.id if isinstance(expr, ast.Name) else expr.base.id
+        if name in earlier:
+            return "nonlinear"
         known = symbols[name].degree
         return known if known in ("affine", "nonlinear") else "free"
     if isinstance(expr, ast.Unary):
-        return degree(expr.operand, symbols)
+        return degree(expr.operand, symbols, earlier)
     if isinstance(expr, ast.Call):
-        inner = degree(expr.positional[0], symbols) if expr.positional else "free"
-        return inner if inner == "free" or expr.function.id not in CURVED else "nonlinear"
+        inner = degree(expr.positional[0], symbols, earlier) if expr.positional else "free"
+        curved = FOR_REPORTS if inner == "free" else CURVED
+        return "nonlinear" if expr.function.id in curved else inner
     if not isinstance(expr, ast.Binary):
         return "free"
-    left, right = degree(expr.left, symbols), degree(expr.right, symbols)
+    left, right = (degree(e, symbols, earlier) for e in (expr.left, expr.right))
     worse = max(left, right, key=_RANK.__getitem__)
     if worse != "affine" or expr.op in "+-":
         return worse
@@ -124,7 +160,8 @@ def monotone(tree: Derived) -> tuple[Affine, Elementwise] | None:
 
     def composed(x: Array) -> Array:
         for function in reversed(chain):
-            x = function(x)
+            with np.errstate(over="ignore"):
+                x = function(x)
         return x
 
     return tree.form, composed

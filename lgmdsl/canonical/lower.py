@@ -16,6 +16,7 @@ from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.named import Axis, Pick, Slot, Through
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.language import ast
+from lgmdsl.language.checked import Symbol
 
 Lowered = Coefficient | Affine
 
@@ -29,6 +30,7 @@ class Lowering:
     grounded: GroundedModel
     sizes: Mapping[str, int] = field(init=False)
     lets: dict[str, Lowered] = field(default_factory=dict)
+    refused: set[str] = field(default_factory=set)  # lets that cannot be lowered, said once
 
     def __post_init__(self) -> None:
         self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
@@ -62,6 +64,19 @@ class Lowering:
         """An expression as an affine form (possibly without latents)."""
         return as_affine(self(expr), self.sizes)
 
+    def declare(self, symbol: Symbol, value: Lowered) -> Lowered:
+        """Keep a let (or report) for later use, constant along declared indices that it lacks."""
+        lacking = tuple(d for d in symbol.dims if d not in value.dims and d in self.sizes)
+        if lacking:
+            sizes = tuple(self.sizes[d] for d in lacking)
+            if isinstance(value, Affine):
+                zeros = Affine((), co.Constant(lacking, np.zeros(sizes)), self.sizes)
+                value = af.add((value, zeros))
+            else:
+                value = co.multiply(*co.factors_of(value), co.Constant(lacking, np.ones(sizes)))
+        self.lets[symbol.name] = value
+        return value
+
     # ---- the cases -------------------------------------------------------------------------
 
     def name(self, expr: ast.Name) -> Lowered:
@@ -72,6 +87,8 @@ class Lowering:
             return co.HyperValue(distinct(symbol.dims), expr.id)
         if symbol.kind == "latent":
             return af.latent(expr.id, symbol.dims, self.sizes)
+        if expr.id in self.refused:
+            raise MethodError(())  # the reason has been told where the let stands
         return self.lets[expr.id]
 
     def indexed(self, expr: ast.Indexed) -> Lowered:
@@ -82,7 +99,6 @@ class Lowering:
         base = self.name(expr.base)
         if isinstance(base, Affine):
             return af.gather(base, symbol.dims, slots)
-        # A let may lack some of its declared indices: it is constant along them.
         places = dict(zip(distinct(symbol.dims), slots, strict=True))
         if all(slot == Axis(d) for d, slot in places.items()):
             return base

@@ -24,12 +24,20 @@ FindSite = Callable[[str], "type[Site] | None"]
 
 
 @dataclass(frozen=True, eq=False)
+class Observed:
+    """What a stored fit knows of a block's data: the rows, and y where a rewrite needs it."""
+
+    rows: IntArray
+    y: Array | None
+
+
+@dataclass(frozen=True, eq=False)
 class SiteBlock:
     """N sites of one family: one statement of the model, after the compiler's rewrites.
 
     `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
     positions of the entries that are observed; `y` their values (None for potentials).
-    `family` is the site as written, `site` the one that the back ends see.
+    `family` on `written` is the site as written, `site` on `form` the one that the back ends see.
     """
 
     name: str
@@ -37,6 +45,7 @@ class SiteBlock:
     family: type[Site]
     site: type[Site]
     form: Affine
+    written: Affine
     parameters: Mapping[str, Coefficient]
     y: Array | None
     rows: IntArray
@@ -132,6 +141,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         family=site,
         site=site,
         form=form,
+        written=form,
         parameters=_parameters(site, given, lowering),
         y=observed,
         rows=rows,
@@ -154,6 +164,7 @@ def _potential(
         family=site,
         site=site,
         form=form,
+        written=form,
         parameters=parameters,
         y=None,
         rows=np.arange(size),

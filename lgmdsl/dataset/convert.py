@@ -61,11 +61,17 @@ def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
 
 
 def _check_text(source: str, name: str, values: AnyArray) -> None:
-    """A damaged file can hold code points that are no characters, which Python cannot make str."""
+    """A damaged file can hold code points that are no characters, which Python cannot make str;
+    and no result file can hold a NUL within a text."""
     flat = np.ascontiguousarray(values.astype(values.dtype.newbyteorder("="))).reshape(-1)
     points = flat.view(np.uint32) if flat.dtype.itemsize else np.zeros(0, np.uint32)
     if ((points > 0x10FFFF) | ((points >= 0xD800) & (points < 0xE000))).any():
         raise refused(source, f"`{name}` holds text with invalid characters")
+    width = flat.dtype.itemsize // 4
+    if width > 1:
+        rows = points.reshape(-1, width)
+        if ((rows[:, :-1] == 0) & (rows[:, 1:] != 0)).any():
+            raise refused(source, f"`{name}` holds text with NUL characters")
 
 
 def from_sequence(source: str, name: str, items: Iterable[Any]) -> Loaded:
@@ -121,7 +127,9 @@ def text_array(source: str, name: str, present: Sequence[str]) -> AnyArray:
     """Text as an array, whose every entry takes the room of the longest one."""
     longest = max(map(len, present), default=0)
     check_memory(source, name, (len(present), longest), 4)
-    return np.array(present, dtype=np.str_)
+    values = np.array(present, dtype=np.str_)
+    _check_text(source, name, values)
+    return values
 
 
 def _date(value: Any) -> np.datetime64:

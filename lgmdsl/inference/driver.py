@@ -8,6 +8,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lgmdsl.contract.backend import Backend, State
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -63,6 +65,18 @@ def run(
     A non-finite objective, a falling objective of a back end that declares itself monotone, and a
     state that reports failure each end the run with a status; the last good state is kept.
     """
+    with np.errstate(all="ignore"):  # the driver watches for what is not finite
+        return _run(backend, problem, tolerances, max_steps, warm, on_step)
+
+
+def _run(
+    backend: Backend[Any],
+    problem: Problem,
+    tolerances: Tolerances,
+    max_steps: int | None,
+    warm: GaussianPosterior | None,
+    on_step: Callable[[TraceEntry], None] | None,
+) -> Run:
     limit = backend.spec.max_steps if max_steps is None else max_steps
     began = time.perf_counter()
     state = backend.start(problem, warm)
