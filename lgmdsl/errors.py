@@ -208,9 +208,9 @@ class NumericalError(LgmError):
     """Numerical trouble that leaves no usable result: E6xx."""
 
 
-def nearest(word: str, known: Iterable[str]) -> str | None:
+def nearest(word: object, known: Iterable[str]) -> str | None:
     """The known word that `word` most likely stands for, or None."""
-    close = difflib.get_close_matches(word, list(known), n=1, cutoff=0.6)
+    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
     return close[0] if close else None
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lgmdsl.api.provenance import provenance
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
@@ -55,7 +57,7 @@ def fit(
 
     Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
     NumericalError where there is no usable state at all; a fit that merely stopped early is
-    returned with its status.
+    returned with its status. TypeError for a model, mapping or path that is none.
     """
     from lgmdsl.api.fit import Fit
 
@@ -63,6 +65,7 @@ def fit(
     if not isinstance(model, Model):
         raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
     _check_hyper(hyper)
+    _check_numbers(seed, tol, max_steps)
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     canonical = compile_model(model.checked, dataset, sites.find_site)
     planned = plan(canonical, method, bound, options)
@@ -105,6 +108,22 @@ def fit(
         ),
         provenance=provenance(model, canonical, planned.backend, seed, settings),
     )
+
+
+def _check_numbers(seed: object, tol: object, max_steps: object) -> None:
+    """Raise MethodError E108 for settings that are not numbers, or out of range."""
+    whole = (int, np.integer)
+    real = (float, np.floating, *whole)
+    steps = max_steps is None or (isinstance(max_steps, whole) and max_steps >= 0)
+    for name, value, good, wanted in (
+        ("seed", seed, isinstance(seed, whole) and 0 <= seed < 2**63, "a whole number, 0 or more"),
+        ("max_steps", max_steps, steps, "a whole number, 0 or more"),
+        ("tol", tol, tol is None or (isinstance(tol, real) and tol > 0), "a number above 0"),
+    ):
+        if not good or isinstance(value, bool):
+            raise MethodError(
+                Diagnostic("E108", f"`{name}` must be {wanted}", details=(f"got {value!r}",))
+            )
 
 
 def _check_hyper(hyper: str) -> None:

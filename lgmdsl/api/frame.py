@@ -56,6 +56,7 @@ def fitted_frame(canonical: CanonicalModel, conditioned: Conditioned) -> Frame:
     return Frame(conditioned, canonical.layout.starts, sizes, dict.fromkeys(sizes))
 
 
+@np.errstate(all="ignore")  # what overflows fails to factorise
 def extended_frame(
     fitted: CanonicalModel,
     new: CanonicalModel,

@@ -194,7 +194,8 @@ def _transformed(
     ):
         with np.errstate(over="ignore", invalid="ignore"):
             first = np.exp(mean + 0.5 * variance)
-            return first, first * np.sqrt(np.expm1(variance))
+            relative = np.sqrt(np.expm1(variance))
+            return first, np.where(relative > 0, first * relative, 0.0)
     sd = np.sqrt(variance)
     widest = float(sd.max(initial=0.0))
     nodes = np.linspace(-9.0, 9.0, int(np.clip(201 + 40 * widest, 201, 8001)))
@@ -208,4 +209,5 @@ def _transformed(
             deviation = curve(mean + x * sd) - centre
             first += w * deviation
             second += w * deviation**2
-        return centre + first, np.sqrt(np.maximum(second - first**2, 0.0))
+        spread = np.sqrt(np.maximum(second - first**2, 0.0))
+        return centre + first, np.where(np.isfinite(spread), spread, np.inf)

@@ -110,6 +110,7 @@ def _read(file: Any) -> Fit:
     )
 
 
+@np.errstate(all="ignore")  # what overflows fails to factorise
 def recondition(
     canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows
 ) -> Conditioned:

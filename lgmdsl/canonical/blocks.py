@@ -14,10 +14,14 @@ from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import collapse, expand
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Structure
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.language import ast
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.kernels import Kernel
+
+
+# Standard deviations beyond these have a variance, or a precision, of 0 or infinity.
+SQUARABLE = (1e-150, 1e150)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,10 +128,34 @@ class LatentBlock:
         return int(np.prod(self.sizes, dtype=np.int64)) if self.sizes else 1
 
     def at(self, theta: Theta) -> PriorBlock:
-        """The prior block at theta."""
+        """The prior block at theta. Raises DataError E303 for an argument that no double can use."""
+        for factor in self.factors:
+            for path, node in factor.coefficients().items():
+                self._check(path, node, theta)
         factors = tuple(f.build(theta) for f in self.factors)
         mean = factors[0].mean() if len(factors) == 1 else None
         return PriorBlock(self.name, factors, np.zeros(self.size) if mean is None else mean)
+
+
+    def _check(self, path: str, node: Coefficient, theta: Theta) -> None:
+        values = node.evaluate(theta).values
+        entries = np.asarray(values if isinstance(values, np.ndarray | np.generic) else values.data)
+        name = path.rpartition(".")[2]
+        fine = bool(np.isfinite(entries).all())
+        if fine and name == "sd":
+            size = np.abs(entries[entries != 0])
+            fine = bool(((size > SQUARABLE[0]) & (size < SQUARABLE[1])).all())
+        if not fine:
+            low, high = SQUARABLE
+            wanted = f"wanted {low:g} to {high:g}, whose squares are doubles" if name == "sd" else ""
+            raise DataError(
+                Diagnostic(
+                    "E303",
+                    f"`{name}` of the prior of `{self.name}` is not finite, or beyond the doubles",
+                    details=(wanted,) if wanted else (),
+                    help="change the units of the data",
+                )
+            )
 
 
 def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:

@@ -27,6 +27,7 @@ from lgmdsl.canonical.named import (
     product,
     slot_dims,
     slot_indices,
+    sparse_refused,
 )
 
 Theta: TypeAlias = Mapping[str, Array]
@@ -242,10 +243,10 @@ def _gather_sparse(named: Named, slots: tuple[Slot, ...], dims: tuple[str, ...])
         if isinstance(slot, Through) and len(slot.dims) == 1:
             values = values[slot.positions] if axis == 0 else values[:, slot.positions]
         elif not isinstance(slot, Axis):
-            raise TypeError("a sparse matrix takes one index name or one-dimensional map per slot")
+            raise sparse_refused(named.dims)
     order = tuple(s.dim if isinstance(s, Axis) else s.dims[0] for s in slots)  # type: ignore[union-attr]
     if len(set(order)) < 2:
-        raise TypeError("the diagonal of a sparse matrix is not supported")
+        raise sparse_refused(named.dims)
     return Named(order, values)
 
 

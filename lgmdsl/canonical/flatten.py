@@ -18,7 +18,7 @@ from lgmdsl.arrays import IntArray, Matrix
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Term, compose, substitute
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
-from lgmdsl.canonical.named import Axis, Named, Slot, Through, expand, product, slot_indices
+from lgmdsl.canonical.named import Axis, Named, Slot, Through, expand, product, slot_indices, sparse_refused
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 
@@ -86,7 +86,7 @@ def _grid(
     row_sizes = [sizes[d] for d in dims]
     sparse = [k for k, f in enumerate(term.factors) if f.dims and f.evaluate(theta).sparse]
     if len(sparse) > 1:
-        raise TypeError("a product of several sparse matrices")
+        raise sparse_refused(term.factors[sparse[1]].dims)
     if sparse:
         # The pattern's two axes become one axis of non-zeros, and every index follows.
         pattern = term.factors[sparse[0]].evaluate(theta)

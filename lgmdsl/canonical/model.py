@@ -25,8 +25,9 @@ from lgmdsl.canonical.named import expand
 from lgmdsl.canonical.site_blocks import Rewrite, SiteBlock
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.site import Site
+from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.operators.base import Operator
-from lgmdsl.operators.explicit import Dense, Sparse
+from lgmdsl.operators.explicit import Dense, Identity, Sparse
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,11 +67,16 @@ class CanonicalModel:
         return Predictor(columns, np.array(offset if rows is None else offset[rows]))
 
     def linear(self, theta: Theta) -> LinearGaussian:
-        """Prior blocks, predictors of the observed rows, constraints."""
+        """Prior blocks, predictors of the observed rows, constraints.
+
+        Raises DataError E303 for a predictor or an argument of a prior that is not finite.
+        """
         predictors = tuple(
             self.predictor(b.form, b.dims, theta, None if b.complete else b.rows)
             for b in self.blocks
         )
+        for block, predictor in zip(self.blocks, predictors, strict=True):
+            _check_finite(block, predictor)
         return LinearGaussian(
             tuple(b.at(theta) for b in self.latents), predictors, self._constraints(theta)
         )
@@ -106,6 +112,28 @@ class CanonicalModel:
                     )
                 )
         return Constraints(columns, np.concatenate(values))
+
+
+def _check_finite(block: SiteBlock, predictor: Predictor) -> None:
+    """Raise E303 for a coefficient or an offset that is not finite: x / 0, log(0), an overflow."""
+    bad = ~np.isfinite(predictor.offset)
+    for operator in predictor.columns.values():
+        if isinstance(operator, Dense):
+            bad |= ~np.isfinite(operator.array).all(axis=1)
+        elif not isinstance(operator, Identity):
+            entries = operator.sparse().tocoo()
+            bad[entries.row[~np.isfinite(entries.data)]] = True
+    if bad.any():
+        first = block.rows[np.flatnonzero(bad)[0]]
+        raise DataError(
+            Diagnostic(
+                "E303",
+                f"the predictor of `{block.name}` is not finite in {int(bad.sum())} rows",
+                block.span,
+                f"first at {block.place(int(first))}",
+                help="look for a division by zero, the log of 0, or numbers too large",
+            )
+        )
 
 
 def _take(operator: Operator, rows: IntArray | None) -> Operator:

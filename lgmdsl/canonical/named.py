@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, Matrix
+from lgmdsl.errors import Diagnostic, MethodError
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,10 +24,24 @@ class Named:
         return not isinstance(self.values, np.ndarray | np.generic)
 
     def dense(self) -> Array:
-        """The values as an ndarray; raises TypeError for sparse ones: nothing is densified."""
+        """The values as an ndarray; raises MethodError E501 for sparse ones: nothing is densified."""
         if not isinstance(self.values, np.ndarray | np.generic):
-            raise TypeError("sparse values where a dense array is needed")
+            raise sparse_refused(self.dims)
         return np.asarray(self.values)
+
+
+def sparse_refused(dims: Sequence[str]) -> MethodError:
+    """E501 for a sparse matrix in an expression that would fill it."""
+    over = ", ".join(d.partition("~")[0] for d in dims)
+    return MethodError(
+        Diagnostic(
+            "E501",
+            f"the sparse matrix over [{over}] stands where a dense array is needed",
+            details=("one sparse matrix can be multiplied with latents: X @ b, sum(X * b, k)",),
+            help="give it as a dense array, e.g. X.toarray()",
+            layout="plain",
+        )
+    )
 
 
 def product(factors: Sequence[Named], dims: tuple[str, ...]) -> Array:

@@ -84,15 +84,19 @@ class SiteBlock:
 
     def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
-        at = np.unravel_index(self.rows[bad[0]], self.shape) if self.shape else ()
-        place = ", ".join(f"{d} {i}" for d, i in zip(self.dims, at, strict=True))
+        place = self.place(int(self.rows[bad[0]]))
         shown = ", ".join(f"{k} = {v[bad[0]]:g}" for k, v in values.items())
         return Diagnostic(
             "E303",
             f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
             self.span,
-            f"the density is zero or undefined, first at {place or 'its only entry'}: {shown}",
+            f"the density is zero or undefined, first at {place}: {shown}",
         )
+
+    def place(self, row: int) -> str:
+        """Where a flat position lies, for messages: `obs 3, item 0`."""
+        at = np.unravel_index(row, self.shape) if self.shape else ()
+        return ", ".join(f"{d} {i}" for d, i in zip(self.dims, at, strict=True)) or "its only entry"
 
     def bind_family(self, theta: Theta, y: Array | None = None) -> Site:
         """Sites of the family as written for every entry, for simulation and prediction."""

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
@@ -33,6 +35,7 @@ class Plan:
     def method(self) -> str:
         return self.backend.spec.name
 
+    @np.errstate(all="ignore")  # what is not finite is refused, or found by the driver
     def at(self, theta: Theta) -> Problem:
         """The problem at theta. Raises MethodError E501 where no engine can take it."""
         linear = self.canonical.linear(theta)

@@ -25,6 +25,7 @@ LEVEL = 1e-3
 FOLLOWED = 200
 
 
+@np.errstate(all="ignore")  # what overflows fails to factorise
 def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     """Raise ModelError E402 where data and priors leave a direction of the latents free."""
     if not _improper(problem):

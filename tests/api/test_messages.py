@@ -120,3 +120,13 @@ def check(name: str, found: str, request: pytest.FixtureRequest) -> None:
         GOLDEN.mkdir(exist_ok=True)
         kept.write_text(found + "\n", encoding="utf-8")
     assert kept.read_text(encoding="utf-8") == found + "\n"
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"tol": "x"}, {"tol": -1.0}, {"tol": np.nan}, {"max_steps": -1}, {"seed": -1}]
+)
+def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
+    text = model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n")
+    with pytest.raises(lgm.MethodError, match="not below 0") as caught:
+        lgm.fit(lgm.loads(text), DATA, **wrong)
+    assert caught.value.codes == ("E108",)

@@ -1,0 +1,83 @@
+"""Routes are computed from declarations: directly, through a bound, or a refusal with its code."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from lgmdsl.bounds.catalogue import bounds
+from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.questions import Augmented, Expected, Pointwise, SuperGaussian, Tilted
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.inference.routes import Refusal, Route, route, table
+from lgmdsl.sites.catalogue import find_site, sites
+
+
+def backend(needs: type, **spec: object) -> type[Backend]:  # type: ignore[type-arg]
+    @dataclass(frozen=True)
+    class Made(Backend):  # type: ignore[type-arg]
+        spec: ClassVar[BackendSpec]
+
+    Made.spec = BackendSpec("made", needs, **spec)  # type: ignore[arg-type]
+    return Made
+
+
+def site(name: str) -> type[Site]:
+    found = find_site(name)
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("question", [Pointwise, Expected, Tilted])
+@pytest.mark.parametrize("name", [s.spec.name for s in sites()])
+def test_every_site_reaches_the_questions_of_this_version(question: type, name: str) -> None:
+    found = route(site(name), backend(question))
+    assert isinstance(found, Route)
+    if issubclass(site(name), question):
+        assert found.bound is None and found.guarantee is Guarantee.EXACT
+    else:
+        assert found.bound is not None and found.bound.spec.gives is question
+
+
+@pytest.mark.parametrize("name", [s.spec.name for s in sites()])
+def test_an_answer_is_what_the_back_end_asked_for(name: str) -> None:
+    cls = site(name)
+    values = {n: np.full(3, 1.0 if d is None else d) for n, d in cls.spec.parameters.items()}
+    bound_site = cls(**values) if cls.spec.potential else cls(y=np.ones(3), **values)
+    for question in (Expected, Tilted):
+        found = route(cls, backend(question))
+        assert isinstance(found, Route)
+        assert isinstance(found.answer(bound_site), question)
+
+
+def test_refusals_name_the_property() -> None:
+    kinked = route(site("laplace.mean"), backend(Pointwise, forbids=Property.KINKED))
+    assert isinstance(kinked, Refusal) and kinked.code == "E502"
+    lacking = route(site("poisson.log_rate"), backend(Tilted, requires=Property.SUPER_GAUSSIAN))
+    assert isinstance(lacking, Refusal) and "not super-gaussian" in lacking.reason
+    assert isinstance(route(site("poisson.log_rate"), backend(SuperGaussian)), Refusal)
+    assert isinstance(route(site("bernoulli.logit"), backend(SuperGaussian)), Route)
+    assert isinstance(route(site("bernoulli.logit"), backend(Augmented)), Refusal)
+
+
+def test_a_named_bound_is_used_or_refused_with_e504() -> None:
+    through = route(site("bernoulli.logit"), backend(Tilted), "quadrature")
+    assert isinstance(through, Route) and through.bound is not None
+    wrong = route(site("bernoulli.logit"), backend(Pointwise), "quadrature")
+    assert isinstance(wrong, Refusal) and wrong.code == "E504"
+
+
+def test_the_table_holds_every_pair() -> None:
+    kinds = (backend(Pointwise),)
+    assert len(table(sites(), kinds)) == len(sites())
+
+
+def test_bounds_declare_their_error() -> None:
+    for b in bounds():
+        assert b.spec.guarantee in Guarantee
+        if b.spec.guarantee is Guarantee.NUMERICAL:
+            assert 0.0 < b.spec.error < 1e-6
