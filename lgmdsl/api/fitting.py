@@ -116,13 +116,13 @@ def _check_numbers(seed: object, tol: object, max_steps: object) -> None:
     real = (float, np.floating, *whole)
     steps = max_steps is None or (isinstance(max_steps, whole) and max_steps >= 0)
     for name, value, good, wanted in (
-        ("seed", seed, isinstance(seed, whole) and 0 <= seed < 2**63, "a whole number, 0 or more"),
-        ("max_steps", max_steps, steps, "a whole number, 0 or more"),
-        ("tol", tol, tol is None or (isinstance(tol, real) and tol > 0), "a number above 0"),
+        ("seed", seed, isinstance(seed, whole) and 0 <= seed < 2**63, "a whole number"),
+        ("max_steps", max_steps, steps, "a whole number"),
+        ("tol", tol, tol is None or (isinstance(tol, real) and tol >= 0), "a number"),
     ):
         if not good or isinstance(value, bool):
             raise MethodError(
-                Diagnostic("E108", f"`{name}` must be {wanted}", details=(f"got {value!r}",))
+                Diagnostic("E108", f"`{name}` must be {wanted} not below 0", details=(f"got {value!r}",))
             )
 
 

@@ -127,6 +127,6 @@ def check(name: str, found: str, request: pytest.FixtureRequest) -> None:
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     text = model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n")
-    with pytest.raises(lgm.MethodError, match="not below 0") as caught:
+    with pytest.raises(lgm.MethodError, match="`(tol|seed|max_steps)` must be") as caught:
         lgm.fit(lgm.loads(text), DATA, **wrong)
     assert caught.value.codes == ("E108",)
