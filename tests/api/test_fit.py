@@ -105,6 +105,23 @@ def test_monotone_reports_are_transformed(report: str, function: np.ufunc) -> No
     np.testing.assert_allclose(fit.sd("p"), sd, rtol=1e-7)
 
 
+def test_wide_transformed_marginals_are_exact() -> None:
+    """A predictor with sd 40: the rule must resolve the logistic's unit-width step."""
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : real\nlatent z ~ normal(sd = 40)\n"
+        "let s[obs] = z\nobserve y ~ normal(mean = s, sd = 4000)\nreport p = invlogit(z)\n"
+    )
+    fit = lgm.fit(lgm.loads(text), {"y": [300.0]})
+    m, s = fit.mean("z").item(), fit.sd("z").item()
+    x = np.linspace(-10, 10, 400001)
+    w = stats.norm.pdf(x) * (x[1] - x[0])
+    values = special.expit(m + s * x)
+    assert fit.mean("p").item() == pytest.approx(values @ w, rel=1e-8)
+    assert fit.sd("p").item() == pytest.approx(
+        np.sqrt((values - values @ w) ** 2 @ w), rel=1e-7
+    )
+
+
 def test_other_reports_come_from_draws(fit: Fit) -> None:
     draws = fit.sample(60000, seed=3, names=["ratio", "odds"])
     for name in ("ratio", "odds"):
@@ -217,6 +234,7 @@ def test_a_result_file_keeps_everything(fit: Fit, tmp_path: Path) -> None:
         xr.testing.assert_identical(back.sd(name), fit.sd(name))
     assert (back.status, back.guarantee, back.steps) == (fit.status, fit.guarantee, fit.steps)
     assert back.log_evidence == fit.log_evidence and back.trace == fit.trace
+    assert 0.0 < fit.trace[-1].seconds <= fit.seconds < 60.0
     assert back.model == fit.model and back.provenance == fit.provenance
     np.testing.assert_allclose(back.quantile("p", [0.3]), fit.quantile("p", [0.3]), rtol=1e-10)
     np.testing.assert_allclose(back.sample(3, seed=9)["f"], fit.sample(3, seed=9)["f"], atol=1e-9)

@@ -172,3 +172,11 @@ def test_forms_evaluate_like_numpy(seed: int) -> None:
         sizes = {**SIZES, **form.sizes}
         got += operator(terms, ("obs",), z[name].shape, sizes, {}).matvec(z[name].ravel())
     np.testing.assert_allclose(got, want, atol=1e-12)
+
+
+def test_summing_counts_offsets_that_lack_the_index() -> None:
+    form = af.add((latent("b", "feat"), Affine((), co.number(2.0), SIZES)))
+    assert float(af.total(form, "feat").offset.evaluate({}).dense()) == 6.0
+    along = af.add((form, Affine((), co.Constant(("feat",), np.arange(3.0)), SIZES)))
+    assert float(af.total(along, "feat").offset.evaluate({}).dense()) == 3.0 + 6.0
+    assert float(af.total(latent("b", "feat"), "feat").offset.evaluate({}).dense()) == 0.0
