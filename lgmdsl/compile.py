@@ -35,9 +35,9 @@ def canonicalise(
 ) -> CanonicalModel:
     """GroundedModel -> CanonicalModel: lower lets, priors, sites, constraints, reports; rewrite.
 
-    `find` gives the site class of a name (`poisson.log_rate`), or None. `observed` gives the rows of
-    each site block, and the values that a rewrite needs, where the responses themselves are not at
-    hand (a stored fit).
+    `find` gives the site class of a name (`poisson.log_rate`), or None. `observed` gives the rows
+    of each site block, and the values that a rewrite needs, where the responses themselves are not
+    at hand (a stored fit).
     Raises MethodError with every part of the model that this version cannot fit (E501).
     """
     lowering = Lowering(grounded)

@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from lgmdsl.api.provenance import provenance
+from lgmdsl.api.settings import check_numbers
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Rows
@@ -65,7 +64,7 @@ def fit(
     if not isinstance(model, Model):
         raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
     _check_hyper(hyper)
-    _check_numbers(seed, tol, max_steps)
+    check_numbers(seed, tol, max_steps)
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     canonical = compile_model(model.checked, dataset, sites.find_site)
     planned = plan(canonical, method, bound, options)
@@ -108,22 +107,6 @@ def fit(
         ),
         provenance=provenance(model, canonical, planned.backend, seed, settings),
     )
-
-
-def _check_numbers(seed: object, tol: object, max_steps: object) -> None:
-    """Raise MethodError E108 for settings that are not numbers, or out of range."""
-    whole = (int, np.integer)
-    real = (float, np.floating, *whole)
-    steps = max_steps is None or (isinstance(max_steps, whole) and max_steps >= 0)
-    for name, value, good, wanted in (
-        ("seed", seed, isinstance(seed, whole) and 0 <= seed < 2**63, "a whole number"),
-        ("max_steps", max_steps, steps, "a whole number"),
-        ("tol", tol, tol is None or (isinstance(tol, real) and tol >= 0), "a number"),
-    ):
-        if not good or isinstance(value, bool):
-            raise MethodError(
-                Diagnostic("E108", f"`{name}` must be {wanted} not below 0", details=(f"got {value!r}",))
-            )
 
 
 def _check_hyper(hyper: str) -> None:

@@ -55,7 +55,7 @@ def dataset(arrays: Mapping[str, xr.DataArray]) -> xr.Dataset:
     import xarray as xr
 
     axes = {d for array in arrays.values() for d in array.dims}
-    taken = {*arrays, *axes}
+    taken = {*arrays, *map(str, axes)}
     renamed = {d: free_name(str(d), taken) for d in axes if d in arrays}
     return xr.Dataset(
         {k: a.rename({d: renamed[d] for d in a.dims if d in renamed}) for k, a in arrays.items()}

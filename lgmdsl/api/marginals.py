@@ -98,7 +98,8 @@ class Marginals:
 
         Raises ModelError E108 for a size or a seed that is not a whole number from 0.
         """
-        for value, what in ((size, "draws are asked for in a number"), (seed, "a seed is a number")):
+        asked = ((size, "draws are asked for in a number"), (seed, "a seed is a number"))
+        for value, what in asked:
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
                 raise ModelError(Diagnostic("E108", f"{what} that is whole and not below 0"))
         z = self.frame.conditioned.sample(np.random.default_rng(seed), size)

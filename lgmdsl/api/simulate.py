@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from lgmdsl.api.settings import check_numbers
 from lgmdsl.api.standin import complete
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Theta
@@ -54,6 +55,7 @@ def simulate(
     value; E501: a part this version cannot draw) and ModelError E402 for an improper prior.
     """
     load_entry_points()
+    check_numbers(seed)
     rng = np.random.default_rng(seed)
     dataset = data if isinstance(data, Dataset) else _read(data, mapping)
     checked = model.checked

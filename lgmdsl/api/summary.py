@@ -141,7 +141,7 @@ def _table(fit: Fitted, name: str, full: bool) -> list[Row]:
     size = int(quantity.mean.size)
     shown = _shown(size, full)
     kept = [k for k in shown if k >= 0]
-    dims, quantiles = fit.marginals.quantile(name, LEVELS)
+    dims, quantiles = fit.marginals.quantile(name, np.array(LEVELS))
     columns_ = np.stack([
         quantity.mean.reshape(-1)[kept], quantity.sd.reshape(-1)[kept],
         *(q.reshape(-1)[kept] for q in quantiles),

@@ -19,7 +19,6 @@ from lgmdsl.language import ast
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.kernels import Kernel
 
-
 # Standard deviations beyond these have a variance, or a precision, of 0 or infinity.
 SQUARABLE = (1e-150, 1e150)
 
@@ -128,14 +127,13 @@ class LatentBlock:
         return int(np.prod(self.sizes, dtype=np.int64)) if self.sizes else 1
 
     def at(self, theta: Theta) -> PriorBlock:
-        """The prior block at theta. Raises DataError E303 for an argument that no double can use."""
+        """The prior block at theta. Raises DataError E303 for an argument out of range."""
         for factor in self.factors:
             for path, node in factor.coefficients().items():
                 self._check(path, node, theta)
         factors = tuple(f.build(theta) for f in self.factors)
         mean = factors[0].mean() if len(factors) == 1 else None
         return PriorBlock(self.name, factors, np.zeros(self.size) if mean is None else mean)
-
 
     def _check(self, path: str, node: Coefficient, theta: Theta) -> None:
         values = node.evaluate(theta).values
@@ -147,7 +145,9 @@ class LatentBlock:
             fine = bool(((size > SQUARABLE[0]) & (size < SQUARABLE[1])).all())
         if not fine:
             low, high = SQUARABLE
-            wanted = f"wanted {low:g} to {high:g}, whose squares are doubles" if name == "sd" else ""
+            wanted = (
+                f"wanted {low:g} to {high:g}, whose squares are doubles" if name == "sd" else ""
+            )
             raise DataError(
                 Diagnostic(
                     "E303",

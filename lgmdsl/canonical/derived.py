@@ -90,9 +90,7 @@ def derive(expr: ast.Value, lowering: Lowering, earlier: Mapping[str, Derived]) 
     return Apply(expr.function.id, derive(expr.positional[0], lowering, earlier), over)
 
 
-def _indexed(
-    expr: ast.Indexed, lowering: Lowering, earlier: Mapping[str, Derived]
-) -> Derived:
+def _indexed(expr: ast.Indexed, lowering: Lowering, earlier: Mapping[str, Derived]) -> Derived:
     """A report over its own indices; gathering from it waits for draws that carry labels."""
     dims = lowering.grounded.model.symbols[expr.base.id].dims
     slots = tuple(s.id if isinstance(s, ast.Name) else "" for s in expr.slots)

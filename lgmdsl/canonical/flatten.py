@@ -18,7 +18,16 @@ from lgmdsl.arrays import IntArray, Matrix
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Term, compose, substitute
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
-from lgmdsl.canonical.named import Axis, Named, Slot, Through, expand, product, slot_indices, sparse_refused
+from lgmdsl.canonical.named import (
+    Axis,
+    Named,
+    Slot,
+    Through,
+    expand,
+    product,
+    slot_indices,
+    sparse_refused,
+)
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 

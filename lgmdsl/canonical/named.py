@@ -24,7 +24,7 @@ class Named:
         return not isinstance(self.values, np.ndarray | np.generic)
 
     def dense(self) -> Array:
-        """The values as an ndarray; raises MethodError E501 for sparse ones: nothing is densified."""
+        """The values as an ndarray; MethodError E501 for sparse ones: nothing is densified."""
         if not isinstance(self.values, np.ndarray | np.generic):
             raise sparse_refused(self.dims)
         return np.asarray(self.values)

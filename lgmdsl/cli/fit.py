@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import click
@@ -27,6 +28,12 @@ def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> d
     return split(texts, "--option", "NAME=VALUE")
 
 
+def _finite(context: click.Context, _: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.UsageError(f"--tol is a number above 0, not {value}", context)
+    return value
+
+
 @click.command("fit")
 @model_argument
 @data_argument(required=True)
@@ -39,7 +46,7 @@ def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> d
 @click.option("--bound", metavar="B", help="Let sites answer only through this bound.")
 @click.option("--option", "options", metavar="NAME=VALUE", multiple=True, callback=_options,
               help="An option of the method.")  # fmt: skip
-@click.option("--tol", type=click.FloatRange(min=0.0, min_open=True), metavar="T",
+@click.option("--tol", type=click.FloatRange(0.0, min_open=True), metavar="T", callback=_finite,
               help="Relative tolerance of the log evidence (default 1e-7).")  # fmt: skip
 @click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
 @click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result.")

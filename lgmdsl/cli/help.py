@@ -29,7 +29,11 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
         found = parent.command.get_command(parent, topic)
         if found is not None:
             with click.Context(found, info_name=topic, parent=parent) as inner:
-                show(found.get_help(inner))
+                page = found.get_help(inner)
+                if as_json:
+                    show_json({"topic": topic, "text": page})
+                else:
+                    show(page)
         return
     if topic is None:
         if as_json:

@@ -48,6 +48,7 @@ def lgm() -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `lgm` with these arguments (those of the process by default); the exit status."""
     given = list(sys.argv[1:] if arguments is None else arguments)
+    _open_streams()
     for stream in (sys.stdout, sys.stderr):
         # A label that the terminal's encoding lacks is shown as `?`, it does not end the command.
         if hasattr(stream, "reconfigure"):
@@ -64,6 +65,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return status
 
 
+def _open_streams() -> None:
+    """A stream that the caller closed (`>&-`) takes what is written and drops it."""
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
+
+
 def _run(given: list[str]) -> int:
     as_json = "--json" in given
     try:
@@ -72,6 +80,12 @@ def _run(given: list[str]) -> int:
             return status if isinstance(status, int) else OK
     except click.exceptions.Exit as ended:
         return ended.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        if as_json:
+            failures.usage(error, given, as_json)
+        else:
+            click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
+        return USAGE
     except click.UsageError as error:
         failures.usage(error, given, as_json)
         return USAGE

@@ -89,6 +89,8 @@ def number(text: str, option: str) -> object:
     """A number, a fraction (1/15) or a list in brackets. Raises UsageError for anything else."""
     top, slash, bottom = text.partition("/")
     try:
+        if "_" in text:  # Python's 1_000
+            raise ValueError
         if slash:
             return float(top) / float(bottom)
         return float(text)
@@ -101,7 +103,7 @@ def number(text: str, option: str) -> object:
     if isinstance(value, list):
         return value
     raise click.UsageError(
-        f"{option}: `{text}` is neither a number nor a list like [1, 2.5]", _context()
+        f"{option}: `{text[:40]}` is neither a number nor a list like [1, 2.5]", _context()
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from lgmdsl.errors import Diagnostic, Span, listed
 from lgmdsl.language import ast
@@ -34,6 +35,9 @@ def unnamed_arguments(
     """
     signature = _signature(function, role)
     label = "expected `name = value`"
+    comma = _decimal_comma(function, values, named)
+    if comma is not None:
+        return comma, None
     message = f"the arguments of `{function}` are named"
     if signature is None:
         example = f"{function}({', '.join(['... = ' + show(v) for v in values])})"
@@ -60,6 +64,26 @@ def unnamed_arguments(
         help += f", or {listed(others, 'or')} in place of `{_linked(signature, parameters)}`"
     names = [None if p is None else p.name for p in parameters]
     return Diagnostic("E102", message, span, label, note=note, help=help), names
+
+
+def _decimal_comma(
+    function: str, values: Sequence[ast.Value], named: Sequence[ast.Argument]
+) -> Diagnostic | None:
+    """`sd = 2,5`: two whole numbers with nothing but a comma between them."""
+    ahead = next((a for a in reversed(named) if a.value.span.end < values[0].span.start), None)
+    row = [ahead.value, *values] if ahead else [*values]
+    for first, second in pairwise(row):
+        if not isinstance(first, ast.Number) or not isinstance(second, ast.Number):
+            continue
+        span = first.span.to(second.span)
+        whole, _, fraction = span.source.text[span.start : span.end].partition(",")
+        if span.known and whole.isdigit() and fraction.isdigit():
+            name = f"{ahead.name} = " if ahead and first is ahead.value else ""
+            return Diagnostic(
+                "E102", f"an argument of `{function}` has a decimal comma", span,
+                f"expected {whole}.{fraction}", help=f"write {name}{whole}.{fraction}",
+            )  # fmt: skip
+    return None
 
 
 def _signature(function: str, role: str) -> Signature | None:

@@ -7,41 +7,21 @@ from dataclasses import dataclass
 
 from lgmdsl.errors import Span
 from lgmdsl.language import ast
+from lgmdsl.language.other_names import ARGUMENTS, DISTRIBUTIONS, INVERSES
 from lgmdsl.language.scope import Scope
 from lgmdsl.language.wording import quoted, text_of
-from lgmdsl.vocabulary.lookup import IN_WORDS, elsewhere, kin, lookup, names, observing, suited
+from lgmdsl.vocabulary.lookup import (
+    HYPER_TYPES,
+    IN_WORDS,
+    elsewhere,
+    kin,
+    lookup,
+    names,
+    observing,
+    suited,
+)
 from lgmdsl.vocabulary.signature import Category, Parameter, Signature, literal
 
-# What people call the same thing elsewhere, and what it is called here.
-OTHER_NAMES: dict[str, tuple[str, ...]] = {
-    "rate": ("log_rate",), "lambda": ("log_rate",), "mu": ("mean", "log_mean", "log_rate"),
-    "mean": ("log_mean", "log_rate", "logit_mean"), "p": ("logit", "probit", "softmax"),
-    "prob": ("logit", "probit", "softmax"), "probability": ("logit", "probit", "softmax"),
-    "theta": ("logit", "probit"), "eta": ("logit", "log_rate", "mean", "log_mean"),
-    "logits": ("logit", "softmax"), "var": ("sd",), "variance": ("sd",), "sigma": ("sd", "scale"),
-    "std": ("sd",), "sigma2": ("sd",), "precision": ("sd",), "prec": ("sd",), "tau": ("sd",),
-    "phi": ("rho", "size", "concentration"), "correlation": ("rho",), "nu": ("df",),
-    "adjacency": ("graph",), "adj": ("graph",), "w": ("graph",), "loc": ("mean",),
-    "lengthscale": ("length",), "ell": ("length",), "variance_scale": ("sd",), "size": ("n",),
-    "trials": ("n",), "offset": ("exposure",), "covariance": ("cov",), "sigma_cov": ("cov",),
-    "x": ("at",), "locations": ("at",), "inputs": ("at",), "thresholds": ("cuts",),
-    "cutpoints": ("cuts",), "dispersion": ("size", "shape"), "b": ("scale",),
-    "nu_": ("smoothness",),
-}  # fmt: skip
-# Names of the same distributions elsewhere.
-FOREIGN = {
-    "rbf": "se", "sqexp": "se", "squared_exponential": "se", "expquad": "se", "matern52": "matern",
-    "matern32": "matern", "gaussian": "normal", "gauss": "normal", "norm": "normal",
-    "icar": "besag", "random_walk": "rw1", "rw": "rw1", "ar2": "ar", "bym": "bym2",
-    "student": "student_t", "t": "student_t", "neg_binomial": "negbinomial",
-    "negative_binomial": "negbinomial", "nbinom": "negbinomial", "bernoulli_logit": "bernoulli",
-    "logistic": "bernoulli", "poisson_log": "poisson", "softmax": "categorical",
-    "halfnormal": "half_normal", "halfcauchy": "half_cauchy", "half_t": "half_cauchy",
-    "inverse_gamma": "inv_gamma", "invgamma": "inv_gamma", "lkj": "lkj_cov",
-    "wishart": "inv_wishart", "double_exponential": "laplace", "mvnormal": "dense",
-    "multi_normal": "dense", "multivariate_normal": "dense", "iidnormal": "normal",
-    "improper": "flat", "log_normal": "lognormal", "unif": "uniform",
-}  # fmt: skip
 SCALES = {"log": "log", "logit": "logit", "probit": "probit", "cloglog": "cloglog"}
 SQUARED = {"var": "sqrt({})", "variance": "sqrt({})", "sigma2": "sqrt({})",
            "precision": "1/sqrt({})", "prec": "1/sqrt({})", "tau": "1/sqrt({})"}  # fmt: skip
@@ -70,7 +50,7 @@ def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") 
         return signature.form(frozenset(a.name for a in dist.arguments))
     word = IN_WORDS[category]
     known = names(category)
-    close = FOREIGN.get(name.lower())
+    close = DISTRIBUTIONS.get(name.lower())
     if close not in known:
         close = scope.closest(name, known)
     other = elsewhere(category, name)
@@ -89,6 +69,11 @@ def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") 
         article = "an" if IN_WORDS[other][0] in "aeiou" else "a"
         message = f"`{name}` is {article} {IN_WORDS[other]}, and {_wanted(category)} is wanted"
         help = group
+        if category == "structure" and other == "prior" and scope.current:
+            fitting = [t for t in HYPER_TYPES if name in suited(t)]
+            kind = "positive" if "positive" in fitting else fitting[0]
+            written = f"hyper {scope.current} : {kind} ~ {text_of(dist)}"
+            help = f"a parameter with such a prior is a hyper: {written}"
     else:
         message = f"unknown {word} `{name}`"
         help = f"did you mean `{close}`? {group}" if close else group
@@ -111,10 +96,13 @@ def bind(
     given: dict[str, tuple[Parameter, ast.Argument]] = {}
     fine = True
     renamed: set[str] = set()
+    strays = 0  # unknown arguments of which nothing tells what was meant
     for argument in dist.arguments:
         parameter = signature.parameter(argument.name)
         if parameter is None:
-            renamed |= _unknown(dist, signature, argument, scope)
+            meant = _unknown(dist, signature, argument, scope)
+            strays += not meant
+            renamed |= meant
             fine = False
         elif argument.name in given:
             scope.findings.error(
@@ -128,12 +116,18 @@ def bind(
         if parameter.one_of or parameter.name in given or parameter.name in optional:
             continue
         if parameter.required and parameter.name not in renamed:
+            if strays:  # one mistake, told already
+                strays -= 1
+                continue
             _missing(dist, signature, (parameter,), scope)
             fine = False
     for group in dict.fromkeys(p.one_of for p in signature.parameters if p.one_of):
         members = [p for p in signature.parameters if p.one_of == group]
         present = [given[p.name][1] for p in members if p.name in given]
         if not present and not renamed & {p.name for p in members}:
+            if strays:
+                strays -= 1
+                continue
             _missing(dist, signature, members, scope)
             fine = False
         elif len(present) > 1:
@@ -157,7 +151,13 @@ def _unknown(
     name, value = dist.name.id, text_of(argument.value)
     links = [p for p in signature.parameters if p.type == "latent"]
     meant: set[str] = set()
-    if argument.name == "link" and links:
+    if argument.name == "offset" and links:
+        written = next((a for a in dist.arguments if signature.parameter(a.name) in links), None)
+        link = written.name if written else links[0].name
+        eta = text_of(written.value) if written else "eta"
+        help = f"an offset is a term of the predictor: {link} = {eta} + {value}"
+        meant = {""}
+    elif argument.name == "link" and links:
         linked = [f"{name}({p.name} = {_affine(dist, value)})" for p in links]
         help = f"the argument's name says the link: {' or '.join(linked)}"
         meant = {p.name for p in links}
@@ -196,7 +196,7 @@ def _meant(
     for p in free:
         if p.type == "latent" and p.name.endswith(f"_{word}"):
             return p
-    for other in OTHER_NAMES.get(word.lower(), ()):
+    for other in ARGUMENTS.get(word.lower(), ()):
         for p in free:
             if p.name == other:
                 return p
@@ -207,11 +207,20 @@ def _meant(
 def _rename_help(name: str, argument: ast.Argument, value: str, found: Parameter) -> str:
     link = SCALES.get(found.name.partition("_")[0])
     if found.type == "latent" and link:
+        value = _without_inverse(argument.value, link) or value
         return f"`{value}` is on the {link} scale here: {name}({found.name} = {value})"
     squared = SQUARED.get(argument.name.lower())
     if found.name == "sd" and squared:
         return f"every scale is a standard deviation: sd = {squared.format(value)}"
     return f"did you mean `{found.name}`? {name}({found.name} = {value})"
+
+
+def _without_inverse(value: ast.Value, link: str) -> str:
+    """`eta` of `exp(eta)` where the link is the log: what stands on the link's scale."""
+    if not isinstance(value, ast.Call) or len(value.positional) != 1 or value.named:
+        return ""
+    undone = value.function.id.lower() in INVERSES.get(link, ())
+    return text_of(value.positional[0]) if undone else ""
 
 
 def _missing(
@@ -221,7 +230,7 @@ def _missing(
     first = wanted[0]
     known = [a for a in dist.arguments if signature.parameter(a.name)]
     given = [f"{a.name} = {text_of(a.value)}" for a in known]
-    example = ", ".join([*given, f"{first.name} = {example_of(first)}"])
+    example = ", ".join([*given, f"{first.name} = {_declared(first, scope)}"])
     scope.findings.error(
         "E104",
         f"`{dist.name.id}` wants {named}",
@@ -232,12 +241,22 @@ def _missing(
     )
 
 
+def _declared(parameter: Parameter, scope: Scope) -> str:
+    """A value of the model that suits a parameter, else an example."""
+    fits = [s.name for s in scope.symbols.values()
+            if s.type == parameter.type and s.kind in ("data", "hyper")]  # fmt: skip
+    if parameter.type == "latent":
+        fits = [s.name for s in scope.symbols.values() if s.degree == "affine"][-1:]
+    wanted = ("latent", "count", "graph", "covariance", "simplex", "ordered")
+    return fits[0] if fits and parameter.type in wanted else example_of(parameter)
+
+
 def example_of(parameter: Parameter) -> str:
     """What could stand as an argument, for a help line."""
     if parameter.choices:
         return literal(parameter.choices[0])
     return {
-        "latent": "eta", "positive": "1", "unit": "0.5", "correlation": "rho", "count": "n",
-        "graph": "adj", "covariance": "S", "kernel": "se(sd = s, length = ell)", "matrix": "Q",
+        "latent": "eta", "positive": "1", "unit": "0.5", "correlation": "0.5", "count": "n",
+        "graph": "adj", "covariance": "S", "kernel": "se(sd = 1, length = 1)", "matrix": "Q",
         "ordered": "cuts", "simplex": "beta", "real": "x",
     }.get(parameter.type, "...")  # fmt: skip

@@ -13,6 +13,7 @@ from lgmdsl.language.shape import Context
 from lgmdsl.language.shapes import Inference, names_in
 from lgmdsl.language.values import check_values
 from lgmdsl.language.wording import bracketed, quoted, text_of, with_dims
+from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Signature
 
 
@@ -42,9 +43,15 @@ def check_latent(statement: ast.Latent, scope: Scope) -> None:
     if fits and product and len(scaled) > 1:
         _two_scales(statement, scaled, scope)
     if new:
-        # A latent with a wrong structure still has its axes, so its uses can be judged.
+        # A latent with a wrong structure still has its axes, so its uses can be judged; with a
+        # hyperprior it was meant to be no latent.
         symbol = Symbol(name.id, "latent", statement, left, degree="affine")
-        scope.declare(symbol, broken=dims is None)
+        scope.declare(symbol, broken=dims is None or _hyperprior(statement))
+
+
+def _hyperprior(statement: ast.Latent) -> bool:
+    names = [f.name.id for f in statement.factors]
+    return any(lookup("prior", n) and not lookup("structure", n) for n in names)
 
 
 def _arguments(

@@ -9,7 +9,7 @@ from lark import Token
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.expected import OPERATORS, expected
 from lgmdsl.language.tokens import CLOSING, span_of
-from lgmdsl.language.trouble import Hint, Trouble
+from lgmdsl.language.trouble import Hint, Trouble, matching
 
 _CLOSE = {"LPAR": ")", "LSQB": "]", "LBRACE": "}"}
 
@@ -95,6 +95,13 @@ def _slot(t: Trouble) -> Hint | None:
             f"declare it first: index k = {{{t.token}, ...}}"  # fmt: skip
         return Hint(Diagnostic("E109", "here stand the names of indices", t.span,
                                "expected the name of an index", help=help))  # fmt: skip
+    if t.is_type("LSQB", "LPAR") and t.previous.type == "NAME":
+        end = matching(t.tokens, t.at)
+        if end is not None:
+            span = t.span.to(span_of(t.source, t.tokens[end]))
+            message = f"the map `{t.previous}` stands in a slot without brackets of its own"
+            diagnostic = Diagnostic("E109", message, span, "leave this out")
+            return Hint(diagnostic, t.without(t.at, end + 1))
     at = next((i for i, k in enumerate(t.tokens) if k is bracket), 0)
     if at == 2 and t.is_type("COLON") and t.opener in ("data", "hyper"):
         return None  # the bracket of the declaration is not closed
@@ -102,6 +109,28 @@ def _slot(t: Trouble) -> Hint | None:
         help = "lags live in structures such as ar1 and rw2; a map gathers, as in u[who]"
         return Hint(Diagnostic("E109", "there is no arithmetic on indices", t.span,
                                expected(t), help=help))  # fmt: skip
+    return None
+
+
+def _dims(t: Trouble) -> Hint | None:
+    """`data X(obs)`, `data X[obs][feat]`: indices stand in one pair of square brackets."""
+    if t.opener not in ("data", "hyper", "latent", "let", "report") or t.open_bracket is not None:
+        return None
+    end = matching(t.tokens, t.at)
+    if end is None:
+        return None
+    if t.at == 2 and t.is_type("LPAR"):
+        repaired = t.swapped("LSQB", "[")
+        repaired[end] = Token.new_borrow_pos("RSQB", "]", repaired[end])
+        diagnostic = Diagnostic("E109", "indices stand in square brackets", t.span, "expected `[`")
+        return Hint(diagnostic, repaired)
+    if t.is_type("LSQB") and t.previous.type == "RSQB" and t.tokens[2].type == "LSQB":
+        span = span_of(t.source, t.previous).to(t.span)
+        comma = Token.new_borrow_pos("COMMA", ",", t.previous)
+        repaired = [*t.tokens[: t.at - 1], comma, *t.tokens[t.at + 1 :]]
+        diagnostic = Diagnostic("E109", "all indices stand in one pair of brackets", span,
+                                "expected `,`")  # fmt: skip
+        return Hint(diagnostic, repaired)
     return None
 
 
@@ -136,6 +165,8 @@ def _square_call(t: Trouble) -> Hint | None:
     bracket = t.open_bracket
     if bracket is None or bracket.type != "LSQB" or not t.is_type("EQUAL"):
         return None
+    if bracket is t.tokens[2]:
+        return None  # the bracket of the declaration is not closed
     return Hint(Diagnostic("E109", "arguments stand in round brackets, indices in square ones",
                            t.span, expected(t),
                            help=f"write {_before(t, bracket)}({t.previous} = ...)"))  # fmt: skip
@@ -183,6 +214,7 @@ BRACKET_RULES: tuple[Callable[[Trouble], Hint | None], ...] = (
     _labels,
     _index_definition,
     _argument,
+    _dims,
     _square_call,
     _slot,
     _lists,

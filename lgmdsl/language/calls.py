@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from lgmdsl.language import ast
+from lgmdsl.language.other_names import FUNCTIONS
 from lgmdsl.language.scope import Scope
 from lgmdsl.language.wording import text_of
 from lgmdsl.vocabulary.lookup import IN_WORDS, elsewhere, lookup, names
@@ -108,6 +109,8 @@ def _unknown_function(node: ast.Call, scope: Scope) -> None:
         help = f"functions and operators: {' '.join(known)}"
         if other == "kernel":
             help = f"a kernel stands in gp: gp(at = x, kernel = {name}(...))"
+    elif name.lower() in FUNCTIONS:
+        message, help = f"unknown function `{name}`", FUNCTIONS[name.lower()]
     else:
         message = f"unknown function `{name}`"
         help = f"did you mean `{close}`? " if close else ""
@@ -152,12 +155,28 @@ def _missing_help(node: ast.Call, parameter: Parameter, scope: Scope) -> str:
     inside = text_of(node.positional[0]) if node.positional else "u"
     name = node.function.id
     if parameter.type == "index":
-        symbol = scope.symbols.get(inside)
-        index = symbol.dims[-1] if symbol and symbol.dims else "obs"
+        index = _shared_index(node.positional[0], scope) if node.positional else "obs"
         return f"name the index: {name}({inside}, {index})"
     if parameter.choices:
         return f"write {name}({inside}, ..., {parameter.name} = {literal(parameter.choices[0])})"
     return f"write {name}({inside}, {parameter.name} = ...)"
+
+
+def _shared_index(value: ast.Expr, scope: Scope) -> str:
+    """The index that most factors of an expression have, the last of several: X * b over feat."""
+    counts: dict[str, int] = {}
+    stack = [value]
+    while stack:
+        part = stack.pop()
+        if isinstance(part, ast.Binary):
+            stack += [part.left, part.right]
+        elif isinstance(part, ast.Unary):
+            stack.append(part.operand)
+        elif isinstance(part, ast.Name) and part.id in scope.symbols:
+            for index in scope.symbols[part.id].dims:
+                counts[index] = counts.get(index, 0) + 1
+    most = max(counts.values(), default=0)
+    return next((i for i in reversed(counts) if counts[i] == most), "obs")
 
 
 def _wrong_kind(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scope) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.limits import MAX_INDEX_SIZE
+from lgmdsl.language.other_names import FACTORS, TYPES
 from lgmdsl.language.scope import TYPE_NAMES, Scope
 from lgmdsl.language.wording import KIND_IN_WORDS, with_dims
 from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES
@@ -189,12 +190,17 @@ def _index_type(type_: ast.Type, scope: Scope) -> str | None:
             indices = []
             if not scope.findings.full:
                 indices = [s.name for s in scope.symbols.values() if s.kind == "index"]
-            close = scope.closest(type_.name, [*DATA_TYPES, *indices])
+            close = TYPES.get(type_.name.lower())
+            if close not in DATA_TYPES:
+                close = scope.closest(type_.name, [*DATA_TYPES, *indices])
             also = f", or an index such as {indices[0]}" if indices else ""
             known = f"Types of data: {' '.join(DATA_TYPES)}{also}"
+            help = f"did you mean `{close}`? {known}" if close else known
+            if type_.name.lower() in FACTORS:
+                level = f"{scope.current}_level"
+                help = f"a factor has an index as its type: index {level}, then : {level}"
             scope.findings.error(
-                "E103", f"unknown type `{type_.name}`", type_.span,
-                help=f"did you mean `{close}`? {known}" if close else known,
+                "E103", f"unknown type `{type_.name}`", type_.span, help=help
             )  # fmt: skip
         return None
     symbol = scope.resolve(ast.Name(type_.name, span=type_.span), "type")

@@ -48,7 +48,12 @@ _NOT_HERE = {
     "!": "there is no `not`, and there are no comparisons",
     "'": 'texts stand in double quotes: "walk"',
     **dict.fromkeys(["<", ">", "<=", ">=", "!="], "there are no comparisons: prepare the data so"),
-    **dict.fromkeys(["&&", "||", "&", "|"], "there are no conditions: prepare the data so"),
+    **dict.fromkeys(["&&", "&"], "there are no conditions: prepare the data so"),
+    **dict.fromkeys(
+        ["|", "||"],
+        "a random effect is a latent over an index, gathered by a map: "
+        "latent u[subject] ~ normal(sd = s), then + u[who]",
+    ),
 }
 
 
@@ -126,8 +131,11 @@ def _foreign(reader: _Reader, at: int, before: Sequence[Token]) -> tuple[list[To
             at += 1
         return [], at
     mend, help = _FOREIGN.get(sign, (None, ""))
+    if sign == "==" and _has_sign(before):  # a second one can only compare
+        mend, help = None, ""
     if mend is None:
-        reader.say(f"`{sign}` is not in the language", span, "this sign", _NOT_HERE[sign])
+        said = _NOT_HERE["<" if sign == "==" else sign]
+        reader.say(f"`{sign}` is not in the language", span, "this sign", said)
         return [token], at + 1
     if not mend:
         opener = next((str(t) for t in reversed(before) if t.type in _OPENS), "")
@@ -139,6 +147,16 @@ def _foreign(reader: _Reader, at: int, before: Sequence[Token]) -> tuple[list[To
 _OPENS = frozenset(
     ["INDEX", "DATA", "HYPER", "LATENT", "LET", "OBSERVE", "POTENTIAL", "CONSTRAIN", "REPORT"]
 )
+
+
+def _has_sign(before: Sequence[Token]) -> bool:
+    """Whether the statement has its `=` or `~` already."""
+    for token in reversed(before):
+        if token.type in _OPENS:
+            return False
+        if token.type in ("EQUAL", "TILDE"):
+            return True
+    return False
 
 
 def _other(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], int]:
@@ -153,6 +171,13 @@ def _other(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], 
         reader.say(f"an invisible character ({_called(char)}) stands here", span, "leave this out",
                    "delete it; it may have come with a copied text")  # fmt: skip
         return [], at + 1
+    if char == "." and at + 1 < len(reader.tokens):
+        following = reader.tokens[at + 1]
+        if following.type in ("STAR", "SLASH", "CARET") and following.start_pos == token.end_pos:
+            whole = span.to(span_of(reader.source, following))
+            reader.say(f"`.{following}` is not in the language", whole, f"expected `{following}`",
+                       "the algebra is by the names of indices")  # fmt: skip
+            return [], at + 1
     if char == "." or char == "_" or unicodedata.category(char)[0] in "LNM":
         return _word(reader, at, result)
     reader.say(f"`{char}` is not in the language", span, "this sign",

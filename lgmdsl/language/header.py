@@ -45,6 +45,11 @@ _ELSEWHERE = {
         ["method", "engine", "options", "iterations", "seed", "tol", "maxiter"],
         "a model file says nothing about how it is fitted: that goes on the command line",
     ),
+    **dict.fromkeys(
+        ["real", "int", "float", "double", "vector", "matrix", "array", "row_vector"],
+        "what is known is `data NAME : TYPE`, what is not is `latent` or `hyper`",
+    ),
+    **dict.fromkeys(["formula", "predictor", "eta"], "a predictor is `let NAME[INDEX] = ...`"),
     **dict.fromkeys(["input", "covariate", "observed", "const"], "a datum is `data NAME : TYPE`"),
     **dict.fromkeys(["derived", "output", "print", "save"], "a result is `report NAME = VALUE`"),
 }
@@ -62,12 +67,14 @@ _UNFINISHED = frozenset(
 _BEGINS_EXPRESSION = frozenset(["NAME", "NUMBER", "MINUS", "LPAR"])
 
 
-def open_strays(source: Source, tokens: list[Token], found: list[Diagnostic]) -> list[Token]:
+def open_strays(
+    source: Source, tokens: list[Token], found: list[Diagnostic], lost: set[str]
+) -> list[Token]:
     """Tokens with each misspelt opening word mended.
 
     A name that is first on its line and follows a complete statement can only be meant as an
     opening word; one that is like none is reported, and what follows it is passed over up to the
-    next opening word.
+    next opening word. The names passed over go to `lost`: nobody can say which are declared there.
     """
     result: list[Token] = []
     depth, skipping = 0, False
@@ -85,6 +92,8 @@ def open_strays(source: Source, tokens: list[Token], found: list[Diagnostic]) ->
                 continue
         if not skipping:
             result.append(token)
+        elif token.type == "NAME":
+            lost.add(str(token))
     return result
 
 

@@ -7,6 +7,7 @@ from lgmdsl.language.binding import bind, find
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.declarations import check_dims, check_name
 from lgmdsl.language.hyper_values import check_hyper_value
+from lgmdsl.language.other_names import TYPES
 from lgmdsl.language.place import Place
 from lgmdsl.language.scope import Scope
 from lgmdsl.language.values import check_values
@@ -46,7 +47,9 @@ def _hyper_type(type_: ast.Type, scope: Scope) -> bool:
                 "a type of hypers is wanted", help=known,
             )  # fmt: skip
         elif scope.mention(type_.name):
-            close = scope.closest(type_.name, HYPER_TYPES)
+            close = TYPES.get(type_.name.lower())
+            if close not in HYPER_TYPES:
+                close = scope.closest(type_.name, HYPER_TYPES)
             scope.findings.error(
                 "E103", f"unknown type `{type_.name}`", type_.span,
                 help=f"did you mean `{close}`? {known.capitalize()}" if close else known,

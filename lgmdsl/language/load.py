@@ -23,8 +23,11 @@ def loads(text: str, name: str = "<text>") -> Model:
 
     parsed = parse_all(text, name)
     if parsed.diagnostics:
-        found = [*parsed.diagnostics, *_beside(parsed)]
-        raise ModelError(sorted(found, key=lambda d: d.span.start))
+        beside = _beside(parsed)
+        # Of a name that is unknown nobody can say how its arguments are named.
+        unknown = {d.span.start for d in beside if d.code == "E103"}
+        own = [d for d in parsed.diagnostics if not (d.code == "E102" and _callee(d) in unknown)]
+        raise ModelError(sorted([*own, *beside], key=lambda d: d.span.start))
     return Model.from_tree(parsed.tree, check(parsed.tree, parsed.source))
 
 
@@ -102,6 +105,15 @@ def _beside(parsed: Parsed) -> tuple[Diagnostic, ...]:
         local = [d for d in error.diagnostics if d.code[:2] in ("E1", "E2") and d.code != "E109"]
         return tuple(d for d in local if d.span.known and d.span.start not in said)
     return ()
+
+
+def _callee(found: Diagnostic) -> int:
+    """Where the name stands whose brackets hold the span of an error."""
+    text = found.span.source.text[: found.span.start].rstrip()
+    name = text.removesuffix("(").rstrip()
+    while name and (name[-1].isalnum() or name[-1] == "_"):
+        name = name[:-1]
+    return len(name)
 
 
 def _declared(statement: ast.AnyStatement) -> set[str]:

@@ -24,6 +24,8 @@ def complain_outside(
         if id(term) in told:
             continue
         told.add(id(term))
+        if not left and _datum(shown, scope) and not scope.mention(f"{shown}[{index}]"):
+            continue  # the datum lacks an index, and that is said once
         shape = inference.shapes.get(id(term))
         label = has_indices(shape.indices) if shape else f"has index [{shown_index(index)}]"
         scope.findings.error(
@@ -91,9 +93,15 @@ def _help(
     if may_add:
         name = shown.partition("[")[0]
         return f"add it on the left: {with_dims(name, [*left, index])}, or {summed}"
+    if not left and _datum(shown, scope):
+        return f"declare the datum over it: data {shown}[{index}] : {scope.symbols[shown].type}"
     if not left:
         return f"pick one label of it, or {summed}"
     return f"declare a map, data {index}_of[{here}] : {index}, or {summed}"
+
+
+def _datum(name: str, scope: Scope) -> bool:
+    return name in scope.symbols and scope.symbols[name].kind == "data"
 
 
 def _written(slot: ast.Slot) -> str:

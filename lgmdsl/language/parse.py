@@ -53,12 +53,12 @@ def parse_all(text: str, name: str = "<text>") -> Parsed:
     source = as_source(text, name)
     tokens, comments = tokenise(source)
     found: list[Diagnostic] = []
-    tokens = open_strays(source, tokens, found)
+    lost: set[str] = set()
+    tokens = open_strays(source, tokens, found, lost)
     tokens = replace_foreign(source, tokens, found)
     chunks = cut(source, tokens, comments)
     found += read_header(source, chunks.header.tokens, bool(chunks.statements))
     statements: list[ast.AnyStatement] = []
-    lost: set[str] = set()
     for chunk in join_reserved(chunks.statements):
         if len(found) > 10 * MAX_ERRORS:
             break

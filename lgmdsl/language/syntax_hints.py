@@ -7,13 +7,21 @@ hint that mends the statement lets the reading go on, and the mended statement i
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 
 from lgmdsl.errors import Diagnostic, Span
 from lgmdsl.language.bracket_hints import BRACKET_RULES
 from lgmdsl.language.expected import OPERATORS, READS, an, expected, found
+from lgmdsl.language.expression_hints import (
+    comment,
+    condition,
+    interaction,
+    missing_operator,
+    unary_plus,
+)
 from lgmdsl.language.grammar import OPENERS
 from lgmdsl.language.tokens import span_of
-from lgmdsl.language.trouble import Hint, Trouble
+from lgmdsl.language.trouble import Hint, Trouble, hint
 from lgmdsl.vocabulary.lookup import HYPER_TYPES, suited
 
 Rule = Callable[[Trouble], Hint | None]
@@ -42,13 +50,6 @@ def explain(trouble: Trouble) -> Hint:
         if hint is not None:
             return hint
     return _general(trouble)
-
-
-def hint(
-    code: str, message: str, trouble: Trouble, label: str, help: str = "", span: Span | None = None
-) -> Hint:
-    """A hint at the trouble's place, or at another span."""
-    return Hint(Diagnostic(code, message, span or trouble.span, label, help=help))
 
 
 def _reserved(t: Trouble) -> Hint | None:
@@ -152,6 +153,30 @@ def _missing_sign(t: Trouble) -> Hint | None:
     return None
 
 
+def _broken_name(t: Trouble) -> Hint | None:
+    """`data subject-id[obs]`, `data 1who[obs]`: a declared name that cannot be one."""
+    if t.opener not in _DECLARES or t.token is None or t.next is None:
+        return None
+    parts = [t.token, t.next]
+    if t.at == 1 and t.is_type("NUMBER") and t.next.type == "NAME":
+        name = f"v{t.token}{t.next}".replace(".", "_").replace("+", "_").replace("-", "_")
+    elif t.at == 2 and t.is_type("MINUS") and t.next.type in ("NAME", "NUMBER"):
+        parts.insert(0, t.previous)
+        name = f"{t.previous}_{t.next}".replace(".", "_")
+    else:
+        return None
+    if any(a.end_pos != b.start_pos for a, b in pairwise(parts)):
+        return None
+    from lark import Token
+
+    span = span_of(t.source, parts[0]).to(span_of(t.source, parts[-1]))
+    diagnostic = Diagnostic("E109", f"`{''.join(parts)}` is not a name", span,
+                            "a name has letters, digits and `_`, and begins with a letter",
+                            help=f"write {name}")  # fmt: skip
+    token = Token.new_borrow_pos("NAME", name, parts[0])
+    return Hint(diagnostic, [t.tokens[0], token, *t.tokens[1 + len(parts) :]])
+
+
 def _several_names(t: Trouble) -> Hint | None:
     """`index a, b`: one name to a statement."""
     if not t.is_type("COMMA") or t.open_bracket is not None or t.at != 2:
@@ -227,43 +252,6 @@ def _version_again(t: Trouble) -> Hint | None:
                 "one file holds one model")  # fmt: skip
 
 
-def _missing_operator(t: Trouble) -> Hint | None:
-    """`2 x`, `a b`, `(a)(b)`: two operands side by side."""
-    if not t.accepts >= OPERATORS - {"CARET"}:
-        return None
-    if t.is_type("MINUS", "EQUAL", "TILDE") or not t.is_type("NAME", "NUMBER", "LPAR"):
-        return None
-    following = t.next
-    bracket = t.open_bracket
-    if bracket is not None and following is not None and following.type == "EQUAL":
-        diagnostic = Diagnostic("E109", f"a comma is missing before `{t.token}`", t.span,
-                                "expected `,` before this")  # fmt: skip
-        return Hint(diagnostic, t.inserted("COMMA", ","))
-    message = f"an operator is missing between `{t.previous}` and `{t.token}`"
-    help = f"a product is written {t.previous} * {t.token}" if not t.is_type("LPAR") else \
-        "a product is written with `*`"  # fmt: skip
-    if len(help) > 80:
-        help = "a product is written with `*`"
-    return hint("E109", message, t, "expected an operator before this", help)
-
-
-def _unary_plus(t: Trouble) -> Hint | None:
-    if t.is_type("PLUS") and {"NAME", "MINUS"} <= t.accepts:
-        diagnostic = Diagnostic("E109", "there is no `+` sign before a single value", t.span,
-                                "leave this out")  # fmt: skip
-        return Hint(diagnostic, t.without(t.at, t.at + 1))
-    return None
-
-
-def _comment(t: Trouble) -> Hint | None:
-    first, second = (t.previous, t.token) if t.is_type("STAR") else (t.token, t.next)
-    if first is not None and first.type == "SLASH" and second is not None and second == "*":
-        span = span_of(t.source, first).to(span_of(t.source, second))
-        return hint("E109", "a comment begins with `#`", t, "expected `#`",
-                    "a comment goes from `#` to the end of its line", span)  # fmt: skip
-    return None
-
-
 def _general(t: Trouble) -> Hint:
     reads = f"the statement reads: {READS[t.opener]}"
     wanted = expected(t)
@@ -280,15 +268,18 @@ _RULES: tuple[Rule, ...] = (
     _version_again,
     _reserved,
     _several_names,
+    _broken_name,
     _observed,
     _wrong_sign,
     _prior_or_value,
     _sum_of_structures,
     _late_dims,
     _second_text,
-    _unary_plus,
-    _comment,
+    unary_plus,
+    comment,
     *BRACKET_RULES,
     _missing_sign,
-    _missing_operator,
+    interaction,
+    condition,
+    missing_operator,
 )

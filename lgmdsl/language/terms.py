@@ -67,7 +67,8 @@ def _only_names(dist: ast.Dist, scope: Scope) -> None:
         if isinstance(value, ast.Name):
             scope.resolve(value)
         elif not isinstance(value, ast.String | ast.Bool):
-            Inference(scope, Context(f"`{argument.name}`")).infer(value)
+            context = Context(f"`{argument.name}`", reports=True, potential=True)
+            Inference(scope, context).infer(value)
 
 
 def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: Scope) -> None:

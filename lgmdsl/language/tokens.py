@@ -85,7 +85,7 @@ def _attach(source: Source, chunks: list[Chunk], comments: list[Token]) -> list[
     waiting = list(reversed(comments))
     filled = [c for c in chunks if c.tokens]
     last_end = 0
-    for chunk in filled:
+    for place, chunk in enumerate(filled):
         first, last = chunk.tokens[0], chunk.tokens[-1]
         above: list[str] = []
         previous_end = last_end
@@ -109,6 +109,9 @@ def _attach(source: Source, chunks: list[Chunk], comments: list[Token]) -> list[
             chunk.inner.append(_text(waiting.pop()))
         last_end = _end(last)
         line_end = source.text.find("\n", last_end)
+        if place + 1 < len(filled):  # of several statements on a line the last has the comment
+            following = _start(filled[place + 1].tokens[0])
+            line_end = following if line_end < 0 else min(line_end, following)
         if waiting and (line_end < 0 or _start(waiting[-1]) < line_end):
             comment = waiting.pop()
             chunk.trailing, last_end = _text(comment), _end(comment)

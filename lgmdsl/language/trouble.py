@@ -101,6 +101,13 @@ class Hint:
         return replace(self.diagnostic, help=text) if len(text) <= WIDTH else self.diagnostic
 
 
+def hint(
+    code: str, message: str, trouble: Trouble, label: str, help: str = "", span: Span | None = None
+) -> Hint:
+    """A hint at the trouble's place, or at another span."""
+    return Hint(Diagnostic(code, message, span or trouble.span, label, help=help))
+
+
 def open_brackets(tokens: tuple[Token, ...] | list[Token]) -> list[Token]:
     """The brackets left open after these tokens."""
     stack: list[Token] = []
@@ -110,6 +117,16 @@ def open_brackets(tokens: tuple[Token, ...] | list[Token]) -> list[Token]:
         elif stack and token.type == CLOSING[stack[-1].type]:
             stack.pop()
     return stack
+
+
+def matching(tokens: tuple[Token, ...] | list[Token], at: int) -> int | None:
+    """Where the bracket that opens at `at` is closed, or None."""
+    depth = 0
+    for i in range(at, len(tokens)):
+        depth += (tokens[i].type in CLOSING) - (tokens[i].type in CLOSING.values())
+        if depth <= 0:
+            return i if i > at else None
+    return None
 
 
 def bracket_trouble(source: Source, tokens: list[Token]) -> Diagnostic | None:

@@ -20,13 +20,13 @@ KIND_IN_WORDS = {
 }
 
 
-def text_of(expr: ast.Value) -> str:
+def text_of(expr: ast.Value | ast.Dist) -> str:
     """The expression as the user wrote it; rebuilt (and cut at a length) where it has no text."""
     span = expr.span
     if span.known:
         text = " ".join(span.source.text[span.start : span.end].split())
         return text if len(text) <= LONGEST else text[: LONGEST - 3] + "..."
-    return _rebuilt(expr)
+    return f"{expr.name.id}(...)" if isinstance(expr, ast.Dist) else _rebuilt(expr)
 
 
 def _rebuilt(expr: ast.Value, depth: int = 4) -> str:

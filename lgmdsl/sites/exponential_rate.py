@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _LARGEST_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
+_SMALLEST = -745.0  # the log of the smallest double
 
 
 class ExponentialSite(ElementwiseSite, Expected):
@@ -43,13 +44,18 @@ class ExponentialSite(ElementwiseSite, Expected):
     def factor(self) -> Array:
         raise NotImplementedError
 
+    @cached_property
+    def log_factor(self) -> Array:
+        """log c, -inf for 0. Joined to the exponent, so that the cap is on c e^s, not on e^s."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.factor))
+
     def log_density(self, s: Array) -> Array:
-        return np.asarray(
-            self.constant + self.linear * s - self.factor * capped_exp(self.sign * s)
-        )
+        bend = capped_exp(self.log_factor + self.sign * s)
+        return np.asarray(self.constant + self.linear * s - bend)
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        bend = self.factor * capped_exp(self.sign * s)
+        bend = capped_exp(self.log_factor + self.sign * s)
         return PointwiseAnswer(
             value=self.constant + self.linear * s - bend,
             slope=self.linear - self.sign * bend,
@@ -58,13 +64,13 @@ class ExponentialSite(ElementwiseSite, Expected):
         )
 
     def landmark(self) -> tuple[Array, Array]:
-        # Where the exponential balances the linear part; |.| keeps the log finite. For Tilted only:
+        # Where the exponential balances the linear part, if it ever does. For Tilted only:
         # Expected is in closed form here, as l grows like e^s.
-        balance = np.log((np.abs(self.linear) + 0.5) / np.maximum(self.factor, 1e-12))
+        balance = np.log(np.abs(self.linear) + 0.5) - np.maximum(self.log_factor, _SMALLEST)
         return np.asarray(self.sign * balance), np.full(np.shape(balance), 0.5 * np.pi)
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        bend = self.factor * capped_exp(self.sign * mean + 0.5 * variance)
+        bend = capped_exp(self.log_factor + self.sign * mean + 0.5 * variance)
         return ExpectedAnswer(
             value=self.constant + self.linear * mean - bend,
             d_mean=self.linear - self.sign * bend,
@@ -103,7 +109,7 @@ class PoissonLogRate(CountSite, ExponentialSite):
 
     def conditional_mean(self, s: Array) -> Array:
         """exposure e^s."""
-        return np.asarray(self.exposure * capped_exp(s))
+        return capped_exp(self.log_factor + s)
 
     def conditional_variance(self, s: Array) -> Array:
         """exposure e^s."""

@@ -92,8 +92,10 @@ def test_a_latent_may_be_called_as_an_added_axis() -> None:
 
 @pytest.mark.parametrize("label", ["a\0b", "\ud800"])
 def test_labels_that_no_file_can_hold_are_refused(label: str) -> None:
-    text = ("lgm 1\nindex obs\nindex g\ndata who[obs] : g\ndata y[obs] : real\n"
-            "latent b[g] ~ normal(sd = 1)\nobserve y ~ normal(mean = b[who], sd = 1)\n")  # fmt: skip
+    text = (
+        "lgm 1\nindex obs\nindex g\ndata who[obs] : g\ndata y[obs] : real\n"
+        "latent b[g] ~ normal(sd = 1)\nobserve y ~ normal(mean = b[who], sd = 1)\n"
+    )
     with pytest.raises(lgm.DataError) as caught:
         fitted(text, {"who": [label, "c", "d"], "y": DATA["y"]})
     assert caught.value.codes == ("E306",)
@@ -216,3 +218,6 @@ def test_what_is_asked_of_a_fit_is_checked() -> None:
     assert fit.sample(0)["b"].shape == (0,)
     with pytest.raises(lgm.ModelError, match="named `3`"):
         fit.mean(3)  # type: ignore[arg-type]
+    for seed in (-1, "a", 1.5, True):
+        with pytest.raises(lgm.MethodError, match="`seed` must be a whole number"):
+            lgm.simulate(fit.model, DATA, seed=seed)  # type: ignore[arg-type]
