@@ -27,8 +27,9 @@ def expected(
 
     `y`, `mean`, `variance` and parameters broadcast; the answer's arrays have the common shape.
     y, mean and variance stand by position, or by name where no parameter of the family has it
-    (normal.log_var has a `mean`); y is None for potentials. With rule "quadrature" the value is exact to 1e-9 (closed forms are
-    used where there are any); other rules are bounds, by name. `second` adds d2f/dmdv and d2f/dv2.
+    (normal.log_var has a `mean`); y is None for potentials. With rule "quadrature" the value is
+    exact to 1e-9 (closed forms are used where there are any); other rules are bounds, by name.
+    `second` adds d2f/dmdv and d2f/dv2.
 
     Raises ModelError E103 (site), E104 (parameter); DataError E301, E303 (shape, value);
     MethodError E103 (rule), E504 (the rule does not apply to the site).
@@ -37,7 +38,8 @@ def expected(
     >>> round(float(answer.value), 9)
     -0.806059183
     """
-    sites, m, v, shape = _ask(name, *_three(asked, parameters), parameters)
+    y, mean, variance = _three(asked, parameters)
+    sites, m, v, shape = _ask(name, y, mean, variance, parameters)
     answer = cast(Expected, _answerer(sites, Expected, rule)).expected(m, v, second)
     parts = (
         answer.value, answer.d_mean, answer.d_variance,
@@ -70,7 +72,8 @@ def tilted(
         parameters, power = {**parameters, "power": power}, 1.0
     if not isinstance(power, (int, float)) or not 0.0 < power <= 1.0:
         raise DataError(Diagnostic("E303", f"`power` must be in (0, 1], not {power}"))
-    sites, m, v, shape = _ask(name, *_three(asked, parameters), parameters)
+    y, mean, variance = _three(asked, parameters)
+    sites, m, v, shape = _ask(name, y, mean, variance, parameters)
     answer = cast(Tilted, _answerer(sites, Tilted, rule)).tilted(m, v, float(power))
     return TiltedAnswer(
         _shaped(answer.log_mass, shape),

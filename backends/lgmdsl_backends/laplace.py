@@ -28,9 +28,10 @@ from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 
-# Armijo's constant, and how far a step is cut before the line search gives up.
+# Armijo's constant, and how far a step is cut before the line search gives up: curvatures of 1e-15
+# give Newton steps of 1e14.
 SUFFICIENT = 1e-4
-SHORTEST = 1e-12
+SHORTEST = 1e-20
 
 
 @dataclass(frozen=True)
@@ -77,21 +78,16 @@ class Laplace(Backend[LaplaceState]):
     def step(self, problem: Problem, state: LaplaceState) -> LaplaceState:
         if state.conditioned is None:
             return state
-        target, target_alpha = state.conditioned.mean, _alpha(state.conditioned)
-        start = _energy(problem, state.s, state.alpha)
-        slope = state.decrement**2
-        t = 1.0
+        line = _Line(problem, state, state.conditioned.mean, _alpha(state.conditioned))
+        start, slope = line.energy(0.0), state.decrement**2
         # Near the mode the gain drowns in the rounding of the energy itself.
         slack = 1e-13 * (1.0 + abs(start))
+        t = 1.0
         while t >= SHORTEST:
-            s = rows.interpolate(state.s, target, t)
-            alpha = rows.interpolate(state.alpha, target_alpha, t)
-            if _energy(problem, s, alpha) >= start + SUFFICIENT * t * slope - slack:
-                following = _at(problem, s, alpha)
+            if line.energy(t) >= start + SUFFICIENT * t * slope - slack:
+                following = _at(problem, *line.point(t))
                 if following.conditioned is not None:
                     return following
-                if t < 1e-6:
-                    return replace(state, failed=following.failed, reason=following.reason)
             t *= 0.5
         return replace(state, failed=Status.stalled, reason="the line search found no ascent")
 
@@ -108,6 +104,25 @@ class Laplace(Backend[LaplaceState]):
             log_evidence=state.objective,
             guarantee=Guarantee.EXACT if _all_gaussian(problem) else self.spec.guarantee,
         )
+
+
+@dataclass(frozen=True)
+class _Line:
+    """The segment from a state's point (t = 0) to the Newton point (t = 1)."""
+
+    problem: Problem
+    state: LaplaceState
+    target: Rows
+    target_alpha: Rows
+
+    def point(self, t: float) -> tuple[Rows, Rows]:
+        return (
+            rows.interpolate(self.state.s, self.target, t),
+            rows.interpolate(self.state.alpha, self.target_alpha, t),
+        )
+
+    def energy(self, t: float) -> float:
+        return _energy(self.problem, *self.point(t))
 
 
 def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
@@ -149,7 +164,8 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
         answers=answers,
         conditioned=conditioned,
         objective=conditioned.log_normaliser + rows.total(correction),
-        decrement=math.sqrt(max(squared, 0.0)),
+        # Below zero by rounding at the mode; by more where (s, alpha) has lost its meaning.
+        decrement=math.sqrt(abs(squared)),
         definite=definite,
     )
 

@@ -202,9 +202,7 @@ def _stored(operator: Any) -> int:
     return int(operator.sparse().nnz) if operator.is_sparse else rows * columns
 
 
-def _linear(
-    outline: Outline, fixed: Mapping[str, object]
-) -> tuple[LinearGaussian | None, str]:
+def _linear(outline: Outline, fixed: Mapping[str, object]) -> tuple[LinearGaussian | None, str]:
     """The linear-Gaussian part at the given hypers, stand-ins for the others; and a remark."""
     if outline.canonical is None:
         return None, "no engine takes this model yet: see what is not available"

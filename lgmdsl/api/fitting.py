@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING
 
@@ -84,7 +85,7 @@ def fit(
     if result.status is Status.converged:
         check_bounded(canonical, problem, found.conditioned)
     settings = {"bound": bound, "fixed": fixed, "tol": tol, "max_steps": max_steps}
-    return Fit(
+    fit = Fit(
         model=model,
         method=planned.method,
         status=result.status,
@@ -106,6 +107,25 @@ def fit(
             *_warnings(result),
         ),
         provenance=provenance(model, canonical, planned.backend, seed, settings),
+    )
+    return replace(fit, warnings=(*fit.warnings, *_undefined(fit)))
+
+
+def _undefined(fit: Fit) -> tuple[Diagnostic, ...]:
+    """W603 for reports that are not finite in some draws."""
+    reports = {s.name: s.statement.span for s in fit.model.checked.of_kind("report")}
+    shares = {name: fit.marginals.undefined(name) for name in reports}
+    return tuple(
+        Diagnostic(
+            "W603",
+            f"report `{name}` is not finite in {max(100 * share, 0.1):.1f} % of draws",
+            reports[name],
+            "its mean and sd mean nothing",
+            help="look for the log or the root of a negative number, or a division by zero",
+            severity="warning",
+        )
+        for name, share in shares.items()
+        if share > 0.0
     )
 
 

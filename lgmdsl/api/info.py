@@ -77,9 +77,7 @@ class Info:
         return "\n".join(parts)
 
 
-def info(
-    model: Model, data: object = None, *, mapping: Mapping[str, str] | None = None
-) -> Info:
+def info(model: Model, data: object = None, *, mapping: Mapping[str, str] | None = None) -> Info:
     """List a model's declarations; with data also sizes, labels and ranges.
 
     Raises ModelError, and DataError for wrong data.
@@ -212,4 +210,3 @@ def _labels(d: Declaration) -> str:
     if shown and d.found:
         return f"{shown}   {d.found}"
     return shown or d.found
-

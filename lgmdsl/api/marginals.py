@@ -18,8 +18,9 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import Named, expand
 from lgmdsl.errors import Diagnostic, ModelError, nearest
 
-# Draws behind the moments of reports that are neither affine nor monotone.
-REPORT_DRAWS = 4000
+# Draws behind the moments of reports that are neither affine nor monotone: fewer for a report so
+# large that its draws would hold more than REPORT_VALUES numbers, but never below FEWEST.
+REPORT_DRAWS, REPORT_VALUES, FEWEST = 4000, 2 * 10**7, 200
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class Marginals:
     """Marginals of latents, lets, reports and hypers at fixed hyperparameters.
 
     Affine quantities are Gaussian; a monotone function of one has a transformed marginal; anything
-    else is summarised from `REPORT_DRAWS` joint draws with `seed`.
+    else is summarised from up to `REPORT_DRAWS` joint draws with `seed`.
     """
 
     canonical: CanonicalModel
@@ -166,8 +167,19 @@ class Marginals:
         rng = np.random.default_rng(self.seed)
         return self.frame.conditioned.sample(rng, REPORT_DRAWS)
 
-    def _report_draws(self, name: str) -> Array:
-        return self._evaluate(name, self._report_z)
+    def _report_draws(self, name: str, most: int = REPORT_DRAWS) -> Array:
+        shape = self.canonical.layout.shape(self.quantity_dims(name))
+        size = int(np.prod(shape, dtype=np.int64))
+        draws = max(FEWEST, min(REPORT_DRAWS, REPORT_VALUES // max(size, 1)))
+        return self._evaluate(name, self._report_z[: min(draws, most)])
+
+    def undefined(self, name: str) -> float:
+        """The share of entries and draws in which a report is not finite (log of a negative)."""
+        tree = self._tree(name)[1]
+        if isinstance(tree, Leaf) or derived.monotone(tree) is not None:
+            return 0.0
+        with np.errstate(all="ignore"):
+            return float(1.0 - np.isfinite(self._report_draws(name, FEWEST)).mean())
 
 
 def probability_levels(given: object) -> Array:

@@ -169,9 +169,7 @@ def methods_of(outline: Outline, name: str) -> ModelMethods:
     found = []
     for backend in backends().values():
         judged = verdict(blocks, backend, None)
-        refused = tuple(
-            Reason(r.code, block.name, r.reason) for block, r in judged.refusals
-        )
+        refused = tuple(Reason(r.code, block.name, r.reason) for block, r in judged.refusals)
         ways = tuple(
             (b.name, _how(b.site, r)) for b in blocks
             if isinstance(r := route(b.site, backend), Route)

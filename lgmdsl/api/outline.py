@@ -115,9 +115,7 @@ def _blank(lowering: Lowering, affine: bool) -> Lowered:
     return Affine((), zero, lowering.sizes) if affine else zero
 
 
-def _site(
-    statement: ast.Observe | ast.Potential, number: int, lowering: Lowering
-) -> SiteBlock:
+def _site(statement: ast.Observe | ast.Potential, number: int, lowering: Lowering) -> SiteBlock:
     """Lower one site statement, alone. Raises MethodError."""
     grounded = lowering.grounded
     tree = replace(grounded.model.tree, statements=(statement,))

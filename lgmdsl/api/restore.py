@@ -9,10 +9,11 @@ from typing import Any
 
 import numpy as np
 
+from lgmdsl.api.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.fit import Fit
 from lgmdsl.api.marginals import Quantity
 from lgmdsl.api.store import FORMAT, PARTS, unusable
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import Array
 from lgmdsl.canonical.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import Observed
@@ -20,7 +21,7 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.engines.choose import choose
-from lgmdsl.errors import DataError, Diagnostic, NumericalError
+from lgmdsl.errors import DataError, Diagnostic, LgmError, NumericalError
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
@@ -42,13 +43,20 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
                 raise DataError(unusable(place, "is not a result file of lgmdsl"))
             if int(file.attrs["lgmdsl_format"]) != FORMAT:
                 raise DataError(unusable(place, "was written by another version of lgmdsl"))
+            if file.attrs.get(ATTRIBUTE) != digest(file):
+                raise DataError(unusable(place, "is damaged: it is not as it was written"))
             return _read(file)
     except FileNotFoundError as error:
         raise DataError(unusable(place, "does not exist")) from error
-    except (OSError, KeyError, ValueError) as error:
+    except (LgmError, MemoryError):
+        raise
+    except Exception as error:  # a damaged file makes the library fail in many ways
+        if place.is_dir():
+            raise DataError(unusable(place, "is a folder, not a result file")) from error
         if place.is_file() and not h5_signature(place):
             raise DataError(unusable(place, "is not a result file of lgmdsl")) from error
-        raise DataError(unusable(place, f"cannot be read: {error}")) from error
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise DataError(unusable(place, f"cannot be read: {reason}")) from error
 
 
 def h5_signature(place: Path) -> bool:
@@ -61,8 +69,7 @@ def _read(file: Any) -> Fit:
     load_entry_points()
     model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
     indices = {
-        n: IndexSet(n, _array(v), str(v.attrs["origin"]))
-        for n, v in file["index"].variables.items()
+        n: IndexSet(n, array(v), str(v.attrs["origin"])) for n, v in file["index"].variables.items()
     }
     values = _inputs(file["input"])
     provenance = {k: str(v) for k, v in file["provenance"].attrs.items()}
@@ -73,20 +80,20 @@ def _read(file: Any) -> Fit:
     count = sum(1 for name in site if name.startswith("weight_"))
     observed = [
         Observed(
-            _array(site[f"rows_{k}"]).astype(np.int64),
-            _array(site[f"y_{k}"]) if f"y_{k}" in site else None,
+            array(site[f"rows_{k}"]).astype(np.int64),
+            array(site[f"y_{k}"]) if f"y_{k}" in site else None,
         )
         for k in range(count)
     ]
     canonical = canonicalise(grounded, sites.find_site, observed)
-    weight: Rows = tuple(_array(site[f"weight_{k}"]) for k in range(count))
-    shift: Rows = tuple(_array(site[f"shift_{k}"]) for k in range(count))
-    theta = {b.name: _array(file["hyper"].variables[b.name]) for b in canonical.hypers.blocks}
+    weight: Rows = tuple(array(site[f"weight_{k}"]) for k in range(count))
+    shift: Rows = tuple(array(site[f"shift_{k}"]) for k in range(count))
+    theta = {b.name: array(file["hyper"].variables[b.name]) for b in canonical.hypers.blocks}
     names = (*(b.name for b in canonical.latents), *canonical.named)
     dims = {**canonical.layout.dims, **{n: d for n, (d, _) in canonical.named.items()}}
     mean, sd = file["mean"].variables, file["sd"].variables
     trace = file["trace"].variables
-    columns = [_array(trace[c]) for c in ("step", "objective", "residual", "seconds")]
+    columns = [array(trace[c]) for c in ("step", "objective", "residual", "seconds")]
     return Fit(
         model=model,
         method=str(file.attrs["method"]),
@@ -106,7 +113,7 @@ def _read(file: Any) -> Fit:
         theta=theta,
         condition=lambda: recondition(canonical, theta, weight, shift),
         provenance=provenance,
-        stored={n: Quantity(dims[n], _array(mean[n]), _array(sd[n])) for n in names},
+        stored={n: Quantity(dims[n], array(mean[n]), array(sd[n])) for n in names},
     )
 
 
@@ -124,14 +131,6 @@ def recondition(
     return outcome
 
 
-def _array(variable: Any) -> AnyArray:
-    values = np.asarray(variable[...])
-    if values.dtype.kind == "O":
-        texts = [v.decode() if isinstance(v, bytes) else str(v) for v in values.ravel()]
-        return np.array(texts, dtype=np.str_).reshape(values.shape)
-    return values
-
-
 def _inputs(group: Any) -> dict[str, Any]:
     import scipy.sparse as sp
 
@@ -139,8 +138,8 @@ def _inputs(group: Any) -> dict[str, Any]:
     for name, variable in group.variables.items():
         base, dot, part = name.partition(".")
         if not dot:
-            out[name] = _array(variable)
+            out[name] = array(variable)
         elif part == "data":
-            data, indices, indptr, shape = (_array(group.variables[f"{base}.{p}"]) for p in PARTS)
+            data, indices, indptr, shape = (array(group.variables[f"{base}.{p}"]) for p in PARTS)
             out[base] = sp.csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
     return out

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl.api.digest import ATTRIBUTE, digest
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.lower import distinct
@@ -57,7 +58,7 @@ def _write(fit: Fit, name: str) -> None:
         file.attrs.update(
             lgmdsl_format=FORMAT,
             model=fit.model.to_lgm(),
-            model_name=grounded.model.source.name,
+            model_name=_text(grounded.model.source.name),
             method=fit.method,
             status=str(fit.status),
             guarantee=str(fit.guarantee),
@@ -70,7 +71,7 @@ def _write(fit: Fit, name: str) -> None:
         index = file.create_group("index")
         for name_, values in labels.items():
             _variable(index, name_, (name_,), values)
-            index.variables[name_].attrs["origin"] = grounded.indices[name_].origin
+            index.variables[name_].attrs["origin"] = _text(grounded.indices[name_].origin)
         inputs = file.create_group("input")
         for name_ in sorted(usage_of(grounded.model).referenced & grounded.values.keys()):
             _input(inputs, name_, grounded.values[name_])
@@ -96,7 +97,14 @@ def _write(fit: Fit, name: str) -> None:
         trace = file.create_group("trace")
         for column in ("step", "objective", "residual", "seconds"):
             _plain(trace, column, np.array([getattr(e, column) for e in fit.trace]))
-        file.create_group("provenance").attrs.update(fit.provenance)
+        provenance = {key: _text(value) for key, value in fit.provenance.items()}
+        file.create_group("provenance").attrs.update(provenance)
+        file.attrs[ATTRIBUTE] = digest(file)
+
+
+def _text(value: str) -> str:
+    """A text that a file can hold: the name of a file may have bytes that are no characters."""
+    return value.encode("utf-8", "replace").decode("utf-8")
 
 
 def _labelled(

@@ -104,9 +104,7 @@ def _hypers(fit: Fitted, full: bool) -> list[str]:
     return ["", "hyperparameters (fixed)", *columns(rows, 2)] if rows else []
 
 
-def _cut(
-    labels: Sequence[str], values: Array, full: bool
-) -> list[tuple[str, float, str]]:
+def _cut(labels: Sequence[str], values: Array, full: bool) -> list[tuple[str, float, str]]:
     shown = _shown(len(values), full)
     found = [(labels[k], float(values[k]), "") if k >= 0 else ("", 0.0, "") for k in shown]
     return [(a, b, _left_out(len(values)) if not a else c) for a, b, c in found]

@@ -55,9 +55,7 @@ def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool
     return OK
 
 
-def _with_data(
-    model: Model, data: str, mapping: dict[str, str]
-) -> tuple[list[Diagnostic], str]:
+def _with_data(model: Model, data: str, mapping: dict[str, str]) -> tuple[list[Diagnostic], str]:
     """Ground the data and lower the model; warnings, and the sizes found."""
     from lgmdsl.api.outline import outline_of
 

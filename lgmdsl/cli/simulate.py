@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _sizes(
-    context: click.Context, _: click.Parameter, texts: tuple[str, ...]
-) -> dict[str, int]:
+def _sizes(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
     """`obs=20,feat=2`, in one option or several."""
     parts = [part for text in texts for part in text.split(",") if part.strip()]
     found = {}

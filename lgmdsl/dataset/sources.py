@@ -15,6 +15,7 @@ from lgmdsl.dataset.entries import Dataset, Entry, Loaded
 from lgmdsl.dataset.frames import from_frame, from_series, index_labels, is_frame, library
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.dataset.sparse_parts import assemble
+from lgmdsl.errors import DataError
 
 SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
 
@@ -99,8 +100,16 @@ def _from_dict(source: str, given: Mapping[Any, Any]) -> Mapping[str, Entry]:
         name = str(key)
         if name in entries:
             raise refused(source, f"it has two keys `{name}`")
-        entries[name] = entry_of(source, name, value)
+        try:
+            entries[name] = entry_of(source, name, value)
+        except DataError as error:
+            # What no model asks for may be anything.
+            entries[name] = Entry(name, source, (), partial(_raise, error))
     return entries
+
+
+def _raise(error: DataError) -> Loaded:
+    raise error
 
 
 def entry_of(source: str, name: str, value: Any) -> Entry:

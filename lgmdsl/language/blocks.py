@@ -142,9 +142,8 @@ def _fit_help(statement: ast.Latent, left: tuple[str, ...]) -> str:
         kept = named if len(named) == len(left) else names[: len(left)]
         return f"one structure for each axis, in axis order: {' * '.join(kept)}"
     filled = ["iid"] * (len(left) - len(names)) + names
-    return (
-        "one structure for each axis, in axis order, iid where there is none: "
-        + " * ".join(filled)
+    return "one structure for each axis, in axis order, iid where there is none: " + " * ".join(
+        filled
     )
 
 
@@ -170,5 +169,3 @@ def _two_scales(statement: ast.Latent, scaled: list[ast.Dist], scope: Scope) -> 
 
 def _without_sd(dist: ast.Dist) -> ast.Dist:
     return ast.Dist(dist.name, tuple(a for a in dist.arguments if a.name != "sd"))
-
-

@@ -151,8 +151,10 @@ def _swap(indices: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
 def _conv2(
     node: ast.Call, bound: Bound, inner: Shape, psf: Shape, scope: Scope, context: Context
 ) -> Shape | None:
-    for shape, expr, what in ((inner, bound.operands[0], "an image"), (psf, bound.operands[1],
-                                                                        "a kernel")):
+    for shape, expr, what in (
+        (inner, bound.operands[0], "an image"),
+        (psf, bound.operands[1], "a kernel"),
+    ):
         if len(shape.indices) != 2:
             scope.findings.error(
                 "E108", f"`conv2` wants {what} over two indices", expr.span,

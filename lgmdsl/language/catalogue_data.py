@@ -160,4 +160,12 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "observe y ~ student_t(mean = eta, scale = s, df = 4)",
         "lgm fit m.lgm d.npz --start-from other.nc         and compare the log evidences",
     ),
+    Entry(
+        "W603",
+        "a report is not finite",
+        "In some draws of the posterior the report is infinite or undefined, so that its mean "
+        "and sd mean nothing.",
+        "report r = log(b)                                 b may be negative",
+        "report r = exp(b)",
+    ),
 )

@@ -40,9 +40,11 @@ def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
 def _statement(
     statement: ast.AnyStatement, scope: Scope, observed: dict[str, ast.Observe]
 ) -> None:  # fmt: skip
-    scope.current = "" if isinstance(
-        statement, ast.Observe | ast.Potential | ast.Constrain
-    ) else statement.name.id
+    scope.current = (
+        ""
+        if isinstance(statement, ast.Observe | ast.Potential | ast.Constrain)
+        else statement.name.id
+    )
     match statement:
         case ast.Index():
             check_index(statement, scope)

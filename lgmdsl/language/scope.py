@@ -31,9 +31,7 @@ class Findings:
         self.errors.append(Diagnostic(code, message, span, label, note=note, help=help))
 
     def warn(self, code: str, message: str, span: Span, label: str = "", *, help: str = "") -> None:
-        self.warnings.append(
-            Diagnostic(code, message, span, label, help=help, severity="warning")
-        )
+        self.warnings.append(Diagnostic(code, message, span, label, help=help, severity="warning"))
 
     @property
     def full(self) -> bool:
@@ -163,7 +161,9 @@ class Scope:
         self.findings.error(
             "E103",
             f"unknown {'datum' if wanted == 'data' else wanted} `{name.id}`",
-            name.span, "not declared", help=help
+            name.span,
+            "not declared",
+            help=help,
         )
 
     def closest(self, word: str, known: Iterable[str]) -> str | None:

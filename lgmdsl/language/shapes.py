@@ -96,8 +96,10 @@ class Inference:
             return None
         if not (usable(left, node.left, self.scope) and usable(right, node.right, self.scope)):
             return None
-        indices = self._contracted(node, left, right) if node.op == "@" else self._joined(
-            node, left, right
+        indices = (
+            self._contracted(node, left, right)
+            if node.op == "@"
+            else self._joined(node, left, right)
         )
         degree = None if indices is None else self._degree(node, left, right)
         if indices is None or degree is None:

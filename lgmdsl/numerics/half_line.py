@@ -71,7 +71,10 @@ def tilted_sides(
         origin = np.log(anchor)
 
         def log_f(
-            rows: IntArray, w: Array, side: float = side, anchor: Array = anchor,
+            rows: IntArray,
+            w: Array,
+            side: float = side,
+            anchor: Array = anchor,
             origin: Array = origin,
         ) -> tuple[Array, Array]:
             # The distance to |mean|, without cancellation where sd is tiny beside it.

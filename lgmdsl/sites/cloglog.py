@@ -108,6 +108,4 @@ def _expected_yes(mean: Array, variance: Array) -> Array:
         return np.stack([value, slope, 0.5 * curvature, 0.5 * third, last])
 
     centre, distance = np.full_like(mean, _CENTRE), np.full_like(mean, _DISTANCE)
-    return expectations(
-        stacked, mean, sd, centre, distance, checked=False, max_step=_MAX_STEP
-    )
+    return expectations(stacked, mean, sd, centre, distance, checked=False, max_step=_MAX_STEP)

@@ -23,9 +23,7 @@ from lgmdsl.sites.base import LocationSite, answer
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_SHAPE = (
-    Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | Property.BOUNDED
-)
+_SHAPE = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | Property.BOUNDED
 
 
 class NormalSite(LocationSite, Expected, Tilted, SuperGaussian):
@@ -39,9 +37,7 @@ class NormalSite(LocationSite, Expected, Tilted, SuperGaussian):
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         precision = self.sd**-2.0
         x = self.residual(s)
-        return answer(
-            self.log_density(s), -precision * x, -precision + 0.0 * x, 0.0 * x * variance
-        )
+        return answer(self.log_density(s), -precision * x, -precision + 0.0 * x, 0.0 * x * variance)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         x = self.residual(s) / self.sd

@@ -38,9 +38,7 @@ def common_shape(arrays: Mapping[str, Array]) -> tuple[int, ...]:
         return np.broadcast_shapes(*(a.shape for a in arrays.values()))
     except ValueError:
         shown = tuple(f"{n} {a.shape}" for n, a in arrays.items() if a.shape)
-        raise DataError(
-            Diagnostic("E301", f"shapes do not go together: {listed(shown)}")
-        ) from None
+        raise DataError(Diagnostic("E301", f"shapes do not go together: {listed(shown)}")) from None
 
 
 def flat(value: Array, shape: tuple[int, ...]) -> Array:
@@ -52,18 +50,14 @@ def given_parameters(spec: SiteSpec, given: Mapping[str, object]) -> dict[str, A
     """All parameters of a family with defaults filled in. Raises ModelError E104."""
     unknown = [n for n in given if n not in spec.parameters]
     missing = [n for n, d in spec.parameters.items() if d is None and n not in given]
-    takes = ", ".join(
-        n if d is None else f"{n} = {d:g}" for n, d in spec.parameters.items()
-    )
+    takes = ", ".join(n if d is None else f"{n} = {d:g}" for n, d in spec.parameters.items())
     note = f"{spec.name} takes {takes or 'no parameters'}"
     if unknown:
         raise ModelError(
             Diagnostic("E104", f"`{spec.name}` has no parameter `{unknown[0]}`", note=note)
         )
     if missing:
-        raise ModelError(
-            Diagnostic("E104", f"`{spec.name}` needs {listed(missing)}", note=note)
-        )
+        raise ModelError(Diagnostic("E104", f"`{spec.name}` needs {listed(missing)}", note=note))
     return {n: as_floats(n, given.get(n, d)) for n, d in spec.parameters.items()}
 
 

@@ -95,10 +95,11 @@ def _fit(backend: type[Backend[Any]], case: Canned, **change: Any) -> Fit:
 def _declarations(backend: type[Backend[Any]]) -> Iterator[str]:
     if registry.backends().get(backend.spec.name) is not backend:
         yield "it is not registered"
-    if not is_dataclass(backend):
+    kind: type = backend
+    if not is_dataclass(kind):
         yield "it is no dataclass, so it has no options"
         return
-    required = [f.name for f in fields(backend) if f.init and not _has_default(f)]
+    required = [f.name for f in fields(kind) if f.init and not _has_default(f)]
     if required:
         yield f"options without a default: {required}"
 

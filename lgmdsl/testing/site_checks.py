@@ -130,9 +130,7 @@ def _parameters(site: Site) -> Iterator[str]:
         for name, slope in site.parameter_slopes(s).items():
             value = getattr(site, name)
 
-            def moved(
-                t: Array, name: str = name, value: Array = value, s: Array = s
-            ) -> Array:
+            def moved(t: Array, name: str = name, value: Array = value, s: Array = s) -> Array:
                 return dataclasses.replace(site, **{name: value * t}).log_density(s)
 
             # In relative steps, so that a positive parameter stays positive.

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
-from lgmdsl.arrays import AnyArray
 from lgmdsl.api.fit import Fit
+from lgmdsl.arrays import AnyArray
 
 GLMM = """lgm 1
 index obs
@@ -108,7 +108,7 @@ def test_a_binomial_is_the_sum_of_its_trials(seed: int) -> None:
         ),
         {"X": X, "n": n, "y": y},
     )
-    each = np.concatenate([np.r_[np.ones(k), np.zeros(m - k)] for k, m in zip(y, n)])
+    each = np.concatenate([np.r_[np.ones(k), np.zeros(m - k)] for k, m in zip(y, n, strict=False)])
     split = lgm.fit(
         lgm.loads(f"{head}data y[obs] : binary\n{tail}observe y ~ bernoulli(logit = eta)\n"),
         {"X": np.repeat(X, n, axis=0), "y": each},
@@ -181,7 +181,7 @@ def test_gaussian_models_equal_the_closed_form(seed: int, wide: bool) -> None:
     fit = lgm.fit(lgm.loads(text), {"X": X, "y": y})
     cov = 2.25 * X @ X.T + 0.49 * np.eye(rows)
     resid = y - 2 - X @ np.full(columns, 0.5)
-    sign, logdet = np.linalg.slogdet(2 * np.pi * cov)
+    _sign, logdet = np.linalg.slogdet(2 * np.pi * cov)
     assert fit.log_evidence == pytest.approx(
         -0.5 * logdet - 0.5 * resid @ np.linalg.solve(cov, resid), rel=1e-8
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -117,9 +118,7 @@ def test_wide_transformed_marginals_are_exact() -> None:
     w = stats.norm.pdf(x) * (x[1] - x[0])
     values = special.expit(m + s * x)
     assert fit.mean("p").item() == pytest.approx(values @ w, rel=1e-8)
-    assert fit.sd("p").item() == pytest.approx(
-        np.sqrt((values - values @ w) ** 2 @ w), rel=1e-7
-    )
+    assert fit.sd("p").item() == pytest.approx(np.sqrt((values - values @ w) ** 2 @ w), rel=1e-7)
 
 
 def test_other_reports_come_from_draws(fit: Fit) -> None:
@@ -156,7 +155,7 @@ def test_predicting_the_rows_of_the_fit_gives_the_fit(fit: Fit) -> None:
 
 
 def test_a_new_level_has_its_prior(fit: Fit) -> None:
-    x = fit.canonical.grounded.values["x"]
+    x = np.asarray(fit.canonical.grounded.values["x"])
     there = fit.predict({"x": x[:2] + 100.0, "who": ["a", "new"]})
     u = there.mean("u")
     assert float(u.sel(subject="new")) == pytest.approx(0.0, abs=1e-12)
@@ -206,7 +205,7 @@ def test_predictive_moments_and_probabilities(type_: str, family: str, law: obje
     """Against brute quadrature over the predictor."""
     rng = np.random.default_rng(1)
     y = rng.integers(1 if type_ == "positive" else 0, 2, 12)
-    data = {"x": rng.normal(size=(12, 2)), "who": ["a", "b"] * 6, "y": y}
+    data: dict[str, Any] = {"x": rng.normal(size=(12, 2)), "who": ["a", "b"] * 6, "y": y}
     text = TEXT.format(type=type_, family=family, report="invlogit(eta)")
     fit = lgm.fit(lgm.loads(text), data)
     there = fit.predict({"x": data["x"][:3] + 0.1, "who": ["a", "b", "a"]})

@@ -127,6 +127,12 @@ def check(name: str, found: str, request: pytest.FixtureRequest) -> None:
 )
 def test_wrong_settings_are_refused(wrong: dict[str, Any]) -> None:
     text = model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n")
-    with pytest.raises(lgm.MethodError, match="`(tol|seed|max_steps)` must be") as caught:
+    with pytest.raises(lgm.MethodError, match=r"`(tol|seed|max_steps)` must be") as caught:
         lgm.fit(lgm.loads(text), DATA, **wrong)
     assert caught.value.codes == ("E108",)
+
+
+def test_warning_of_an_undefined_report(request: pytest.FixtureRequest) -> None:
+    text = model(ONE + "observe y ~ normal(mean = eta, sd = 1)\nreport r = log(b)\n")
+    fit = lgm.fit(lgm.loads(text, "m.lgm"), {**DATA, "y": X})
+    check("w603_undefined", "\n".join(w.render() for w in fit.warnings), request)

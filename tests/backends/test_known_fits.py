@@ -1,4 +1,4 @@
-"""Laplace against an independent dense implementation, through the command line (issue figure 1)."""
+"""Laplace against an independent dense implementation, through the command line."""
 
 from __future__ import annotations
 
@@ -91,7 +91,8 @@ def test_known_answers_through_the_command_line(name: str, shared: Path, tmp_pat
     (tmp_path / "m.lgm").write_text(text)
     np.savez(tmp_path / "d.npz", **data(shared / "data"))
     done = subprocess.run(
-        [sys.executable, "-m", "lgmdsl", "fit", "m.lgm", "d.npz", "--method", "laplace", "-o", "o.nc"],
+        [sys.executable, "-m", "lgmdsl", "fit", "m.lgm", "d.npz", "--method", "laplace",
+         "-o", "o.nc"],
         cwd=tmp_path, capture_output=True, text=True, timeout=120, env={**os.environ},
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

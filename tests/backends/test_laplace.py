@@ -51,6 +51,28 @@ def test_the_mode_is_found_from_far_away(
     assert fit.mean("z").item() == pytest.approx(found.x, abs=2e-5 * max(1, abs(found.x)))
 
 
+def test_far_up_an_exponential_link_no_convergence_is_claimed() -> None:
+    """Newton moves by one a step there, and the decrement drowns in rounding: e^300 a weight."""
+    text = ONE.format(type="count", sd=5, family="poisson(log_rate = s)").replace(
+        "normal(sd", "normal(mean = 300, sd"
+    )
+    y = {"y": np.array([3, 4])}
+    assert lgm.fit(lgm.loads(text), y).status is Status.iteration_limit
+    fit = lgm.fit(lgm.loads(text), y, max_steps=400)
+    assert fit.converged
+    z = fit.mean("z").item()
+    assert 7 - 2 * np.exp(z) - (z - 300) / 25 == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_nearly_flat_log_variance_reaches_its_mode() -> None:
+    text = ONE.format(type="real", sd=1, family="normal(mean = 0, log_var = s)").replace(
+        "normal(sd = 1)", "flat"
+    )
+    fit = lgm.fit(lgm.loads(text), {"y": np.array([1e-8, 2e-8])})
+    assert fit.converged
+    assert fit.mean("z").item() == pytest.approx(np.log(2.5e-16), abs=1e-6)
+
+
 def test_the_evidence_is_laplace_s() -> None:
     y = np.array([3, 5, 2])
     fit = lgm.fit(
@@ -141,7 +163,7 @@ def test_an_undetermined_flat_block_is_e402() -> None:
 def test_vector_statistics_take_blocks() -> None:
     """Laplace on a vector-valued site (softmax over three classes), built by hand."""
     from lgmdsl.contract.engine import Conditioned
-    from lgmdsl.contract.linear import LinearGaussian, PriorBlock, Predictor
+    from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
     from lgmdsl.contract.problem import Problem
     from lgmdsl.engines.choose import choose
     from lgmdsl.inference.driver import Tolerances, run

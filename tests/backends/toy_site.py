@@ -50,4 +50,4 @@ class GeometricLogit(Site, Pointwise):
         return np.exp(-s) + np.exp(-2.0 * s)
 
     def sample(self, s: Array, rng: Generator) -> Array:
-        return rng.geometric(special.expit(s)) - 1.0
+        return np.asarray(rng.geometric(special.expit(s)) - 1.0)

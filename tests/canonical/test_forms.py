@@ -164,8 +164,10 @@ def test_forms_evaluate_like_numpy(seed: int) -> None:
     ]  # fmt: skip
     chosen = [parts[i] for i in rng.integers(0, len(parts), 4)]
     scales = rng.normal(size=4)
-    form = af.add(tuple(af.scale(f, co.number(s)) for (f, _), s in zip(chosen, scales)))
-    want = sum(s * value for (_, value), s in zip(chosen, scales))
+    form = af.add(
+        tuple(af.scale(f, co.number(s)) for (f, _), s in zip(chosen, scales, strict=False))
+    )
+    want = sum(s * value for (_, value), s in zip(chosen, scales, strict=False))
     got = np.broadcast_to(form.offset.evaluate({}).dense(), (7,)).copy()
     for name in form.latents:
         terms = [t for t in form.terms if t.latent == name]

@@ -52,7 +52,7 @@ def data(rng: np.random.Generator, gp: bool) -> dict[str, Array]:
         return {"x": rng.normal(size=(6, 2)), "y": rng.integers(0, 2, 6).astype(float)}
     y = rng.normal(size=9)
     y[4] = np.nan
-    return {"x": rng.normal(size=9), "who": np.arange(9) % 3, "y": y}
+    return {"x": rng.normal(size=9), "who": (np.arange(9) % 3).astype(float), "y": y}
 
 
 def theta_of(gp: bool, rng: np.random.Generator) -> dict[str, Array]:
@@ -84,7 +84,9 @@ def test_gradients_reach_every_hyperparameter_at_once(gp: bool) -> None:
         assert engine is not None
         conditioned = engine.condition(weight, shift)
         assert isinstance(conditioned, Conditioned)
-        fit = sum(site.log_density(x).sum() for site, x in zip(canonical.sites(theta), s))
+        fit = sum(
+            site.log_density(x).sum() for site, x in zip(canonical.sites(theta), s, strict=False)
+        )
         return conditioned.log_normaliser + float(fit)
 
     theta = canonical.hypers.theta(free)
@@ -92,7 +94,7 @@ def test_gradients_reach_every_hyperparameter_at_once(gp: bool) -> None:
     assert engine is not None
     conditioned = engine.condition(weight, shift)
     assert isinstance(conditioned, Conditioned)
-    slopes = [site.parameter_slopes(x) for site, x in zip(canonical.sites(theta), s)]
+    slopes = [site.parameter_slopes(x) for site, x in zip(canonical.sites(theta), s, strict=False)]
     raw = pull(canonical, conditioned.adjoints(), slopes, theta)
     gradient = canonical.hypers.pull(raw, theta, {})
     assert set(gradient) == set(free)

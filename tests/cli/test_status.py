@@ -125,9 +125,7 @@ def test_interrupted_before_a_state(
     assert done.status == 130 and "before there was a result" in done.err
 
 
-def test_defect(
-    run: Run, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_defect(run: Run, model: Path, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object) -> object:
         raise RuntimeError("a wire is loose")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -61,7 +62,7 @@ def program(declarations: list[str], terms: list[str], rest: str) -> str:
 
 
 @given(models(), st.randoms())
-def test_right_models_are_right_in_any_order_of_terms(model, random) -> None:
+def test_right_models_are_right_in_any_order_of_terms(model: Any, random: Any) -> None:
     declarations, terms, rest = model
     one = check(parse(program(declarations, terms, rest)))
     assert one.warnings == ()
@@ -71,7 +72,7 @@ def test_right_models_are_right_in_any_order_of_terms(model, random) -> None:
 
 
 @given(models(), st.data())
-def test_renaming_keeps_the_verdict(model, data) -> None:
+def test_renaming_keeps_the_verdict(model: Any, data: Any) -> None:
     declarations, terms, rest = model
     text = program(declarations, terms, rest)
     broken = data.draw(st.sampled_from(["", "u0", "eta", "obs]"]))
@@ -82,7 +83,7 @@ def test_renaming_keeps_the_verdict(model, data) -> None:
 
 
 @given(models(), st.data())
-def test_a_declaration_below_its_use_is_found(model, data) -> None:
+def test_a_declaration_below_its_use_is_found(model: Any, data: Any) -> None:
     declarations, terms, rest = model
     used = [d for d in declarations if d.startswith("latent")]
     moved = data.draw(st.sampled_from(used))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -273,7 +274,7 @@ def test_one_edit_is_none(old: str, new: str) -> None:
         (ast.Labels(("a", "a")), "E106"),
     ],
 )
-def test_indices_that_only_the_builder_could_make(definition, code: str) -> None:
+def test_indices_that_only_the_builder_could_make(definition: Any, code: str) -> None:
     tree = parse(GOOD)
     wrong = ast.Index(ast.Name("wrong"), definition)
     with pytest.raises(ModelError) as caught:

@@ -127,7 +127,7 @@ def test_indices_and_degree(model: CheckedModel, text: str, indices: str, degree
         ("sum(u, j)", "E201"),
         ("mask(u, keep)", "E201"),
         ("mask(img, img)", "E108"),
-        ("conv2(u, a, boundary = \"zero\")", "E108"),
+        ('conv2(u, a, boundary = "zero")', "E108"),
         ("cumsum(a)", "E104"),
         ("fft(z)", "E108"),
         ("S + 1", "E108"),

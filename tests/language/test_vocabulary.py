@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,9 @@ CENSORED = {"normal", "student_t", "laplace", "lognormal", "gamma", "exponential
         ("operator", OPERATORS, ()),
     ],
 )
-def test_names_and_arguments_are_those_of_the_language(category, table, extra) -> None:
+def test_names_and_arguments_are_those_of_the_language(
+    category: Any, table: Any, extra: Any
+) -> None:
     assert set(names(category)) == set(table)
     for name, arguments in table.items():
         signature = lookup(category, name)

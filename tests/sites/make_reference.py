@@ -68,9 +68,7 @@ DENSITIES: dict[str, Density] = {
     "binomial.logit": lambda s, y, p: _logit(s, y, p["n"]),
     "bernoulli.probit": lambda s, y, p: _probit(s, y, mp.mpf(1)),
     "binomial.probit": lambda s, y, p: _probit(s, y, p["n"]),
-    "bernoulli.cloglog": lambda s, y, p: (
-        mp.log(-mp.expm1(-mp.exp(s))) if y else -mp.exp(s)
-    ),
+    "bernoulli.cloglog": lambda s, y, p: mp.log(-mp.expm1(-mp.exp(s))) if y else -mp.exp(s),
     "poisson.log_rate": lambda s, y, p: (
         y * (s + mp.log(p["exposure"])) - p["exposure"] * mp.exp(s) - mp.loggamma(y + 1)
     ),
@@ -83,12 +81,9 @@ DENSITIES: dict[str, Density] = {
     "laplace": lambda s, y, p: -abs(s) / p["scale"] - mp.log(2 * p["scale"]),
     "student_t": lambda s, y, p: _student(s, p["scale"], p["df"]),
     "sech2": lambda s, y, p: -2 * mp.log(mp.cosh(s / p["scale"])) - mp.log(2 * p["scale"]),
-    "logistic": lambda s, y, p: (
-        -2 * mp.log(2 * mp.cosh(s / p["scale"] / 2)) - mp.log(p["scale"])
-    ),
+    "logistic": lambda s, y, p: -2 * mp.log(2 * mp.cosh(s / p["scale"] / 2)) - mp.log(p["scale"]),
     "exp_power": lambda s, y, p: (
-        -(abs(s / p["scale"]) ** p["power"])
-        - mp.log(2 * p["scale"] * mp.gamma(1 + 1 / p["power"]))
+        -(abs(s / p["scale"]) ** p["power"]) - mp.log(2 * p["scale"] * mp.gamma(1 + 1 / p["power"]))
     ),
 }
 
@@ -183,9 +178,7 @@ def expected(name: str, y: Real, m: Real, v: Real, p: Mapping[str, Real]) -> lis
     return _agreed(f, _panels(breaks, m - reach, m + reach))
 
 
-def tilted(
-    name: str, y: Real, m: Real, v: Real, power: Real, p: Mapping[str, Real]
-) -> list[Real]:
+def tilted(name: str, y: Real, m: Real, v: Real, power: Real, p: Mapping[str, Real]) -> list[Real]:
     """log mass, mean, variance of N(m, v) t^power."""
     sd = mp.sqrt(v)
     centre, scale = _centre(name, y, p)
@@ -210,8 +203,11 @@ def tilted(
         inner = [a + (b - a) * k / 8 for k in range(9)]
         points = sorted({*points[first : last + 1], *inner})
     mode, top = points[at], values[at]
-    narrow = [mode + q * (points[last] - points[first]) * mp.mpf(2) ** -k
-              for k in range(1, 14) for q in (1, -1)]
+    narrow = [
+        mode + q * (points[last] - points[first]) * mp.mpf(2) ** -k
+        for k in range(1, 14)
+        for q in (1, -1)
+    ]
     breaks = _graded(centre, scale, _cusp(name)) + narrow + [m + k * sd for k in range(-14, 15)]
     panels = _panels([*breaks, mode], points[first], points[last])
 
