@@ -21,6 +21,8 @@ _HOMES = {
     "fit": "lgmdsl.api.fitting",
     "Fit": "lgmdsl.api.fit",
     "load_fit": "lgmdsl.api.restore",
+    "compare": "lgmdsl.api.compare",
+    "Comparison": "lgmdsl.api.comparison",
     "simulate": "lgmdsl.api.simulate",
     "explain": "lgmdsl.api.explain",
     "methods": "lgmdsl.api.methods",
@@ -33,6 +35,8 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from lgmdsl.api.compare import compare as compare
+    from lgmdsl.api.comparison import Comparison as Comparison
     from lgmdsl.api.explain import explain as explain
     from lgmdsl.api.fit import Fit as Fit
     from lgmdsl.api.fitting import fit as fit

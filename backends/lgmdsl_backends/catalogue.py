@@ -3,6 +3,16 @@
 from __future__ import annotations
 
 from lgmdsl.contract.backend import Backend
+from lgmdsl_backends.coordinate_ascent import CoordinateAscent
+from lgmdsl_backends.cholesky import Cholesky
 from lgmdsl_backends.laplace import Laplace
+from lgmdsl_backends.natural_gradient import NaturalGradient
+from lgmdsl_backends.opper_archambeau import OpperArchambeau
 
-BACKENDS: tuple[type[Backend], ...] = (Laplace,)  # type: ignore[type-arg]
+BACKENDS: tuple[type[Backend], ...] = (  # type: ignore[type-arg]
+    Laplace,
+    NaturalGradient,
+    OpperArchambeau,
+    Cholesky,
+    CoordinateAscent,
+)

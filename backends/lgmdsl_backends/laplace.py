@@ -18,7 +18,6 @@ from typing import ClassVar
 
 import numpy as np
 
-from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
@@ -141,7 +140,7 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
     conditioned = _condition(problem, answers, weight, s)
     definite = True
     if isinstance(conditioned, Failed):
-        weight = tuple(_absolute(w) for w in weight)
+        weight = tuple(rows.absolute(w) for w in weight)
         conditioned = _condition(problem, answers, weight, s)
         definite = False
     if isinstance(conditioned, Failed):
@@ -194,14 +193,6 @@ def _energy(problem: Problem, s: Rows, alpha: Rows) -> float:
     )
     value = fit - 0.5 * prior
     return value if math.isfinite(value) else -math.inf
-
-
-def _absolute(weight: Array) -> Array:
-    """|W|: elementwise, or through the eigenvalues of each K x K block."""
-    if weight.ndim == 1:
-        return np.abs(weight)
-    values, vectors = np.linalg.eigh(weight)
-    return np.asarray((vectors * np.abs(values)[:, None, :]) @ vectors.transpose(0, 2, 1))
 
 
 def _all_gaussian(problem: Problem) -> bool:

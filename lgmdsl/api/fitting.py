@@ -59,15 +59,34 @@ def fit(
     NumericalError where there is no usable state at all; a fit that merely stopped early is
     returned with its status. TypeError for a model, mapping or path that is none.
     """
-    from lgmdsl.api.fit import Fit
-
     load_entry_points()
     if not isinstance(model, Model):
         raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
-    _check_hyper(hyper)
+    check_hyper(hyper)
     check_numbers(seed, tol, max_steps)
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     canonical = compile_model(model.checked, dataset, sites.find_site)
+    return fit_compiled(
+        model, canonical, method, fixed, bound, options, start_from, seed, tol, max_steps, on_step
+    )
+
+
+def fit_compiled(
+    model: Model,
+    canonical: CanonicalModel,
+    method: str,
+    fixed: Mapping[str, object] | None,
+    bound: str | None,
+    options: Mapping[str, object],
+    start_from: Fit | str | os.PathLike[str] | None,
+    seed: int,
+    tol: float | None,
+    max_steps: int | None,
+    on_step: Callable[[TraceEntry], None] | None,
+) -> Fit:
+    """Fit a model that is compiled already, for those who fit it more than once. See `fit`."""
+    from lgmdsl.api.fit import Fit
+
     planned = plan(canonical, method, bound, options)
     theta = canonical.hypers.theta(fixed)
     problem = planned.at(theta)
@@ -129,7 +148,7 @@ def _undefined(fit: Fit) -> tuple[Diagnostic, ...]:
     )
 
 
-def _check_hyper(hyper: str) -> None:
+def check_hyper(hyper: str) -> None:
     """Hyperparameters are fixed in this version; the other ways are named and refused."""
     if hyper not in HYPER:
         close = nearest(hyper, HYPER)

@@ -20,6 +20,7 @@ USUAL = {
     "graph": "lgm graph model.lgm --to svg -o model.svg",
     "methods": "lgm methods model.lgm",
     "fit": "lgm fit model.lgm data.npz -o model.fit.nc",
+    "compare": "lgm compare model.lgm data.npz --plot compare.png",
     "summary": "lgm summary model.fit.nc",
     "predict": "lgm predict model.fit.nc new.npz -o predictions.csv",
     "simulate": "lgm simulate model.lgm --sizes obs=100,feat=3 -o data.npz",

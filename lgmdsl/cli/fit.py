@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +15,7 @@ from lgmdsl.cli.options import (
     seed_option,
     set_option,
     split,
+    tol_option,
 )
 from lgmdsl.cli.output import diagnose, note, show, show_json
 from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
 def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
     return split(texts, "--option", "NAME=VALUE")
-
-
-def _finite(context: click.Context, _: click.Parameter, value: float | None) -> float | None:
-    if value is not None and not math.isfinite(value):
-        raise click.UsageError(f"--tol is a number above 0, not {value}", context)
-    return value
 
 
 @click.command("fit")
@@ -46,8 +40,7 @@ def _finite(context: click.Context, _: click.Parameter, value: float | None) -> 
 @click.option("--bound", metavar="B", help="Let sites answer only through this bound.")
 @click.option("--option", "options", metavar="NAME=VALUE", multiple=True, callback=_options,
               help="An option of the method.")  # fmt: skip
-@click.option("--tol", type=click.FloatRange(0.0, min_open=True), metavar="T", callback=_finite,
-              help="Relative tolerance of the log evidence (default 1e-7).")  # fmt: skip
+@tol_option
 @click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
 @click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result.")
 @map_option

@@ -14,6 +14,7 @@ COMMANDS = {
     "graph": "Draw a model as dot, mermaid or svg.",
     "methods": "Show which sites each method can take.",
     "fit": "Fit a model to data.",
+    "compare": "Fit with several methods and compare them.",
     "summary": "Print a saved fit.",
     "predict": "Predict new rows from a saved fit.",
     "simulate": "Draw a data set from a model.",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -49,6 +50,14 @@ def seed_option(function: F) -> F:
     return click.option(
         "--seed", type=click.IntRange(min=0), default=0, show_default=True,
         help="Seed of everything random.",
+    )(function)  # fmt: skip
+
+
+def tol_option(function: F) -> F:
+    """--tol T, a number above 0."""
+    return click.option(
+        "--tol", type=click.FloatRange(0.0, min_open=True), metavar="T", callback=_finite,
+        help="Relative tolerance of the log evidence (default 1e-7).",
     )(function)  # fmt: skip
 
 
@@ -105,6 +114,12 @@ def number(text: str, option: str) -> object:
     raise click.UsageError(
         f"{option}: `{text[:40]}` is neither a number nor a list like [1, 2.5]", _context()
     )
+
+
+def _finite(context: click.Context, _: click.Parameter, value: float | None) -> float | None:
+    if value is not None and not math.isfinite(value):
+        raise click.UsageError(f"--tol is a number above 0, not {value}", context)
+    return value
 
 
 def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

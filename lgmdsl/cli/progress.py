@@ -24,13 +24,13 @@ class Progress:
         self.began = time.monotonic()
         self.line: Status | None = None
 
-    def on_step(self, entry: TraceEntry) -> None:
-        """Show the step that was just made."""
+    def on_step(self, entry: TraceEntry, of: str = "") -> None:
+        """Show the step that was just made, and whose it is where there are several."""
         if not self.wanted or time.monotonic() - self.began < PATIENCE:
             return
         text = (
-            f"step {entry.step}, objective {entry.objective:.6g}, residual {entry.residual:.1e}, "
-            f"{entry.seconds:.1f} s"
+            f"{of}{': ' if of else ''}step {entry.step}, objective {entry.objective:.6g}, "
+            f"residual {entry.residual:.1e}, {entry.seconds:.1f} s"
         )
         if self.line is None:
             from rich.console import Console

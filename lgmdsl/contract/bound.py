@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
@@ -18,15 +17,24 @@ class BoundSpec:
     asks: type
     gives: type
     guarantee: Guarantee
-    error: float = 0.0  # NUMERICAL: the relative error; LOWER: the largest gap (inf: unbounded)
+    # NUMERICAL: the relative error; LOWER: the largest gap, of one trial for sites to a power n
+    # (inf: no largest).
+    error: float = 0.0
     paper: str = ""
     summary: str = ""
 
 
 class Bound(ABC):
-    """A frozen dataclass; `lift` returns an object that inherits `spec.gives`."""
+    """A frozen dataclass; `lift` returns an object that inherits `spec.gives`.
 
-    spec: ClassVar[BoundSpec]
+    Scalar sites: mean and variance (N,). Vector sites: mean (N, K), variance (N, K, K), the whole
+    covariance of each site's predictors.
+    """
+
+    @property
+    @abstractmethod
+    def spec(self) -> BoundSpec:
+        """What it declares; a ClassVar where it is the same for all of a class."""
 
     @abstractmethod
     def applies_to(self, site: type[Site]) -> str:

@@ -55,6 +55,10 @@ class Conditioned(ABC):
     weight: Rows
     shift: Rows
 
+    @abstractmethod
+    def with_shift(self, shift: Rows) -> Conditioned | Failed:
+        """The same weights with another shift; engines need no second factorisation for it."""
+
     @property
     @abstractmethod
     def mean(self) -> Rows:

@@ -45,3 +45,11 @@ def total(parts: Rows) -> float:
 def interpolate(start: Rows, end: Rows, t: float) -> Rows:
     """(1 - t) start + t end, block by block."""
     return tuple(a + t * (b - a) for a, b in zip(start, end, strict=True))
+
+
+def absolute(weight: Array) -> Array:
+    """|W|: elementwise, or through the eigenvalues of each K x K block."""
+    if weight.ndim == 1:
+        return np.abs(weight)
+    values, vectors = np.linalg.eigh(weight)
+    return np.asarray((vectors * np.abs(values)[:, None, :]) @ vectors.transpose(0, 2, 1))

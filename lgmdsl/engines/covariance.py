@@ -100,6 +100,12 @@ class CovarianceEngine(Engine):
         return split(s[: self.linear.rows], self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
+        return self.condition_with(weight, shift, None)
+
+    def condition_with(
+        self, weight: Rows, shift: Rows, known: RowFactor | None
+    ) -> Conditioned | Failed:
+        """Condition with the factorisation of these weights, where it is known already."""
         if self.broken:
             return Failed(self.broken)
         own = SiteWeight(self.linear.predictors, weight)
@@ -108,7 +114,7 @@ class CovarianceEngine(Engine):
             w, tau = own.extended(self.extra)
             b = np.concatenate([b, tau * self.kept.pinned])
             base = -0.5 * tau * float(self.kept.pinned @ self.kept.pinned)
-        factor = self.factor(w)
+        factor = known or self.factor(w)
         if isinstance(factor, Failed):
             return factor
         weighted = w.times(self.start)

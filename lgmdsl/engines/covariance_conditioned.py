@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix
-from lgmdsl.contract.engine import Adjoints, Rows
+from lgmdsl.contract.engine import Adjoints, Conditioned, Failed, Rows
 from lgmdsl.engines.conditioned import DenseConditioned, Lazy, Pieces
 from lgmdsl.engines.factor import PositiveFactor, RowFactor
 from lgmdsl.engines.prior import BlockPrior
@@ -109,10 +109,15 @@ class CovarianceConditioned(DenseConditioned):
             form += np.einsum("ij,ij->j", half, half)
         return form
 
+    def with_shift(self, shift: Rows) -> Conditioned | Failed:
+        return self.engine.condition_with(self.weight, shift, self.factor)
+
     def free_variance(self) -> list[Array]:
         predictors = self.linear.predictors
-        self.engine.flops += self.space.rows**3 / 3
-        blocks = self.factor.variance(predictors)
+        if self.factor.variances is None:
+            self.engine.flops += self.space.rows**3 / 3
+            self.factor.variances = self.factor.variance(predictors)
+        blocks = list(self.factor.variances)
         if self.space.flats:
             j = self.space.flat_columns - self.engine.s @ self.pulled
             half = self.flat_factor.forward(j.T)

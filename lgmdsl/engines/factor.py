@@ -19,9 +19,10 @@ _TILE = 128
 
 
 class RowFactor(ABC):
-    """One factorisation for one W."""
+    """One factorisation for one W; `variances` are those of the site blocks, once computed."""
 
     half_log_det: float
+    variances: list[Array] | None = None
 
     @abstractmethod
     def inverse(self, x: Array) -> Array:

@@ -170,6 +170,9 @@ class PrecisionConditioned(DenseConditioned):
         self._delta = delta
         self.kriging = None
 
+    def with_shift(self, shift: Rows) -> Conditioned | Failed:
+        return self.engine.condition(self.weight, shift)  # one pass over B, A being small
+
     @cached_property
     def free_mean(self) -> Array:
         return self.engine.mu + self._delta

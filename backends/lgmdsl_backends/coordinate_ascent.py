@@ -1,0 +1,193 @@
+"""Coordinate ascent for the variational Gaussian: one row's variance after another, then the mean.
+
+The posterior covariance of the rows is V = (S^-1 + diag w)^-1, S = B K B'. Row k of a sweep has
+the cavity precision c = 1/v - w, which leaves w_k out (the paper's Omega_22 - t_22 once B is
+absorbed into the prior), and solves
+
+    1/v - c + 2 f_v(m, v) = 0,    w_k = 1/v - c,    V <- V + (v - v_old) V_k V_k' / v_old^2.
+
+S is never inverted, so it may be singular; flat priors need w > 0 only. After the rows the mean is
+maximised at fixed v. A row's equation makes the bound stationary in K_kk = Q_kk + w_k only together
+with the other rows' equations: the paper proves no ascent, so a sweep that lowers the bound is cut
+back towards its start, and in the last resort replaced by a damped step to w = -2 f_v, which rises.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
+from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.elbo import ElboPoint, distance, elbo_at, expected
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.joint import row_covariance, taken, unstacked
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.profile import maximise_mean
+from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.numerics.variance_root import solve_variance
+
+# A fall below this fraction of the bound is rounding.
+ROUNDING = 1e-13
+# Rows whose share of the largest variance is below this are known exactly: no weight changes them.
+POINT = 1e-28
+
+
+@dataclass(frozen=True)
+class AscentState:
+    """A point on the ELBO and the true distance from its fixed point."""
+
+    point: ElboPoint | None
+    residual: float = math.inf
+    failed: Status | None = None
+    reason: str = ""
+
+    @property
+    def objective(self) -> float:
+        return -math.inf if self.point is None else self.point.elbo
+
+
+@dataclass(frozen=True)
+class CoordinateAscent(Backend[AscentState]):
+    """Scalar variance updates by safeguarded Newton (Khan 2012, algorithm 3); a step is a sweep.
+
+    `accuracy`: relative, of each row's variance.
+    """
+
+    accuracy: float = 1e-8
+    spec: ClassVar[BackendSpec] = BackendSpec(
+        name="coordinate-ascent",
+        needs=Expected,
+        guarantee=Guarantee.LOWER,
+        monotone=True,
+        vector=False,
+        max_steps=500,
+        paper="Khan 2012, algorithm 3",
+        summary="variational Gaussian, one row's variance after another; dense in the rows",
+    )
+
+    def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> AscentState:
+        if warm is not None:
+            point = elbo_at(problem, warm.weight, warm.shift)
+            if isinstance(point, ElboPoint):
+                return _state(problem, point)
+        s = problem.engine.prior_mean
+        answers = expected(problem, s, tuple(np.ones_like(x) for x in s))
+        weight = tuple(np.abs(2.0 * a.d_variance) for a in answers)
+        found = _profiled(problem, weight, s, tuple(np.zeros_like(x) for x in s))
+        if isinstance(found, Failed):
+            return AscentState(None, math.inf, Status.numerical_error, found.reason)
+        return _state(problem, found)
+
+    def step(self, problem: Problem, state: AscentState) -> AscentState:
+        point = state.point
+        assert point is not None
+        covariance = row_covariance(point.conditioned, problem.engine.linear)
+        swept = self._sweep(problem, point, covariance)
+        floor = point.elbo - ROUNDING * (1.0 + abs(point.elbo))
+        for weight in _trials(point, swept):
+            tried = _profiled(problem, weight, point.mean, point.alpha)
+            if isinstance(tried, ElboPoint) and tried.elbo >= floor:
+                return _state(problem, tried)
+        return replace(state, failed=Status.stalled, reason="no sweep raises the bound")
+
+    def residual(self, problem: Problem, state: AscentState) -> float:
+        """The undamped step's move: of the means in posterior sds, or of a log sd."""
+        return state.residual
+
+    def posterior(self, problem: Problem, state: AscentState) -> GaussianPosterior:
+        assert state.point is not None
+        gaussian = all(Property.GAUSSIAN in s.spec.properties for s in problem.sites)
+        return GaussianPosterior(
+            weight=state.point.weight,
+            shift=state.point.shift,
+            conditioned=state.point.conditioned,
+            log_evidence=state.point.elbo,
+            guarantee=Guarantee.EXACT if gaussian else self.spec.guarantee,
+        )
+
+    def _sweep(self, problem: Problem, point: ElboPoint, covariance: Array) -> Rows:
+        """The weights after one pass over the rows at fixed means; `covariance` is overwritten."""
+        weight = np.concatenate(point.weight)
+        top = float(covariance.diagonal().max(initial=0.0))
+        for k, own in enumerate(_each_row(problem, point.mean)):
+            old = float(covariance[k, k])
+            if not old > POINT * top:  # known exactly: no weight changes it
+                weight[k] = own(max(old, 0.0))[0]
+                continue
+            # Leverage 1 (a flat direction that this row alone fixes) leaves rounding for a cavity.
+            cavity = max(1.0 / old - weight[k], 0.0)
+            new = solve_variance(own, cavity, old, self.accuracy)
+            weight[k] = 1.0 / new - cavity
+            column = covariance[k].copy()
+            covariance += np.multiply.outer(column * ((new - old) / old**2), column)
+        return unstacked(weight, point.weight)
+
+
+def _each_row(problem: Problem, mean: Rows) -> Iterator[Callable[[float], tuple[float, float]]]:
+    """v -> T = -2 f_v(m, v) and dT/dv, row by row."""
+    for answer, m in zip(problem.expecting(), mean, strict=True):
+        for k in range(len(m)):
+            yield _weight_of(answer, m, k)
+
+
+def _weight_of(answer: Expected, mean: Array, k: int) -> Callable[[float], tuple[float, float]]:
+    alone = taken(answer, np.array([k]))
+    at = mean[k : k + 1] if alone is not None else mean
+
+    def weight(v: float) -> tuple[float, float]:
+        found = (alone or answer).expected(at, np.full(len(at), v), second=True)
+        where = 0 if alone is not None else k
+        bend = found.d_variance2
+        return -2.0 * float(found.d_variance[where]), (
+            0.0 if bend is None else -2.0 * float(bend[where])
+        )
+
+    return weight
+
+
+def _trials(point: ElboPoint, swept: Rows) -> Iterator[Rows]:
+    """The sweep, parts of it, then ever shorter natural-gradient steps (an ascent direction)."""
+    for share in (1.0, 0.5, 0.25):
+        yield rows.interpolate(point.weight, swept, share)
+    target = point.target[0]
+    for share in 0.5 ** np.arange(0, 30):
+        yield rows.interpolate(point.weight, target, float(share))
+
+
+def _profiled(problem: Problem, weight: Rows, mean: Rows, alpha: Rows) -> ElboPoint | Failed:
+    """q with weights w and the best mean for its variances."""
+    spread = problem.engine.condition(weight, tuple(np.zeros_like(m) for m in mean))
+    if isinstance(spread, Failed):
+        return spread
+    best = maximise_mean(problem.engine, problem.expecting(), spread.variance, mean, alpha)
+    if isinstance(best, Failed):
+        return best
+    shift = tuple(
+        a + rows.times(w, m) for a, w, m in zip(best.alpha, weight, best.mean, strict=True)
+    )
+    return elbo_at(problem, weight, shift)
+
+
+def _state(problem: Problem, point: ElboPoint) -> AscentState:
+    following = problem.engine.condition(*point.target)
+    if isinstance(following, Failed):
+        return AscentState(point)
+    return AscentState(point, max(distance(point, following), _spread(point, following)))
+
+
+def _spread(point: ElboPoint, following: Conditioned) -> float:
+    """The largest change of a predictor's log sd."""
+    gaps = [
+        0.5 * np.abs(np.log(np.maximum(new, 1e-300) / np.maximum(old, 1e-300)))
+        for new, old in zip(following.variance, point.variance, strict=True)
+    ]
+    return max((float(g.max()) for g in gaps if g.size), default=0.0)

@@ -1,0 +1,208 @@
+"""The variational Gaussian by natural gradients: the default solver of its objective.
+
+Two phases, each of whose accepted steps raises the ELBO (ALGORITHMS, Variational Gaussian):
+
+A. undamped (w, b) <- (-2 f_v, f_m + w m), while the gain shrinks by three or more at each step;
+B. profiled: condition at w for the variances v; maximise over the mean at fixed v by Newton; then
+   T = -2 f_v, and log w moves to Anderson's candidate for the map log w -> log T, or to
+   (1 - r) log w + r log T with r halved until the ELBO rises.
+
+Where a weight is not positive, or a site vector-valued, damped steps in (w, b) take B's place:
+(w, b) + r (target - (w, b)) is an ascent direction of the ELBO for small r.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
+from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.elbo import ElboPoint, decrement, elbo_at, elbo_of, mismatch
+from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.profile import maximise_mean
+from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.numerics.anderson import Anderson
+
+# Damping below this is no step.
+SHORTEST = 1e-10
+# A rise smaller than this fraction of the ELBO is rounding.
+ROUNDING = 1e-13
+
+
+@dataclass(frozen=True)
+class NaturalState:
+    """A point on the ELBO, the true residual there, and the phase's bookkeeping."""
+
+    point: ElboPoint | None
+    residual: float = math.inf
+    undamped: bool = True
+    gain: float = math.inf
+    history: Anderson = field(default_factory=Anderson)
+    failed: Status | None = None
+    reason: str = ""
+
+    @property
+    def objective(self) -> float:
+        return -math.inf if self.point is None else self.point.elbo
+
+
+@dataclass(frozen=True)
+class NaturalGradient(Backend[NaturalState]):
+    """Natural-gradient ascent on the ELBO, profiled over the mean and accelerated.
+
+    `memory`: how many past steps Anderson's candidate combines.
+    """
+
+    memory: int = 6
+    spec: ClassVar[BackendSpec] = BackendSpec(
+        name="natural-gradient",
+        needs=Expected,
+        guarantee=Guarantee.LOWER,
+        monotone=True,
+        max_steps=500,
+        paper="Khan and Lin 2017; Challis and Barber 2013 (the objective)",
+        summary="variational Gaussian: the best Gaussian in KL(q || p); a lower bound",
+    )
+
+    def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> NaturalState:
+        if warm is not None:
+            point = elbo_at(problem, warm.weight, warm.shift)
+            if isinstance(point, ElboPoint):
+                return self._at(problem, point)
+        s = problem.engine.prior_mean
+        unit = tuple(_unit(x) for x in s)
+        answers = tuple(
+            a.expected(m, v) for a, m, v in zip(problem.expecting(), s, unit, strict=True)
+        )
+        weight = tuple(rows.absolute(-2.0 * a.d_variance) for a in answers)
+        point = self._profiled(problem, weight, s, tuple(np.zeros_like(x) for x in s))
+        if isinstance(point, Failed):
+            return NaturalState(None, failed=Status.numerical_error, reason=point.reason)
+        return self._at(problem, point)
+
+    def step(self, problem: Problem, state: NaturalState) -> NaturalState:
+        point = state.point
+        assert point is not None
+        if state.undamped:
+            following = elbo_at(problem, *point.target)
+            if isinstance(following, ElboPoint) and following.elbo > point.elbo:
+                gain = following.elbo - point.elbo
+                moved = self._at(problem, following)
+                return replace(moved, undamped=gain * 3.0 <= state.gain, gain=gain)
+        history = state.history
+        tried = None
+        if _positive(point):
+            tried, history = self._accelerated(problem, point, history)
+        if tried is None:
+            tried = self._damped(problem, point)
+        if tried is None:
+            return replace(state, failed=Status.stalled, reason="no step raises the bound")
+        return replace(self._at(problem, tried), undamped=False, history=history)
+
+    def residual(self, problem: Problem, state: NaturalState) -> float:
+        return state.residual
+
+    def posterior(self, problem: Problem, state: NaturalState) -> GaussianPosterior:
+        assert state.point is not None
+        gaussian = all(Property.GAUSSIAN in s.spec.properties for s in problem.sites)
+        return GaussianPosterior(
+            state.point.weight,
+            state.point.shift,
+            state.point.conditioned,
+            state.point.elbo,
+            Guarantee.EXACT if gaussian else self.spec.guarantee,
+        )
+
+    # ---- steps ---------------------------------------------------------------------------------
+
+    def _at(self, problem: Problem, point: ElboPoint) -> NaturalState:
+        residual = max(decrement(problem, point), mismatch(point))
+        return NaturalState(point, residual, history=Anderson(self.memory))
+
+    def _accelerated(
+        self, problem: Problem, point: ElboPoint, history: Anderson
+    ) -> tuple[ElboPoint | None, Anderson]:
+        """Phase B: Anderson's candidate, else a damped step in log w, each with its best mean."""
+        now, image = _log(point.weight), _log(point.target[0])
+        history = history.seen(now, image)
+        floor = point.elbo + ROUNDING * abs(point.elbo)
+        for trial in (history.candidate(), *_between(now, image)):
+            weight = _exp(trial, point.weight)
+            if weight is None:
+                continue
+            tried = self._profiled(problem, weight, point.mean, point.alpha)
+            if isinstance(tried, ElboPoint) and tried.elbo > floor:
+                return tried, history
+        return None, Anderson(self.memory)
+
+    def _profiled(
+        self, problem: Problem, weight: Rows, mean: Rows, alpha: Rows
+    ) -> ElboPoint | Failed:
+        """q with weights w and the best mean for its variances."""
+        zero = tuple(np.zeros_like(m) for m in mean)
+        spread = problem.engine.condition(weight, zero)
+        if isinstance(spread, Failed):
+            return spread
+        best = maximise_mean(
+            problem.engine, problem.expecting(), spread.variance, mean, alpha, tolerance=1e-6
+        )
+        if isinstance(best, Failed):
+            return best
+        shift = tuple(
+            a + rows.times(w, m) for a, w, m in zip(best.alpha, weight, best.mean, strict=True)
+        )
+        return elbo_of(problem, spread.with_shift(shift))
+
+    def _damped(self, problem: Problem, point: ElboPoint) -> ElboPoint | None:
+        """(w, b) moved towards its target by the largest r = 1, 1/2, ... that raises the ELBO."""
+        weight, shift = point.target
+        floor = point.elbo + ROUNDING * abs(point.elbo)
+        r = 1.0
+        while r > SHORTEST:
+            tried = elbo_at(
+                problem,
+                rows.interpolate(point.weight, weight, r),
+                rows.interpolate(point.shift, shift, r),
+            )
+            if isinstance(tried, ElboPoint) and tried.elbo > floor:
+                return tried
+            r *= 0.5
+        return None
+
+
+def _unit(s: Array) -> Array:
+    if s.ndim == 1:
+        return np.ones_like(s)
+    return np.broadcast_to(np.eye(s.shape[1]), (*s.shape, s.shape[1])).copy()
+
+
+def _positive(point: ElboPoint) -> bool:
+    """Whether log w coordinates exist at the point and its target."""
+    return all(
+        w.ndim == 1 and bool((w > 0).all()) and bool((t > 0).all())
+        for w, t in zip(point.weight, point.target[0], strict=True)
+    )
+
+
+def _log(weight: Rows) -> Array:
+    return np.log(np.concatenate(weight)) if weight else np.zeros(0)
+
+
+def _exp(flat: Array, like: Rows) -> Rows | None:
+    if not np.isfinite(flat).all() or np.abs(flat).max(initial=0.0) > 600.0:
+        return None
+    ends = np.cumsum([len(w) for w in like])[:-1]
+    return tuple(np.split(np.exp(flat), ends))
+
+
+def _between(now: Array, image: Array) -> tuple[Array, ...]:
+    return tuple((1.0 - r) * now + r * image for r in 0.5 ** np.arange(0, 12))

@@ -1,0 +1,46 @@
+"""The bound `jaakkola`: a quadratic through +-xi with xi = sqrt(m^2 + v), the best there is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.bounds.logistic import SoftplusBound
+from lgmdsl.contract.bound import BoundSpec
+from lgmdsl.contract.questions import Expected, ExpectedAnswer
+from lgmdsl.contract.site import Site
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.numerics.stable import softplus
+from lgmdsl.sites.logistic import even_part
+
+
+@dataclass(frozen=True)
+class Jaakkola(SoftplusBound):
+    """U = m/2 + log 2cosh(xi/2), xi^2 = m^2 + v (Jaakkola and Jordan 2000; 003, section 4.1.2).
+
+    It is the super-Gaussian bound of the double loop. -2 f_v = tanh(xi/2) / (2 xi) is the
+    curvature of the quadratic, and not d2f/dm2, as xi moves with m.
+    """
+
+    spec: ClassVar[BoundSpec] = BoundSpec(
+        "jaakkola", asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
+        paper="Jaakkola and Jordan 2000", summary="tangent quadratic of the logistic, best xi",
+    )  # fmt: skip
+
+    def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
+        square = mean * mean + variance
+        xi = np.sqrt(square)
+        _, first, bend = even_part(square)
+        # (xi + m)/2 without cancellation, m <= 0; log 2cosh(xi/2) = xi/2 + log(1 + e^-xi).
+        half = 0.5 * variance / np.maximum(xi - mean, np.finfo(np.float64).tiny)
+        return ExpectedAnswer(
+            value=half + softplus(-xi),
+            d_mean=0.5 - 2.0 * mean * first,
+            d_variance=-first,
+            d_mean_variance=-2.0 * mean * bend if second else None,
+            d_variance2=-bend if second else None,
+        )

@@ -1,0 +1,127 @@
+"""`lgm compare`: several methods on one model and data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lgmdsl.cli.options import (
+    data_argument,
+    json_option,
+    map_option,
+    model_argument,
+    read_model,
+    seed_option,
+    set_option,
+    split,
+    tol_option,
+)
+from lgmdsl.cli.output import diagnose, note, show, show_json
+from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
+
+if TYPE_CHECKING:
+    from lgmdsl.api.comparison import Comparison
+
+FORM = "METHOD.NAME=VALUE"
+
+
+def _options(
+    context: click.Context, _: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for key, value in split(texts, "--option", FORM).items():
+        method, dot, name = key.rpartition(".")
+        if not dot or not method or not name:
+            raise click.UsageError(f"--option takes {FORM}, not `{key}={value}`", context)
+        found.setdefault(method, {})[name] = value
+    return found
+
+
+@click.command("compare")
+@model_argument
+@data_argument(required=True)
+@click.option("--method", "methods", metavar="M", multiple=True,
+              help="A method, as often as wanted (default: all that can run it).")  # fmt: skip
+@click.option("--plot", "picture", metavar="OUT.png",
+              help="Draw runs and marginals there (.png, .svg or .pdf).")  # fmt: skip
+@click.option("--hyper", default="auto", metavar="H", show_default=True,
+              help="What to do with hyperparameters: auto, fixed.")  # fmt: skip
+@set_option
+@click.option("--bound", metavar="B", help="Let sites answer only through this bound.")
+@click.option("--option", "options", metavar=FORM, multiple=True, callback=_options,
+              help="An option of one of the methods.")  # fmt: skip
+@tol_option
+@click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
+@map_option
+@seed_option
+@json_option
+def command(
+    model: str,
+    data: str,
+    methods: tuple[str, ...],
+    picture: str | None,
+    hyper: str,
+    fixed: dict[str, object],
+    bound: str | None,
+    options: dict[str, dict[str, object]],
+    tol: float | None,
+    max_steps: int | None,
+    mapping: dict[str, str],
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Fit MODEL to DATA with several methods and print how they differ.
+
+    \b
+    lgm compare model.lgm data.npz
+    lgm compare model.lgm data.npz --method laplace --method lcl --plot out.png
+
+    Exit status 0 if a method converged, 1 for an error in the model or the data or if no method
+    can run it, 3 if none converged, 130 if it was interrupted.
+    """
+    from lgmdsl.cli.files import replacing, writable
+    from lgmdsl.cli.progress import Progress
+
+    place = None
+    if picture is not None:
+        from lgmdsl.api.compare_picture import check_matplotlib
+
+        place = writable(picture, (".png", ".svg", ".pdf"))
+        check_matplotlib()
+    read = read_model(model)
+    from lgmdsl.api.compare import compare
+
+    with Progress() as progress:
+        found = compare(
+            read, data, methods or None, hyper, fixed, bound, options, seed, tol, max_steps,
+            mapping=mapping, on_step=lambda method, entry: progress.on_step(entry, method),
+        )  # fmt: skip
+    if place is not None:
+        with replacing(place) as file:
+            file.write(found.picture(place.suffix[1:]))
+    if as_json:
+        show_json(found.as_json())
+    else:
+        show(found.table)
+    _warn(found)
+    if place is not None:
+        note(f"{place}: written")
+    return _status(found)
+
+
+def _warn(found: Comparison) -> None:
+    """What the fits warn of, once; that one stopped early stands in the table."""
+    told = {w: None for f in found.fits.values() for w in f.warnings if w.code != "W601"}
+    if told:
+        diagnose(told)
+
+
+def _status(found: Comparison) -> int:
+    from lgmdsl.contract.status import Status
+
+    if any(f.status is Status.interrupted for f in found.fits.values()):
+        return INTERRUPTED
+    if any(r.failure and r.failure.code == "interrupted" for r in found):
+        return INTERRUPTED
+    return OK if found.converged else UNFINISHED

@@ -1,0 +1,125 @@
+"""The variational Gaussian's objective, which five back ends share.
+
+    ELBO(q) = sum f(m, v) - KL(q || p),   f(m, v) = E_{N(m,v)}[l(s)]
+
+For q in canonical form (W, b), the KL follows from the normaliser:
+
+    ELBO = log_normaliser(W, b) + sum f + 1/2 tr W (m m' + V) - b'm
+
+At its optimum W = -2 f_v and b = f_m + W m (ALGORITHMS, Variational Gaussian).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import ExpectedAnswer
+
+
+@dataclass(frozen=True)
+class ElboPoint:
+    """q in canonical form, its moments at the predictors, the sites' answers there, the ELBO."""
+
+    conditioned: Conditioned
+    mean: Rows
+    variance: Rows
+    answers: tuple[ExpectedAnswer, ...]
+    elbo: float
+
+    @property
+    def weight(self) -> Rows:
+        return self.conditioned.weight
+
+    @property
+    def shift(self) -> Rows:
+        return self.conditioned.shift
+
+    @property
+    def target(self) -> tuple[Rows, Rows]:
+        """(-2 f_v, f_m - 2 f_v m): what (W, b) are at the optimum."""
+        weight = tuple(-2.0 * a.d_variance for a in self.answers)
+        shift = tuple(
+            a.d_mean + rows.times(w, m)
+            for a, w, m in zip(self.answers, weight, self.mean, strict=True)
+        )
+        return weight, shift
+
+    @property
+    def alpha(self) -> Rows:
+        """b - W m: dlog_normaliser/dc. At the optimum it equals f_m."""
+        return tuple(
+            b - rows.times(w, m) for w, b, m in zip(self.weight, self.shift, self.mean, strict=True)
+        )
+
+
+def expected(problem: Problem, mean: Rows, variance: Rows) -> tuple[ExpectedAnswer, ...]:
+    """The Expected answers of all blocks."""
+    return tuple(
+        site.expected(m, v) for site, m, v in zip(problem.expecting(), mean, variance, strict=True)
+    )
+
+
+def elbo_at(problem: Problem, weight: Rows, shift: Rows) -> ElboPoint | Failed:
+    """Condition on (W, b) and evaluate the ELBO there; Failed where q does not exist."""
+    return elbo_of(problem, problem.engine.condition(weight, shift))
+
+
+def elbo_of(problem: Problem, conditioned: Conditioned | Failed) -> ElboPoint | Failed:
+    """The ELBO of a q that is conditioned already."""
+    if isinstance(conditioned, Failed):
+        return conditioned
+    weight, shift = conditioned.weight, conditioned.shift
+    mean, variance = conditioned.mean, conditioned.variance
+    answers = expected(problem, mean, variance)
+    gain = sum(
+        float(np.sum(a.value))
+        + float(np.sum(0.5 * rows.quadratic(w, m) + 0.5 * rows.trace(w, v) - rows.inner(b, m)))
+        for a, w, b, m, v in zip(answers, weight, shift, mean, variance, strict=True)
+    )
+    elbo = conditioned.log_normaliser + gain
+    if not np.isfinite(elbo):
+        return Failed("the bound is not finite")
+    return ElboPoint(conditioned, mean, variance, answers, elbo)
+
+
+def decrement(problem: Problem, point: ElboPoint) -> float:
+    """sqrt(g'Cov(z)g) with g = B'(f_m - alpha), the ELBO's slope in the mean of z: how far Newton
+    with q's own curvature would move any mean, in posterior sds. Costs one solve."""
+    linear = problem.engine.linear
+    slope = np.zeros(linear.size)
+    for predictor, a, alpha in zip(linear.predictors, point.answers, point.alpha, strict=True):
+        gap = (a.d_mean - alpha).reshape(-1)
+        for name, operator in predictor.columns.items():
+            start = linear.starts[name]
+            slope[start : start + operator.shape[1]] += operator.rmatvec(gap)
+    return float(np.sqrt(abs(slope @ point.conditioned.solve(slope))))
+
+
+def distance(point: ElboPoint, following: Conditioned) -> float:
+    """How far the means move, in posterior sds, from a point to the conditioning on its target:
+    zero exactly at a stationary point of the ELBO."""
+    gaps = [
+        np.abs(new - old) / np.sqrt(np.maximum(_diagonal(v), 1e-300))
+        for new, old, v in zip(following.mean, point.mean, point.variance, strict=True)
+    ]
+    return max((float(g.max()) for g in gaps if g.size), default=0.0)
+
+
+def mismatch(point: ElboPoint) -> float:
+    """max |w - T| / (|T| + tiny): how far the weights are from -2 f_v."""
+    worst = 0.0
+    for w, t in zip(point.weight, point.target[0], strict=True):
+        if w.size:
+            scale = np.abs(t) + 1e-12 * max(1.0, float(np.abs(t).max()))
+            worst = max(worst, float((np.abs(w - t) / scale).max()))
+    return worst
+
+
+def _diagonal(variance: Array) -> Array:
+    return variance if variance.ndim == 1 else np.einsum("nii->ni", variance)

@@ -1,0 +1,98 @@
+"""Maximise the ELBO over the mean at fixed variances: Newton with Armijo, a few factorisations.
+
+    max over m of  sum f(m, v) - 1/2 (z - mu)'Q(z - mu),   m = B z + c
+
+The curvature of f in m is 2 f_v, so each step conditions on w = -2 f_v(m, v), b = f_m + w m. Points
+are pairs (m, alpha) with z = mu + K B'alpha, so no prior covariance is inverted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import Engine, Failed, Rows
+from lgmdsl.contract.questions import Expected, ExpectedAnswer
+
+SUFFICIENT = 1e-4
+SHORTEST = 1e-20
+
+
+@dataclass(frozen=True)
+class Profile:
+    """The maximising mean with its alpha, and the sites' answers at (m, v)."""
+
+    mean: Rows
+    alpha: Rows
+    answers: tuple[ExpectedAnswer, ...]
+    energy: float
+
+
+def maximise_mean(
+    engine: Engine,
+    sites: Sequence[Expected],
+    variance: Rows,
+    mean: Rows,
+    alpha: Rows,
+    tolerance: float = 1e-7,
+    limit: int = 50,
+) -> Profile | Failed:
+    """Start from (mean, alpha); stop where Newton's decrement, which bounds the distance left in
+    posterior sds, is below `tolerance`, or will be: it is squared by a full step near the end."""
+
+    def answers_at(m: Rows) -> tuple[ExpectedAnswer, ...]:
+        return tuple(s.expected(x, v) for s, x, v in zip(sites, m, variance, strict=True))
+
+    def energy_of(answers: Sequence[ExpectedAnswer], m: Rows, a: Rows) -> float:
+        fit = sum(float(np.sum(x.value)) for x in answers)
+        prior = sum(
+            float(np.sum((x - x0) * y)) for x, x0, y in zip(m, engine.prior_mean, a, strict=True)
+        )
+        value = fit - 0.5 * prior
+        return value if math.isfinite(value) else -math.inf
+
+    answers = answers_at(mean)
+    energy = energy_of(answers, mean, alpha)
+    for _ in range(limit):
+        weight = tuple(-2.0 * a.d_variance for a in answers)
+        shift = tuple(
+            a.d_mean + rows.times(w, m) for a, w, m in zip(answers, weight, mean, strict=True)
+        )
+        q = engine.condition(weight, shift)
+        if isinstance(q, Failed):
+            weight = tuple(rows.absolute(w) for w in weight)
+            shift = tuple(
+                a.d_mean + rows.times(w, m) for a, w, m in zip(answers, weight, mean, strict=True)
+            )
+            q = engine.condition(weight, shift)
+        if isinstance(q, Failed):
+            return q
+        target = q.mean
+        target_alpha = tuple(
+            b - rows.times(w, m) for b, w, m in zip(shift, weight, target, strict=True)
+        )
+        squared = sum(
+            float(np.sum((t - m) * (a.d_mean - y)))
+            for t, m, a, y in zip(target, mean, answers, alpha, strict=True)
+        )
+        if abs(squared) <= tolerance**2:
+            break
+        slack, step = 1e-13 * (1.0 + abs(energy)), 1.0
+        while step >= SHORTEST:
+            moved = rows.interpolate(mean, target, step)
+            moved_alpha = rows.interpolate(alpha, target_alpha, step)
+            tried = answers_at(moved)
+            reached = energy_of(tried, moved, moved_alpha)
+            if reached >= energy + SUFFICIENT * step * squared - slack:
+                break
+            step *= 0.5
+        else:
+            break
+        mean, alpha, answers, energy = moved, moved_alpha, tried, reached
+        if step == 1.0 and squared <= tolerance:
+            break
+    return Profile(mean, alpha, answers, energy)

@@ -1,0 +1,160 @@
+"""L-BFGS that is run a step at a time, in any inner product (Nocedal and Wright 2006, chapter 7).
+
+    d = -H g,   H from the last pairs (s, y), H0 = <s, y> / <y, y>
+
+Vectors are arrays of any shape, and `inner` is their inner product; gradients are those of that
+inner product (Riesz representers), so a metric M needs no root: with vectors held as (x, Mx),
+inner(u, v) = u[0].v[1] is L-BFGS in the whitened coordinates M^1/2 x.
+
+The line search brackets a step that meets the weak Wolfe conditions by bisection (Lewis and Overton
+2013), with the approximate ones where f is flat to rounding (Hager and Zhang 2005).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypeAlias, TypeVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+
+T = TypeVar("T")
+
+# Relative rounding of f, below which differences of f mean nothing.
+ROUNDING = 1e-13
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluated(Generic[T]):
+    """f at a point, its gradient, and what the caller wants to keep of the evaluation."""
+
+    value: float
+    gradient: Array
+    kept: T
+
+
+Function: TypeAlias = Callable[[Array], Evaluated[T] | None]
+
+
+@dataclass(frozen=True, eq=False)
+class Iterate(Generic[T]):
+    """A point, what was evaluated there, the pairs (s, y, 1 / <s, y>), steps and evaluations so far."""
+
+    x: Array
+    at: Evaluated[T]
+    pairs: tuple[tuple[Array, Array, float], ...] = ()
+    steps: int = 0
+    evaluations: int = 1
+
+
+def euclidean(u: Array, v: Array) -> float:
+    """The plain inner product of two arrays."""
+    return float(np.vdot(u, v))
+
+
+@dataclass(frozen=True)
+class LBFGS:
+    """Minimises f. `memory`: pairs held; `sufficient` < `curvature`: the Wolfe constants;
+    `first`: the length of the first step in the inner product's norm; `trials`: evaluations of one
+    line search at most."""
+
+    memory: int = 20
+    sufficient: float = 1e-4
+    curvature: float = 0.9
+    first: float = 1.0
+    trials: int = 40
+    inner: Callable[[Array, Array], float] = field(default=euclidean, repr=False)
+
+    def start(self, x: Array, at: Evaluated[T]) -> Iterate[T]:
+        """The first point, already evaluated."""
+        return Iterate(x, at)
+
+    def direction(self, now: Iterate[T]) -> Array:
+        """-H g by the two-loop recursion; down the gradient, `first` long, without pairs."""
+        q = np.array(now.at.gradient)
+        if not now.pairs:
+            norm = math.sqrt(max(self.inner(q, q), 1e-300))
+            return -q * min(1.0, self.first / norm)
+        kept = []
+        for s, y, rho in reversed(now.pairs):
+            a = rho * self.inner(s, q)
+            q -= a * y
+            kept.append(a)
+        y, rho = now.pairs[-1][1:]
+        q /= rho * self.inner(y, y)
+        for (s, y, rho), a in zip(now.pairs, reversed(kept), strict=True):
+            q += (a - rho * self.inner(y, q)) * s
+        return -q
+
+    def step(self, now: Iterate[T], function: Function[T]) -> Iterate[T] | None:
+        """The next point; None where no step along the direction, nor along the gradient, lowers f.
+
+        `function` returns None outside f's domain: the search then shortens the step.
+        """
+        found = self._search(now, function)
+        if found is None and now.pairs:
+            return self._search(replace(now, pairs=()), function)
+        return found
+
+    def _search(self, now: Iterate[T], function: Function[T]) -> Iterate[T] | None:
+        d = self.direction(now)
+        slope = self.inner(now.at.gradient, d)
+        if not slope < 0.0:
+            return None
+        f0 = now.at.value
+        slack = ROUNDING * (1.0 + abs(f0))
+        low, high, t, used = 0.0, math.inf, 1.0, 0
+        best: tuple[float, Evaluated[T]] | None = None  # the longest step that lowers f enough
+        while used < self.trials:
+            used += 1
+            x = now.x + t * d
+            at = function(x)
+            if at is None or not math.isfinite(at.value):
+                high, proposed = t, 0.1 * (t - low) + low
+            else:
+                there = self.inner(at.gradient, d)
+                flat = abs(at.value - f0) <= slack
+                enough = at.value <= f0 + self.sufficient * t * slope
+                close = flat and there <= (2 * self.sufficient - 1) * slope
+                if not (enough or close):
+                    high, proposed = t, _minimum(low, t, f0, slope, at.value)
+                elif there < self.curvature * slope:
+                    low, best = t, (t, at)
+                    proposed = _secant(t, slope, there)
+                else:
+                    return self._moved(now, t, d, at, used)
+            if math.isinf(high):
+                t = min(max(proposed, 1.5 * low), 10.0 * low)
+            else:
+                width = high - low
+                if width <= 1e-15 * high:
+                    break
+                t = min(max(proposed, low + 0.1 * width), high - 0.1 * width)
+        if best is not None:
+            return self._moved(now, best[0], d, best[1], used)
+        return None
+
+    def _moved(
+        self, now: Iterate[T], t: float, d: Array, at: Evaluated[T], used: int
+    ) -> Iterate[T]:
+        s, y = t * d, at.gradient - now.at.gradient
+        product = self.inner(s, y)
+        pairs = now.pairs
+        # A pair without curvature would make H indefinite.
+        if product > 1e-14 * math.sqrt(self.inner(s, s) * self.inner(y, y)):
+            pairs = (*pairs, (s, y, 1.0 / product))[-self.memory :]
+        return Iterate(now.x + s, at, pairs, now.steps + 1, now.evaluations + used)
+
+
+def _minimum(low: float, t: float, f0: float, slope: float, value: float) -> float:
+    """Where the parabola through f(0), f'(0) and f(t) is least; the middle without a start at 0."""
+    curve = value - f0 - slope * t
+    return -0.5 * slope * t * t / curve if low == 0.0 and curve > 0.0 else 0.5 * (low + t)
+
+
+def _secant(t: float, slope: float, there: float) -> float:
+    """Where the line through f'(0) and f'(t) is zero; far where it does not rise."""
+    return t * slope / (slope - there) if there > slope else math.inf
