@@ -57,7 +57,7 @@ def _priors(found: Explanation) -> list[str]:
     for v in found.latents:
         size = "" if v.size is None else f"{v.size:,}"
         rows.append((v.name, size, v.structure, "" if v.proper else "improper"))
-    lines = columns(rows, 2, right=(1,))
+    lines = [row for line in columns(rows, 2, right=(1,)) for row in wrapped(line.strip(), 2, 10)]
     known = [v.size for v in found.latents if v.size is not None]
     if len(known) == len(found.latents):
         blocks = counted(len(known), "block")

@@ -190,7 +190,8 @@ class _Grounding:
             return
         aligned = align(bound, indices, resolver.from_keys)
         if isinstance(aligned, Diagnostic):
-            self.problems.append(aligned)
+            if aligned.message not in {p.message for p in self.problems}:
+                self.problems.append(aligned)
             return
         self._warn_order(aligned, resolver)
         try:
@@ -214,12 +215,12 @@ class _Grounding:
         if bound.sparse:
             bound = self._densified(bound)
         check_memory(bound.entry.source, name, bound.shape, 8)
+        observed = name in usage.observed
         if symbol.target is not None:
             if symbol.target in indices:
-                self._keep(name, positions_of(bound, indices[symbol.target], indices))
+                self._keep(name, positions_of(bound, indices[symbol.target], indices, observed))
         elif symbol.type in RULES:
-            strict = name in usage.observed
-            self._keep(name, numbers_of(bound, indices, strict))
+            self._keep(name, numbers_of(bound, indices, observed))
 
     def _keep(self, name: str, found: Any, missing: BoolArray | None = None) -> None:
         if isinstance(found, (Diagnostic, list)):

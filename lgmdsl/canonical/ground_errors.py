@@ -42,7 +42,7 @@ def tally(values: AnyArray) -> str:
     if distinct.size > SHOWN:
         commonest = np.sort(np.argsort(-counts, kind="stable")[:SHOWN])
         shown = [f"{show(distinct[k])} ({counts[k]})" for k in commonest]
-        return ", ".join(shown) + f" and {distinct.size - SHOWN} more values"
+        return ", ".join(shown) + f" and {count_of(distinct.size - SHOWN, 'more value')}"
     return ", ".join(f"{show(v)} ({n})" for v, n in zip(distinct, counts, strict=True))
 
 
@@ -217,9 +217,9 @@ def wrong_values(
 
 
 def unexpected_missing(
-    symbol: Symbol, mask: BoolArray, indices: Mapping[str, IndexSet]
+    symbol: Symbol, mask: BoolArray, indices: Mapping[str, IndexSet], observed: bool
 ) -> Diagnostic:
-    """E304: missing entries in a datum declared without `?`."""
+    """E304: missing entries in a datum declared without `?`, which only an observed one takes."""
     where = places(mask, symbol.dims, indices)
     number = int(mask.sum())
     declared = f"data {signature(symbol.name, symbol.dims)} : {symbol.type}"
@@ -228,7 +228,9 @@ def unexpected_missing(
         f"`{symbol.name}` has missing entries, and its type has no `?`",
         symbol.statement.span,
         details=(f"{number} of {mask.size} missing" + (f", {where}" if where else ""),),
-        help=f"declare `{declared}?`, or drop these rows",
+        help=f"declare `{declared}?`, or drop these rows"
+        if observed
+        else "drop these rows, or fill in their values: no predictor can use a missing one",
         layout="plain",
     )
 

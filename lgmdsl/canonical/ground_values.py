@@ -20,6 +20,7 @@ from lgmdsl.canonical.ground_errors import (
 )
 from lgmdsl.canonical.ground_labels import labels_of
 from lgmdsl.canonical.ground_model import IndexSet
+from lgmdsl.canonical.ground_text import no_numbers, remedy
 from lgmdsl.dataset import Loaded
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language import ast
@@ -36,12 +37,13 @@ class Rule:
 
 
 def numbers_of(
-    bound: Bound, indices: Mapping[str, IndexSet], strict_unit: bool = False
+    bound: Bound, indices: Mapping[str, IndexSet], observed: bool = False
 ) -> Checked | list[Diagnostic]:
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
-    `strict_unit` leaves 0 and 1 out of `unit`, which a beta response cannot be.
+    `observed`: it stands behind `observe`; that leaves 0 and 1 out of `unit`, which a beta response
+    cannot be, and without it `?` is no remedy: a covariate is whole.
     """
     symbol, values = bound.symbol, bound.values
     missing = np.zeros(values.shape, dtype=bool)
@@ -56,10 +58,10 @@ def numbers_of(
         result: Array = np.array(values, dtype=np.float64)
     missing |= np.isnan(result)
     result[missing] = np.nan
-    problem = _outside(bound, result, missing, indices, strict_unit)
+    problem = _outside(bound, result, missing, indices, observed)
     problems = [] if problem is None else [problem]
     if missing.any() and not _allows_missing(bound):
-        problems.append(unexpected_missing(symbol, missing, indices))
+        problems.append(unexpected_missing(symbol, missing, indices, observed))
     return problems or (result, missing if missing.any() else None)
 
 
@@ -76,16 +78,13 @@ def _parsed(
     odd = ~gone
     if not odd.any():
         return np.full(values.shape, np.nan), gone
-    name, distinct = bound.symbol.name, np.unique(values[odd])
-    if bound.symbol.type == "binary" and distinct.size <= 2:
-        remedy = f"{name} == {show(distinct[-1])}"
-    else:
-        remedy = f"np.asarray({name}, dtype=float) where the text holds numbers only"
+    odd[odd] = no_numbers(values[odd])
+    symbol = bound.symbol
     return wrong_values(
-        bound.symbol,
+        symbol,
         "text: " + tally(values[odd]),
-        places(odd, bound.symbol.dims, indices),
-        remedy,
+        places(odd, symbol.dims, indices),
+        remedy(symbol.name, symbol.type, values[odd], bool((odd | gone).all())),
     )
 
 
@@ -94,7 +93,7 @@ def _outside(
     result: Array,
     missing: BoolArray,
     indices: Mapping[str, IndexSet],
-    strict_unit: bool,
+    observed: bool,
 ) -> Diagnostic | None:
     symbol = bound.symbol
     infinite = np.isinf(result)
@@ -103,10 +102,12 @@ def _outside(
             symbol,
             tally(result[infinite]),
             places(infinite, symbol.dims, indices),
-            f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`",
+            f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`"
+            if observed
+            else "drop these rows, or put finite numbers there",
             f"`{symbol.name}` holds infinite values",
         )
-    rule = UNIT_OPEN if strict_unit and symbol.type == "unit" else RULES[symbol.type]
+    rule = UNIT_OPEN if observed and symbol.type == "unit" else RULES[symbol.type]
     # Missing entries are replaced by a value inside every type, which costs a copy.
     present = np.where(missing, _harmless(symbol.type), result) if missing.any() else result
     odd = rule.outside(present) & ~missing
@@ -154,7 +155,7 @@ def sparse_numbers(bound: Bound, indices: Mapping[str, IndexSet]) -> Any | Diagn
 
 
 def positions_of(
-    bound: Bound, target: IndexSet, indices: Mapping[str, IndexSet]
+    bound: Bound, target: IndexSet, indices: Mapping[str, IndexSet], observed: bool = False
 ) -> Checked | Diagnostic:
     """An index-valued datum as int64 positions, -1 where missing; labels are matched by label."""
     symbol = bound.symbol
@@ -179,7 +180,7 @@ def positions_of(
     if not missing.any():
         return at, None
     if not _allows_missing(bound):
-        return unexpected_missing(symbol, missing, indices)
+        return unexpected_missing(symbol, missing, indices, observed)
     return at, missing
 
 

@@ -188,6 +188,7 @@ def _no_value(block: HyperBlock) -> Diagnostic:
         f"hyper `{block.name}` has a prior but no value, and this version does not learn it",
         block.span,
         f"declared {block.type}, with a prior",
+        note="VALUE is a matrix, as in [[1, 0.3], [0.3, 2]]" if block.type == "covariance" else "",
         help=f'pin it: --set {block.name}=VALUE, or fixed={{"{block.name}": VALUE}} in Python, '
         f"or write = VALUE in the model",
     )

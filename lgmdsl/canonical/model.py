@@ -125,13 +125,15 @@ def _check_finite(block: SiteBlock, predictor: Predictor) -> None:
             bad[entries.row[~np.isfinite(entries.data)]] = True
     if bad.any():
         first = block.rows[np.flatnonzero(bad)[0]]
+        rows = f"{int(bad.sum())} row{'s' if bad.sum() > 1 else ''}"
         raise DataError(
             Diagnostic(
                 "E303",
-                f"the predictor of `{block.name}` is not finite in {int(bad.sum())} rows",
+                f"the predictor of `{block.name}` is not finite in {rows}",
                 block.span,
                 f"first at {block.place(int(first))}",
-                help="look for a division by zero, the log of 0, or numbers too large",
+                help="look for a missing covariate, a division by zero, the log of 0, or numbers "
+                "too large",
             )
         )
 

@@ -29,8 +29,8 @@ def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool
     lgm check model.lgm
     lgm check model.lgm data.npz --map X=features
 
-    Prints every error (20 at most) with its place and a remedy. What this version parses but
-    cannot fit yet is a warning. Exit status 1 if there is an error.
+    Prints every error (20 at most) with its place and a remedy. With DATA, what this version
+    parses but cannot fit yet is a warning. Exit status 1 if there is an error.
     """
     try:
         checked = read_model(model)

@@ -63,11 +63,15 @@ def _rows(source: str, text: str) -> list[list[str]]:
     first = text.split("\n", 1)[0]
     if not text.strip():
         raise refused(source, "it is empty")
+    if first.startswith("sep="):
+        raise refused(
+            source, f"its first line, `{first.strip()}`, names no columns", help="delete that line"
+        )  # fmt: skip
     separator = max(",;\t", key=first.count)
     # newlines inside quoted fields are kept: splitlines would also split at form feeds
     reader = csv.reader(text.split("\n"), delimiter=separator, strict=True)
     rows: list[list[str]] = []
-    ragged: list[str] = []
+    ragged: list[tuple[int, int]] = []
     wanted = -1
     lone = separator not in first
     for row in reader:
@@ -76,18 +80,48 @@ def _rows(source: str, text: str) -> list[list[str]]:
         if wanted < 0:
             wanted = len(row)
         elif len(row) != wanted:
-            ragged.append(f"line {reader.line_num} has {len(row)} fields")
+            ragged.append((reader.line_num, len(row)))
         rows.append(row)
     if ragged:
         more = f", and {len(ragged) - 3} more" if len(ragged) > 3 else ""
+        told = [f"line {line} has {_fields(number)}" for line, number in ragged[:3]]
         raise refused(
-            source, f"its rows differ in length: the header has {wanted} fields",
-            details=("; ".join(ragged[:3]) + more,),
-            help='quote fields that hold the separator: "a, b"',
+            source, f"its rows differ in length: the header has {_fields(wanted)}",
+            details=("; ".join(told) + more,), help=_remedy(rows, wanted),
         )  # fmt: skip
     if not rows:
         raise refused(source, "it is empty")
+    if lone:
+        _check_lone(source, rows)
     return rows
+
+
+def _fields(number: int) -> str:
+    return f"{number} field{'s' if number != 1 else ''}"
+
+
+def _remedy(rows: Sequence[Sequence[str]], wanted: int) -> str:
+    """What to do where the header and the rows differ in length."""
+    if rows[0][0].startswith("#"):
+        return "the first line names the columns: delete the line above"
+    lengths = {len(row) for row in rows[1:]}
+    if lengths == {wanted + 1}:
+        return "name the first column too; in R: write.csv(..., row.names = FALSE)"
+    if len(lengths) == 1:
+        return "the first line names the columns: delete the line above, or name them all"
+    return 'quote fields that hold the separator: "a, b"'
+
+
+def _check_lone(source: str, rows: Sequence[Sequence[str]]) -> None:
+    """A single column may be several, between separators that are not read."""
+    for sign, called in (("|", "`|`"), (None, "blanks")):
+        parts = {len(row[0].split(sign)) for row in rows}
+        numbers = any(_is_number(part) for row in rows[1:] for part in row[0].split(sign))
+        if len(parts) == 1 and parts != {1} and numbers:
+            raise refused(
+                source, f"its fields stand between {called}",
+                help="write them between commas, semicolons or tabs",
+            )  # fmt: skip
 
 
 def _check_header(source: str, header: Sequence[str]) -> None:

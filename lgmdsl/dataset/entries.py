@@ -89,4 +89,6 @@ class Dataset:
 
     def suggestion(self, name: str) -> str | None:
         """The key that was most likely meant for a name that is not there."""
-        return nearest(self.key(name), self.entries)
+        wanted = self.key(name)
+        same = [key for key in self.entries if key.lower() == wanted.lower()]
+        return same[0] if same else nearest(wanted, self.entries)

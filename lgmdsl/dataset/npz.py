@@ -96,7 +96,7 @@ def read_header(source: str, name: str, stream: IO[bytes]) -> Header:
     if dtype.hasobject:
         raise refused(
             source, f"`{name}` is an array of Python objects, which are never unpickled",
-            help="save numbers or text: np.asarray(values.tolist())",
+            help=f"save numbers or text: np.asarray({name}.tolist())",
         )  # fmt: skip
     return Header(dtype, shape, bool(fields["fortran_order"]), 8 + wide + length)
 

@@ -173,7 +173,7 @@ def test_scales_whose_squares_are_no_doubles_are_refused(prior: str, sd: str) ->
 @pytest.mark.parametrize("expression", ["b / x", "b + log(x)"])
 def test_a_predictor_that_is_not_finite_is_refused(expression: str) -> None:
     text = ROWS + f"latent b ~ normal(sd = 1)\nobserve y ~ normal(mean = {expression}, sd = 1)\n"
-    with pytest.raises(lgm.DataError, match="predictor of `y` is not finite in 1 rows") as caught:
+    with pytest.raises(lgm.DataError, match="predictor of `y` is not finite in 1 row\n") as caught:
         fitted(text, {**DATA, "x": np.array([1.0, 0.0, 2.0])})
     assert caught.value.codes == ("E303",)
 

@@ -78,3 +78,11 @@ def test_stdin(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     feed(b"lgm 1\n\xff\n")
     done = run("fmt", "-")
     assert done.status == 1 and "E306" in done.err
+
+
+def test_a_comment_stays_with_the_last_statement_of_its_line(run: Run, tmp_path: Path) -> None:
+    place = tmp_path / "m.lgm"
+    place.write_text("lgm 1 index obs latent b ~ normal(sd = 1) # of b\nindex g", "utf-8")
+    assert run("fmt", place).status == 0
+    lines = place.read_text("utf-8").splitlines()
+    assert lines[0] == "lgm 1" and "latent b ~ normal(sd = 1)  # of b" in lines

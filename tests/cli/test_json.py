@@ -84,3 +84,7 @@ def test_what_json_lacks_is_null() -> None:
 
     given = {"a": np.array([1.0, np.nan]), "b": float("inf"), "c": (1, "x"), "d": np.int64(3)}
     assert plain(given) == {"a": [1.0, None], "b": None, "c": [1, "x"], "d": 3}
+
+
+def test_help_of_a_command(run: Run) -> None:
+    assert "lgm fit" in run("help", "fit", "--json").json["text"]

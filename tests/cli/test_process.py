@@ -64,6 +64,18 @@ def test_broken_pipe_is_quiet(model: Path, root: Path) -> None:
     assert done.returncode == 0 and done.stderr == ""
 
 
+@pytest.mark.parametrize(("closed", "arguments", "status"), [
+    (">&-", "methods", 0), ("2>&-", "check nowhere.lgm", 1), ("<&-", "methods", 0),
+])  # fmt: skip
+def test_closed_streams(closed: str, arguments: str, status: int, root: Path) -> None:
+    paths = os.pathsep.join([str(root), str(root / "backends")])
+    done = subprocess.run(
+        ["sh", "-c", f'"{sys.executable}" -m lgmdsl {arguments} {closed}'],
+        capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": paths},
+    )  # fmt: skip
+    assert done.returncode == status and "Traceback" not in done.stderr
+
+
 def test_exit_status_of_the_process(model: Path, root: Path) -> None:
     assert lgm("check", str(model), root=root).returncode == 0
     assert lgm("check", "nowhere.lgm", root=root).returncode == 1

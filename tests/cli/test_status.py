@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -152,3 +153,51 @@ def test_version_and_help(run: Run) -> None:
     assert run("--version").out.startswith("lgm ")
     assert "simulate" in run("--help").out and "simulate" in run().out + run().err
     assert run("help", "fit").out == run("fit", "--help").out
+
+
+def test_a_matrix_is_shown_how_to_pin(run: Run, root: Path) -> None:
+    folder = root / "models" / "random_slopes"
+    done = run("fit", folder / "model.lgm", folder / "data.npz")
+    assert done.status == 1 and "VALUE is a matrix, as in [[1, 0.3], [0.3, 2]]" in done.err
+
+
+def test_no_command_is_answered_with_the_help(run: Run) -> None:
+    done = run()
+    assert done.status == 2 and done.err.startswith("Usage: lgm") and not done.out
+    assert run("--json").json["errors"][0]["code"] == "usage"
+
+
+@pytest.mark.parametrize("setting", [("--tol", "nan"), ("--tol", "inf"), ("--set", "s=1_0"),
+                                     ("--set", "s=" + "(" * 500)])  # fmt: skip
+def test_numbers_that_are_none(run: Run, model: Path, data: Path, setting: tuple[str, ...]) -> None:
+    done = run("fit", model, data, *setting)
+    assert done.status == 2 and len(done.err) < 400
+
+
+def test_damaged_result_files(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    place = tmp_path / "m.fit.nc"
+    assert run("fit", model, data, "--set", "s=1", "-o", place).status == 0
+    whole = place.read_bytes()
+    for content in (whole[:3000], whole[:20] + bytes(4000), b"", b"x"):
+        place.write_bytes(content)
+        done = run("summary", place)
+        assert done.status == 1 and "E306" in done.err and done.err.count("\n") < 4
+    stored = np.float64(run_log_evidence(run, model, data)).tobytes()
+    at = whole.find(stored)
+    place.write_bytes(whole[:at] + np.float64(0.5).tobytes() + whole[at + 8 :])
+    done = run("summary", place)
+    assert at > 0 and done.status == 1 and "is damaged" in done.err
+    assert run("summary", tmp_path).err.count("is a folder") == 1
+
+
+def run_log_evidence(run: Run, model: Path, data: Path) -> float:
+    return float(run("fit", model, data, "--set", "s=1", "--json").json["log_evidence"])
+
+
+def test_a_name_with_bytes_that_are_no_characters(
+    run: Run, model: Path, data: Path, tmp_path: Path
+) -> None:
+    odd = tmp_path / os.fsdecode(b"m\xff.lgm")
+    odd.write_bytes(model.read_bytes())
+    assert run("fit", odd, data, "--set", "s=1", "-o", tmp_path / "m.nc").status == 0
+    assert run("summary", tmp_path / "m.nc").status == 0

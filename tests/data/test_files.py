@@ -150,7 +150,7 @@ def test_sparse_parts_that_contradict_one_another(part: str, value: Any, tmp_pat
 
 
 CSV = [
-    ("a,b\n1,2\n3\n", "line 3 has 1 fields"),
+    ("a,b\n1,2\n3\n", "line 3 has 1 field"),
     ("a,b\n1,2,3\n", "line 2 has 3 fields"),
     ("a,a\n1,2\n", "names `a` twice"),
     ("1,2\n3,4\n", "no header"),
@@ -158,7 +158,17 @@ CSV = [
     ("\n\n", "it is empty"),
     ('a,b\n"1,2\n', "unexpected end of data"),
     ("a\n\x00\n", "zero bytes"),
+    ("a|b\n1|2\n", "between `|`"),
+    ("a b\n1 2\n", "between blanks"),
+    ("a,b\n1,2,3\n4,5,6\n", "row.names = FALSE"),
+    ("# mine\na,b\n1,2\n", "delete the line above"),
+    ("sep=;\na;b\n1;2\n", "first line, `sep=;`, names no columns"),
 ]
+
+
+def test_a_column_of_several_words_is_one_column(tmp_path: Path) -> None:
+    (tmp_path / "d.csv").write_text("full name\nAnn Lee\nBo Li\n", encoding="utf-8")
+    assert list(read(tmp_path / "d.csv").entries) == ["full name"]
 
 
 @pytest.mark.parametrize(("text", "reason"), CSV)
