@@ -8,7 +8,7 @@ from typing import cast
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.bounds.catalogue import bound, bounds
+from lgmdsl.bounds.catalogue import applicable, bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, Tilted, TiltedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
@@ -140,14 +140,14 @@ def _answerer(sites: Site, question: type, rule: str) -> object:
     lift = bound(rule, question)
     reason = lift.applies_to(cls)
     if reason:
-        able = [b.spec.name for b in bounds() if b.spec.gives is question and not b.applies_to(cls)]
+        able = list(applicable(cls, question))
         if isinstance(sites, question) and "quadrature" not in able:
             able.insert(0, "quadrature")
         raise MethodError(
             Diagnostic(
                 "E504",
                 f"rule `{rule}` does not apply to {cls.spec.name}: {reason}",
-                help=f"rules that do: {' '.join(able)}",
+                help=f"rules that do: {', '.join(able)}",
             )
         )
     return lift.lift(sites)

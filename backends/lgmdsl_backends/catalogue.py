@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from lgmdsl.contract.backend import Backend
-from lgmdsl_backends.coordinate_ascent import CoordinateAscent
 from lgmdsl_backends.cholesky import Cholesky
+from lgmdsl_backends.coordinate_ascent import CoordinateAscent
 from lgmdsl_backends.laplace import Laplace
+from lgmdsl_backends.lcl import LinearlyConstrained
 from lgmdsl_backends.natural_gradient import NaturalGradient
 from lgmdsl_backends.opper_archambeau import OpperArchambeau
 
@@ -15,4 +16,5 @@ BACKENDS: tuple[type[Backend], ...] = (  # type: ignore[type-arg]
     OpperArchambeau,
     Cholesky,
     CoordinateAscent,
+    LinearlyConstrained,
 )

@@ -50,7 +50,7 @@ class Whitened:
 
     @property
     def rank(self) -> int:
-        return self.design.shape[1]
+        return int(self.design.shape[1])
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +78,11 @@ class CholeskyState:
 
 @dataclass(frozen=True)
 class Cholesky(Backend[CholeskyState]):
-    """L-BFGS in (mean, Cholesky factor) of all latents; for models of few latents."""
+    """L-BFGS in (mean, Cholesky factor) of all latents; for models of few latents.
+
+    `memory`: pairs of L-BFGS. `refresh`: steps after which the coordinates are whitened anew.
+    `largest`: latents at most.
+    """
 
     memory: int = 20
     refresh: int = 20
@@ -104,28 +108,35 @@ class Cholesky(Backend[CholeskyState]):
 
     def step(self, problem: Problem, state: CholeskyState) -> CholeskyState:
         assert state.whitened is not None
-        moved = LBFGS(self.memory).step(state.iterate, _evaluate(problem, state.whitened))
+        solver = LBFGS(self.memory)
+        moved = solver.step(state.iterate, _evaluate(problem, state.whitened))
+        if moved is None and state.iterate.steps:
+            state = self._turned(problem, state.whitened, state.iterate)
+            if state.failed is not None or state.whitened is None:
+                return state
+            moved = solver.step(state.iterate, _evaluate(problem, state.whitened))
         if moved is None:
-            return replace(
-                state, failed=Status.stalled, reason="the line search found no ascent"
-            )
-        if self.refresh and moved.steps >= self.refresh:
-            return self._turned(problem, state.whitened, moved.x)
+            return replace(state, failed=Status.stalled, reason="no step raises the bound")
+        if moved.steps >= self.refresh:
+            assert state.whitened is not None
+            return self._turned(problem, state.whitened, moved)
         return replace(state, iterate=moved)
 
-    def _turned(self, problem: Problem, white: Whitened, x: Array) -> CholeskyState:
+    def _turned(
+        self, problem: Problem, white: Whitened, iterate: Iterate[Moments]
+    ) -> CholeskyState:
         """The same point, L-BFGS starting anew in the coordinates where it is N(0, 1)."""
-        h, factor = _unpack(x, white.rank, np.tril_indices(white.rank))
+        h, factor = _unpack(iterate.x, white.rank, np.tril_indices(white.rank))
         white = replace(white, centre=white.centre + white.turn @ h, turn=white.turn @ factor)
-        return self._standing(problem, white)
+        return self._standing(problem, white, iterate.evaluations)
 
-    def _standing(self, problem: Problem, white: Whitened) -> CholeskyState:
+    def _standing(self, problem: Problem, white: Whitened, evaluations: int = 0) -> CholeskyState:
         """The state at x' = 0, L' = 1."""
         x = _pack(np.zeros(white.rank), np.eye(white.rank))
         at = _evaluate(problem, white)(x)
         if at is None:
             return _nowhere("the bound is not finite at the start")
-        return CholeskyState(white, Iterate(x, at))
+        return CholeskyState(white, Iterate(x, at, evaluations=evaluations + 1))
 
     def residual(self, problem: Problem, state: CholeskyState) -> float:
         """How far means (in sds) and log sds are from those of (-2 f_v, f_m - 2 f_v m)."""
@@ -200,7 +211,9 @@ def _evaluate(problem: Problem, white: Whitened) -> Callable[[Array], Evaluated[
         d_factor = 2.0 * (design.T @ np.concatenate(curve)) - factor
         d_factor[np.diag_indices(rank)] += 1.0 / diagonal
         d_mean = design.T @ flatten(tuple(slope)) - h
-        gradient = np.concatenate([white.turn.T @ d_mean, (white.turn.T @ np.tril(d_factor))[lower]])
+        gradient = np.concatenate(
+            [white.turn.T @ d_mean, (white.turn.T @ np.tril(d_factor))[lower]]
+        )
         value = constant + gain - float(divergence)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return None

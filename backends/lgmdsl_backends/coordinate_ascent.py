@@ -24,12 +24,12 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.elbo import ElboPoint, distance, elbo_at, expected
-from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.joint import row_covariance, taken, unstacked
+from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected
+from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.fixed_point import profiled, undamped_move
+from lgmdsl.contract.joint import row_covariance, some_rows, unstacked
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.profile import maximise_mean
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
@@ -82,7 +82,7 @@ class CoordinateAscent(Backend[AscentState]):
         s = problem.engine.prior_mean
         answers = expected(problem, s, tuple(np.ones_like(x) for x in s))
         weight = tuple(np.abs(2.0 * a.d_variance) for a in answers)
-        found = _profiled(problem, weight, s, tuple(np.zeros_like(x) for x in s))
+        found = profiled(problem, weight, s, tuple(np.zeros_like(x) for x in s))
         if isinstance(found, Failed):
             return AscentState(None, math.inf, Status.numerical_error, found.reason)
         return _state(problem, found)
@@ -94,7 +94,7 @@ class CoordinateAscent(Backend[AscentState]):
         swept = self._sweep(problem, point, covariance)
         floor = point.elbo - ROUNDING * (1.0 + abs(point.elbo))
         for weight in _trials(point, swept):
-            tried = _profiled(problem, weight, point.mean, point.alpha)
+            tried = profiled(problem, weight, point.mean, point.alpha)
             if isinstance(tried, ElboPoint) and tried.elbo >= floor:
                 return _state(problem, tried)
         return replace(state, failed=Status.stalled, reason="no sweep raises the bound")
@@ -140,16 +140,13 @@ def _each_row(problem: Problem, mean: Rows) -> Iterator[Callable[[float], tuple[
 
 
 def _weight_of(answer: Expected, mean: Array, k: int) -> Callable[[float], tuple[float, float]]:
-    alone = taken(answer, np.array([k]))
-    at = mean[k : k + 1] if alone is not None else mean
+    alone = some_rows(answer, np.array([k]), len(mean))
+    at = mean[k : k + 1]
 
     def weight(v: float) -> tuple[float, float]:
-        found = (alone or answer).expected(at, np.full(len(at), v), second=True)
-        where = 0 if alone is not None else k
+        found = alone(at, np.array([v]))
         bend = found.d_variance2
-        return -2.0 * float(found.d_variance[where]), (
-            0.0 if bend is None else -2.0 * float(bend[where])
-        )
+        return -2.0 * found.d_variance.item(), 0.0 if bend is None else -2.0 * bend.item()
 
     return weight
 
@@ -163,31 +160,5 @@ def _trials(point: ElboPoint, swept: Rows) -> Iterator[Rows]:
         yield rows.interpolate(point.weight, target, float(share))
 
 
-def _profiled(problem: Problem, weight: Rows, mean: Rows, alpha: Rows) -> ElboPoint | Failed:
-    """q with weights w and the best mean for its variances."""
-    spread = problem.engine.condition(weight, tuple(np.zeros_like(m) for m in mean))
-    if isinstance(spread, Failed):
-        return spread
-    best = maximise_mean(problem.engine, problem.expecting(), spread.variance, mean, alpha)
-    if isinstance(best, Failed):
-        return best
-    shift = tuple(
-        a + rows.times(w, m) for a, w, m in zip(best.alpha, weight, best.mean, strict=True)
-    )
-    return elbo_at(problem, weight, shift)
-
-
 def _state(problem: Problem, point: ElboPoint) -> AscentState:
-    following = problem.engine.condition(*point.target)
-    if isinstance(following, Failed):
-        return AscentState(point)
-    return AscentState(point, max(distance(point, following), _spread(point, following)))
-
-
-def _spread(point: ElboPoint, following: Conditioned) -> float:
-    """The largest change of a predictor's log sd."""
-    gaps = [
-        0.5 * np.abs(np.log(np.maximum(new, 1e-300) / np.maximum(old, 1e-300)))
-        for new, old in zip(following.variance, point.variance, strict=True)
-    ]
-    return max((float(g.max()) for g in gaps if g.size), default=0.0)
+    return AscentState(point, undamped_move(problem, point))

@@ -22,6 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.beginning import begin, resolved
 from lgmdsl.contract.elbo import ElboPoint, decrement, elbo_at, elbo_of, mismatch
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -68,23 +69,13 @@ class NaturalGradient(Backend[NaturalState]):
         needs=Expected,
         guarantee=Guarantee.LOWER,
         monotone=True,
-        max_steps=500,
+        max_steps=100,
         paper="Khan and Lin 2017; Challis and Barber 2013 (the objective)",
         summary="variational Gaussian: the best Gaussian in KL(q || p); a lower bound",
     )
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> NaturalState:
-        if warm is not None:
-            point = elbo_at(problem, warm.weight, warm.shift)
-            if isinstance(point, ElboPoint):
-                return self._at(problem, point)
-        s = problem.engine.prior_mean
-        unit = tuple(_unit(x) for x in s)
-        answers = tuple(
-            a.expected(m, v) for a, m, v in zip(problem.expecting(), s, unit, strict=True)
-        )
-        weight = tuple(rows.absolute(-2.0 * a.d_variance) for a in answers)
-        point = self._profiled(problem, weight, s, tuple(np.zeros_like(x) for x in s))
+        point = begin(problem, warm)
         if isinstance(point, Failed):
             return NaturalState(None, failed=Status.numerical_error, reason=point.reason)
         return self._at(problem, point)
@@ -94,7 +85,11 @@ class NaturalGradient(Backend[NaturalState]):
         assert point is not None
         if state.undamped:
             following = elbo_at(problem, *point.target)
-            if isinstance(following, ElboPoint) and following.elbo > point.elbo:
+            if (
+                isinstance(following, ElboPoint)
+                and following.elbo > point.elbo
+                and resolved(following)
+            ):
                 gain = following.elbo - point.elbo
                 moved = self._at(problem, following)
                 return replace(moved, undamped=gain * 3.0 <= state.gain, gain=gain)
@@ -134,13 +129,12 @@ class NaturalGradient(Backend[NaturalState]):
         """Phase B: Anderson's candidate, else a damped step in log w, each with its best mean."""
         now, image = _log(point.weight), _log(point.target[0])
         history = history.seen(now, image)
-        floor = point.elbo + ROUNDING * abs(point.elbo)
         for trial in (history.candidate(), *_between(now, image)):
             weight = _exp(trial, point.weight)
             if weight is None:
                 continue
             tried = self._profiled(problem, weight, point.mean, point.alpha)
-            if isinstance(tried, ElboPoint) and tried.elbo > floor:
+            if isinstance(tried, ElboPoint) and _better(tried, point):
                 return tried, history
         return None, Anderson(self.memory)
 
@@ -165,7 +159,6 @@ class NaturalGradient(Backend[NaturalState]):
     def _damped(self, problem: Problem, point: ElboPoint) -> ElboPoint | None:
         """(w, b) moved towards its target by the largest r = 1, 1/2, ... that raises the ELBO."""
         weight, shift = point.target
-        floor = point.elbo + ROUNDING * abs(point.elbo)
         r = 1.0
         while r > SHORTEST:
             tried = elbo_at(
@@ -173,16 +166,21 @@ class NaturalGradient(Backend[NaturalState]):
                 rows.interpolate(point.weight, weight, r),
                 rows.interpolate(point.shift, shift, r),
             )
-            if isinstance(tried, ElboPoint) and tried.elbo > floor:
+            if isinstance(tried, ElboPoint) and _better(tried, point):
                 return tried
             r *= 0.5
         return None
 
 
-def _unit(s: Array) -> Array:
-    if s.ndim == 1:
-        return np.ones_like(s)
-    return np.broadcast_to(np.eye(s.shape[1]), (*s.shape, s.shape[1])).copy()
+def _better(tried: ElboPoint, point: ElboPoint) -> bool:
+    """Whether the bound rose, or held to its rounding while the weights came closer: the bound is
+    quadratic in what is left, so its digits end before those of the weights do."""
+    if not resolved(tried):
+        return False
+    slack = ROUNDING * abs(point.elbo)
+    if tried.elbo > point.elbo + slack:
+        return True
+    return tried.elbo >= point.elbo - slack and mismatch(tried) < 0.9 * mismatch(point)
 
 
 def _positive(point: ElboPoint) -> bool:

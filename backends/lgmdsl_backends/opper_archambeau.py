@@ -3,27 +3,28 @@
 At its optimum Cov_q[z] = (Q + B'WB)^-1 with W diagonal, so 2N unknowns do (Opper and Archambeau
 2009). With a reference q0 in canonical form (W0, b0), its predictor means m0 and covariance C0,
 
-    m = m0 + C0 a,   w = exp(omega)
+    m = m0 + C0 a,   w = w0 exp(omega)
     dELBO/da = C0 (f_m - alpha),   dELBO/domega = 1/2 w (C o C)(-2 f_v - w)
 
-where alpha = b - Wm = alpha0 + a - W0 (m - m0) and C = Cov_q[s] at w. (W0 = 0 is the paper's choice
-of a; any other reference spans the same means, and its metric whitens them: L-BFGS runs in the inner
-product <a, a'> = a'C0 a', whose gradient is f_m - alpha.)
+where alpha = b - Wm = alpha0 + a - W0 (m - m0) and C = Cov_q[s] at w. W0 = 0 is the paper's choice
+of a; any other reference spans the same means, and its metric whitens them: L-BFGS runs in the
+inner product <a, a'> = a'C0 a', whose gradient is f_m - alpha.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
+import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.beginning import begin, lifted
+from lgmdsl.contract.beginning import begin, lifted, resolved
 from lgmdsl.contract.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -34,13 +35,13 @@ from lgmdsl.contract.stacked import flatten, split, stacked
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
-# Log weights leave this range only where the weight no longer matters.
-RANGE = 300.0
+# How far log weights may leave those of the reference.
+RANGE = 5.0
 
 
 @dataclass(frozen=True, eq=False)
 class Spread:
-    """Cov_q[s] of one conditioning: its products, and those of its elementwise square."""
+    """Cov_q[s] of one conditioning, C: its products, and those of its elementwise square."""
 
     design: Matrix
     conditioned: Conditioned
@@ -48,38 +49,44 @@ class Spread:
     @cached_property
     def _half(self) -> Array:
         """V B', (n, P), where the rows are not more than the latents; else V, (n, n)."""
-        rows, size = self.design.shape
-        if rows <= size:
-            transposed = self.design.T
-            dense = transposed if isinstance(transposed, np.ndarray) else transposed.toarray()
-            return self.conditioned.solve(np.ascontiguousarray(dense))
-        return self.conditioned.solve(np.eye(size))
+        size = self.design.shape[1]
+        if not self._wide:
+            return self.conditioned.solve(np.eye(size))
+        b = self.design if isinstance(self.design, np.ndarray) else self.design.toarray()
+        return self.conditioned.solve(np.array(b.T, order="C"))
+
+    @property
+    def _wide(self) -> bool:
+        return bool(self.design.shape[0] <= self.design.shape[1])
 
     @cached_property
-    def _square(self) -> Array | None:
-        """C o C, (P, P), where it is not larger than V."""
-        rows, size = self.design.shape
-        return np.asarray(self.design @ self._half) ** 2 if rows <= size else None
+    def _square(self) -> Array:
+        """C o C, (P, P)."""
+        return np.asarray(self.design @ self._half) ** 2
 
     def times(self, x: Array) -> Array:
         """C x."""
-        return np.asarray(self.design @ self.conditioned.solve(self.design.T @ x))
+        pulled = self.design.T @ x
+        return np.asarray(self.design @ self.conditioned.solve(np.asarray(pulled)))
 
     def squared_times(self, x: Array) -> Array:
         """(C o C) x = diag(C diag(x) C)."""
-        if self._square is not None:
+        if self._wide:
             return np.asarray(self._square @ x)
         b, v = self.design, self._half
         if isinstance(b, np.ndarray):
             middle = v @ (b.T @ (x[:, None] * b)) @ v
             return np.asarray(np.einsum("ij,ij->i", b @ middle, b))
-        middle = v @ (b.T @ b.multiply(x[:, None])).toarray() @ v
-        return np.asarray(b.multiply(b @ middle).sum(axis=1)).reshape(-1)
+        scaled = sp.csr_array(sp.diags_array(x) @ b)
+        middle = v @ np.asarray(b.T @ (scaled @ np.eye(b.shape[1]))) @ v
+        rows = sp.csr_array(b.multiply(b @ middle))
+        return np.asarray(rows @ np.ones(rows.shape[1]))
 
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """q0, flattened over the site blocks, and the metric of the log weights (P,)."""
+    """q0, flattened over the site blocks. `metric`, (P,), of the log weights: the row sums of
+    1/2 W0 (C0 o C0) W0, which bound that curvature from above."""
 
     spread: Spread
     mean: Array
@@ -87,20 +94,30 @@ class Reference:
     alpha: Array
     metric: Array
 
+    @classmethod
+    def at(cls, point: ElboPoint, design: Matrix) -> Reference:
+        """The reference at a point of the ELBO."""
+        spread = Spread(design, point.conditioned)
+        weight = flatten(point.weight)
+        metric = 0.5 * weight * spread.squared_times(weight)
+        floor = 1e-12 * max(float(metric.max(initial=0.0)), 1e-300)
+        return cls(spread, flatten(point.mean), weight, flatten(point.alpha),
+                   np.maximum(metric, floor))  # fmt: skip
+
 
 @dataclass(frozen=True, eq=False)
 class Climbed:
-    """A point with what its gradient needed: f_m - alpha, C (f_m - alpha), (C o C)(T - w)."""
+    """A point, and what the undamped step to T = -2 f_v moves there to first order: the means by
+    C (f_m - alpha), the variances by -(C o C)(T - w)."""
 
     point: ElboPoint
-    slope: Array
     mean_gap: Array
     variance_gap: Array
 
 
 @dataclass(frozen=True, eq=False)
 class CoefficientState:
-    """Where L-BFGS stands: x is (2, 2P), the unknowns (a, omega) and their image under the metric."""
+    """Where L-BFGS stands: x is (2, 2P), (a, omega) and their image under the metric."""
 
     reference: Reference | None
     iterate: Iterate[Climbed] | None
@@ -116,11 +133,12 @@ class CoefficientState:
 class OpperArchambeau(Backend[CoefficientState]):
     """L-BFGS in (mean coefficients, log weights).
 
-    `refresh`: steps after which the reference is renewed at the point reached (0: never).
+    `memory`: pairs of L-BFGS. `refresh`: steps after which the reference is renewed at the point
+    reached.
     """
 
     memory: int = 20
-    refresh: int = 20
+    refresh: int = 10
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="opper-archambeau",
         needs=Expected,
@@ -142,32 +160,28 @@ class OpperArchambeau(Backend[CoefficientState]):
                 point = elbo_at(problem, weight, tuple(a + w * m for a, w, m in moved))
         if isinstance(point, Failed):
             return CoefficientState(None, None, Status.numerical_error, point.reason)
-        return self._around(problem, point, stacked(problem.engine.linear))
+        return self._around(point, stacked(problem.engine.linear))
 
-    def _around(self, problem: Problem, point: ElboPoint, design: Matrix) -> CoefficientState:
+    def _around(self, point: ElboPoint, design: Matrix, evaluations: int = 1) -> CoefficientState:
         """The state at a point that is its own reference."""
-        spread = Spread(design, point.conditioned)
-        weight = flatten(point.weight)
-        metric = 0.5 * weight * spread.squared_times(weight)
-        floor = 1e-12 * max(float(metric.max(initial=0.0)), 1e-300)
-        reference = Reference(
-            spread, flatten(point.mean), weight, flatten(point.alpha), np.maximum(metric, floor)
-        )
-        omega = np.log(weight)
-        zero = np.zeros_like(omega)
-        x = np.array([np.r_[zero, omega], np.r_[zero, reference.metric * omega]])
-        return CoefficientState(reference, Iterate(x, _evaluated(reference, spread, point)))
+        reference = Reference.at(point, design)
+        x = np.zeros((2, 2 * len(reference.mean)))
+        at = _evaluated(reference, reference.spread, point)
+        return CoefficientState(reference, Iterate(x, at, evaluations=evaluations))
 
     def step(self, problem: Problem, state: CoefficientState) -> CoefficientState:
         assert state.reference is not None and state.iterate is not None
-        solver = LBFGS(self.memory, inner=_inner)
+        solver, design = LBFGS(self.memory, inner=_inner), state.reference.spread.design
         moved = solver.step(state.iterate, _evaluate(problem, state.reference))
+        if moved is None and state.iterate.steps:
+            fresh = self._around(state.iterate.at.kept.point, design, state.iterate.evaluations)
+            assert fresh.reference is not None and fresh.iterate is not None
+            moved = solver.step(fresh.iterate, _evaluate(problem, fresh.reference))
+            state = fresh
         if moved is None:
-            return replace(
-                state, failed=Status.stalled, reason="the line search found no ascent"
-            )
-        if self.refresh and moved.steps >= self.refresh:
-            return self._around(problem, moved.at.kept.point, state.reference.spread.design)
+            return replace(state, failed=Status.stalled, reason="no step raises the bound")
+        if moved.steps >= self.refresh:
+            return self._around(moved.at.kept.point, design, moved.evaluations)
         return replace(state, iterate=moved)
 
     def residual(self, problem: Problem, state: CoefficientState) -> float:
@@ -209,10 +223,10 @@ def _evaluate(
         a, omega, moved = x[0, :size], x[0, size:], x[1, :size]
         if not np.abs(omega).max(initial=0.0) <= RANGE:
             return None
-        weight = np.exp(omega)
+        weight = reference.weight * np.exp(omega)
         shift = reference.alpha + a - reference.weight * moved + weight * (reference.mean + moved)
         point = elbo_at(problem, split(weight, predictors), split(shift, predictors))
-        if isinstance(point, Failed):
+        if isinstance(point, Failed) or not resolved(point):
             return None
         return _evaluated(reference, Spread(reference.spread.design, point.conditioned), point)
 
@@ -228,6 +242,4 @@ def _evaluated(reference: Reference, spread: Spread, point: ElboPoint) -> Evalua
         np.r_[slope, omega / reference.metric],
         np.r_[reference.spread.times(slope), omega],
     ])  # fmt: skip
-    return Evaluated(
-        -point.elbo, -gradient, Climbed(point, slope, spread.times(slope), variance_gap)
-    )
+    return Evaluated(-point.elbo, -gradient, Climbed(point, spread.times(slope), variance_gap))

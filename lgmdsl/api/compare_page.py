@@ -82,6 +82,10 @@ def _legend(found: Comparison) -> list[str]:
     name = found.reference
     reason = found.reason if best.converged else f"{found.reason}; no method converged"
     out = wrapped(f"reference   {name} ({reason})", 0, 12)
+    if any(f.guarantee is Guarantee.APPROXIMATE for f in found.fits.values()):
+        out += wrapped(
+            "bound none  an approximation of the log evidence without a guarantee", 0, 12
+        )
     if len(found.fits) > 1:
         out += wrapped(f"mean diff.  the largest difference of a posterior mean from {name}'s, "
                        f"in its posterior sds, of {size}", 0, 12)  # fmt: skip

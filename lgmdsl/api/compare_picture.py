@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.compare_page import BOUNDS
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
@@ -18,6 +17,11 @@ if TYPE_CHECKING:
     from lgmdsl.api.comparison import Comparison
     from lgmdsl.api.fit import Fit
 
+PROMISES = {
+    Guarantee.EXACT: "exact",
+    Guarantee.LOWER: "lower bound",
+    Guarantee.NUMERICAL: "exact numerically",
+}
 # How many marginals are drawn.
 SHOWN = 6
 
@@ -38,10 +42,11 @@ def check_matplotlib() -> None:
 
 
 def courses(found: Comparison) -> tuple[Course, ...]:
-    """The runs, the reference first. Methods whose objective is a lower bound share the highest as
-    their optimum, so that one that stopped below it is seen to."""
+    """The runs, the reference first. Methods whose objective is a lower bound share the highest
+    that converged as their optimum, so that one that stopped below it is seen to."""
     fits = ordered(found)
-    bounds = [f.log_evidence for f in fits.values() if f.guarantee is Guarantee.LOWER]
+    lower = [f for f in fits.values() if f.guarantee is Guarantee.LOWER]
+    bounds = [f.log_evidence for f in [f for f in lower if f.converged] or lower]
     out = []
     for method, fit in fits.items():
         objective = np.array([e.objective for e in fit.trace])
@@ -54,18 +59,20 @@ def courses(found: Comparison) -> tuple[Course, ...]:
 def _label(fit: Fit) -> str:
     text = f"{fit.method}: {fit.log_evidence:.2f}"
     if fit.guarantee is not Guarantee.APPROXIMATE:
-        text += f" ({BOUNDS[fit.guarantee]})"
+        text += f" ({PROMISES[fit.guarantee]})"
     return text if fit.status is Status.converged else f"{text}, {fit.status}".replace("_", " ")
 
 
 def marginals(found: Comparison, number: int = SHOWN) -> tuple[Marginal, ...]:
-    """The latents that the methods disagree on most: one of each block, then the others."""
+    """The latents that the methods that converged disagree on most: one of each block, then the
+    others."""
     fits = ordered(found)
     base = fits[found.reference]
+    judged = [f for f in fits.values() if f.converged or f is base]
     scored: list[tuple[float, str, int]] = []
     first: list[tuple[float, str, int]] = []
     for block in base.canonical.latents:
-        score = _disagreement([_flat(f, block.name) for f in fits.values()])
+        score = _disagreement([_flat(f, block.name) for f in judged])
         order = np.argsort(-score, kind="stable")[:number]
         own = [(float(score[k]), block.name, int(k)) for k in order if np.isfinite(score[k])]
         first += own[:1]

@@ -21,6 +21,7 @@ from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.proper import check_bounded, check_determined
 from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 
@@ -52,6 +53,7 @@ def fit(
 
     `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
     hyperparameters by name (a scalar fills an indexed one). `options` are fields of the back end.
+    `bound` names a bound through which the sites answer that it applies to (`lgm methods`).
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
     `start_from` is an earlier fit (or its file) of a model with the same sites.
 
@@ -101,15 +103,16 @@ def fit_compiled(
     if result.posterior is None:
         raise NumericalError(_no_state(planned.method, result))
     found = result.posterior
-    if result.status is Status.converged:
-        check_bounded(canonical, problem, found.conditioned)
+    check_bounded(canonical, problem, found.conditioned)
     settings = {"bound": bound, "fixed": fixed, "tol": tol, "max_steps": max_steps}
+    origin = provenance(model, canonical, planned.backend, seed, settings)
+    origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
     fit = Fit(
         model=model,
         method=planned.method,
         status=result.status,
         log_evidence=found.log_evidence,
-        guarantee=found.guarantee,
+        guarantee=combined(found.guarantee, planned.routes),
         weight=found.weight,
         shift=found.shift,
         trace=result.trace,
@@ -125,7 +128,7 @@ def fit_compiled(
             *_local(canonical),
             *_warnings(result),
         ),
-        provenance=provenance(model, canonical, planned.backend, seed, settings),
+        provenance=origin,
     )
     return replace(fit, warnings=(*fit.warnings, *_undefined(fit)))
 

@@ -5,11 +5,15 @@ Both are computed from what sites, bounds and back ends declare; nothing here is
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from lgmdsl.api.outline import Outline, outline_of
 from lgmdsl.api.page import columns, wrapped
+from lgmdsl.bounds.catalogue import SERIES, applicable, bounds
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.inference.plan import verdict
@@ -30,13 +34,15 @@ class Reason:
 
 @dataclass(frozen=True)
 class MethodVerdict:
-    """One method and one model. `routes` says for each site how it answers the method."""
+    """One method and one model. `routes` says for each site how it answers the method; `bounds`
+    are those that `--bound` can name instead (`stem-R` for any number R of pieces)."""
 
     method: str
     runs: bool
     routes: tuple[tuple[str, str], ...]
     reasons: tuple[Reason, ...]
     summary: str
+    bounds: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         if self.runs:
@@ -75,6 +81,7 @@ class ModelMethods:
                     "method": v.method,
                     "runs": v.runs,
                     "routes": [{"site": s, "how": h} for s, h in v.routes],
+                    "bounds": list(v.bounds),
                     "reasons": [
                         {"code": r.code, "where": r.where, "text": r.text} for r in v.reasons
                     ],
@@ -90,6 +97,8 @@ class ModelMethods:
             lines.append(f"{v.method:<{width}}  {'runs' if v.runs else 'cannot run this model'}")
             told = [f"{site}: {how}" for site, how in v.routes] if v.runs else []
             told += [f"{r.where}: {r.text} ({r.code})" for r in v.reasons]
+            if v.runs and v.bounds:
+                told.append(f"--bound: {', '.join(v.bounds)}")
             lines += [row for text in told for row in wrapped(text, width + 4, width + 6)]
         return "\n".join(lines)
 
@@ -129,7 +138,18 @@ class MethodTable:
             }
             for b in self.backends
         ]
-        return {"methods": methods, "table": table}
+        told = [
+            {
+                "bound": name,
+                "gives": b.spec.gives.__name__,
+                "guarantee": str(b.spec.guarantee),
+                "error": b.spec.error if math.isfinite(b.spec.error) else None,
+                "summary": b.spec.summary,
+                "paper": b.spec.paper,
+            }
+            for name, b in _named_bounds()
+        ]
+        return {"methods": methods, "bounds": told, "table": table}
 
     def markdown(self) -> str:
         """The table as README has it."""
@@ -148,7 +168,25 @@ class MethodTable:
             for b in self.backends
             for row in wrapped(f"{b.spec.name}: {b.spec.summary} ({b.spec.paper})", 0, 2)
         ]
-        return "\n".join([*columns(rows), "", *told])
+        lifts = [
+            row for name, lift in _named_bounds() for row in wrapped(_told_of(name, lift), 0, 2)
+        ]
+        return "\n".join([*columns(rows), "", *told, "", "bounds (--bound NAME)", *lifts])
+
+
+def _named_bounds() -> list[tuple[str, Bound]]:
+    """Every bound, and for each series the member that its error and summary are shown of."""
+    series = [(f"{s}, at R = {s.middle}", s.example) for s in SERIES]
+    return [*((b.spec.name, b) for b in bounds()), *series]
+
+
+def _told_of(name: str, lift: Bound) -> str:
+    spec = lift.spec
+    says = f"{name}: {spec.summary}, gives {spec.gives.__name__}, {spec.guarantee.value}"
+    if not math.isfinite(spec.error):
+        return f"{says} ({spec.paper})"
+    source = f"; {spec.paper}" if spec.paper else ""
+    return f"{says} ({spec.error:.2g}{source})"
 
 
 def methods(model: Model | None = None) -> ModelMethods | MethodTable:
@@ -176,9 +214,22 @@ def methods_of(outline: Outline, name: str) -> ModelMethods:
         )  # fmt: skip
         reasons = (*parts, *refused)
         found.append(
-            MethodVerdict(backend.spec.name, not reasons, ways, reasons, backend.spec.summary)
+            MethodVerdict(
+                backend.spec.name,
+                not reasons,
+                ways,
+                reasons,
+                backend.spec.summary,
+                _bounds(blocks, backend),
+            )
         )
     return ModelMethods(name, tuple(found))
+
+
+def _bounds(blocks: Sequence[SiteBlock], backend: BackendClass) -> tuple[str, ...]:
+    """The bounds that lift a site of the model to what the back end asks."""
+    found = [name for b in blocks for name in applicable(b.site, backend.spec.needs)]
+    return tuple(dict.fromkeys(found))
 
 
 def _where(line: int) -> str:

@@ -2,44 +2,78 @@
 
 from __future__ import annotations
 
+from functools import partial
+
+from lgmdsl.bounds.bohning import Bohning
+from lgmdsl.bounds.jaakkola import Jaakkola
+from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
 from lgmdsl.bounds.quadrature import ExpectedByQuadrature, TiltedByQuadrature
+from lgmdsl.bounds.series import BoundSeries
 from lgmdsl.contract.bound import Bound
+from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, nearest
 
-_BOUNDS: list[Bound] = [ExpectedByQuadrature(), TiltedByQuadrature()]
+_BOUNDS: list[Bound] = [ExpectedByQuadrature(), TiltedByQuadrature(), Jaakkola(), Bohning()]
+
+SERIES: tuple[BoundSeries, ...] = (
+    BoundSeries("piecewise-linear", FEWEST, MOST, partial(Piecewise, "linear")),
+    BoundSeries("piecewise-quadratic", FEWEST, MOST, partial(Piecewise, "quadratic")),
+)
 
 
 def bounds() -> tuple[Bound, ...]:
-    """All bounds, in the order in which routes prefer them."""
+    """All bounds but the series, in the order in which routes prefer them."""
     return tuple(_BOUNDS)
 
 
+def named(name: str) -> tuple[Bound, ...]:
+    """The bounds of that name, one for each question it gives; none where it is unknown."""
+    found = tuple(b for b in _BOUNDS if b.spec.name == name)
+    return found or tuple(b for s in SERIES if (b := s.member(name)) is not None)
+
+
+def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
+    """The names of the bounds that lift a site to a question; `stem-R` for a series."""
+    able = [b.spec.name for b in _BOUNDS if b.spec.gives is gives and not b.applies_to(site)]
+    able += [
+        f"{s.stem}-R" for s in SERIES
+        if s.example.spec.gives is gives and not s.example.applies_to(site)
+    ]  # fmt: skip
+    return tuple(able)
+
+
 def bound(name: str, gives: type) -> Bound:
-    """The bound called `name` that answers the question `gives`. Raises MethodError E103."""
-    able = [b for b in _BOUNDS if b.spec.gives is gives]
-    found = next((b for b in able if b.spec.name == name), None)
+    """The bound called `name` that answers the question `gives`, e.g. ("jaakkola", Expected) or
+    ("piecewise-quadratic-12", Expected). Raises MethodError E103."""
+    found = next((b for b in named(name) if b.spec.gives is gives), None)
     if found is None:
-        known = [b.spec.name for b in able]
-        close = nearest(name, known)
-        start = f"did you mean `{close}`? " if close else ""
-        raise MethodError(
-            Diagnostic(
-                "E103",
-                f"no bound `{name}` gives {gives.__name__}",
-                help=f"{start}Bounds that do: {' '.join(known)}",
-            )
-        )
+        raise MethodError(unknown(name, gives))
     return found
+
+
+def unknown(name: str, gives: type | None = None) -> Diagnostic:
+    """E103 for a name that no bound has, or none that gives the question."""
+    known = [b.spec.name for b in _BOUNDS if gives is None or b.spec.gives is gives]
+    series = [s for s in SERIES if gives is None or s.example.spec.gives is gives]
+    listed = [*dict.fromkeys(known), *map(str, series)]
+    told = f"no bound `{name}` gives {gives.__name__}" if gives else f"unknown bound `{name}`"
+    inside = next((s for s in series if name.startswith(s.stem)), None)
+    if inside is not None:
+        return Diagnostic("E103", told, help=f"there is {inside}")
+    close = nearest(name, [*known, *(s.stem for s in series)])
+    start = f"did you mean `{close}`? " if close else ""
+    return Diagnostic("E103", told, help=f"{start}Bounds: {', '.join(listed)}")
 
 
 def register_bound(added: Bound) -> Bound:
     """Add a third party's bound. Raises MethodError E106 on a taken (name, question)."""
-    for b in _BOUNDS:
-        if (b.spec.name, b.spec.gives) == (added.spec.name, added.spec.gives):
+    name = added.spec.name
+    for b in [*_BOUNDS, *(m for s in SERIES if (m := s.member(name)) is not None)]:
+        if (b.spec.name, b.spec.gives) == (name, added.spec.gives):
             if type(b) is type(added):
                 return b
             raise MethodError(
-                Diagnostic("E106", f"a bound `{added.spec.name}` exists for this question already")
+                Diagnostic("E106", f"a bound `{name}` exists for this question already")
             )
     _BOUNDS.append(added)
     return added

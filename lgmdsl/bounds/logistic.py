@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
@@ -35,6 +35,10 @@ class LogisticForm:
     y: Array
     n: Array
     width: Array
+
+    def take(self, rows: IntArray) -> LogisticForm:
+        """The form of some rows."""
+        return LogisticForm(self.constant[rows], self.y[rows], self.n[rows], self.width[rows])
 
 
 def logistic_form(site: Site) -> LogisticForm:
@@ -92,3 +96,7 @@ class LogisticExpected(Expected):
             d_mean_variance=mixed,
             d_variance2=twice,
         )
+
+    def take(self, rows: IntArray) -> LogisticExpected:
+        """The answer of some rows."""
+        return LogisticExpected(self.form.take(rows), self.bound)

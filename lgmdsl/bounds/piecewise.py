@@ -6,7 +6,7 @@ E[rho] is exact by truncated normal moments (Marlin, Khan and Murphy 2011; 003, 
 rho jumps where quadratic pieces meet, by the gap, and linear pieces meet in a kink. Derivatives are
 those of E[rho], jumps and all: with D_k^i the jump of rho^(i) at the break t_k, z_k = (t_k - m)/sd,
 
-    d^p E[rho] / dm^p = E[rho^(p)] + sum_k sum_{i < p} D_k^i He_{p-1-i}(z_k) N(t_k; m, v) / sd^{p-1-i}
+    d^p E[rho] / dm^p = E[rho^(p)] + sum_{k, i < p} D_k^i He_j(z_k) N(t_k; m, v) / sd^j, j = p-1-i,
 
 and 2 d/dv = d2/dm2. At an sd much below the width of a piece these follow single jumps.
 """
@@ -125,12 +125,15 @@ def _moments(table: Pieces, mean: Array, variance: Array, order: int) -> list[Ar
     mass = _between(np.concatenate([-ends, z], axis=1), np.concatenate([z, ends], axis=1))
     # int s N = m P + sd [phi(z_lo) - phi(z_hi)]; int s^2 N = (m^2 + sd^2) P
     #   + sd [(m + t_lo) phi(z_lo) - (m + t_hi) phi(z_hi)]; no term at infinity. Sums over pieces
-    #   of the ends' terms are sums over breaks of the coefficients' jumps.
+    #   of the ends' terms are sums over breaks of the coefficients' jumps. Both outer pieces are
+    #   straight, and only theirs is mass where squares would overflow.
     one = m * mass
-    two = (m * m + sd * sd) * mass
+    inner = slice(1, -1)
+    two = m * one[:, inner] + sd * (sd * mass[:, inner])
     da, db = np.diff(table.a), np.diff(table.b)
     rim = sd * bell
-    value = mass @ table.c + one @ table.b + two @ table.a + rim @ db + (rim * (m + t)) @ da
+    value = mass @ table.c + one @ table.b + two @ table.a[inner]
+    value += rim @ db + (rim * (m + t)) @ da
     found = [value]
     hermite = [np.ones_like(z), z, z * z - 1.0, z * (z * z - 3.0)]
     for p in range(1, order + 1):
@@ -140,7 +143,7 @@ def _moments(table: Pieces, mean: Array, variance: Array, order: int) -> list[Ar
         elif p == 2:
             total += 2.0 * (mass @ table.a)
         for i in range(min(p, 3)):
-            total += (hermite[p - 1 - i] * bell / sd ** (p - i)) @ table.jumps[i]
+            total += (hermite[p - 1 - i] * bell * (1.0 / sd) ** (p - i)) @ table.jumps[i]
         found.append(total)
     return found
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.bound import Bound, BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, Pointwise, Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, Site
@@ -25,6 +25,10 @@ class QuadratureExpected(Expected):
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         return expected_by_quadrature(self.site, mean, variance, second)
+
+    def take(self, rows: IntArray) -> QuadratureExpected:
+        """The answer of some rows."""
+        return QuadratureExpected(self.site.take(rows))
 
 
 @dataclass(frozen=True, eq=False)

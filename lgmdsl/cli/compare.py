@@ -48,7 +48,7 @@ def _options(
 @click.option("--hyper", default="auto", metavar="H", show_default=True,
               help="What to do with hyperparameters: auto, fixed.")  # fmt: skip
 @set_option
-@click.option("--bound", metavar="B", help="Let sites answer only through this bound.")
+@click.option("--bound", metavar="B", help="Let the sites it applies to answer through this bound.")
 @click.option("--option", "options", metavar=FORM, multiple=True, callback=_options,
               help="An option of one of the methods.")  # fmt: skip
 @tol_option

@@ -6,7 +6,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
-from lgmdsl.contract.elbo import ElboPoint, elbo_at
+from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -14,45 +14,66 @@ from lgmdsl.contract.profile import maximise_mean
 
 # Weights below this fraction of the largest are lifted: a flat site has no log weight.
 LEAST = 1e-10
+# The relative error to which the terms of an ELBO may cancel.
+RESOLVED = 1e-10
 
 
 def begin(problem: Problem, warm: GaussianPosterior | None = None) -> ElboPoint | Failed:
     """The point of an earlier posterior, or one with positive weights at the best mean for them.
 
     Weights are |2 f_v| at the prior mean with unit variances, and again at the best mean for the
-    variances they give; the better point of the two is taken.
+    variances they give; the better point of the two is taken. Where weights of 1 are better than
+    that (a wide prior on a log variance: f overflows at its variance) they take their place.
     """
     if warm is not None:
         point = elbo_at(problem, warm.weight, warm.shift)
-        if isinstance(point, ElboPoint):
+        if isinstance(point, ElboPoint) and resolved(point):
             return point
-    engine, sites = problem.engine, problem.expecting()
-    s = engine.prior_mean
-    answers = tuple(x.expected(m, _unit(m)) for x, m in zip(sites, s, strict=True))
-    weight = lifted(tuple(-2.0 * a.d_variance for a in answers))
+    unit = tuple(_unit(m) for m in problem.engine.prior_mean)
+    answers = expected(problem, problem.engine.prior_mean, unit)
+    point = _profiled(problem, lifted(tuple(-2.0 * a.d_variance for a in answers)))
+    plain = elbo_at(problem, unit, _products(unit, problem.engine.prior_mean))
+    if isinstance(point, Failed) or (isinstance(plain, ElboPoint) and plain.elbo > point.elbo):
+        return _profiled(problem, unit)
+    return point
+
+
+def resolved(point: ElboPoint) -> bool:
+    """Whether the terms of the ELBO, which grow with the weights, leave its digits standing."""
+    terms = rows.total(tuple(
+        np.abs(rows.quadratic(w, m)) + np.abs(rows.trace(w, v)) + np.abs(rows.inner(b, m))
+        for w, b, m, v in zip(point.weight, point.shift, point.mean, point.variance, strict=True)
+    ))  # fmt: skip
+    return bool(terms * np.finfo(np.float64).eps <= RESOLVED * (1.0 + abs(point.elbo)))
+
+
+def _profiled(problem: Problem, weight: Rows) -> ElboPoint | Failed:
+    """The better of the point with these weights and the one with |2 f_v|, at the best mean."""
+    engine, s = problem.engine, problem.engine.prior_mean
     first = engine.condition(weight, _products(weight, s))
     if isinstance(first, Failed):
         return first
     still = tuple(np.zeros_like(m) for m in s)
-    profile = maximise_mean(engine, sites, first.variance, s, still, tolerance=1e-2)
+    profile = maximise_mean(engine, problem.expecting(), first.variance, s, still, tolerance=1e-2)
     if isinstance(profile, Failed):
-        return elbo_at(problem, weight, first.shift)
-    found = []
+        return profile
     sharper = lifted(tuple(-2.0 * a.d_variance for a in profile.answers))
+    found = []
     for w, slope in (
         (weight, profile.alpha),
         (sharper, tuple(a.d_mean for a in profile.answers)),
     ):
         moved = _products(w, profile.mean)
         point = elbo_at(problem, w, tuple(g + x for g, x in zip(slope, moved, strict=True)))
-        found.append(point)
-    points = [p for p in found if isinstance(p, ElboPoint)]
-    return max(points, key=lambda p: p.elbo) if points else found[0]
+        if isinstance(point, ElboPoint) and resolved(point):
+            found.append(point)
+    if not found:
+        return Failed("the bound cannot be evaluated at the start")
+    return max(found, key=lambda p: p.elbo)
 
 
 def lifted(weight: Rows) -> Rows:
-    """|W|, its entries (eigenvalues) at least LEAST times the largest of the block; 1 if all are 0.
-    """
+    """|W|, its entries (eigenvalues) at least LEAST times the block's largest; 1 if all are 0."""
     return tuple(_lifted(w) for w in weight)
 
 

@@ -112,11 +112,17 @@ def distance(point: ElboPoint, following: Conditioned) -> float:
 
 
 def mismatch(point: ElboPoint) -> float:
-    """max |w - T| / (|T| + tiny): how far the weights are from -2 f_v."""
+    """max over sites of |w - T| / max(|T|, 1e-4 / v), T = -2 f_v.
+
+    It bounds the relative change of every posterior variance on moving to T; a site that says next
+    to nothing (T v below 1e-4) is measured against the variance instead of its own weight.
+    """
     worst = 0.0
-    for w, t in zip(point.weight, point.target[0], strict=True):
+    for w, t, v in zip(point.weight, point.target[0], point.variance, strict=True):
         if w.size:
-            scale = np.abs(t) + 1e-12 * max(1.0, float(np.abs(t).max()))
+            scale = np.maximum(np.abs(t), 1e-4 / np.maximum(v, 1e-300))
+            if w.ndim > 1:
+                scale = scale.max(axis=(1, 2), keepdims=True)
             worst = max(worst, float((np.abs(w - t) / scale).max()))
     return worst
 

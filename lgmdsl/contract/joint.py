@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import cast
+from collections.abc import Callable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -11,8 +11,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.contract.questions import Expected
-from lgmdsl.contract.site import Site
+from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Sparse
 
@@ -54,14 +53,38 @@ def unstacked(flat: Array, like: Rows) -> Rows:
     return tuple(np.split(flat, np.cumsum([len(x) for x in like])[:-1]))
 
 
-def taken(answer: Expected, where: IntArray) -> Expected | None:
-    """The Expected of some rows: sites know how, and so do lifts that hold one in `site`; None for
-    others."""
-    if isinstance(answer, Site):
-        return cast(Expected, answer.take(where))
-    if dataclasses.is_dataclass(answer) and [f.name for f in dataclasses.fields(answer)] == [
-        "site"
-    ]:
-        site = cast(Site, getattr(answer, "site"))  # noqa: B009
-        return cast(Expected, dataclasses.replace(answer, site=site.take(where)))  # type: ignore[type-var]
-    return None
+@runtime_checkable
+class Divisible(Protocol):
+    """An answer that can be asked about some of its rows alone: every site, and lifts that say so
+    with a method `take`."""
+
+    def take(self, rows: IntArray) -> Expected: ...
+
+
+def some_rows(
+    answer: Expected, where: IntArray, size: int
+) -> Callable[[Array, Array], ExpectedAnswer]:
+    """(mean, variance) -> the answer of rows `where` of `size`, with its second derivatives.
+
+    What is not `Divisible` is evaluated over all its rows, which costs more.
+    """
+    if len(where) == size:
+        return lambda mean, variance: answer.expected(mean, variance, second=True)
+    if isinstance(answer, Divisible):
+        few = answer.take(where)
+        return lambda mean, variance: few.expected(mean, variance, second=True)
+
+    def among_all(mean: Array, variance: Array) -> ExpectedAnswer:
+        every_mean, every_variance = np.zeros(size), np.ones(size)
+        every_mean[where], every_variance[where] = mean, variance
+        a = answer.expected(every_mean, every_variance, second=True)
+        mixed, twice = a.d_mean_variance, a.d_variance2
+        return ExpectedAnswer(
+            a.value[where],
+            a.d_mean[where],
+            a.d_variance[where],
+            None if mixed is None else mixed[where],
+            None if twice is None else twice[where],
+        )
+
+    return among_all

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import cast
 
@@ -16,12 +17,14 @@ class Problem:
     """Site blocks in the order of the engine's predictors.
 
     `sites[k]` is the bound family; `answers[k]` the object that answers the back end's question
-    for it: the site itself, or a bound's lift of it (routes decide).
+    for it: the site itself, or a bound's lift of it (routes decide). `lift` answers further
+    questions, for options that ask one (Laplace's mean correction).
     """
 
     sites: tuple[Site, ...]
     answers: tuple[object, ...]
     engine: Engine
+    lift: Callable[[type], tuple[object, ...]] | None = None
 
     def pointwise(self, s: Rows) -> tuple[PointwiseAnswer, ...]:
         """The Pointwise answers of all blocks."""
@@ -34,6 +37,14 @@ class Problem:
     def expecting(self) -> tuple[Expected, ...]:
         """The answers as Expected (a back end that needs them declared it)."""
         return cast("tuple[Expected, ...]", self.answers)
+
+    def asking(self, question: type) -> tuple[object, ...]:
+        """The answers to another question; raises TypeError where nobody can give them."""
+        if all(isinstance(a, question) for a in self.answers):
+            return self.answers
+        if self.lift is None:
+            raise TypeError(f"nobody answers {question.__name__} here")
+        return self.lift(question)
 
     def tilting(self) -> tuple[Tilted, ...]:
         """The answers as Tilted."""

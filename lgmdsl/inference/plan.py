@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from lgmdsl.bounds.catalogue import applicable, named, unknown
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
@@ -17,7 +18,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, nearest
 from lgmdsl.inference.registry import BackendClass, backends
-from lgmdsl.inference.routes import Refusal, Route, route
+from lgmdsl.inference.routes import Refusal, Route, answering, route
 
 # `auto` tries these in order and takes the first that can run the model.
 AUTO = ("natural-gradient", "ep", "laplace")
@@ -44,7 +45,11 @@ class Plan:
             raise MethodError(Diagnostic("E501", why))
         sites = self.canonical.sites(theta)
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))
-        return Problem(sites, answers, engine)
+
+        def lift(question: type) -> tuple[object, ...]:
+            return tuple(answering(type(s), question)(s) for s in sites)
+
+        return Problem(sites, answers, engine, lift)
 
 
 @dataclass(frozen=True)
@@ -61,8 +66,14 @@ class Verdict:
 
 
 def verdict(blocks: tuple[SiteBlock, ...], backend: BackendClass, bound: str | None) -> Verdict:
-    """Route every site block of a model to one back end."""
+    """Route every site block of a model to one back end.
+
+    A named bound serves the sites that it applies to, and the others keep their own routes; where
+    it applies to none, all are refused.
+    """
     found = [(b, route(b.site, backend, bound)) for b in blocks]
+    if bound is not None and any(isinstance(r, Route) for _, r in found):
+        found = [(b, r if isinstance(r, Route) else route(b.site, backend)) for b, r in found]
     return Verdict(
         backend.spec.name,
         tuple(r for _, r in found if isinstance(r, Route)),
@@ -78,10 +89,12 @@ def plan(
 ) -> Plan:
     """Choose the back end and its routes.
 
-    Raises MethodError: E103 for an unknown method, E501, E502 or E504 where it cannot run the
-    model (with the methods that can), E104 for an option that the back end does not have.
+    Raises MethodError: E103 for an unknown method or bound, E501, E502 or E504 where it cannot run
+    the model (with the methods that can), E104 for an option that the back end does not have.
     """
     known = backends()
+    if bound is not None and not named(bound):
+        raise MethodError(unknown(bound))
     if method == "auto":
         order = [*(m for m in AUTO if m in known), *(m for m in known if m not in AUTO)]
         able = [m for m in order if verdict(canonical.blocks, known[m], bound).runs]
@@ -91,7 +104,8 @@ def plan(
     judged = verdict(canonical.blocks, known[method], bound)
     if not judged.runs:
         able = [m for m, b in known.items() if verdict(canonical.blocks, b, bound).runs]
-        raise MethodError(tuple(_refused(method, b, r, able) for b, r in judged.refusals))
+        needs = known[method].spec.needs
+        raise MethodError(tuple(_refused(method, b, r, able, needs) for b, r in judged.refusals))
     return Plan(canonical, _configured(known[method], dict(options or {})), judged.routes)
 
 
@@ -140,8 +154,14 @@ def _opener(block: SiteBlock) -> str:
     return "potential" if block.family.spec.potential else "observe"
 
 
-def _refused(method: str, block: SiteBlock, refusal: Refusal, able: list[str]) -> Diagnostic:
+def _refused(
+    method: str, block: SiteBlock, refusal: Refusal, able: list[str], needs: type
+) -> Diagnostic:
     can = f"methods that can: {listed(able)}" if able else "no method of this version can"
+    lifts = applicable(block.site, needs)
+    if refusal.code == "E504" and not able:
+        apply = f"bounds that apply to {block.family.spec.name}: {listed(lifts)}"
+        can = apply if lifts else f"{block.family.spec.name} takes no bound: leave it out"
     return Diagnostic(
         refusal.code,
         f"method `{method}` cannot run this model",

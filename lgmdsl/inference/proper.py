@@ -1,8 +1,9 @@
 """Is the posterior of a model with flat or intrinsic blocks proper? Asked before and after a fit.
 
 Before: with unit weights on every row, does any combination of latents stay undetermined?
-After: does the joint density fall along the direction in which each improper latent is freest? With
-separated classes it does not: Newton's decrement vanishes on the way to infinity.
+After: does the likelihood fall along the direction in which each flat latent is freest? With
+separated classes it does not: Newton's decrement vanishes, or the bound rises, on the way to
+infinity.
 """
 
 from __future__ import annotations
@@ -11,15 +12,16 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.structure import Shape
 from lgmdsl.errors import Diagnostic, ModelError
 
-# How many posterior sds the density is followed, and the fall in nats that counts as none.
-REACH = 10.0
+# The likelihood must fall between two points far out, in posterior sds or in units of the predictor
+# (exponential links end at e^340, and noise may be of any scale): so far that it does not matter
+# whether the fit has reached its optimum. LEVEL is the fall in nats that counts as none.
+SDS, UNITS = (1e3, 1e6), (100.0, 300.0)
 LEVEL = 1e-3
 # At most this many latents are followed, the most uncertain first.
 FOLLOWED = 200
@@ -41,46 +43,42 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
 def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Conditioned) -> None:
     """Raise ModelError E402 where the joint density does not fall along an improper latent."""
     linear = problem.engine.linear
-    for name in _improper(problem):
+    flat = [b for b in linear.blocks if Shape.IMPROPER in b.shape and Shape.DIAGONAL in b.shape]
+    free = np.zeros(linear.size, dtype=bool)
+    for block in flat:
+        free[linear.starts[block.name] :][: block.size] = True
+    for name in (b.name for b in flat):
         start, size = linear.starts[name], _size(problem, name)
         variance = conditioned.latent_variance[start : start + size]
         for i in np.argsort(-variance)[:FOLLOWED]:
             unit = np.zeros(linear.size)
             unit[start + i] = 1.0
-            direction = conditioned.solve(unit) / np.sqrt(max(variance[i], 1e-300))
-            if _least_fall(problem, conditioned, direction) < LEVEL:
+            # One posterior sd long, the proper latents staying where they are.
+            direction = np.where(free, conditioned.solve(unit), 0.0)
+            direction /= np.sqrt(max(variance[i], 1e-300))
+            if _least_fall(problem, conditioned.mean, direction) < LEVEL:
                 label = _label(canonical, name, int(i))
                 reason = f"the likelihood does not fall as {label} goes to infinity"
                 raise ModelError(_free(canonical, name, reason))
 
 
-def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) -> float:
-    """The smaller fall of log p(y, z) from the mode over +-REACH steps of `direction`.
-
-    The prior's part is quadratic: 1/2 t^2 (1 - d'B'WBd), d being one posterior sd long; its slope
-    cancels the sites' at the mode.
-    """
-    linear = problem.engine.linear
-    s = conditioned.mean
-    slopes = tuple(
-        b - rows.times(w, m)
-        for b, w, m in zip(conditioned.shift, conditioned.weight, s, strict=True)
-    )
+def _least_fall(problem: Problem, s: Rows, direction: Array) -> float:
+    """The smaller fall of the likelihood along +-`direction`, on which a flat prior has no say."""
     steps = tuple(
-        _moved(p, direction, linear).reshape(m.shape)
-        for p, m in zip(linear.predictors, s, strict=True)
+        _moved(p, direction, problem.engine.linear).reshape(m.shape)
+        for p, m in zip(problem.engine.linear.predictors, s, strict=True)
     )
-    here = sum(float(v.sum()) for v in problem.log_density(s))
-    tilt = sum(float((g * d).sum()) for g, d in zip(slopes, steps, strict=True))
-    inside = rows.total(
-        tuple(rows.quadratic(w, d) for w, d in zip(conditioned.weight, steps, strict=True))
+
+    def at(t: float) -> float:
+        there = tuple(x + t * d for x, d in zip(s, steps, strict=True))
+        value = sum(float(v.sum()) for v in problem.log_density(there))
+        return value if np.isfinite(value) else -1e300
+
+    longest = max((float(np.abs(d).max(initial=0.0)) for d in steps), default=0.0)
+    scales = [SDS] if longest == 0.0 else [SDS, (UNITS[0] / longest, UNITS[1] / longest)]
+    return min(
+        max(at(sign * near) - at(sign * far) for near, far in scales) for sign in (-1.0, 1.0)
     )
-    falls = []
-    for t in (-REACH, REACH):
-        there: Rows = tuple(x + t * d for x, d in zip(s, steps, strict=True))
-        gain = sum(float(v.sum()) for v in problem.log_density(there)) - here - t * tilt
-        falls.append(0.5 * t * t * max(1.0 - inside, 0.0) - gain)
-    return min(falls)
 
 
 def _moved(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
-from lgmdsl.bounds.catalogue import bounds
+from lgmdsl.bounds.catalogue import bounds, named
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
+from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import BackendClass
 
 
@@ -52,18 +55,66 @@ def route(site: type[Site], backend: BackendClass, bound: str | None = None) -> 
     if bound is None and issubclass(site, spec.needs):
         return Route(site, None, Guarantee.EXACT)
     reasons = []
-    for candidate in bounds():
-        if candidate.spec.gives is not spec.needs or (bound and candidate.spec.name != bound):
+    for candidate in bounds() if bound is None else named(bound):
+        if candidate.spec.gives is not spec.needs:
             continue
         refused = candidate.applies_to(site)
         if not refused:
             return Route(site, candidate, candidate.spec.guarantee)
         reasons.append(f"{candidate.spec.name}: {refused}")
     if bound is not None:
-        why = "; ".join(reasons) or f"{spec.name} asks for nothing that it gives"
+        why = (
+            "; ".join(r.partition(": ")[2] for r in reasons)
+            or f"{spec.name} asks for nothing that it gives"
+        )
         return Refusal(site, "E504", f"bound {bound} does not apply to {site.spec.name}: {why}")
     why = "; ".join(reasons) or "no bound gives it"
     return Refusal(site, "E501", f"{site.spec.name} does not answer {spec.needs.__name__}: {why}")
+
+
+def combined(claim: Guarantee, routes: Iterable[Route]) -> Guarantee:
+    """What a log evidence promises whose back end claims `claim` where every site answers exactly.
+
+    An approximate answer anywhere, or an approximate back end, leaves an approximation. Lower
+    bounds of site answers bound the evidence from below, as a variational bound does. Numerical
+    error takes away EXACT; a lower bound stays one, up to that error (`error_notes` tells it).
+    """
+    found = {claim, *(r.guarantee for r in routes)}
+    weakest_first = (Guarantee.APPROXIMATE, Guarantee.LOWER, Guarantee.NUMERICAL)
+    return next((g for g in weakest_first if g in found), Guarantee.EXACT)
+
+
+def error_notes(routes: Iterable[Route]) -> tuple[str, ...]:
+    """How each family that answers through a bound does, with the bound's largest error."""
+    return tuple(dict.fromkeys(f"{r.site.spec.name} {r}, {_error(r)}" for r in routes if r.bound))
+
+
+def _error(through: Route) -> str:
+    said = through.guarantee.value
+    assert through.bound is not None
+    error = through.bound.spec.error
+    if through.guarantee is Guarantee.NUMERICAL:
+        return f"{said} ({error:g} relative)"
+    if through.guarantee is Guarantee.LOWER and math.isfinite(error):
+        return f"{said} (by at most {error:.4g} a trial)"
+    return said
+
+
+def answering(site: type[Site], question: type) -> Callable[[Site], object]:
+    """How sites of a family answer a question: themselves, or through the first bound that applies.
+
+    Raises MethodError E501 where none does.
+    """
+    if issubclass(site, question):
+        return lambda s: s
+    for candidate in bounds():
+        if candidate.spec.gives is question and not candidate.applies_to(site):
+            return candidate.lift
+    raise MethodError(
+        Diagnostic(
+            "E501", f"{site.spec.name} does not answer {question.__name__}, and no bound does"
+        )
+    )
 
 
 def table(

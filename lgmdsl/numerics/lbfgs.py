@@ -41,7 +41,7 @@ Function: TypeAlias = Callable[[Array], Evaluated[T] | None]
 
 @dataclass(frozen=True, eq=False)
 class Iterate(Generic[T]):
-    """A point, what was evaluated there, the pairs (s, y, 1 / <s, y>), steps and evaluations so far."""
+    """A point, what was evaluated there, the pairs (s, y, 1 / <s, y>), steps and evaluations."""
 
     x: Array
     at: Evaluated[T]
@@ -107,7 +107,7 @@ class LBFGS:
         f0 = now.at.value
         slack = ROUNDING * (1.0 + abs(f0))
         low, high, t, used = 0.0, math.inf, 1.0, 0
-        best: tuple[float, Evaluated[T]] | None = None  # the longest step that lowers f enough
+        best: tuple[float, Evaluated[T]] | None = None  # the longest step that lowers f
         while used < self.trials:
             used += 1
             x = now.x + t * d
@@ -122,7 +122,9 @@ class LBFGS:
                 if not (enough or close):
                     high, proposed = t, _minimum(low, t, f0, slope, at.value)
                 elif there < self.curvature * slope:
-                    low, best = t, (t, at)
+                    low = t
+                    if at.value < f0:
+                        best = (t, at)
                     proposed = _secant(t, slope, there)
                 else:
                     return self._moved(now, t, d, at, used)
@@ -144,7 +146,7 @@ class LBFGS:
         product = self.inner(s, y)
         pairs = now.pairs
         # A pair without curvature would make H indefinite.
-        if product > 1e-14 * math.sqrt(self.inner(s, s) * self.inner(y, y)):
+        if product > 1e-14 * math.sqrt(max(self.inner(s, s) * self.inner(y, y), 0.0)):
             pairs = (*pairs, (s, y, 1.0 / product))[-self.memory :]
         return Iterate(now.x + s, at, pairs, now.steps + 1, now.evaluations + used)
 

@@ -24,7 +24,7 @@ def solve_variance(
 ) -> float:
     """v with 1/v = cavity + T(v), to `accuracy` relative. `weight(v)` gives T = -2 f_v and dT/dv.
 
-    `start` > 0 is where Newton begins; the last trial is returned where no root is found in doubles.
+    `start` > 0 is where Newton begins; where doubles hold no root the last trial is returned.
     """
     low, high = -math.inf, math.inf
     x = math.log(start)

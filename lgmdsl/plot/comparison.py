@@ -113,14 +113,17 @@ def _draw(
         columns = 1 if len(marginals) == 1 else 2 if len(marginals) <= 4 else 3
         rows = math.ceil(len(marginals) / columns)
         grid = halves[1].subplots(rows, columns, squeeze=False).reshape(-1)
+        halves[1].suptitle(
+            "Posterior marginals of latents that differ most", x=0.01, ha="left", fontsize=10.5
+        )
         for axes, marginal in zip(grid, marginals, strict=False):
             _densities(axes, marginal, looks)
         for axes in grid[len(marginals) :]:
             axes.set_visible(False)
     handles, labels = above.get_legend_handles_labels()
     figure.legend(
-        handles, labels, loc="outside lower center", ncols=min(3, max(len(labels), 1)),
-        frameon=False, fontsize=9.5, handlelength=3.2,
+        handles, labels, title="method: log evidence", loc="outside lower center",
+        ncols=min(3, max(len(labels), 1)), frameon=False, fontsize=9.5, handlelength=3.2,
     )  # fmt: skip
 
 
@@ -145,7 +148,7 @@ def _objectives(axes: Axes, courses: Sequence[Course], looks: Mapping[str, _Look
 
 
 def _gaps(axes: Axes, courses: Sequence[Course], looks: Mapping[str, _Look]) -> None:
-    """|target - objective| on a logarithmic axis, down to what double precision can tell."""
+    """|target - objective| on a logarithmic axis, down to where rounding begins."""
     floor = min((_floor(c.target) for c in courses), default=1e-12)
     for course in courses:
         gap = np.maximum(np.abs(course.target - course.objective), floor)
@@ -162,17 +165,17 @@ def _gaps(axes: Axes, courses: Sequence[Course], looks: Mapping[str, _Look]) -> 
 
 
 def _floor(target: float) -> float:
-    return 1e-14 * max(1.0, abs(target))
+    return 1e-12 * max(1.0, abs(target))
 
 
 def window(objectives: Sequence[Array]) -> tuple[float, float]:
     """Limits that show where the objectives end: starts far below are cut off.
 
-    At most 12 times the spread of the last values (or 2 % of their size) is shown below them.
+    At most 12 times the spread of the last values (or 0.5 % of their size) is shown below them.
     """
     ends = np.array([o[-1] for o in objectives if len(o)] or [0.0])
     every = np.concatenate([*objectives, ends])
-    spread = max(float(np.ptp(ends)), 0.02 * float(np.abs(ends).max()), 1e-6)
+    spread = max(float(np.ptp(ends)), 0.005 * float(np.abs(ends).max()), 1e-6)
     low = max(float(every.min()), float(ends.min()) - 12.0 * spread)
     high = min(float(every.max()), float(ends.max()) + 12.0 * spread)
     room = 0.06 * max(high - low, 1e-9 * max(abs(high), 1.0))
@@ -182,8 +185,7 @@ def window(objectives: Sequence[Array]) -> tuple[float, float]:
 def _densities(axes: Axes, marginal: Marginal, looks: Mapping[str, _Look]) -> None:
     usable = {m: v for m, v in marginal.moments.items() if v[1] > 0 and np.isfinite(v).all()}
     if usable:
-        low = min(m - 3.6 * s for m, s in usable.values())
-        high = max(m + 3.6 * s for m, s in usable.values())
+        low, high, top = _room(list(usable.values()))
         x = np.linspace(low, high, 400)
         for method, (mean, sd) in usable.items():
             look = looks[method]
@@ -195,9 +197,19 @@ def _densities(axes: Axes, marginal: Marginal, looks: Mapping[str, _Look]) -> No
                 dashes=look.dashes or (None, None), zorder=3 + look.place,
             )  # fmt: skip
         axes.set_xlim(low, high)
-    axes.set_ylim(bottom=0)
+        axes.set_ylim(0, top)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
     name = marginal.title if len(marginal.title) <= 28 else marginal.title[:27] + "…"
     axes.set_title(name, fontsize=10.5, loc="left", parse_math=False)
+
+
+def _room(moments: Sequence[tuple[float, float]]) -> tuple[float, float, float]:
+    """Limits of x and the top of y. The first density is shown well, whatever the others are: a
+    collapsed one is cut off at three times its height, a far one at 12 of its sds."""
+    mean, sd = moments[0]
+    low = max(min(m - 3.6 * s for m, s in moments), mean - 12.0 * sd)
+    high = min(max(m + 3.6 * s for m, s in moments), mean + 12.0 * sd)
+    narrowest = max(min(s for _, s in moments), sd / 3.0)
+    return low, high, 1.08 / (narrowest * math.sqrt(2 * math.pi))

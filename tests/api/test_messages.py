@@ -77,7 +77,15 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         DATA, {},
     ),
     "e504_bound": (
-        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"bound": "quadrature"},
+        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"bound": "jaakkola"},
+    ),
+    "e504_method": (
+        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA,
+        {"bound": "quadrature", "method": "laplace"},
+    ),
+    "e103_bound": (
+        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA,
+        {"bound": "piecewise-linear-50"},
     ),
     "e303_trials": (
         model("data n[obs] : count\n" + ONE + "observe y ~ binomial(n = n, logit = eta)\n",

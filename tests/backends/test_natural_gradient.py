@@ -1,4 +1,4 @@
-"""Natural gradients on the ELBO: known answers, a hard GP, bounds, sites that are not log-concave."""
+"""Natural gradients on the ELBO: known answers, a hard GP, bounds, kinks and heavy tails."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_hard_gp_converges_and_never_falls() -> None:
     fit = lgm.fit(lgm.loads(text), data, method="natural-gradient", tol=1e-9)
     assert fit.converged
     steps = np.diff([e.objective for e in fit.trace])
-    assert (steps > 0).all()
+    assert (steps > -1e-10).all()
     further = lgm.fit(lgm.loads(text), data, method="natural-gradient", tol=1e-11, start_from=fit)
     assert further.log_evidence == pytest.approx(fit.log_evidence, rel=1e-8)
     assert fit.steps < 40

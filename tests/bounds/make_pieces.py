@@ -62,10 +62,14 @@ def remez(a: float, b: float) -> tuple[Piece, float]:
         def slope(x: float, q: float = q, r: float = r) -> float:
             return float((2.0 * q * (x - middle) / half + r) / half + sigmoid(-x))
 
-        # The slope's difference to the concave -sigmoid(-x) is convex, negative between its two roots.
-        lowest = float(brentq(lambda x: 2 * q / half**2 - sigmoid(x) * sigmoid(-x), a, b))
+        def bend(x: float, q: float = q) -> float:
+            return float(2.0 * q / half**2 - sigmoid(x) * sigmoid(-x))
+
+        # The error's slope is convex, and negative between its two roots.
+        lowest = float(brentq(bend, a, b))
         one, two = (
-            float(brentq(slope, *ends, xtol=1e-15, rtol=1e-15)) for ends in ((a, lowest), (lowest, b))
+            float(brentq(slope, *ends, xtol=1e-15, rtol=1e-15))
+            for ends in ((a, lowest), (lowest, b))
         )
         moved = max(abs(one - points[1]), abs(two - points[2]))
         points = np.array([a, one, two, b])

@@ -23,7 +23,8 @@ def lgm(*arguments: str, root: Path, **environment: str) -> subprocess.Completed
 
 @pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["check", "m.lgm"],
                                        ["fmt", "--check", "m.lgm"], ["info", "m.lgm"],
-                                       ["help", "E203"], ["fit", "--help"]])  # fmt: skip
+                                       ["help", "E203"], ["fit", "--help"],
+                                       ["compare", "--help"]])  # fmt: skip
 def test_light_commands_load_nothing_heavy(arguments: list[str], model: Path, root: Path) -> None:
     script = (
         "import sys\nfrom lgmdsl.cli.main import main\n"

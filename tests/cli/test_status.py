@@ -46,7 +46,8 @@ def test_hyper_without_a_value(run: Run, model: Path, data: Path) -> None:
         (("--hyper", "map"), "E501"),
         (("--method", "laplce"), "did you mean `laplace`"),
         (("--option", "nothing=1"), "E104"),
-        (("--bound", "nothing"), "E504"),
+        (("--bound", "nothing"), "E103"),
+        (("--method", "laplace", "--bound", "jaakkola"), "E504"),
     ],
 )
 def test_method_that_cannot(
@@ -109,7 +110,7 @@ def test_interrupted_fit_keeps_its_state(
 
     monkeypatch.setattr(Laplace, "step", interrupted)
     out = tmp_path / "o.nc"
-    done = run("fit", model, data, "--set", "s=2", "-o", out)
+    done = run("fit", model, data, "--method", "laplace", "--set", "s=2", "-o", out)
     assert done.status == 130 and out.is_file()
     monkeypatch.undo()
     assert run("summary", out, "--json").json["status"] == str(Status.interrupted)
@@ -122,7 +123,7 @@ def test_interrupted_before_a_state(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(Laplace, "start", interrupted)
-    done = run("fit", model, data, "--set", "s=2")
+    done = run("fit", model, data, "--method", "laplace", "--set", "s=2")
     assert done.status == 130 and "before there was a result" in done.err
 
 
@@ -132,12 +133,12 @@ def test_defect(run: Run, model: Path, data: Path, monkeypatch: pytest.MonkeyPat
 
     monkeypatch.setattr(Laplace, "start", broken)
     monkeypatch.delenv("LGM_TRACEBACK", raising=False)
-    done = run("fit", model, data, "--set", "s=2")
+    done = run("fit", model, data, "--method", "laplace", "--set", "s=2")
     assert done.status == 70 and "a wire is loose" in done.err and "report" in done.err
     assert "Traceback" not in done.err
     monkeypatch.setenv("LGM_TRACEBACK", "1")
-    assert "Traceback" in run("fit", model, data, "--set", "s=2").err
-    done = run("fit", model, data, "--set", "s=2", "--json")
+    assert "Traceback" in run("fit", model, data, "--method", "laplace", "--set", "s=2").err
+    done = run("fit", model, data, "--method", "laplace", "--set", "s=2", "--json")
     assert done.status == 70 and done.json["errors"][0]["code"] == "defect"
 
 

@@ -1,0 +1,41 @@
+"""What back ends share that look for the ELBO's fixed point: W = -2 f_v with the best mean."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lgmdsl.contract import rows
+from lgmdsl.contract.elbo import ElboPoint, distance, elbo_at
+from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.profile import maximise_mean
+
+
+def profiled(problem: Problem, weight: Rows, mean: Rows, alpha: Rows) -> ElboPoint | Failed:
+    """q with weights w and the best mean for its variances, sought from (mean, alpha)."""
+    spread = problem.engine.condition(weight, tuple(np.zeros_like(m) for m in mean))
+    if isinstance(spread, Failed):
+        return spread
+    best = maximise_mean(problem.engine, problem.expecting(), spread.variance, mean, alpha)
+    if isinstance(best, Failed):
+        return best
+    shift = tuple(
+        a + rows.times(w, m) for a, w, m in zip(best.alpha, weight, best.mean, strict=True)
+    )
+    return elbo_at(problem, weight, shift)
+
+
+def undamped_move(problem: Problem, point: ElboPoint) -> float:
+    """How far the undamped step to (W, b) = target goes, for scalar sites: the largest move of a
+    mean in posterior sds or of a log sd. Zero exactly at a fixed point; inf where it fails."""
+    following = problem.engine.condition(*point.target)
+    if isinstance(following, Failed):
+        return math.inf
+    gaps = [
+        0.5 * np.abs(np.log(np.maximum(new, 1e-300) / np.maximum(old, 1e-300)))
+        for new, old in zip(following.variance, point.variance, strict=True)
+    ]
+    widest = max((float(g.max()) for g in gaps if g.size), default=0.0)
+    return max(distance(point, following), widest)

@@ -1,0 +1,182 @@
+"""Opper-Archambeau: gradients, agreement, refusals, statuses, flat sites."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.contract.beginning import resolved
+from lgmdsl.contract.elbo import elbo_at
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.stacked import flatten, stacked
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.testing.backend_checks import check_backend
+from lgmdsl_backends import opper_archambeau as module
+from lgmdsl_backends.opper_archambeau import OpperArchambeau
+
+
+def _beside(name: str) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
+    assert spec is not None and spec.loader is not None
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+climbing, known_fits = _beside("climbing"), _beside("test_known_fits")
+MODELS = [climbing.FLAT, climbing.TIED, climbing.TWO, climbing.GP, climbing.KINKED]
+
+
+def test_it_conforms() -> None:
+    assert check_backend(OpperArchambeau) == 5
+
+
+@pytest.mark.parametrize("text", MODELS)
+def test_the_gradient_is_that_of_finite_differences(text: str) -> None:
+    given = climbing.problem(text, "opper-archambeau")
+    back = OpperArchambeau()
+    state = back.step(given, back.start(given))
+    assert state.reference is not None and state.iterate is not None
+    function = module._evaluate(given, state.reference)
+    size = len(state.reference.mean)
+    rng = np.random.default_rng(0)
+
+    def direction() -> np.ndarray:
+        """Two rows: the direction and its image under the metric."""
+        assert state.reference is not None
+        a, omega = rng.normal(size=size), rng.normal(size=size)
+        image = np.r_[state.reference.spread.times(a), state.reference.metric * omega]
+        return np.array([np.r_[a, omega], image])
+
+    x = state.iterate.x + 0.1 * direction()
+    at = function(x)
+    assert at is not None
+    for _ in range(5):
+        d, h = direction(), 1e-5
+        ahead, behind = function(x + h * d), function(x - h * d)
+        assert ahead is not None and behind is not None
+        slope = (ahead.value - behind.value) / (2 * h)
+        assert at.gradient[1] @ d[0] == pytest.approx(slope, rel=1e-5, abs=1e-6)
+        assert module._inner(at.gradient, d) == pytest.approx(at.gradient[1] @ d[0], rel=1e-9)
+
+
+def test_the_objective_is_the_elbo_of_mean_and_covariance() -> None:
+    given = climbing.problem(climbing.TWO, "opper-archambeau")
+    state = OpperArchambeau().step(given, OpperArchambeau().start(given))
+    assert state.iterate is not None
+    q = state.iterate.at.kept.point.conditioned
+    want = climbing.dense_elbo(given, q.latent_mean, q.solve(np.eye(2)))
+    assert state.objective == pytest.approx(want, rel=1e-10)
+
+
+@pytest.mark.parametrize("text", MODELS)
+def test_products_with_the_squared_covariance(text: str) -> None:
+    """Both forms, by rows and by latents, against C formed outright."""
+    given = climbing.problem(text, "opper-archambeau")
+    weight = tuple(np.full_like(m, 0.4) for m in given.engine.prior_mean)
+    q = given.engine.condition(weight, weight)
+    assert not isinstance(q, Failed)
+    linear = given.engine.linear
+    b = stacked(linear)
+    dense = np.asarray(b @ np.eye(linear.size))
+    c = dense @ q.solve(np.ascontiguousarray(dense.T))
+    x = np.random.default_rng(1).normal(size=len(c))
+    for design in (b, dense):
+        spread = module.Spread(design, q)
+        np.testing.assert_allclose(spread.times(x), c @ x, rtol=1e-9, atol=1e-10)
+        np.testing.assert_allclose(spread.squared_times(x), c**2 @ x, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(c.diagonal(), flatten(q.variance), rtol=1e-9)
+
+
+@pytest.mark.parametrize("text", MODELS)
+def test_it_reaches_the_optimum_of_the_natural_gradient(text: str) -> None:
+    fit = climbing.solved(text, "opper-archambeau")
+    other = climbing.solved(text, "natural-gradient", tol=1e-10)
+    assert fit.converged
+    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
+    one, two = fit.posterior.conditioned, other.posterior.conditioned
+    sd = np.sqrt(two.latent_variance)
+    assert (np.abs(one.latent_mean - two.latent_mean) <= 1e-3 * sd).all()
+    np.testing.assert_allclose(np.sqrt(one.latent_variance), sd, rtol=1e-3)
+
+
+def test_sites_that_are_not_log_concave_are_refused_with_e501() -> None:
+    with pytest.raises(lgm.MethodError) as caught:
+        climbing.solved(climbing.HEAVY, "opper-archambeau")
+    assert caught.value.codes == ("E501",)
+
+
+def test_the_residual_sees_weights_that_are_wrong_at_the_best_mean() -> None:
+    """With f_m = alpha the undamped step moves no mean; the sds tell that w is not -2 f_v."""
+    given = climbing.problem(climbing.GP, "opper-archambeau")
+    back = OpperArchambeau()
+    best = climbing.solved(climbing.GP, "opper-archambeau", tol=1e-10).posterior
+    weight = tuple(3.0 * w for w in best.weight)
+    alpha = [b - w * m for b, w, m in zip(best.shift, best.weight, best.conditioned.mean,
+                                          strict=True)]  # fmt: skip
+    shift = tuple(a + w * m for a, w, m in zip(alpha, weight, best.conditioned.mean, strict=True))
+    conditioned = given.engine.condition(weight, shift)
+    assert not isinstance(conditioned, Failed)
+    np.testing.assert_allclose(conditioned.mean[0], best.conditioned.mean[0], atol=1e-8)
+    wrong = type(best)(weight, shift, conditioned, 0.0, best.guarantee)
+    assert back.residual(given, back.start(given, wrong)) > 1e-2
+    assert back.residual(given, back.start(given, best)) < 1e-4
+
+
+def test_a_site_that_says_nothing_is_no_obstacle() -> None:
+    """Rows of binomial trials 0 have weight 0, whose logarithm does not exist."""
+    text = climbing.TWO.replace("data y[obs] : binary", "data y[obs] : count\ndata n[obs] : count")
+    text = text.replace("bernoulli(probit = eta)", "binomial(n = n, logit = eta)")
+    given = climbing.data(climbing.TWO)
+    trials = np.r_[np.zeros(4, int), np.ones(10, int)]
+    y = given["y"] * trials
+    fit = lgm.fit(lgm.loads(text), {**given, "y": y, "n": trials}, "opper-archambeau")
+    other = lgm.fit(lgm.loads(text), {**given, "y": y, "n": trials}, "natural-gradient")
+    assert fit.converged
+    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
+
+
+def test_stopping_early_is_said_and_the_bound_is_one() -> None:
+    stopped = climbing.solved(climbing.GP, "opper-archambeau", max_steps=1)
+    best = climbing.solved(climbing.GP, "opper-archambeau")
+    assert stopped.status is Status.iteration_limit
+    assert stopped.log_evidence < best.log_evidence
+    assert best.guarantee is Guarantee.LOWER
+
+
+def test_weights_that_drown_the_bound_are_not_taken() -> None:
+    """At w = 1e30 the bound's digits are gone: a rise there is rounding."""
+    given = climbing.problem(climbing.GP, "opper-archambeau")
+    point = elbo_at(given, (np.full(14, 1e30),), (np.full(14, 1e30),))
+    assert isinstance(point, Failed) or not resolved(point)
+
+
+def test_a_broken_engine_is_a_status() -> None:
+    given = climbing.problem(climbing.GP, "opper-archambeau")
+
+    class Broken(type(given.engine)):  # type: ignore[misc]
+        def condition(self, weight: object, shift: object) -> Failed:
+            return Failed("broken on purpose")
+
+    broken = type(given)(given.sites, given.answers, Broken(given.engine.linear))
+    state = OpperArchambeau().start(broken)
+    assert state.failed is Status.numerical_error and state.reason == "broken on purpose"
+
+
+@pytest.mark.parametrize(
+    "name", ["ionosphere_gp_sd_e1_len_e0.5", "lupus_probit_sd5", "epil_glmm_sd0.5"]
+)
+def test_known_answers(name: str, shared: Path) -> None:
+    text, data, *_ = known_fits.CASES[name]
+    known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/vg"]
+    fit = lgm.fit(lgm.loads(text), data(shared / "data"), "opper-archambeau")
+    assert fit.converged
+    assert fit.log_evidence == pytest.approx(known["log_evidence"], rel=1e-6)
+    np.testing.assert_allclose(fit.mean("eta").values[:6], known["mean"], atol=2e-3)
+    np.testing.assert_allclose(fit.sd("eta").values[:6], known["sd"], atol=2e-3)
