@@ -80,10 +80,10 @@ def test_too_large_is_refused_before_it_is_expanded(tmp_path: Path) -> None:
     shape = (10**7, 10**7)
     text = f"{{'descr': '<f8', 'fortran_order': False, 'shape': {shape}, }}\n"
     file = npz(tmp_path / "d.npz", "y", header(text))
-    started = time.perf_counter()
+    started = time.process_time()
     message = refused(file, "y")
     assert "10000000 x 10000000 values of 8 bytes are 800 TB" in message
-    assert time.perf_counter() - started < 0.5
+    assert time.process_time() - started < 1.0
 
 
 def test_bomb_is_refused_by_the_memory_it_needs(tmp_path: Path, monkeypatch: Any) -> None:
