@@ -88,7 +88,7 @@ class NaturalGradient(Backend[NaturalState]):
             if (
                 isinstance(following, ElboPoint)
                 and following.elbo > point.elbo
-                and resolved(following)
+                and (resolved(following) or not resolved(point))
             ):
                 gain = following.elbo - point.elbo
                 moved = self._at(problem, following)
@@ -175,7 +175,7 @@ class NaturalGradient(Backend[NaturalState]):
 def _better(tried: ElboPoint, point: ElboPoint) -> bool:
     """Whether the bound rose, or held to its rounding while the weights came closer: the bound is
     quadratic in what is left, so its digits end before those of the weights do."""
-    if not resolved(tried):
+    if resolved(point) and not resolved(tried):
         return False
     slack = ROUNDING * abs(point.elbo)
     if tried.elbo > point.elbo + slack:
