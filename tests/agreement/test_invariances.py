@@ -107,11 +107,15 @@ def test_a_binomial_is_the_sum_of_its_trials(seed: int) -> None:
             "observe y ~ binomial(n = n, logit = eta)\n"
         ),
         {"X": X, "n": n, "y": y},
+        method="laplace",
+        tol=1e-10,
     )
     each = np.concatenate([np.r_[np.ones(k), np.zeros(m - k)] for k, m in zip(y, n, strict=False)])
     split = lgm.fit(
         lgm.loads(f"{head}data y[obs] : binary\n{tail}observe y ~ bernoulli(logit = eta)\n"),
         {"X": np.repeat(X, n, axis=0), "y": each},
+        method="laplace",
+        tol=1e-10,
     )
     from scipy.special import gammaln
 
