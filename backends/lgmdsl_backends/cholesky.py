@@ -29,7 +29,6 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
-from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import flatten, split, stacked
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
@@ -154,14 +153,7 @@ class Cholesky(Backend[CholeskyState]):
         point = elbo_at(problem, *_target(at))
         if isinstance(point, Failed) or point.elbo < state.whitened.reference.elbo:
             point = state.whitened.reference
-        gaussian = all(Property.GAUSSIAN in site.spec.properties for site in problem.sites)
-        return GaussianPosterior(
-            weight=point.weight,
-            shift=point.shift,
-            conditioned=point.conditioned,
-            log_evidence=point.elbo,
-            guarantee=Guarantee.EXACT if gaussian else self.spec.guarantee,
-        )
+        return point.posterior(problem, self.spec.guarantee)
 
 
 def _whiten(problem: Problem, point: ElboPoint) -> Whitened:

@@ -31,7 +31,6 @@ from lgmdsl.contract.joint import row_covariance, some_rows, unstacked
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
-from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.variance_root import solve_variance
 
@@ -105,14 +104,7 @@ class CoordinateAscent(Backend[AscentState]):
 
     def posterior(self, problem: Problem, state: AscentState) -> GaussianPosterior:
         assert state.point is not None
-        gaussian = all(Property.GAUSSIAN in s.spec.properties for s in problem.sites)
-        return GaussianPosterior(
-            weight=state.point.weight,
-            shift=state.point.shift,
-            conditioned=state.point.conditioned,
-            log_evidence=state.point.elbo,
-            guarantee=Guarantee.EXACT if gaussian else self.spec.guarantee,
-        )
+        return state.point.posterior(problem, self.spec.guarantee)
 
     def _sweep(self, problem: Problem, point: ElboPoint, covariance: Array) -> Rows:
         """The weights after one pass over the rows at fixed means; `covariance` is overwritten."""

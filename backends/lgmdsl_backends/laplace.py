@@ -113,7 +113,7 @@ class Laplace(Backend[LaplaceState]):
             shift=q.shift,
             conditioned=q,
             log_evidence=state.objective,
-            guarantee=Guarantee.EXACT if _all_gaussian(problem) else self.spec.guarantee,
+            guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
             notes=notes,
         )
 
@@ -143,10 +143,7 @@ def _corrected(problem: Problem, q: Conditioned) -> Conditioned:
     best = maximise_mean(problem.engine, sites, q.variance, q.mean, _alpha(q))
     if isinstance(best, Failed):
         return q
-    shift = tuple(
-        a + rows.times(w, m) for a, w, m in zip(best.alpha, q.weight, best.mean, strict=True)
-    )
-    moved = q.with_shift(shift)
+    moved = q.with_shift(rows.shift_of(best.alpha, q.weight, best.mean))
     return q if isinstance(moved, Failed) else moved
 
 
@@ -198,16 +195,13 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
 def _condition(
     problem: Problem, answers: tuple[PointwiseAnswer, ...], weight: Rows, s: Rows
 ) -> Conditioned | Failed:
-    shift = tuple(a.slope + rows.times(w, x) for a, w, x in zip(answers, weight, s, strict=True))
-    return problem.engine.condition(weight, shift)
+    slope = tuple(a.slope for a in answers)
+    return problem.engine.condition(weight, rows.shift_of(slope, weight, s))
 
 
 def _alpha(conditioned: Conditioned) -> Rows:
     """alpha = b - Wm at the conditioned mean."""
-    return tuple(
-        b - rows.times(w, m)
-        for w, b, m in zip(conditioned.weight, conditioned.shift, conditioned.mean, strict=True)
-    )
+    return rows.slope_of(conditioned.shift, conditioned.weight, conditioned.mean)
 
 
 def _energy(problem: Problem, s: Rows, alpha: Rows) -> float:
@@ -219,7 +213,3 @@ def _energy(problem: Problem, s: Rows, alpha: Rows) -> float:
     )
     value = fit - 0.5 * prior
     return value if math.isfinite(value) else -math.inf
-
-
-def _all_gaussian(problem: Problem) -> bool:
-    return all(Property.GAUSSIAN in site.spec.properties for site in problem.sites)

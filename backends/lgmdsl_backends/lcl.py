@@ -119,14 +119,7 @@ class LinearlyConstrained(Backend[LclState]):
 
     def posterior(self, problem: Problem, state: LclState) -> GaussianPosterior:
         assert state.point is not None
-        gaussian = all(Property.GAUSSIAN in s.spec.properties for s in problem.sites)
-        return GaussianPosterior(
-            weight=state.point.weight,
-            shift=state.point.shift,
-            conditioned=state.point.conditioned,
-            log_evidence=state.point.elbo,
-            guarantee=Guarantee.EXACT if gaussian else self.spec.guarantee,
-        )
+        return state.point.posterior(problem, self.spec.guarantee)
 
 
 class Dual:

@@ -23,13 +23,12 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.beginning import begin, resolved
-from lgmdsl.contract.elbo import ElboPoint, decrement, elbo_at, elbo_of, mismatch
+from lgmdsl.contract.elbo import ElboPoint, decrement, elbo_at, mismatch
 from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.fixed_point import profiled
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.profile import maximise_mean
 from lgmdsl.contract.questions import Expected
-from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.anderson import Anderson
 
@@ -108,14 +107,7 @@ class NaturalGradient(Backend[NaturalState]):
 
     def posterior(self, problem: Problem, state: NaturalState) -> GaussianPosterior:
         assert state.point is not None
-        gaussian = all(Property.GAUSSIAN in s.spec.properties for s in problem.sites)
-        return GaussianPosterior(
-            state.point.weight,
-            state.point.shift,
-            state.point.conditioned,
-            state.point.elbo,
-            Guarantee.EXACT if gaussian else self.spec.guarantee,
-        )
+        return state.point.posterior(problem, self.spec.guarantee)
 
     # ---- steps ---------------------------------------------------------------------------------
 
@@ -133,28 +125,10 @@ class NaturalGradient(Backend[NaturalState]):
             weight = _exp(trial, point.weight)
             if weight is None:
                 continue
-            tried = self._profiled(problem, weight, point.mean, point.alpha)
+            tried = profiled(problem, weight, point.mean, point.alpha, tolerance=1e-6)
             if isinstance(tried, ElboPoint) and _better(tried, point):
                 return tried, history
         return None, Anderson(self.memory)
-
-    def _profiled(
-        self, problem: Problem, weight: Rows, mean: Rows, alpha: Rows
-    ) -> ElboPoint | Failed:
-        """q with weights w and the best mean for its variances."""
-        zero = tuple(np.zeros_like(m) for m in mean)
-        spread = problem.engine.condition(weight, zero)
-        if isinstance(spread, Failed):
-            return spread
-        best = maximise_mean(
-            problem.engine, problem.expecting(), spread.variance, mean, alpha, tolerance=1e-6
-        )
-        if isinstance(best, Failed):
-            return best
-        shift = tuple(
-            a + rows.times(w, m) for a, w, m in zip(best.alpha, weight, best.mean, strict=True)
-        )
-        return elbo_of(problem, spread.with_shift(shift))
 
     def _damped(self, problem: Problem, point: ElboPoint) -> ElboPoint | None:
         """(w, b) moved towards its target by the largest r = 1, 1/2, ... that raises the ELBO."""

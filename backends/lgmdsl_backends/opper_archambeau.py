@@ -197,14 +197,7 @@ class OpperArchambeau(Backend[CoefficientState]):
     def posterior(self, problem: Problem, state: CoefficientState) -> GaussianPosterior:
         assert state.iterate is not None
         point = state.iterate.at.kept.point
-        gaussian = all(Property.GAUSSIAN in site.spec.properties for site in problem.sites)
-        return GaussianPosterior(
-            weight=point.weight,
-            shift=point.shift,
-            conditioned=point.conditioned,
-            log_evidence=point.elbo,
-            guarantee=Guarantee.EXACT if gaussian else self.spec.guarantee,
-        )
+        return point.posterior(problem, self.spec.guarantee)
 
 
 def _inner(u: Array, v: Array) -> float:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
-from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 
 
@@ -42,7 +42,3 @@ class Bound(ABC):
 
     @abstractmethod
     def lift(self, site: Site) -> object: ...
-
-    @staticmethod
-    def lacks(site: type[Site], needed: Property) -> bool:
-        return needed not in site.spec.properties

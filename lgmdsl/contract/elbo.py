@@ -18,8 +18,10 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
+from lgmdsl.contract.status import Guarantee
 
 
 @dataclass(frozen=True)
@@ -44,18 +46,19 @@ class ElboPoint:
     def target(self) -> tuple[Rows, Rows]:
         """(-2 f_v, f_m - 2 f_v m): what (W, b) are at the optimum."""
         weight = tuple(-2.0 * a.d_variance for a in self.answers)
-        shift = tuple(
-            a.d_mean + rows.times(w, m)
-            for a, w, m in zip(self.answers, weight, self.mean, strict=True)
-        )
-        return weight, shift
+        slope = tuple(a.d_mean for a in self.answers)
+        return weight, rows.shift_of(slope, weight, self.mean)
 
     @property
     def alpha(self) -> Rows:
         """b - W m: dlog_normaliser/dc. At the optimum it equals f_m."""
-        return tuple(
-            b - rows.times(w, m) for w, b, m in zip(self.weight, self.shift, self.mean, strict=True)
-        )
+        return rows.slope_of(self.shift, self.weight, self.mean)
+
+    def posterior(self, problem: Problem, claim: Guarantee) -> GaussianPosterior:
+        """What a back end hands back of this point: exact where all sites are Gaussian, else what
+        the back end claims."""
+        guarantee = Guarantee.EXACT if problem.gaussian else claim
+        return GaussianPosterior(self.weight, self.shift, self.conditioned, self.elbo, guarantee)
 
 
 def expected(problem: Problem, mean: Rows, variance: Rows) -> tuple[ExpectedAnswer, ...]:

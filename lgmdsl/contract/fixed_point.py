@@ -7,24 +7,25 @@ import math
 import numpy as np
 
 from lgmdsl.contract import rows
-from lgmdsl.contract.elbo import ElboPoint, distance, elbo_at
+from lgmdsl.contract.elbo import ElboPoint, distance, elbo_of
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.profile import maximise_mean
 
 
-def profiled(problem: Problem, weight: Rows, mean: Rows, alpha: Rows) -> ElboPoint | Failed:
+def profiled(
+    problem: Problem, weight: Rows, mean: Rows, alpha: Rows, tolerance: float = 1e-7
+) -> ElboPoint | Failed:
     """q with weights w and the best mean for its variances, sought from (mean, alpha)."""
     spread = problem.engine.condition(weight, tuple(np.zeros_like(m) for m in mean))
     if isinstance(spread, Failed):
         return spread
-    best = maximise_mean(problem.engine, problem.expecting(), spread.variance, mean, alpha)
+    best = maximise_mean(
+        problem.engine, problem.expecting(), spread.variance, mean, alpha, tolerance
+    )
     if isinstance(best, Failed):
         return best
-    shift = tuple(
-        a + rows.times(w, m) for a, w, m in zip(best.alpha, weight, best.mean, strict=True)
-    )
-    return elbo_at(problem, weight, shift)
+    return elbo_of(problem, spread.with_shift(rows.shift_of(best.alpha, weight, best.mean)))
 
 
 def undamped_move(problem: Problem, point: ElboPoint) -> float:

@@ -9,7 +9,7 @@ from typing import cast
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Engine, Rows
 from lgmdsl.contract.questions import Expected, Pointwise, PointwiseAnswer, Tilted
-from lgmdsl.contract.site import Site
+from lgmdsl.contract.site import Property, Site
 
 
 @dataclass(frozen=True)
@@ -37,6 +37,11 @@ class Problem:
     def expecting(self) -> tuple[Expected, ...]:
         """The answers as Expected (a back end that needs them declared it)."""
         return cast("tuple[Expected, ...]", self.answers)
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether every site is Gaussian, so that any method's answer is exact."""
+        return all(Property.GAUSSIAN in site.spec.properties for site in self.sites)
 
     def asking(self, question: type) -> tuple[object, ...]:
         """The answers to another question; raises TypeError where nobody can give them."""

@@ -59,22 +59,17 @@ def maximise_mean(
     energy = energy_of(answers, mean, alpha)
     for _ in range(limit):
         weight = tuple(-2.0 * a.d_variance for a in answers)
-        shift = tuple(
-            a.d_mean + rows.times(w, m) for a, w, m in zip(answers, weight, mean, strict=True)
-        )
+        slope = tuple(a.d_mean for a in answers)
+        shift = rows.shift_of(slope, weight, mean)
         q = engine.condition(weight, shift)
         if isinstance(q, Failed):
             weight = tuple(rows.absolute(w) for w in weight)
-            shift = tuple(
-                a.d_mean + rows.times(w, m) for a, w, m in zip(answers, weight, mean, strict=True)
-            )
+            shift = rows.shift_of(slope, weight, mean)
             q = engine.condition(weight, shift)
         if isinstance(q, Failed):
             return q
         target = q.mean
-        target_alpha = tuple(
-            b - rows.times(w, m) for b, w, m in zip(shift, weight, target, strict=True)
-        )
+        target_alpha = rows.slope_of(shift, weight, target)
         squared = sum(
             float(np.sum((t - m) * (a.d_mean - y)))
             for t, m, a, y in zip(target, mean, answers, alpha, strict=True)

@@ -123,6 +123,3 @@ class Augmented(ABC):
 
     @abstractmethod
     def weights(self, mean: Array, variance: Array) -> AugmentedAnswer: ...
-
-
-QUESTIONS: tuple[type, ...] = (Pointwise, Expected, Tilted, SuperGaussian, Augmented)

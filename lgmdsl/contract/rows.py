@@ -47,6 +47,16 @@ def interpolate(start: Rows, end: Rows, t: float) -> Rows:
     return tuple(a + t * (b - a) for a, b in zip(start, end, strict=True))
 
 
+def shift_of(slope: Rows, weight: Rows, mean: Rows) -> Rows:
+    """b = slope + W m: the shifts of Gaussian sites with these slopes at m."""
+    return tuple(g + times(w, m) for g, w, m in zip(slope, weight, mean, strict=True))
+
+
+def slope_of(shift: Rows, weight: Rows, mean: Rows) -> Rows:
+    """b - W m, the slopes of Gaussian sites at m (alpha where m is the conditioned mean)."""
+    return tuple(b - times(w, m) for b, w, m in zip(shift, weight, mean, strict=True))
+
+
 def absolute(weight: Array) -> Array:
     """|W|: elementwise, or through the eigenvalues of each K x K block."""
     if weight.ndim == 1:

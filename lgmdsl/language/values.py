@@ -17,9 +17,6 @@ from lgmdsl.language.types import numeric_fits
 from lgmdsl.language.wording import bracketed, has_indices, text_of, with_dims
 from lgmdsl.vocabulary.signature import Parameter, literal
 
-NUMERIC = ("real", "positive", "unit", "correlation", "count", "integer", "binary", "simplex",
-           "ordered")  # fmt: skip
-
 
 @dataclass(frozen=True)
 class Checked:

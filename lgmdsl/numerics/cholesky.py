@@ -55,11 +55,6 @@ class Cholesky:
             return np.asarray(blas.dtrsv(self.lower, rhs, lower=1, trans=1))
         return np.asarray(blas.dtrsm(1.0, self.lower, np.asfortranarray(rhs), lower=1, trans_a=1))
 
-    def inverse_factor(self) -> Array:
-        """L^-1 with zeros above the diagonal, F-ordered; n^3/3 flops."""
-        inverse, _ = lapack.dtrtri(self.lower, lower=1)
-        return np.asarray(np.tril(inverse), order="F")
-
     def inverse_diagonal(self) -> Array:
         """diag(A^-1) = column sums of squares of L^-1; n^3/3 flops."""
         inverse, _ = lapack.dtrtri(self.lower, lower=1)
