@@ -107,6 +107,8 @@ def fit_compiled(
     settings = {"bound": bound, "fixed": fixed, "tol": tol, "max_steps": max_steps}
     origin = provenance(model, canonical, planned.backend, seed, settings)
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
+    if found.notes:
+        origin["notes"] = "; ".join(found.notes)
     fit = Fit(
         model=model,
         method=planned.method,

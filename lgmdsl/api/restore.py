@@ -94,6 +94,7 @@ def _read(file: Any) -> Fit:
     mean, sd = file["mean"].variables, file["sd"].variables
     trace = file["trace"].variables
     columns = [array(trace[c]) for c in ("step", "objective", "residual", "seconds")]
+    columns.append(array(trace["stage"]) if "stage" in trace else np.full(len(columns[0]), ""))
     return Fit(
         model=model,
         method=str(file.attrs["method"]),
@@ -103,8 +104,8 @@ def _read(file: Any) -> Fit:
         weight=weight,
         shift=shift,
         trace=tuple(
-            TraceEntry(int(a), float(b), float(c), float(d))
-            for a, b, c, d in zip(*columns, strict=True)
+            TraceEntry(int(a), float(b), float(c), float(d), str(e))
+            for a, b, c, d, e in zip(*columns, strict=True)
         ),
         steps=int(file.attrs["steps"]),
         seconds=float(file.attrs["seconds"]),

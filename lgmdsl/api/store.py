@@ -97,6 +97,7 @@ def _write(fit: Fit, name: str) -> None:
         trace = file.create_group("trace")
         for column in ("step", "objective", "residual", "seconds"):
             _plain(trace, column, np.array([getattr(e, column) for e in fit.trace]))
+        _plain(trace, "stage", np.array([e.stage for e in fit.trace], dtype=np.str_))
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
         file.create_group("provenance").attrs.update(provenance)
         file.attrs[ATTRIBUTE] = digest(file)

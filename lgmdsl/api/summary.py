@@ -50,6 +50,8 @@ class Fitted(Protocol):
     def marginals(self) -> Marginals: ...
     @property
     def warnings(self) -> tuple[Diagnostic, ...]: ...
+    @property
+    def provenance(self) -> Mapping[str, str]: ...
     def quantity(self, name: str) -> Quantity: ...
 
 
@@ -83,6 +85,7 @@ def _head(fit: Fitted) -> list[str]:
         ("method", f"{fit.method}, {counted(fit.steps, 'step')}, {_seconds(fit.seconds)}"),
         ("status", fit.status.value if fit.status is not Status.converged else "converged"),
         ("log evidence", f"{fit.log_evidence:.4f}, {fit.guarantee.value}"),
+        *([("note", fit.provenance["notes"])] if "notes" in fit.provenance else []),
         ("sites", f"{number:,} ({kinds})"),
         ("latents", f"{size:,} in {counted(len(fit.canonical.latents), 'block')}"),
     ]

@@ -7,13 +7,23 @@ from functools import partial
 from lgmdsl.bounds.bohning import Bohning
 from lgmdsl.bounds.jaakkola import Jaakkola
 from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
-from lgmdsl.bounds.quadrature import ExpectedByQuadrature, TiltedByQuadrature
+from lgmdsl.bounds.quadrature import (
+    ExpectedByQuadrature,
+    SlopesByQuadrature,
+    TiltedByQuadrature,
+)
 from lgmdsl.bounds.series import BoundSeries
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, nearest
 
-_BOUNDS: list[Bound] = [ExpectedByQuadrature(), TiltedByQuadrature(), Jaakkola(), Bohning()]
+_BOUNDS: list[Bound] = [
+    ExpectedByQuadrature(),
+    TiltedByQuadrature(),
+    SlopesByQuadrature(),
+    Jaakkola(),
+    Bohning(),
+]
 
 SERIES: tuple[BoundSeries, ...] = (
     BoundSeries("piecewise-linear", FEWEST, MOST, partial(Piecewise, "linear")),

@@ -1,4 +1,4 @@
-"""The bound `quadrature`: Expected and Tilted of any smooth scalar site, to 1e-9.
+"""The bound `quadrature`: Expected, Tilted and TiltedSlopes of any smooth scalar site, to 1e-9.
 
 One class for each question it gives. Both ask for Pointwise (with log_density, which every site
 has), so a third-party site that answers nothing else runs with every back end.
@@ -11,10 +11,21 @@ from typing import ClassVar
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.bound import Bound, BoundSpec
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, Pointwise, Tilted, TiltedAnswer
+from lgmdsl.contract.questions import (
+    Expected,
+    ExpectedAnswer,
+    Pointwise,
+    Tilted,
+    TiltedAnswer,
+    TiltedSlopes,
+)
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.sites.quadrature import expected_by_quadrature, tilted_by_quadrature
+from lgmdsl.sites.quadrature import (
+    expected_by_quadrature,
+    slopes_by_quadrature,
+    tilted_by_quadrature,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,6 +50,20 @@ class QuadratureTilted(Tilted):
 
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
         return tilted_by_quadrature(self.site, mean, variance, power)
+
+    def take(self, rows: IntArray) -> QuadratureTilted:
+        """The answer of some rows."""
+        return QuadratureTilted(self.site.take(rows))
+
+
+@dataclass(frozen=True, eq=False)
+class QuadratureSlopes(TiltedSlopes):
+    """Averages of dl/dparameter over N(m, v) t^power by quadrature."""
+
+    site: Site
+
+    def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
+        return slopes_by_quadrature(self.site, mean, variance, power)
 
 
 def _refusal(site: type[Site]) -> str:
@@ -81,3 +106,19 @@ class TiltedByQuadrature(Bound):
 
     def lift(self, site: Site) -> QuadratureTilted:
         return QuadratureTilted(site)
+
+
+@dataclass(frozen=True)
+class SlopesByQuadrature(Bound):
+    """E[dl/dparameter] over N(s; m, v) t(s)^power, on the nodes of `TiltedByQuadrature`."""
+
+    spec: ClassVar[BoundSpec] = BoundSpec(
+        "quadrature", asks=Pointwise, gives=TiltedSlopes, guarantee=Guarantee.NUMERICAL,
+        error=1e-9, summary="parameter slopes under the tilted density by quadrature",
+    )  # fmt: skip
+
+    def applies_to(self, site: type[Site]) -> str:
+        return _refusal(site)
+
+    def lift(self, site: Site) -> QuadratureSlopes:
+        return QuadratureSlopes(site)

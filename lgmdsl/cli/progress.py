@@ -28,8 +28,10 @@ class Progress:
         """Show the step that was just made, and whose it is where there are several."""
         if not self.wanted or time.monotonic() - self.began < PATIENCE:
             return
+        stage = f" ({entry.stage})" if entry.stage else ""
         text = (
-            f"{of}{': ' if of else ''}step {entry.step}, objective {entry.objective:.6g}, "
+            f"{of}{': ' if of else ''}step {entry.step}{stage}, "
+            f"objective {entry.objective:.6g}, "
             f"residual {entry.residual:.1e}, {entry.seconds:.1f} s"
         )
         if self.line is None:

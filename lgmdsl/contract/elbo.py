@@ -18,6 +18,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.joint import newton_move
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
@@ -92,16 +93,9 @@ def elbo_of(problem: Problem, conditioned: Conditioned | Failed) -> ElboPoint | 
 
 
 def decrement(problem: Problem, point: ElboPoint) -> float:
-    """sqrt(g'Cov(z)g) with g = B'(f_m - alpha), the ELBO's slope in the mean of z: how far Newton
-    with q's own curvature would move any mean, in posterior sds. Costs one solve."""
-    linear = problem.engine.linear
-    slope = np.zeros(linear.size)
-    for predictor, a, alpha in zip(linear.predictors, point.answers, point.alpha, strict=True):
-        gap = (a.d_mean - alpha).reshape(-1)
-        for name, operator in predictor.columns.items():
-            start = linear.starts[name]
-            slope[start : start + operator.shape[1]] += operator.rmatvec(gap)
-    return float(np.sqrt(abs(slope @ point.conditioned.solve(slope))))
+    """`newton_move` of f_m - alpha, the ELBO's slope in the mean of s."""
+    gaps = tuple(a.d_mean - alpha for a, alpha in zip(point.answers, point.alpha, strict=True))
+    return newton_move(problem.engine.linear, point.conditioned, gaps)
 
 
 def distance(point: ElboPoint, following: Conditioned) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import scipy.sparse as sp
@@ -48,6 +48,17 @@ def row_covariance(q: Conditioned, linear: LinearGaussian) -> Array:
     return q.project(stacked(linear), full=True)[1]
 
 
+def newton_move(linear: LinearGaussian, q: Conditioned, gaps: Rows) -> float:
+    """sqrt(g'Cov(z)g) with g = B' gaps, for shifts that are `gaps` off: how far Newton with q's own
+    curvature would move any mean at most, in posterior sds. Costs one solve."""
+    slope = np.zeros(linear.size)
+    for predictor, gap in zip(linear.predictors, gaps, strict=True):
+        for name, operator in predictor.columns.items():
+            start = linear.starts[name]
+            slope[start : start + operator.shape[1]] += operator.rmatvec(gap.reshape(-1))
+    return float(np.sqrt(abs(slope @ q.solve(slope))))
+
+
 def unstacked(flat: Array, like: Rows) -> Rows:
     """A (P,) array cut into the pieces of scalar site blocks."""
     return tuple(np.split(flat, np.cumsum([len(x) for x in like])[:-1]))
@@ -58,7 +69,7 @@ class Divisible(Protocol):
     """An answer that can be asked about some of its rows alone: every site, and lifts that say so
     with a method `take`."""
 
-    def take(self, rows: IntArray) -> Expected: ...
+    def take(self, rows: IntArray) -> Any: ...
 
 
 def some_rows(
@@ -71,7 +82,7 @@ def some_rows(
     if len(where) == size:
         return lambda mean, variance: answer.expected(mean, variance, second=True)
     if isinstance(answer, Divisible):
-        few = answer.take(where)
+        few: Expected = answer.take(where)
         return lambda mean, variance: few.expected(mean, variance, second=True)
 
     def among_all(mean: Array, variance: Array) -> ExpectedAnswer:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.status import Guarantee
 
@@ -12,7 +14,9 @@ from lgmdsl.contract.status import Guarantee
 class GaussianPosterior:
     """q(z) proportional to p(z) exp(-1/2 s'Ws + b's): everything follows from (weight, shift).
 
-    `log_evidence` = log_normaliser + the sum of the sites' corrections.
+    `log_evidence` = log_normaliser + the sum of the sites' corrections. `slopes`, where a back end
+    gives them: dlog_evidence/dparameter of each site block, one value a site; they and
+    conditioned.adjoints() make the gradient in the hyperparameters.
     """
 
     weight: Rows
@@ -21,3 +25,4 @@ class GaussianPosterior:
     log_evidence: float
     guarantee: Guarantee
     notes: tuple[str, ...] = ()
+    slopes: Callable[[], tuple[Mapping[str, Array], ...]] | None = None

@@ -69,6 +69,16 @@ class Tilted(ABC):
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer: ...
 
 
+class TiltedSlopes(ABC):
+    """Averages of dl/dparameter over the tilted density (what the gradient of EP's evidence
+    needs)."""
+
+    @abstractmethod
+    def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
+        """E[dl/dparameter] under N(mean, variance) t^power, (N,) for each continuous parameter:
+        (1 / power) dlog mass/dparameter."""
+
+
 @dataclass(frozen=True, slots=True)
 class WidthsAnswer:
     """The super-Gaussian bound at (s, z): h*(s), its slope and curvature, width gamma, h(gamma)."""

@@ -32,12 +32,14 @@ class Tolerances:
 
 @dataclass(frozen=True)
 class TraceEntry:
-    """One step: its number, the objective after it, the residual there, seconds since the start."""
+    """One step: its number, the objective after it, the residual there, seconds since the start,
+    and the stage of the method that made it, if it has several."""
 
     step: int
     objective: float
     residual: float
     seconds: float
+    stage: str = ""
 
 
 @dataclass(frozen=True)
@@ -84,8 +86,9 @@ def _run(
 
     def record(step: int, at: State) -> TraceEntry:
         entry = TraceEntry(
-            step, at.objective, backend.residual(problem, at), time.perf_counter() - began
-        )
+            step, at.objective, backend.residual(problem, at), time.perf_counter() - began,
+            getattr(at, "stage", ""),
+        )  # fmt: skip
         trace.append(entry)
         if on_step is not None:
             on_step(entry)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,12 +27,16 @@ class Anderson:
             residuals=(*self.residuals, image - x)[-keep:],
         )
 
-    def candidate(self) -> Array:
-        """x + F - (dX + dF) c with c = argmin |F - dF c|; the plain image after one pair."""
+    def candidate(
+        self, measure: Callable[[Array], Array] | None = None, share: float = 1.0
+    ) -> Array:
+        """x + r F - (dX + r dF) c, r the `share`, c = argmin |measure(F - dF c)|; after one pair
+        x + r F. `measure` is linear, of residuals (n,) or columns of them (n, k)."""
         x, f = self.points[-1], self.residuals[-1]
         if len(self.points) < 2:
-            return x + f
+            return x + share * f
         df = np.diff(np.stack(self.residuals, axis=1), axis=1)
         dx = np.diff(np.stack(self.points, axis=1), axis=1)
-        c, *_ = np.linalg.lstsq(df, f, rcond=1e-10)
-        return np.asarray(x + f - (dx + df) @ c)
+        left, right = (df, f) if measure is None else (measure(df), measure(f))
+        c, *_ = np.linalg.lstsq(left, right, rcond=1e-10)
+        return np.asarray(x + share * f - (dx + share * df) @ c)

@@ -13,6 +13,9 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.numerics.peak import DROP_OF_TWO_PEAKS, log_moments
 
+# rows (n,), x > 0 (n, k) -> an even function of x at those rows, (n, k)
+Level = Callable[[IntArray, Array], Array]
+
 NODES = 640
 REACH = 8.5
 _DEPTH = 42.0  # e-folds: what lies nearer to the cusp holds less than 1e-18 of the mass
@@ -51,17 +54,28 @@ def moments_of_power(
     return value, d_mean, d_variance, mixed, second
 
 
-def tilted_sides(
-    level: Callable[[IntArray, Array], Array],
-    mean: Array,
-    sd: Array,
-    decay: Array,
-) -> tuple[Array, Array, Array]:
+def tilted_sides(level: Level, mean: Array, sd: Array, decay: Array) -> tuple[Array, Array, Array]:
     """log mass, mean and variance of exp(level(x)) N(x; mean, sd^2), level even with a cusp at 0.
 
     `level(rows, x)` takes x > 0, (n, k), and falls with x; `decay` (N,) is the width over which it
     falls by one. No density constant beside the Gaussian's is added.
     """
+    return _signed(mean, _sides(level, mean, sd, decay, None), sd)
+
+
+def average_over_sides(level: Level, value: Level, mean: Array, sd: Array, decay: Array) -> Array:
+    """E[value(|x|)] under the density of `tilted_sides`; `value(rows, x)` as `level`."""
+    (log_a, a, _), (log_b, b, _) = _sides(level, mean, sd, decay, value)
+    log_b = log_b - 0.5 * (mean / sd) ** 2  # see _signed
+    total = np.logaddexp(log_a, log_b)
+    return np.asarray(np.exp(log_a - total) * a + np.exp(log_b - total) * b)
+
+
+def _sides(
+    level: Level, mean: Array, sd: Array, decay: Array, value: Level | None
+) -> list[tuple[Array, Array, Array]]:
+    """log mass, and mean and variance of the distance from the mean (of `value` if given), on the
+    mean's side of the cusp and on the other."""
     size = np.abs(mean)
     with np.errstate(divide="ignore"):
         narrowest = np.minimum(np.minimum(sd, decay), sd * (sd / np.maximum(size, 1e-300)))
@@ -85,6 +99,8 @@ def tilted_sides(
             square = away * away if side > 0 else x * (x + 2.0 * m)  # less m^2: added below
             gauss = -0.5 * square / sd[rows][:, None] ** 2
             logarithm = level(rows, x) + gauss + w + origin[rows][:, None]
+            if value is not None:
+                return logarithm, value(rows, x)
             return logarithm, away if side > 0 else x
 
         low = np.log(narrowest) - _DEPTH - origin
@@ -96,19 +112,19 @@ def tilted_sides(
         mass, away, spread = log_moments(
             log_f, low, high, step, np.log(peaks) - origin[:, None], DROP_OF_TWO_PEAKS
         )
-        # Positions as if the mean were positive: |m| + away, and -x on the other side.
-        if side > 0:
-            parts.append((mass, size + away, spread))
-        else:
-            parts.append((mass - 0.5 * (size / sd) ** 2, -away, spread))
-    return _signed(mean, parts, sd)
+        parts.append((mass, away, spread))
+    return parts
 
 
 def _signed(
     mean: Array, parts: list[tuple[Array, Array, Array]], sd: Array
 ) -> tuple[Array, Array, Array]:
     """Both sides together, mirrored back to the sign of the mean."""
-    log_mass, position, variance = merge(*parts[0], *parts[1])
+    (mass, away, spread), (other, beyond, width) = parts
+    # As if the mean were positive: |m| + away on its side, where m^2 was left out of the other's.
+    size = np.abs(mean)
+    other = other - 0.5 * (size / sd) ** 2
+    log_mass, position, variance = merge(mass, size + away, spread, other, -beyond, width)
     constant = -0.5 * np.log(2.0 * np.pi) - np.log(sd)
     return log_mass + constant, np.where(mean < 0.0, -position, position), variance
 

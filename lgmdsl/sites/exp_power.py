@@ -21,11 +21,12 @@ from lgmdsl.contract.questions import (
     SuperGaussian,
     Tilted,
     TiltedAnswer,
+    TiltedSlopes,
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.numerics.expectation import expectations
-from lgmdsl.numerics.half_line import moments_of_power, tilted_sides
+from lgmdsl.numerics.half_line import average_over_sides, moments_of_power, tilted_sides
 from lgmdsl.sites.base import LocationSite
 
 _NEAREST = 1e-60  # |x| below which derivatives are those at this distance, to stay finite
@@ -33,7 +34,7 @@ _FAR = 9.0  # sds from the cusp beyond which it carries less than 1e-17 of the m
 
 
 @dataclass(frozen=True, eq=False)
-class ExpPowerPotential(LocationSite, Expected, Tilted, SuperGaussian):
+class ExpPowerPotential(LocationSite, Expected, Tilted, TiltedSlopes, SuperGaussian):
     """The exponential-power (generalised Gaussian) density at s."""
 
     scale: Array
@@ -116,6 +117,30 @@ class ExpPowerPotential(LocationSite, Expected, Tilted, SuperGaussian):
             np.where(point, mean, a * position),
             np.where(point, 0.0, a**2 * spread),
         )
+
+    def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
+        """E[(p u - 1) / a] and E[gain - u log(|s| / a)] with u = |s / a|^p."""
+        a, p = self.scale, self.power
+        point = variance <= 0.0
+        sd = np.sqrt(np.where(point, 1.0, variance)) / a
+
+        def bend(rows: IntArray, x: Array) -> Array:
+            return np.asarray(x ** p[rows][:, None])
+
+        def level(rows: IntArray, x: Array) -> Array:
+            return -power * bend(rows, x)
+
+        def logarithmic(rows: IntArray, x: Array) -> Array:
+            return np.asarray(special.xlogy(bend(rows, x), np.maximum(x, _NEAREST)))
+
+        rules = level, mean / a, sd, power ** (-1.0 / p)
+        u, bent = (average_over_sides(rules[0], f, *rules[1:]) for f in (bend, logarithmic))
+        gain = special.digamma(1.0 + 1.0 / p) / p**2
+        plain = self.parameter_slopes(mean)
+        return {
+            "scale": np.where(point, plain["scale"], (p * u - 1.0) / a),
+            "power": np.where(point, plain["power"], gain - bent),
+        }
 
     @property
     def beta(self) -> Array:

@@ -20,6 +20,7 @@ from lgmdsl.contract.questions import (
     SuperGaussian,
     Tilted,
     TiltedAnswer,
+    TiltedSlopes,
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.half_line import merge
@@ -33,7 +34,7 @@ _SHAPE = Property.LOG_CONCAVE | Property.KINKED | Property.BOUNDED
 _ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 
 
-class LaplaceSite(LocationSite, Expected, Tilted):
+class LaplaceSite(LocationSite, Expected, Tilted, TiltedSlopes):
     """The Laplace density at s - y."""
 
     scale: Array
@@ -78,7 +79,29 @@ class LaplaceSite(LocationSite, Expected, Tilted):
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
         x = self.residual(mean)
         point = variance <= 0.0
-        sd = np.sqrt(np.where(point, 1.0, variance))
+        above, below = self._sides(x, np.where(point, 1.0, variance), power)
+        log_mass, position, spread = merge(*above, *below)
+        log_mass = log_mass - power * np.log(2.0 * self.scale)
+        centre = mean - x
+        return TiltedAnswer(
+            np.where(point, power * self.log_density(mean), log_mass),
+            np.where(point, mean, centre + position),
+            np.where(point, 0.0, spread),
+        )
+
+    def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
+        """(E|x| / scale - 1) / scale."""
+        x = self.residual(mean)
+        point = variance <= 0.0
+        above, below = self._sides(x, np.where(point, 1.0, variance), power)
+        total = np.logaddexp(above[0], below[0])
+        size = np.exp(above[0] - total) * above[1] - np.exp(below[0] - total) * below[1]
+        size = np.where(point, np.abs(x), size)
+        return {"scale": (size / self.scale - 1.0) / self.scale}
+
+    def _sides(self, x: Array, variance: Array, power: float) -> list[tuple[Array, Array, Array]]:
+        """log mass (but for the constant), mean and variance of the tilted x above and below 0."""
+        sd = np.sqrt(variance)
         pull = power * sd / self.scale
         sides = []
         for side in (1.0, -1.0):
@@ -91,14 +114,7 @@ class LaplaceSite(LocationSite, Expected, Tilted):
                 z < 0.0, scaled - 0.5 * r * r, pull * (0.5 * pull - r) + tail.log_cdf
             )
             sides.append((log_mass, side * sd * tail.excess, sd * sd * tail.variance))
-        log_mass, position, spread = merge(*sides[0], *sides[1])
-        log_mass = log_mass - power * np.log(2.0 * self.scale)
-        centre = mean - x
-        return TiltedAnswer(
-            np.where(point, power * self.log_density(mean), log_mass),
-            np.where(point, mean, centre + position),
-            np.where(point, 0.0, spread),
-        )
+        return sides
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,6 +15,7 @@ from lgmdsl.contract.questions import (
     SuperGaussian,
     Tilted,
     TiltedAnswer,
+    TiltedSlopes,
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, log_normal_density
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
 _SHAPE = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | Property.BOUNDED
 
 
-class NormalSite(LocationSite, Expected, Tilted, SuperGaussian):
+class NormalSite(LocationSite, Expected, Tilted, TiltedSlopes, SuperGaussian):
     """l = -1/2 log(2 pi sd^2) - (s - y)^2 / (2 sd^2)."""
 
     sd: Array
@@ -74,6 +75,12 @@ class NormalSite(LocationSite, Expected, Tilted, SuperGaussian):
             + power * x * x / (square + power * variance)
         )
         return TiltedAnswer(log_mass, mean - x * ratio / (1.0 + ratio), variance / (1.0 + ratio))
+
+    def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
+        """(E[x^2] / sd^2 - 1) / sd."""
+        found = self.tilted(mean, variance, power)
+        second = self.residual(found.mean) ** 2 + found.variance
+        return {"sd": (second / self.sd**2 - 1.0) / self.sd}
 
     @property
     def beta(self) -> Array:

@@ -2,13 +2,15 @@
 
 Expectations: E[l], E[l'], E[l'']/2, and on request E[l''']/2, E[l''' t]/(4 sd) (for d2f/dv2, by
 Stein's identity), on the sinh grid of numerics.expectation. Tilted: mass and moments of
-exp(power l(s)) N(s; m, v) on the same grid around m, scanned and shrunk (numerics.peak). Both are
-good to 1e-9 relative; sites that declare their landmark need no trial rules.
+exp(power l(s)) N(s; m, v) on the same grid around m, scanned and shrunk (numerics.peak), and with
+them averages of the parameter slopes. All are good to 1e-9 relative; sites that declare their
+landmark need no trial rules.
 """
 
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 from typing import cast
 
 import numpy as np
@@ -52,6 +54,13 @@ class NodeSites:
         parts = (p.reshape(s.shape) for p in (a.value, a.slope, a.curvature, a.third))
         return PointwiseAnswer(*parts)
 
+    def parameter_slope(self, rows: IntArray, s: Array, name: str) -> Array:
+        """dl/dparameter at nodes s (n, k) of the sites `rows`."""
+        if self.columns is not None:
+            return np.broadcast_to(self._at(rows).parameter_slopes(s)[name], s.shape)
+        site = self.site.take(np.repeat(rows, s.shape[1]))
+        return site.parameter_slopes(s.ravel())[name].reshape(s.shape)
+
     def _at(self, rows: IntArray) -> Site:
         assert self.columns is not None
         if self._rows is None or not np.array_equal(rows, self._rows):
@@ -94,11 +103,54 @@ def tilted_by_quadrature(
     site: Site, mean: Array, variance: Array, power: float = 1.0
 ) -> TiltedAnswer:
     """log of the mass, mean and variance of N(mean, variance) t(s)^power."""
-    n = len(mean)
-    nodes = NodeSites(site)
-    centre, scale, declared = landmarks(site, n)
     point = variance <= 0.0
-    v = np.where(point, 1e-300 + 1e-24 * np.maximum(1.0, mean * mean), variance)
+    v = _spread(mean, variance)
+    log_mass, shift, spread = _over_tilted(site, mean, v, power, lambda rows, s, offset: offset)
+    log_mass = log_mass - 0.5 * np.log(2.0 * np.pi * v)
+    if np.any(point):
+        log_mass = np.where(point, power * site.log_density(mean), log_mass)
+    tilted_mean = np.where(point, mean, mean + shift)
+    unresolved = ~(spread > 0.0) & ~point
+    if np.any(unresolved):
+        # A log density of 1e20 has no digits left for a width: the curvature at the peak does.
+        bend = cast(Pointwise, site).pointwise(tilted_mean).curvature
+        spread = np.where(unresolved, 1.0 / (1.0 / v + power * np.maximum(-bend, 0.0)), spread)
+    if Property.LOG_CONCAVE in site.spec.properties:
+        spread = np.minimum(spread, v)  # a theorem, kept against rounding
+    return TiltedAnswer(log_mass, tilted_mean, np.where(point, 0.0, spread))
+
+
+def slopes_by_quadrature(
+    site: Site, mean: Array, variance: Array, power: float = 1.0
+) -> dict[str, Array]:
+    """E[dl/dparameter] over N(mean, variance) t(s)^power for each continuous parameter."""
+    at_mean = site.parameter_slopes(mean)
+    nodes = NodeSites(site)
+    v = _spread(mean, variance)
+    out = {}
+    for name, plain in at_mean.items():
+
+        def slope(rows: IntArray, s: Array, offset: Array, name: str = name) -> Array:
+            return nodes.parameter_slope(rows, s, name)
+
+        average = _over_tilted(site, mean, v, power, slope)[1]
+        out[name] = np.where(variance <= 0.0, plain, average)
+    return out
+
+
+def _spread(mean: Array, variance: Array) -> Array:
+    """The variance, where it is 0 one that no double sees beside the mean."""
+    return np.where(variance <= 0.0, 1e-300 + 1e-24 * np.maximum(1.0, mean * mean), variance)
+
+
+def _over_tilted(
+    site: Site, mean: Array, v: Array, power: float,
+    value: Callable[[IntArray, Array, Array], Array],
+) -> tuple[Array, Array, Array]:  # fmt: skip
+    """log of the integral of t(s)^power exp(-(s - mean)^2 / (2 v)); mean and variance under it of
+    value(rows, s, s - mean)."""
+    nodes = NodeSites(site)
+    centre, scale, declared = landmarks(site, len(mean))
     sd = np.sqrt(v)
     x = (mean - centre) / scale
     u0 = np.arcsinh(x)
@@ -106,9 +158,10 @@ def tilted_by_quadrature(
     def log_f(rows: IntArray, w: Array) -> tuple[Array, Array]:
         a, u = scale[rows][:, None], u0[rows][:, None]
         offset = 2.0 * a * np.sinh(0.5 * w) * np.cosh(u + 0.5 * w)
-        level = power * nodes.log_density(rows, mean[rows][:, None] + offset)
+        s = mean[rows][:, None] + offset
         jacobian = np.log(np.cosh(u + w)) + np.log(a)
-        return level - 0.5 * (offset / sd[rows][:, None]) ** 2 + jacobian, offset
+        level = power * nodes.log_density(rows, s) + jacobian
+        return level - 0.5 * (offset / sd[rows][:, None]) ** 2, value(rows, s, offset)
 
     low, high = _window(site, mean, v, sd, power)
     towards = centre - mean
@@ -127,21 +180,8 @@ def tilted_by_quadrature(
     anchors = np.stack([asinh_difference(x, k * sd / scale) for k in (-1.0, 0.0, 1.0)], axis=1)
     anchors = np.concatenate([anchors, asinh_difference(x, -x)[:, None]], axis=1)
     low_u, high_u = asinh_difference(x, low / scale), asinh_difference(x, high / scale)
-    log_mass, shift, spread = log_moments(
-        log_f, low_u, high_u, step, anchors, drop, AGREEMENT if declared else 1e-9
-    )
-    log_mass = log_mass - 0.5 * np.log(2.0 * np.pi * v)
-    if np.any(point):
-        log_mass = np.where(point, power * site.log_density(mean), log_mass)
-    tilted_mean = np.where(point, mean, mean + shift)
-    unresolved = ~(spread > 0.0) & ~point
-    if np.any(unresolved):
-        # A log density of 1e20 has no digits left for a width: the curvature at the peak does.
-        bend = cast(Pointwise, site).pointwise(tilted_mean).curvature
-        spread = np.where(unresolved, 1.0 / (1.0 / v + power * np.maximum(-bend, 0.0)), spread)
-    if Property.LOG_CONCAVE in site.spec.properties:
-        spread = np.minimum(spread, v)  # a theorem, kept against rounding
-    return TiltedAnswer(log_mass, tilted_mean, np.where(point, 0.0, spread))
+    agreement = AGREEMENT if declared else 1e-9
+    return log_moments(log_f, low_u, high_u, step, anchors, drop, agreement)
 
 
 def _window(

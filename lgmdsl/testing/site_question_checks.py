@@ -1,14 +1,20 @@
-"""Checks of Expected and Tilted answers, a family's own and the lifts', against brute force."""
+"""Checks of Expected, Tilted and TiltedSlopes answers, a family's own and the lifts', against brute
+force."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator
 
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.bounds.quadrature import ExpectedByQuadrature, TiltedByQuadrature
-from lgmdsl.contract.questions import Expected, Tilted
+from lgmdsl.bounds.quadrature import (
+    ExpectedByQuadrature,
+    SlopesByQuadrature,
+    TiltedByQuadrature,
+)
+from lgmdsl.contract.questions import Expected, Tilted, TiltedSlopes
 from lgmdsl.contract.site import Property, Site
 
 NODES = 20001
@@ -17,7 +23,8 @@ _SMOOTH, _KINKED = 1e-8, 3e-4  # brute force itself is that rough at a cusp
 
 
 def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
-    """Expected and Tilted, the family's own and the lifts, at random means and three sds."""
+    """Expected, Tilted and TiltedSlopes, the family's own and the lifts, at random means and three
+    sds."""
     rng = np.random.default_rng(seed)
     mean = rng.uniform(-3.0, 3.0, len(site))
     tolerance = _KINKED if Property.KINKED in site.spec.properties else _SMOOTH
@@ -27,7 +34,11 @@ def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
         expecting.append(("expected()", site))
     if isinstance(site, Tilted):
         tilting.append(("tilted()", site))
+    sloping: list[tuple[str, TiltedSlopes]] = []
+    if isinstance(site, TiltedSlopes):
+        sloping.append(("tilted_slopes()", site))
     if not ExpectedByQuadrature().applies_to(type(site)):
+        sloping.append(("the quadrature lift's tilted_slopes()", SlopesByQuadrature().lift(site)))
         expecting.append(("the quadrature lift's expected()", ExpectedByQuadrature().lift(site)))
         tilting.append(("the quadrature lift's tilted()", TiltedByQuadrature().lift(site)))
     for sd in _SDS:
@@ -39,6 +50,9 @@ def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
             for power in (1.0, 0.5):
                 for problem in _tilted(site, tilts, mean, variance, power, tolerance):
                     yield f"{name}, sd {sd:g}, power {power:g}: {problem}"
+        for name, slopes in sloping:
+            for problem in _slopes(site, slopes, mean, variance):
+                yield f"{name}, sd {sd:g}: {problem}"
 
 
 def brute(site: Site, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
@@ -101,3 +115,25 @@ def _tilted(
     for name, (found, wanted) in known.items():
         if not _close(found, wanted, tolerance):
             yield f"{name} is off by {np.max(np.abs(found - wanted)):.2g}"
+
+
+def _slopes(site: Site, answers: TiltedSlopes, mean: Array, variance: Array) -> Iterator[str]:
+    """Against five-point differences of the log mass in each parameter."""
+    power, step = 0.7, 2e-4
+    found = answers.tilted_slopes(mean, variance, power)
+    wanted = site.parameter_slopes(mean)
+    if set(found) != set(wanted):
+        yield f"slopes of {sorted(found)}, but the site has those of {sorted(wanted)}"
+        return
+    for name, slope in found.items():
+        at = getattr(site, name)
+        h = step * np.maximum(np.abs(at), 0.1)
+
+        def log_mass(k: int, name: str = name, at: Array = at, h: Array = h) -> Array:
+            moved = dataclasses.replace(site, **{name: at + k * h})
+            lifted = moved if isinstance(moved, Tilted) else TiltedByQuadrature().lift(moved)
+            return lifted.tilted(mean, variance, power).log_mass
+
+        known = (log_mass(-2) - 8.0 * log_mass(-1) + 8.0 * log_mass(1) - log_mass(2)) / (12.0 * h)
+        if not _close(power * slope, known, 1e-6):
+            yield f"{name} is off by {np.max(np.abs(power * slope - known)):.2g}"

@@ -1,0 +1,5 @@
+"""Expectation propagation: the back end `ep`."""
+
+from lgmdsl_backends.ep.backend import ExpectationPropagation
+
+__all__ = ["ExpectationPropagation"]

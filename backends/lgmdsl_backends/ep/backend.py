@@ -1,0 +1,199 @@
+"""The back end `ep`: what is tried, in which order, and what is handed back.
+
+1. parallel (or sequential) EP with adaptive damping, while it comes nearer;
+2. where a site is not log-concave and the power was 1: the same at power 1/2, whose cavities are
+   wider and tolerate more (ALGORITHMS, EP);
+3. the convergent double loop.
+
+The trace names the stage of each step; the posterior is that of the state with the least residual.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import ClassVar, cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Tilted, TiltedSlopes
+from lgmdsl.contract.stacked import split
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl_backends.ep.beginning import begin
+from lgmdsl_backends.ep.double_loop import LARGEST, Outer, advance
+from lgmdsl_backends.ep.double_loop import begin as begin_outer
+from lgmdsl_backends.ep.matching import Matched, log_concave
+from lgmdsl_backends.ep.parallel import Walk, parallel, sequential
+
+MODES = ("parallel", "sequential", "double-loop")
+# Steps without a smaller residual after which a stage is given up.
+PATIENCE = 25
+HALF = 0.5
+# Parallel steps before a double loop that is asked for.
+APPROACH = 2
+
+
+@dataclass(frozen=True, eq=False)
+class EPState:
+    """A stage with its walk or its outer loop, the point with the least residual so far, and how
+    many steps ago that was."""
+
+    stage: str
+    walk: Walk | None = None
+    outer: Outer | None = None
+    best: Matched | None = None
+    waited: int = 0
+    residual: float = math.inf
+    failed: Status | None = None
+    reason: str = ""
+
+    @property
+    def objective(self) -> float:
+        """EP's log evidence at the point; in the double loop the bound that rises to it."""
+        if self.outer is not None:
+            return self.outer.bound
+        return -math.inf if self.walk is None else self.walk.at.value
+
+
+@dataclass(frozen=True)
+class ExpectationPropagation(Backend[EPState]):
+    """Expectation propagation (Minka 2001), with powers (Minka 2004).
+
+    `mode`: parallel, sequential or double-loop. `power`: in (0, 1]; towards 0 the variational
+    Gaussian. `damping`: the share of the first step that is taken, in (0, 1]; adapted after it.
+    """
+
+    mode: str = "parallel"
+    power: float = 1.0
+    damping: float = 1.0
+
+    spec: ClassVar[BackendSpec] = BackendSpec(
+        name="ep",
+        needs=Tilted,
+        guarantee=Guarantee.APPROXIMATE,
+        vector=False,
+        max_steps=300,
+        paper="Minka 2001; Seeger and Nickisch 2011; Opper and Winther 2005",
+        summary="matches each site's moments against its cavity; accurate, bounds nothing",
+    )
+
+    def __post_init__(self) -> None:
+        if self.mode not in MODES:
+            raise ValueError(f"mode is one of {', '.join(MODES)}, not {self.mode!r}")
+        for name in ("power", "damping"):
+            if not 0.0 < getattr(self, name) <= 1.0:
+                raise ValueError(f"{name} lies in (0, 1], not {getattr(self, name):g}")
+
+    def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> EPState:
+        at = begin(problem, self.power, warm)
+        if isinstance(at, Failed):
+            return EPState(self.mode, failed=Status.numerical_error, reason=at.reason)
+        if self.mode == "double-loop":
+            return self._enter_double_loop(problem, _approached(problem, Walk(at, self.damping)))
+        return _walked(self._stage(self.power), Walk(at, self.damping), None)
+
+    def step(self, problem: Problem, state: EPState) -> EPState:
+        if state.outer is not None:
+            return self._outer_step(problem, state, state.outer)
+        assert state.walk is not None
+        if state.waited < PATIENCE:
+            move = sequential if self.mode == "sequential" else parallel
+            walk = move(problem, state.walk)
+            if walk is not None:
+                return _walked(state.stage, walk, state)
+        return self._fall_back(problem, state)
+
+    def residual(self, problem: Problem, state: EPState) -> float:
+        return state.residual
+
+    def posterior(self, problem: Problem, state: EPState) -> GaussianPosterior:
+        at = state.best
+        assert at is not None, "the driver keeps the last state that has a posterior"
+        power = at.power
+        notes = () if power == self.power else (
+            f"EP at power 1 did not settle: this is power {power:g}",
+        )  # fmt: skip
+        return GaussianPosterior(
+            weight=at.conditioned.weight,
+            shift=at.conditioned.shift,
+            conditioned=at.conditioned,
+            log_evidence=at.value,
+            guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
+            notes=notes,
+            slopes=lambda: _parameter_slopes(problem, at),
+        )
+
+    # ---- stages --------------------------------------------------------------------------------
+
+    def _stage(self, power: float) -> str:
+        return self.mode if power == self.power else f"{self.mode}, power {power:g}"
+
+    def _fall_back(self, problem: Problem, state: EPState) -> EPState:
+        """The next stage, from the best point of this one."""
+        best = state.best
+        assert best is not None
+        if best.power == 1.0 and not log_concave(problem).all():
+            wider = begin(problem, HALF, None)
+            if isinstance(wider, Matched):
+                return _walked(self._stage(HALF), Walk(wider, self.damping), None)
+        return self._enter_double_loop(problem, best)
+
+    def _enter_double_loop(self, problem: Problem, at: Matched) -> EPState:
+        stage = "double loop" if at.power == self.power else f"double loop, power {at.power:g}"
+        if len(at.mean) > LARGEST:
+            reason = f"EP does not settle, and {len(at.mean)} rows are too many for the double loop"
+            return EPState(stage, best=at, failed=Status.stalled, reason=reason)
+        outer = begin_outer(problem, at)
+        if outer is None:
+            return EPState(
+                stage, best=at, failed=Status.stalled, reason="no inner optimum at the start"
+            )
+        return _looped(stage, outer, EPState(stage, best=at))
+
+    def _outer_step(self, problem: Problem, state: EPState, outer: Outer) -> EPState:
+        following = advance(problem, outer)
+        if following is None:
+            return replace(state, failed=Status.stalled, reason="the double loop rises no further")
+        return _looped(state.stage, following, state)
+
+
+def _walked(stage: str, walk: Walk, before: EPState | None) -> EPState:
+    best, waited = walk.at, 0
+    if before is not None and before.best is not None and best.residual >= before.best.residual:
+        best, waited = before.best, before.waited + 1
+    return EPState(stage, walk=walk, best=best, waited=waited, residual=walk.at.residual)
+
+
+def _looped(stage: str, outer: Outer, before: EPState) -> EPState:
+    best, waited = before.best, before.waited + 1
+    if best is None or outer.residual < best.residual:
+        best, waited = outer.at, 0
+    return EPState(stage, outer=outer, best=best, waited=waited, residual=outer.residual)
+
+
+def _approached(problem: Problem, walk: Walk) -> Matched:
+    """The best of a few parallel steps: rough sites may be far from any inner optimum."""
+    best = walk.at
+    for _ in range(APPROACH):
+        moved = parallel(problem, walk)
+        if moved is None:
+            break
+        walk, best = moved, min(best, moved.at, key=lambda at: at.residual)
+    return best
+
+
+def _parameter_slopes(problem: Problem, at: Matched) -> tuple[Mapping[str, Array], ...]:
+    """dlog evidence/dparameter at the fixed point: E_tilted[dl/dparameter] for each site."""
+    predictors = problem.engine.linear.predictors
+    sites = cast("tuple[TiltedSlopes, ...]", problem.asking(TiltedSlopes))
+    cavities = zip(
+        sites, split(at.cavity_mean, predictors), split(at.cavity_variance, predictors), strict=True
+    )
+    with np.errstate(all="ignore"):
+        return tuple(s.tilted_slopes(m, v, at.power) for s, m, v in cavities)

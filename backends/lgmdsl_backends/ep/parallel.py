@@ -1,0 +1,96 @@
+"""Parallel and sequential EP: one step from a point to the next, damped where the residual grows.
+
+parallel     all sites at once: Anderson's candidate for the map (tau, nu) -> target where it leads
+             to a usable point, else (tau, nu) + r (target - (tau, nu)), r halved until it does
+sequential   one row after another, each followed by a rank-one update of all marginals
+
+A point is usable while every cavity is proper and the (signed) factorisation succeeds; weights of
+log-concave sites stay at zero or above.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.problem import Problem
+from lgmdsl.numerics.anderson import Anderson
+from lgmdsl_backends.ep.matching import Matched, log_concave, matched, target_of
+from lgmdsl_backends.ep.sweep import sweep
+
+# The damping: how it shrinks when the residual grows and recovers when it falls, and its floor.
+SHRINK, RECOVER, FLOOR = 0.7, 1.1, 0.1
+# A step this short is none.
+SHORTEST = 1e-4
+# Anderson's candidates are tried once the residual is below this, and kept while it grows by less
+# than GROWTH; the memory is eight steps.
+NEAR, GROWTH = 1.0, 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class Walk:
+    """A point, the share r of the next step, and the steps before it."""
+
+    at: Matched
+    share: float = 1.0
+    history: Anderson = field(default_factory=lambda: Anderson(8))
+
+
+def parallel(problem: Problem, walk: Walk) -> Walk | None:
+    """The next point; None where none is usable, however short the step."""
+    at = walk.at
+    now = np.concatenate([at.weight, at.shift])
+    history = walk.history.seen(now, np.concatenate(target_of(at)))
+    if at.residual < NEAR and len(history.points) > 1:
+        tried = _at(problem, at, history.candidate(_measure(at), walk.share))
+        if tried is not None and tried.residual <= GROWTH * at.residual:
+            return Walk(tried, walk.share, history)
+        history = Anderson(history.memory).seen(now, now + history.residuals[-1])
+    moved = history.residuals[-1]
+    return _damped(walk, history, lambda share: _at(problem, at, now + share * moved))
+
+
+def sequential(problem: Problem, walk: Walk) -> Walk | None:
+    """The point after one sweep over the rows; None where none is usable."""
+    at = walk.at
+    swept = np.concatenate(sweep(problem, at))
+    now = np.concatenate([at.weight, at.shift])
+    return _damped(walk, walk.history, lambda share: _at(problem, at, now + share * (swept - now)))
+
+
+def _damped(walk: Walk, history: Anderson, point: Callable[[float], Matched | None]) -> Walk | None:
+    """The longest usable step of walk.share, half of it, ...; its share adapted for the next."""
+    share = walk.share
+    while share > SHORTEST:
+        tried = point(share)
+        if tried is None:
+            share *= 0.5
+        elif tried.residual > walk.at.residual:
+            return Walk(tried, max(SHRINK * share, min(FLOOR, share)), history)
+        else:
+            return Walk(tried, min(1.0, RECOVER * share), history)
+    return None
+
+
+def _at(problem: Problem, before: Matched, flat: Array) -> Matched | None:
+    weight, shift = np.split(flat, 2)
+    weight = np.where(log_concave(problem), np.maximum(weight, 0.0), weight)
+    found = matched(problem, weight, shift, before.power)
+    return None if isinstance(found, Failed) else found
+
+
+def _measure(at: Matched) -> Callable[[Array], Array]:
+    """Changes of (tau, nu) as the changes of each row's log variance and mean (in posterior sds)
+    that they would make alone."""
+    mean, variance = at.mean, at.variance
+
+    def measure(change: Array) -> Array:
+        weight, shift = np.split(change, 2)
+        m, v = (mean, variance) if change.ndim == 1 else (mean[:, None], variance[:, None])
+        return np.concatenate([v * weight / np.sqrt(2.0), np.sqrt(v) * (shift - m * weight)])
+
+    return measure
