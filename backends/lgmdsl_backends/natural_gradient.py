@@ -36,6 +36,10 @@ from lgmdsl.numerics.anderson import Anderson
 SHORTEST = 1e-10
 # A rise smaller than this fraction of the ELBO is rounding.
 ROUNDING = 1e-13
+# An undamped step from weights this far from their target is not worth its factorisation.
+FAR = 100.0
+# Tolerances of the profiled mean, in posterior sds: far from the optimum, and close to it.
+LOOSEST, CLOSEST = 1e-2, 1e-9
 
 
 @dataclass(frozen=True)
@@ -82,13 +86,9 @@ class NaturalGradient(Backend[NaturalState]):
     def step(self, problem: Problem, state: NaturalState) -> NaturalState:
         point = state.point
         assert point is not None
-        if state.undamped:
+        if state.undamped and mismatch(point) < FAR:
             following = elbo_at(problem, *point.target)
-            if (
-                isinstance(following, ElboPoint)
-                and following.elbo > point.elbo
-                and (resolved(following) or not resolved(point))
-            ):
+            if isinstance(following, ElboPoint) and _better(problem, following, point):
                 gain = following.elbo - point.elbo
                 moved = self._at(problem, following)
                 return replace(moved, undamped=gain * 3.0 <= state.gain, gain=gain)
@@ -112,8 +112,7 @@ class NaturalGradient(Backend[NaturalState]):
     # ---- steps ---------------------------------------------------------------------------------
 
     def _at(self, problem: Problem, point: ElboPoint) -> NaturalState:
-        residual = max(decrement(problem, point), mismatch(point))
-        return NaturalState(point, residual, history=Anderson(self.memory))
+        return NaturalState(point, _residual(problem, point), history=Anderson(self.memory))
 
     def _accelerated(
         self, problem: Problem, point: ElboPoint, history: Anderson
@@ -121,12 +120,14 @@ class NaturalGradient(Backend[NaturalState]):
         """Phase B: Anderson's candidate, else a damped step in log w, each with its best mean."""
         now, image = _log(point.weight), _log(point.target[0])
         history = history.seen(now, image)
+        # A better mean than the weights deserve would be thrown away with them.
+        close = min(LOOSEST, max(CLOSEST, 0.03 * mismatch(point) ** 2))
         for trial in (history.candidate(), *_between(now, image)):
             weight = _exp(trial, point.weight)
             if weight is None:
                 continue
-            tried = profiled(problem, weight, point.mean, point.alpha, tolerance=1e-6)
-            if isinstance(tried, ElboPoint) and _better(tried, point):
+            tried = profiled(problem, weight, point.mean, point.alpha, close)
+            if isinstance(tried, ElboPoint) and _better(problem, tried, point):
                 return tried, history
         return None, Anderson(self.memory)
 
@@ -140,21 +141,27 @@ class NaturalGradient(Backend[NaturalState]):
                 rows.interpolate(point.weight, weight, r),
                 rows.interpolate(point.shift, shift, r),
             )
-            if isinstance(tried, ElboPoint) and _better(tried, point):
+            if isinstance(tried, ElboPoint) and _better(problem, tried, point):
                 return tried
             r *= 0.5
         return None
 
 
-def _better(tried: ElboPoint, point: ElboPoint) -> bool:
-    """Whether the bound rose, or held to its rounding while the weights came closer: the bound is
-    quadratic in what is left, so its digits end before those of the weights do."""
+def _residual(problem: Problem, point: ElboPoint) -> float:
+    return max(decrement(problem, point), mismatch(point))
+
+
+def _better(problem: Problem, tried: ElboPoint, point: ElboPoint) -> bool:
+    """Whether the bound rose, or held to its rounding while the residual fell: the bound is
+    quadratic in what is left, so its digits end before those of the weights and means do."""
     if resolved(point) and not resolved(tried):
         return False
     slack = ROUNDING * abs(point.elbo)
     if tried.elbo > point.elbo + slack:
         return True
-    return tried.elbo >= point.elbo - slack and mismatch(tried) < 0.9 * mismatch(point)
+    if tried.elbo < point.elbo - slack:
+        return False
+    return _residual(problem, tried) < 0.99 * _residual(problem, point)
 
 
 def _positive(point: ElboPoint) -> bool:

@@ -18,6 +18,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.inference.starts import Started
 from lgmdsl.language.builder import Model
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ class Fit:
     `log_evidence` is log p(y | hypers) in nats, as the method estimates it; `guarantee` says what
     that promises. Everything named in the model can be asked for by name; results are
     xarray.DataArrays with the model's labels. `weight` and `shift` are the sites' W and b.
+    `starts`: how each start ended, where the sites are not log-concave and two were tried.
     """
 
     model: Model
@@ -50,6 +52,7 @@ class Fit:
     theta: Mapping[str, Array] = field(repr=False)
     condition: Callable[[], Conditioned] = field(repr=False)
     warnings: tuple[Diagnostic, ...] = ()
+    starts: tuple[Started, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict, repr=False)
     stored: Mapping[str, Quantity] = field(default_factory=dict, repr=False)
 

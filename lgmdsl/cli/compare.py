@@ -112,9 +112,10 @@ def command(
 
 def _warn(found: Comparison) -> None:
     """What the fits warn of, once; that one stopped early stands in the table."""
-    told = {w: None for f in found.fits.values() for w in f.warnings if w.code != "W601"}
-    if told:
-        diagnose(told)
+    warnings = [w for f in found.fits.values() for w in f.warnings if w.code != "W601"]
+    if warnings:
+        # Methods word the same warning with their own numbers.
+        diagnose({(w.code, w.message, w.span): w for w in reversed(warnings)}.values())
 
 
 def _status(found: Comparison) -> int:
