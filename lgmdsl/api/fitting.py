@@ -217,10 +217,7 @@ def _local(canonical: CanonicalModel, starts: tuple[Started, ...]) -> tuple[Diag
             "W602",
             f"`{b.family.spec.name}` is not log-concave: the optimum found may be a local one",
             b.span,
-            details=(
-                *(("the higher of two starts is kept:",) if starts else ()),
-                *map(str, starts),
-            ),
+            details=told,
             help="compare fits from other starts: --start-from, or other methods",
             severity="warning",
         )

@@ -31,7 +31,7 @@ class Bohning(SoftplusBound):
     )  # fmt: skip
 
     def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
-        up, _, bent = sigmoids(mean)
+        up, down, bent = sigmoids(mean)
         zero = np.zeros_like(up) if second else None
         return ExpectedAnswer(
             value=np.maximum(mean, 0.0) + bent + 0.125 * variance,
@@ -39,4 +39,5 @@ class Bohning(SoftplusBound):
             d_variance=np.full_like(up, 0.125),
             d_mean_variance=zero,
             d_variance2=zero,
+            d_mean2=up * down,
         )
