@@ -19,7 +19,7 @@ from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError, nearest
 from lgmdsl.inference.driver import Run, Tolerances, TraceEntry
 from lgmdsl.inference.plan import plan
-from lgmdsl.inference.proper import check_bounded, check_determined
+from lgmdsl.inference.proper import check_bounded, check_determined, check_mode
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.starts import Started, run_from_starts
@@ -94,6 +94,7 @@ def fit_compiled(
     theta = canonical.hypers.theta(fixed)
     problem = planned.at(theta)
     check_determined(canonical, problem)
+    check_mode(planned, theta)
     warm = None
     if start_from is not None:
         earlier = _earlier(start_from)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Site
@@ -64,3 +65,18 @@ def test_every_row_is_served_once_whatever_its_rule() -> None:
     for k in (0, 20, 40, 60):
         alone = answers(site.take(np.array([k])), X[k : k + 1], sd[k : k + 1])
         np.testing.assert_allclose(mixed[:, k], alone[:, 0], rtol=1e-12, atol=1e-13)
+
+
+@pytest.mark.parametrize("sd", [30.0, 1e4, 3e6, 1e9])
+@pytest.mark.parametrize("ratio", [-7.0, -1.6, -0.1, 0.0, 1.6, 5.0])
+def test_wide_spreads_keep_their_digits(sd: float, ratio: float) -> None:
+    """E[softplus(s)] = m Phi(m/sd) + sd phi(m/sd) and a bump at 0, in which the density is flat:
+    int log(1 + e^-|s|) ds = pi^2 / 6. Beyond c the nodes must not cancel (s - m + m)."""
+    mean = ratio * sd
+    site = made("bernoulli.logit").take(np.array([0]))
+    found = expected_by_quadrature(site, np.array([mean]), np.array([sd * sd]))
+    bend = 2.0 * (np.pi**2 / 12.0) * np.exp(-0.5 * ratio**2) / (sd * np.sqrt(2.0 * np.pi))
+    ramp = sd * np.exp(-0.5 * ratio**2) / np.sqrt(2.0 * np.pi) - mean * special.ndtr(-ratio)
+    known = -(ramp + bend)  # y = 1: -softplus(-s)
+    assert abs(found.value[0] - known) <= 2e-12 * abs(known) + 20.0 * bend / sd**2
+    assert found.d_mean[0] == pytest.approx(special.ndtr(-ratio), rel=1e-9, abs=3.0 * bend / sd)
