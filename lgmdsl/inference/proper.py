@@ -1,9 +1,9 @@
 """Is the posterior of a model with flat or intrinsic blocks proper? Asked before and after a fit.
 
 Before: with unit weights on every row, does any combination of latents stay undetermined?
-After, and on the way to the mode before a dearer method sets out: does the likelihood fall along the direction in which each flat latent is freest? With
-separated classes it does not: Newton's decrement vanishes, or the bound rises, on the way to
-infinity.
+After, and at the mode before a dearer method sets out: does the likelihood fall along the direction
+in which each flat latent is freest? With separated classes it does not: Newton's decrement
+vanishes, or the bound rises, on the way to infinity.
 """
 
 from __future__ import annotations
