@@ -103,8 +103,17 @@ class Marginals:
         for value, what in asked:
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
                 raise ModelError(Diagnostic("E108", f"{what} that is whole and not below 0"))
-        z = self.frame.conditioned.sample(np.random.default_rng(seed), size)
+        return self.at(names, self.frame.conditioned.sample(np.random.default_rng(seed), size))
+
+    def at(self, names: Sequence[str], z: Array) -> dict[str, Array]:
+        """Several names at given latents z, (size, n), each with a leading axis over them."""
         return {name: self._evaluate(name, z) for name in names}
+
+    @property
+    def affine(self) -> frozenset[str]:
+        """The lets (and reports) that are affine in the latents, so Gaussian under q."""
+        named = self.canonical.named
+        return frozenset(n for n, (_, tree) in named.items() if isinstance(tree, Leaf))
 
     # ---- pieces ----------------------------------------------------------------------------
 

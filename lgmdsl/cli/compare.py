@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 import click
 
 from lgmdsl.cli.options import (
+    bound_option,
     data_argument,
     json_option,
     map_option,
+    max_steps_option,
     model_argument,
     read_model,
     seed_option,
@@ -48,11 +50,11 @@ def _options(
 @click.option("--hyper", default="auto", metavar="H", show_default=True,
               help="What to do with hyperparameters: auto, fixed.")  # fmt: skip
 @set_option
-@click.option("--bound", metavar="B", help="Let the sites it applies to answer through this bound.")
+@bound_option
 @click.option("--option", "options", metavar=FORM, multiple=True, callback=_options,
               help="An option of one of the methods.")  # fmt: skip
 @tol_option
-@click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
+@max_steps_option
 @map_option
 @seed_option
 @json_option

@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 import click
 
 from lgmdsl.cli.options import (
+    bound_option,
     data_argument,
     json_option,
     map_option,
+    max_steps_option,
     model_argument,
+    option_option,
     read_model,
     seed_option,
     set_option,
-    split,
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note, show, show_json
@@ -22,10 +24,6 @@ from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
-
-
-def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    return split(texts, "--option", "NAME=VALUE")
 
 
 @click.command("fit")
@@ -37,11 +35,10 @@ def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> d
 @click.option("--hyper", default="auto", metavar="H", show_default=True,
               help="What to do with hyperparameters: auto, fixed.")  # fmt: skip
 @set_option
-@click.option("--bound", metavar="B", help="Let the sites it applies to answer through this bound.")
-@click.option("--option", "options", metavar="NAME=VALUE", multiple=True, callback=_options,
-              help="An option of the method.")  # fmt: skip
+@bound_option
+@option_option
 @tol_option
-@click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
+@max_steps_option
 @click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result.")
 @map_option
 @click.option("--audit", is_flag=True, help="Check the posterior by importance sampling.")
