@@ -39,8 +39,8 @@ from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root, symmetrise
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
-# Reciprocal condition numbers below this are those of a singular matrix.
-SINGULAR = 1e-15
+# Reciprocal condition numbers below this leave no digits of an inverse.
+SINGULAR = 1e-14
 
 
 @dataclass(frozen=True, eq=False)

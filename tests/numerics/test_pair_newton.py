@@ -44,7 +44,7 @@ def test_pairs_of_the_exponential_link(start: float) -> None:
 def test_a_close_start_needs_one_evaluation() -> None:
     first = maximise_pairs(exponential([]), TERMS, ZERO, np.ones(3))
     counts: list[int] = []
-    check(maximise_pairs(exponential(counts), TERMS, first.h + 1e-7, first.sigma - 1e-7))
+    check(maximise_pairs(exponential(counts), TERMS, first.h + 1e-6, first.sigma - 1e-6))
     assert counts == [3]
 
 
@@ -68,6 +68,20 @@ def test_the_curvatures_are_those_of_phi() -> None:
     whole = np.array([[found.hh[0], found.hs[0]], [found.hs[0], found.ss[0]]])
     up, across, down = (x[0] for x in found.inverse())
     np.testing.assert_allclose(whole @ [[up, across], [across, down]], np.eye(2), atol=1e-9)
+
+
+def test_the_curvature_in_h_is_its_own() -> None:
+    """Of bounds whose tangent moves, f_mm is not 2 f_v: Newton ends a quadratic in one step."""
+    counts: list[int] = []
+
+    def moments(where: IntArray, h: Array, v: Array) -> tuple[Array, ...]:
+        counts.append(len(where))
+        one = np.ones(len(where))
+        return -h * h - 0.3 * v, -2.0 * h, -0.3 * one, -2.0 * one, 0.0 * one, 0.0 * one
+
+    found = maximise_pairs(moments, TERMS, ZERO, np.ones(3))
+    assert counts[0] == 3 and len(counts) == 2
+    np.testing.assert_allclose(found.h, -0.5 * A)
 
 
 def test_what_has_no_maximum_is_not_settled() -> None:
