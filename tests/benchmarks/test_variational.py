@@ -118,9 +118,9 @@ def test_sparse_logistic_beside_laplace(benchmark: Any, peers: ModuleType) -> No
 
 
 def test_growth_of_each_solver(benchmark: Any, peers: ModuleType) -> None:
-    """CPU seconds and steps at N = 100, 200, 400 on the easy GP; the exponents are of seconds for
+    """CPU seconds and steps at N = 250, 500, 1000 on the easy GP; the exponents are of seconds for
     one step, as the number of steps grows with N in its own way."""
-    sizes = (100, 200, 400)
+    sizes = (250, 500, 1000)
     for method in SOLVERS:
         seconds, each = [], []
         for n in sizes:
