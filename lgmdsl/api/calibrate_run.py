@@ -108,7 +108,7 @@ def _placed(fit: Fit, data: Mapping[str, Any], rng: np.random.Generator) -> Iter
             mean, variance = float(c @ q.latent_mean), float(c @ q.solve(c))
             yield from _place(f"mean({block.name})", float(c @ z), mean, variance)
     for name in fit.canonical.named:
-        at = fit.marginals.at((name,), z[None, :])[name].reshape(-1)
+        at = fit.marginals.evaluate(name, z[None, :]).reshape(-1)
         moments = fit.quantity(name)
         if name in fit.marginals.affine and at.size:
             k = int(rng.integers(at.size))

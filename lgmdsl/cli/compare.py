@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from lgmdsl.cli.options import (
+    audit_options,
     bound_option,
     data_argument,
     json_option,
@@ -56,6 +57,7 @@ def _options(
 @tol_option
 @max_steps_option
 @map_option
+@audit_options
 @seed_option
 @json_option
 def command(
@@ -70,6 +72,8 @@ def command(
     tol: float | None,
     max_steps: int | None,
     mapping: dict[str, str],
+    audit: bool,
+    draws: int,
     seed: int,
     as_json: bool,
 ) -> int:
@@ -78,6 +82,7 @@ def command(
     \b
     lgm compare model.lgm data.npz
     lgm compare model.lgm data.npz --method laplace --method lcl --plot out.png
+    lgm compare model.lgm data.npz --audit
 
     Exit status 0 if a method converged, 1 for an error in the model or the data or if no method
     can run it, 3 if none converged, 130 if it was interrupted.
@@ -97,7 +102,8 @@ def command(
     with Progress() as progress:
         found = compare(
             read, data, methods or None, hyper, fixed, bound, options, seed, tol, max_steps,
-            mapping=mapping, on_step=lambda method, entry: progress.on_step(entry, method),
+            mapping=mapping, audit=draws if audit else False,
+            on_step=lambda method, entry: progress.on_step(entry, method),
         )  # fmt: skip
     if place is not None:
         with replacing(place) as file:

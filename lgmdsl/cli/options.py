@@ -45,6 +45,18 @@ def set_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def audit_options(function: F) -> F:
+    """--audit, and how many --draws it takes."""
+    audit = click.option(
+        "--audit", is_flag=True, help="Check the posterior by importance sampling."
+    )
+    draws = click.option(
+        "--draws", type=click.IntRange(min=100), default=4000, show_default=True, metavar="N",
+        help="Draws of --audit.",
+    )  # fmt: skip
+    return audit(draws(function))
+
+
 def seed_option(function: F) -> F:
     """--seed N."""
     return click.option(
