@@ -24,6 +24,8 @@ _HOMES = {
     "compare": "lgmdsl.api.compare",
     "Comparison": "lgmdsl.api.comparison",
     "simulate": "lgmdsl.api.simulate",
+    "calibrate": "lgmdsl.api.calibrate",
+    "Calibration": "lgmdsl.api.calibrate",
     "explain": "lgmdsl.api.explain",
     "methods": "lgmdsl.api.methods",
     "register": "lgmdsl.api.register",
@@ -35,6 +37,8 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from lgmdsl.api.calibrate import Calibration as Calibration
+    from lgmdsl.api.calibrate import calibrate as calibrate
     from lgmdsl.api.compare import compare as compare
     from lgmdsl.api.comparison import Comparison as Comparison
     from lgmdsl.api.explain import explain as explain

@@ -9,6 +9,9 @@ pivoted root: covariances are singular), s = s0 + A x with A = BR. Then with q(x
 which is concave in (h, L) for log-concave sites (Challis and Barber 2013, section 3.2). It costs no
 factorisation, but n^2/2 unknowns and 4 P n^2 flops an evaluation; the engine's covariance stands in
 for the prior's, so improper priors and constraints are nothing special.
+
+Not whitened, it is the papers' own form: L-BFGS runs in h = E z - mu and L of z itself. The KL then
+holds tr K^-1 LL' + h'K^-1 h: a prior covariance that cannot be inverted has no such form.
 """
 
 from __future__ import annotations
@@ -20,36 +23,52 @@ from typing import ClassVar
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.beginning import begin
-from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected
-from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected, target_of
+from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.fixed_point import undamped_move
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.stacked import flatten, split, stacked
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.numerics.cholesky import pivoted_root
+from lgmdsl.numerics.cholesky import cholesky, pivoted_root, symmetrise
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
+
+# Reciprocal condition numbers below this leave no digits of an inverse.
+SINGULAR = 1e-14
 
 
 @dataclass(frozen=True, eq=False)
-class Whitened:
-    """The latents seen from the reference: s = origin + A x; and a second whitening
-    x = centre + turn x', in which L-BFGS runs."""
+class Frame:
+    """Coordinates x of the latents, s = origin + A x, in which q0 has precision P (None: 1); its
+    weight, shift and log normaliser (plus log|P| / 2). L-BFGS runs in x, or in x' with x = c + Tx'
+    where there is a `turn` (c, T). `reference`: a point to fall back on."""
 
     reference: ElboPoint
     origin: Array
-    design: Array
-    centre: Array
-    turn: Array
+    design: Matrix
+    weight: Rows
+    shift: Rows
+    constant: float
+    precision: Array | None = None
+    turn: tuple[Array, Array] | None = None
 
     @property
     def rank(self) -> int:
         return int(self.design.shape[1])
+
+    def seen(self, x: Array) -> tuple[Array, Array]:
+        """(h, L) at L-BFGS's coordinates."""
+        h, factor = _unpack(x, self.rank)
+        if self.turn is None:
+            return h, factor
+        centre, turn = self.turn
+        return centre + turn @ h, turn @ factor
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,12 +79,17 @@ class Moments:
     variance: Rows
     answers: tuple[ExpectedAnswer, ...]
 
+    @property
+    def target(self) -> tuple[Rows, Rows]:
+        """(-2 f_v, f_m - 2 f_v m)."""
+        return target_of(self.answers, self.mean)
+
 
 @dataclass(frozen=True, eq=False)
 class CholeskyState:
     """Where L-BFGS stands: x holds h, then the lower triangle of L by rows."""
 
-    whitened: Whitened | None
+    frame: Frame | None
     iterate: Iterate[Moments]
     failed: Status | None = None
     reason: str = ""
@@ -80,12 +104,14 @@ class Cholesky(Backend[CholeskyState]):
     """L-BFGS in (mean, Cholesky factor) of all latents; for models of few latents.
 
     `memory`: pairs of L-BFGS. `refresh`: steps after which the coordinates are whitened anew.
-    `largest`: latents at most.
+    `largest`: latents at most. `whitened`: false for the papers' parametrisation, which is slow to
+    converge and inverts the prior covariance.
     """
 
     memory: int = 20
     refresh: int = 20
     largest: int = 2000
+    whitened: bool = True
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="cholesky",
         needs=Expected,
@@ -103,60 +129,41 @@ class Cholesky(Backend[CholeskyState]):
         point = begin(problem, warm)
         if isinstance(point, Failed):
             return _nowhere(point.reason)
-        return self._standing(problem, _whiten(problem, point))
+        if self.whitened:
+            return _centred(problem, _whiten(problem, point))
+        return _plain(problem, point)
 
     def step(self, problem: Problem, state: CholeskyState) -> CholeskyState:
-        assert state.whitened is not None
+        assert state.frame is not None
         solver = LBFGS(self.memory)
-        moved = solver.step(state.iterate, _evaluate(problem, state.whitened))
-        if moved is None and state.iterate.steps:
-            state = self._turned(problem, state.whitened, state.iterate)
-            if state.failed is not None or state.whitened is None:
+        moved = solver.step(state.iterate, _evaluate(problem, state.frame))
+        if moved is None and self.whitened and state.iterate.steps:
+            state = _turned(problem, state.frame, state.iterate)
+            if state.failed is not None or state.frame is None:
                 return state
-            moved = solver.step(state.iterate, _evaluate(problem, state.whitened))
+            moved = solver.step(state.iterate, _evaluate(problem, state.frame))
         if moved is None:
             return replace(state, failed=Status.stalled, reason="no step raises the bound")
-        if moved.steps >= self.refresh:
-            assert state.whitened is not None
-            return self._turned(problem, state.whitened, moved)
+        if self.whitened and moved.steps >= self.refresh:
+            assert state.frame is not None
+            return _turned(problem, state.frame, moved)
         return replace(state, iterate=moved)
-
-    def _turned(
-        self, problem: Problem, white: Whitened, iterate: Iterate[Moments]
-    ) -> CholeskyState:
-        """The same point, L-BFGS starting anew in the coordinates where it is N(0, 1)."""
-        h, factor = _unpack(iterate.x, white.rank, np.tril_indices(white.rank))
-        white = replace(white, centre=white.centre + white.turn @ h, turn=white.turn @ factor)
-        return self._standing(problem, white, iterate.evaluations)
-
-    def _standing(self, problem: Problem, white: Whitened, evaluations: int = 0) -> CholeskyState:
-        """The state at x' = 0, L' = 1."""
-        x = _pack(np.zeros(white.rank), np.eye(white.rank))
-        at = _evaluate(problem, white)(x)
-        if at is None:
-            return _nowhere("the bound is not finite at the start")
-        return CholeskyState(white, Iterate(x, at, evaluations=evaluations + 1))
 
     def residual(self, problem: Problem, state: CholeskyState) -> float:
         """How far means (in sds) and log sds are from those of (-2 f_v, f_m - 2 f_v m)."""
-        at = state.iterate.at.kept
-        following = problem.engine.condition(*_target(at))
-        if isinstance(following, Failed):
-            return math.inf
-        return _apart(at, following)
+        return undamped_move(problem, state.iterate.at.kept)
 
     def posterior(self, problem: Problem, state: CholeskyState) -> GaussianPosterior:
         """The canonical Gaussian that shares (m, V) at the optimum, with its own bound; before
         that, the reference where its bound is the better one."""
-        assert state.whitened is not None
-        at = state.iterate.at.kept
-        point = elbo_at(problem, *_target(at))
-        if isinstance(point, Failed) or point.elbo < state.whitened.reference.elbo:
-            point = state.whitened.reference
+        assert state.frame is not None
+        point = elbo_at(problem, *state.iterate.at.kept.target)
+        if isinstance(point, Failed) or point.elbo < state.frame.reference.elbo:
+            point = state.frame.reference
         return point.posterior(problem, self.spec.guarantee)
 
 
-def _whiten(problem: Problem, point: ElboPoint) -> Whitened:
+def _whiten(problem: Problem, point: ElboPoint) -> Frame:
     """A = B R with RR' = Cov_q0[z]; the root is that of the correlations, whatever their scales."""
     linear = problem.engine.linear
     covariance = point.conditioned.solve(np.eye(linear.size))
@@ -166,47 +173,85 @@ def _whiten(problem: Problem, point: ElboPoint) -> Whitened:
     root = scale[:, None] * pivoted_root(covariance)
     design = np.asarray(stacked(linear) @ root)
     rank = design.shape[1]
-    return Whitened(point, flatten(point.mean), design, np.zeros(rank), np.eye(rank))
+    return Frame(
+        point, flatten(point.mean), design, point.weight, point.shift,
+        point.conditioned.log_normaliser, turn=(np.zeros(rank), np.eye(rank)),
+    )  # fmt: skip
 
 
-def _evaluate(problem: Problem, white: Whitened) -> Callable[[Array], Evaluated[Moments] | None]:
+def _plain(problem: Problem, point: ElboPoint) -> CholeskyState:
+    """The state at a point in the papers' coordinates: q0 is the prior, A = B and P = K^-1."""
+    linear = problem.engine.linear
+    nothing = tuple(np.zeros_like(m) for m in point.mean)
+    prior = problem.engine.condition(tuple(np.zeros_like(w) for w in point.weight), nothing)
+    if isinstance(prior, Failed):
+        return _nowhere(f"without whitening it needs a proper prior: {prior.reason}")
+    one = np.eye(linear.size)
+    covariance = prior.solve(one)
+    norm = float(np.abs(covariance).sum(axis=0).max(initial=0.0))
+    of_prior = cholesky(symmetrise(covariance.copy()))
+    of_point = cholesky(symmetrise(np.array(point.conditioned.solve(one))))
+    if of_prior is None or of_point is None or of_prior.reciprocal_condition(norm) < SINGULAR:
+        return _nowhere("without whitening it inverts the prior covariance, which is singular")
+    frame = Frame(
+        point, flatten(prior.mean), stacked(linear), prior.weight, nothing,
+        -of_prior.half_log_det, of_prior.inverse(),
+    )  # fmt: skip
+    h = point.conditioned.latent_mean - prior.latent_mean
+    return _standing(problem, frame, _pack(h, of_point.lower))
+
+
+def _turned(problem: Problem, frame: Frame, iterate: Iterate[Moments]) -> CholeskyState:
+    """The same point, L-BFGS starting anew in the coordinates where it is N(0, 1)."""
+    return _centred(problem, replace(frame, turn=frame.seen(iterate.x)), iterate.evaluations)
+
+
+def _centred(problem: Problem, frame: Frame, evaluations: int = 0) -> CholeskyState:
+    """The state at h = 0, L = 1 in the coordinates of L-BFGS."""
+    return _standing(problem, frame, _pack(np.zeros(frame.rank), np.eye(frame.rank)), evaluations)
+
+
+def _standing(problem: Problem, frame: Frame, x: Array, evaluations: int = 0) -> CholeskyState:
+    at = _evaluate(problem, frame)(x)
+    if at is None:
+        return _nowhere("the bound is not finite at the start")
+    return CholeskyState(frame, Iterate(x, at, evaluations=evaluations + 1))
+
+
+def _evaluate(problem: Problem, frame: Frame) -> Callable[[Array], Evaluated[Moments] | None]:
     """-ELBO and its gradient; None where a diagonal entry of L is not positive."""
-    point, design, rank = white.reference, white.design, white.rank
+    design, rank, precision = frame.design, frame.rank, frame.precision
     predictors = problem.engine.linear.predictors
     lower = np.tril_indices(rank)
-    constant = point.conditioned.log_normaliser
 
     def at(x: Array) -> Evaluated[Moments] | None:
-        h, factor = _unpack(x, rank, lower)
-        h, factor = white.centre + white.turn @ h, white.turn @ factor
+        h, factor = frame.seen(x)
         diagonal = factor.diagonal()
         if not (diagonal > 0.0).all():
             return None
-        spread = design @ factor
-        mean = split(white.origin + design @ h, predictors)
-        variance = tuple(_gram(part, m) for part, m in zip(_cut(spread, mean), mean, strict=True))
+        spread = np.asarray(design @ factor)
+        mean = split(frame.origin + design @ h, predictors)
+        variance = tuple(map(rows.gram, _cut(spread, mean), mean))
         answers = expected(problem, mean, variance)
-        gain = sum(
-            float(np.sum(a.value))
-            + float(np.sum(0.5 * rows.quadratic(w, m) + 0.5 * rows.trace(w, v) - rows.inner(b, m)))
-            for a, w, b, m, v in zip(
-                answers, point.weight, point.shift, mean, variance, strict=True
-            )
-        )
-        divergence = 0.5 * (h @ h + np.vdot(factor, factor) - rank) - np.log(diagonal).sum()
-        slope, curve = [], []
-        for a, w, b, m, part in zip(
-            answers, point.weight, point.shift, mean, _cut(spread, mean), strict=True
+        gain, slope, curve = 0.0, [], []
+        for a, w, b, m, v, part in zip(
+            answers, frame.weight, frame.shift, mean, variance, _cut(spread, mean), strict=True
         ):
+            gain += float(np.sum(a.value)) + float(
+                np.sum(0.5 * rows.quadratic(w, m) + 0.5 * rows.trace(w, v) - rows.inner(b, m))
+            )
             slope.append(a.d_mean + rows.times(w, m) - b)
-            curve.append(_curved(a.d_variance + 0.5 * w, part, m))
-        d_factor = 2.0 * (design.T @ np.concatenate(curve)) - factor
+            curve.append(rows.times_rows(a.d_variance + 0.5 * w, part))
+        ph, pl = (h, factor) if precision is None else (precision @ h, precision @ factor)
+        divergence = 0.5 * (h @ ph + np.vdot(factor, pl) - rank) - np.log(diagonal).sum()
+        d_factor = 2.0 * np.asarray(design.T @ np.concatenate(curve)) - pl
         d_factor[np.diag_indices(rank)] += 1.0 / diagonal
-        d_mean = design.T @ flatten(tuple(slope)) - h
-        gradient = np.concatenate(
-            [white.turn.T @ d_mean, (white.turn.T @ np.tril(d_factor))[lower]]
-        )
-        value = constant + gain - float(divergence)
+        d_mean = design.T @ flatten(tuple(slope)) - ph
+        if frame.turn is not None:
+            turn = frame.turn[1]
+            d_mean, d_factor = turn.T @ d_mean, turn.T @ np.tril(d_factor)
+        gradient = np.concatenate([d_mean, d_factor[lower]])
+        value = frame.constant + gain - float(divergence)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return None
         return Evaluated(-value, -gradient, Moments(mean, variance, answers))
@@ -218,56 +263,15 @@ def _pack(h: Array, factor: Array) -> Array:
     return np.concatenate([h, factor[np.tril_indices(len(h))]])
 
 
-def _unpack(x: Array, rank: int, lower: tuple[IntArray, IntArray]) -> tuple[Array, Array]:
+def _unpack(x: Array, rank: int) -> tuple[Array, Array]:
     factor = np.zeros((rank, rank))
-    factor[lower] = x[rank:]
+    factor[np.tril_indices(rank)] = x[rank:]
     return x[:rank], factor
 
 
 def _cut(spread: Array, mean: Rows) -> list[Array]:
     """The rows of each site block."""
     return np.split(spread, np.cumsum([m.size for m in mean])[:-1])
-
-
-def _gram(part: Array, mean: Array) -> Array:
-    """Variances of one block from rows of A L: (N,), or (N, K, K)."""
-    if mean.ndim == 1:
-        return np.asarray(np.einsum("ij,ij->i", part, part))
-    sites = part.reshape(*mean.shape, -1)
-    return np.asarray(np.einsum("nir,njr->nij", sites, sites))
-
-
-def _curved(curvature: Array, part: Array, mean: Array) -> Array:
-    """F_v A L for one block."""
-    if mean.ndim == 1:
-        return np.asarray(curvature[:, None] * part)
-    sites = part.reshape(*mean.shape, -1)
-    return np.asarray(np.einsum("nij,njr->nir", curvature, sites).reshape(part.shape))
-
-
-def _target(at: Moments) -> tuple[Rows, Rows]:
-    """(-2 f_v, f_m - 2 f_v m)."""
-    weight = tuple(-2.0 * a.d_variance for a in at.answers)
-    shift = tuple(
-        a.d_mean + rows.times(w, m) for a, w, m in zip(at.answers, weight, at.mean, strict=True)
-    )
-    return weight, shift
-
-
-def _apart(at: Moments, following: Conditioned) -> float:
-    worst = 0.0
-    for m, v, m2, v2 in zip(at.mean, at.variance, following.mean, following.variance, strict=True):
-        if m.size:
-            now, then = _diagonal(v), _diagonal(v2)
-            floor = 1e-300
-            sd = np.sqrt(np.maximum(now, floor))
-            ratio = np.abs(np.log(np.maximum(then, floor) / np.maximum(now, floor)))
-            worst = max(worst, float((np.abs(m2 - m) / sd).max()), 0.5 * float(ratio.max()))
-    return worst
-
-
-def _diagonal(variance: Array) -> Array:
-    return variance if variance.ndim == 1 else np.asarray(np.einsum("nii->ni", variance))
 
 
 def _nowhere(reason: str) -> CholeskyState:

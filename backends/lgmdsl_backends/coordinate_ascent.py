@@ -24,7 +24,8 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected
+from lgmdsl.contract.beginning import begin, resolved
+from lgmdsl.contract.elbo import ElboPoint
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.fixed_point import profiled, undamped_move
 from lgmdsl.contract.joint import row_covariance, some_rows, unstacked
@@ -74,17 +75,10 @@ class CoordinateAscent(Backend[AscentState]):
     )
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> AscentState:
-        if warm is not None:
-            point = elbo_at(problem, warm.weight, warm.shift)
-            if isinstance(point, ElboPoint):
-                return _state(problem, point)
-        s = problem.engine.prior_mean
-        answers = expected(problem, s, tuple(np.ones_like(x) for x in s))
-        weight = tuple(np.abs(2.0 * a.d_variance) for a in answers)
-        found = profiled(problem, weight, s, tuple(np.zeros_like(x) for x in s))
-        if isinstance(found, Failed):
-            return AscentState(None, math.inf, Status.numerical_error, found.reason)
-        return _state(problem, found)
+        point = begin(problem, warm)
+        if isinstance(point, Failed):
+            return AscentState(None, math.inf, Status.numerical_error, point.reason)
+        return _state(problem, point)
 
     def step(self, problem: Problem, state: AscentState) -> AscentState:
         point = state.point
@@ -94,7 +88,9 @@ class CoordinateAscent(Backend[AscentState]):
         floor = point.elbo - ROUNDING * (1.0 + abs(point.elbo))
         for weight in _trials(point, swept):
             tried = profiled(problem, weight, point.mean, point.alpha)
-            if isinstance(tried, ElboPoint) and tried.elbo >= floor:
+            if isinstance(tried, Failed) or tried.elbo < floor:
+                continue
+            if resolved(tried) or not resolved(point):
                 return _state(problem, tried)
         return replace(state, failed=Status.stalled, reason="no sweep raises the bound")
 

@@ -5,10 +5,10 @@ Two phases, each of whose accepted steps raises the ELBO (ALGORITHMS, Variationa
 A. undamped (w, b) <- (-2 f_v, f_m + w m), while the gain shrinks by three or more at each step;
 B. profiled: condition at w for the variances v; maximise over the mean at fixed v by Newton; then
    T = -2 f_v, and log w moves to Anderson's candidate for the map log w -> log T, or to
-   (1 - r) log w + r log T with r halved until the ELBO rises.
+   (1 - r) log w + r log T with r halved until the ELBO rises. Where a weight is not positive, or a
+   site vector-valued, the same is done in w.
 
-Where a weight is not positive, or a site vector-valued, damped steps in (w, b) take B's place:
-(w, b) + r (target - (w, b)) is an ascent direction of the ELBO for small r.
+In the last resort (w, b) moves to (w, b) + r (target - (w, b)), an ascent direction of the ELBO.
 """
 
 from __future__ import annotations
@@ -36,6 +36,10 @@ from lgmdsl.numerics.anderson import Anderson
 SHORTEST = 1e-10
 # A rise smaller than this fraction of the ELBO is rounding.
 ROUNDING = 1e-13
+# An undamped step from weights this far from their target is not worth its factorisation.
+FAR = 100.0
+# Tolerances of the profiled mean, in posterior sds: far from the optimum, and close to it.
+LOOSEST, CLOSEST = 1e-2, 1e-9
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ class NaturalState:
     undamped: bool = True
     gain: float = math.inf
     history: Anderson = field(default_factory=Anderson)
+    logs: bool = True  # the history's coordinates: log w, or w
     failed: Status | None = None
     reason: str = ""
 
@@ -82,25 +87,20 @@ class NaturalGradient(Backend[NaturalState]):
     def step(self, problem: Problem, state: NaturalState) -> NaturalState:
         point = state.point
         assert point is not None
-        if state.undamped:
+        if state.undamped and mismatch(point) < FAR:
             following = elbo_at(problem, *point.target)
-            if (
-                isinstance(following, ElboPoint)
-                and following.elbo > point.elbo
-                and (resolved(following) or not resolved(point))
-            ):
+            if isinstance(following, ElboPoint) and _better(problem, following, point):
                 gain = following.elbo - point.elbo
                 moved = self._at(problem, following)
                 return replace(moved, undamped=gain * 3.0 <= state.gain, gain=gain)
-        history = state.history
-        tried = None
-        if _positive(point):
-            tried, history = self._accelerated(problem, point, history)
+        logs = _positive(point)
+        history = state.history if logs == state.logs else Anderson(self.memory)
+        tried, history = self._accelerated(problem, point, history, logs)
         if tried is None:
             tried = self._damped(problem, point)
         if tried is None:
             return replace(state, failed=Status.stalled, reason="no step raises the bound")
-        return replace(self._at(problem, tried), undamped=False, history=history)
+        return replace(self._at(problem, tried), undamped=False, history=history, logs=logs)
 
     def residual(self, problem: Problem, state: NaturalState) -> float:
         return state.residual
@@ -112,21 +112,23 @@ class NaturalGradient(Backend[NaturalState]):
     # ---- steps ---------------------------------------------------------------------------------
 
     def _at(self, problem: Problem, point: ElboPoint) -> NaturalState:
-        residual = max(decrement(problem, point), mismatch(point))
-        return NaturalState(point, residual, history=Anderson(self.memory))
+        return NaturalState(point, _residual(problem, point), history=Anderson(self.memory))
 
     def _accelerated(
-        self, problem: Problem, point: ElboPoint, history: Anderson
+        self, problem: Problem, point: ElboPoint, history: Anderson, logs: bool
     ) -> tuple[ElboPoint | None, Anderson]:
-        """Phase B: Anderson's candidate, else a damped step in log w, each with its best mean."""
-        now, image = _log(point.weight), _log(point.target[0])
+        """Phase B: Anderson's candidate, else a damped step in log w (or in w), each with its best
+        mean."""
+        now, image = _flat(point.weight, logs), _flat(point.target[0], logs)
         history = history.seen(now, image)
+        # A better mean than the weights deserve would be thrown away with them.
+        close = min(LOOSEST, max(CLOSEST, 0.03 * mismatch(point) ** 2))
         for trial in (history.candidate(), *_between(now, image)):
-            weight = _exp(trial, point.weight)
+            weight = _shaped(trial, point.weight, logs)
             if weight is None:
                 continue
-            tried = profiled(problem, weight, point.mean, point.alpha, tolerance=1e-6)
-            if isinstance(tried, ElboPoint) and _better(tried, point):
+            tried = profiled(problem, weight, point.mean, point.alpha, close)
+            if isinstance(tried, ElboPoint) and _better(problem, tried, point):
                 return tried, history
         return None, Anderson(self.memory)
 
@@ -140,21 +142,27 @@ class NaturalGradient(Backend[NaturalState]):
                 rows.interpolate(point.weight, weight, r),
                 rows.interpolate(point.shift, shift, r),
             )
-            if isinstance(tried, ElboPoint) and _better(tried, point):
+            if isinstance(tried, ElboPoint) and _better(problem, tried, point):
                 return tried
             r *= 0.5
         return None
 
 
-def _better(tried: ElboPoint, point: ElboPoint) -> bool:
-    """Whether the bound rose, or held to its rounding while the weights came closer: the bound is
-    quadratic in what is left, so its digits end before those of the weights do."""
+def _residual(problem: Problem, point: ElboPoint) -> float:
+    return max(decrement(problem, point), mismatch(point))
+
+
+def _better(problem: Problem, tried: ElboPoint, point: ElboPoint) -> bool:
+    """Whether the bound rose, or held to its rounding while the residual fell: the bound is
+    quadratic in what is left, so its digits end before those of the weights and means do."""
     if resolved(point) and not resolved(tried):
         return False
     slack = ROUNDING * abs(point.elbo)
     if tried.elbo > point.elbo + slack:
         return True
-    return tried.elbo >= point.elbo - slack and mismatch(tried) < 0.9 * mismatch(point)
+    if tried.elbo < point.elbo - slack:
+        return False
+    return _residual(problem, tried) < 0.99 * _residual(problem, point)
 
 
 def _positive(point: ElboPoint) -> bool:
@@ -165,15 +173,19 @@ def _positive(point: ElboPoint) -> bool:
     )
 
 
-def _log(weight: Rows) -> Array:
-    return np.log(np.concatenate(weight)) if weight else np.zeros(0)
+def _flat(weight: Rows, logs: bool) -> Array:
+    """All weights in one vector, or their logarithms."""
+    whole = np.concatenate([w.reshape(-1) for w in weight]) if weight else np.zeros(0)
+    return np.log(whole) if logs else whole
 
 
-def _exp(flat: Array, like: Rows) -> Rows | None:
-    if not np.isfinite(flat).all() or np.abs(flat).max(initial=0.0) > 600.0:
+def _shaped(flat: Array, like: Rows, logs: bool) -> Rows | None:
+    """The weights that `_flat` was made of; None where they cannot be numbers."""
+    if not np.isfinite(flat).all() or (logs and np.abs(flat).max(initial=0.0) > 600.0):
         return None
-    ends = np.cumsum([len(w) for w in like])[:-1]
-    return tuple(np.split(np.exp(flat), ends))
+    whole = np.exp(flat) if logs else flat
+    parts = np.split(whole, np.cumsum([w.size for w in like])[:-1])
+    return tuple(p.reshape(w.shape) for p, w in zip(parts, like, strict=True))
 
 
 def _between(now: Array, image: Array) -> tuple[Array, ...]:

@@ -9,6 +9,9 @@ At its optimum Cov_q[z] = (Q + B'WB)^-1 with W diagonal, so 2N unknowns do (Oppe
 where alpha = b - Wm = alpha0 + a - W0 (m - m0) and C = Cov_q[s] at w. W0 = 0 is the paper's choice
 of a; any other reference spans the same means, and its metric whitens them: L-BFGS runs in the
 inner product <a, a'> = a'C0 a', whose gradient is f_m - alpha.
+
+Not whitened, it is the papers' own form (Khan 2012, equations 3.49 to 3.51): q0 is the prior, so
+m = s0 + Sa with S = BKB', w = exp(omega), and L-BFGS runs in the plain inner product of (a, omega).
 """
 
 from __future__ import annotations
@@ -35,8 +38,9 @@ from lgmdsl.contract.stacked import flatten, split, stacked
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
-# How far log weights may leave those of the reference.
+# How far log weights may leave those of the reference; and zero, where the prior is the reference.
 RANGE = 5.0
+WIDE = 80.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,13 +89,15 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class Reference:
-    """q0, flattened over the site blocks. `metric`, (P,), of the log weights: the row sums of
-    1/2 W0 (C0 o C0) W0, which bound that curvature from above."""
+    """q0, flattened over the site blocks. `unit`, (P,): the weights at omega = 0. `metric`, (P,):
+    that of the log weights, the row sums of 1/2 W0 (C0 o C0) W0, which bound their curvature from
+    above."""
 
     spread: Spread
     mean: Array
     weight: Array
     alpha: Array
+    unit: Array
     metric: Array
 
     @classmethod
@@ -101,8 +107,19 @@ class Reference:
         weight = flatten(point.weight)
         metric = 0.5 * weight * spread.squared_times(weight)
         floor = 1e-12 * max(float(metric.max(initial=0.0)), 1e-300)
-        return cls(spread, flatten(point.mean), weight, flatten(point.alpha),
+        return cls(spread, flatten(point.mean), weight, flatten(point.alpha), weight,
                    np.maximum(metric, floor))  # fmt: skip
+
+    @classmethod
+    def prior(cls, problem: Problem, design: Matrix) -> Reference | Failed:
+        """The prior as q0, with the plain metric; Failed where it is improper."""
+        nothing = tuple(np.zeros_like(m) for m in problem.engine.prior_mean)
+        q = problem.engine.condition(nothing, nothing)
+        if isinstance(q, Failed):
+            return q
+        mean = flatten(q.mean)
+        zero, one = np.zeros_like(mean), np.ones_like(mean)
+        return cls(Spread(design, q), mean, zero, zero, one, one)
 
 
 @dataclass(frozen=True, eq=False)
@@ -117,7 +134,8 @@ class Climbed:
 
 @dataclass(frozen=True, eq=False)
 class CoefficientState:
-    """Where L-BFGS stands: x is (2, 2P), (a, omega) and their image under the metric."""
+    """Where L-BFGS stands: x is (2, 2P), (a, omega) and their image under the metric; or (a, omega)
+    alone, (2P,), where nothing is whitened."""
 
     reference: Reference | None
     iterate: Iterate[Climbed] | None
@@ -134,11 +152,13 @@ class OpperArchambeau(Backend[CoefficientState]):
     """L-BFGS in (mean coefficients, log weights).
 
     `memory`: pairs of L-BFGS. `refresh`: steps after which the reference is renewed at the point
-    reached.
+    reached. `whitened`: false for the papers' parametrisation, which is slow to converge and needs
+    a proper prior.
     """
 
     memory: int = 20
     refresh: int = 10
+    whitened: bool = True
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="opper-archambeau",
         needs=Expected,
@@ -160,7 +180,8 @@ class OpperArchambeau(Backend[CoefficientState]):
                 point = elbo_at(problem, weight, tuple(a + w * m for a, w, m in moved))
         if isinstance(point, Failed):
             return CoefficientState(None, None, Status.numerical_error, point.reason)
-        return self._around(point, stacked(problem.engine.linear))
+        design = stacked(problem.engine.linear)
+        return self._around(point, design) if self.whitened else _plain(problem, point, design)
 
     def _around(self, point: ElboPoint, design: Matrix, evaluations: int = 1) -> CoefficientState:
         """The state at a point that is its own reference."""
@@ -171,6 +192,11 @@ class OpperArchambeau(Backend[CoefficientState]):
 
     def step(self, problem: Problem, state: CoefficientState) -> CoefficientState:
         assert state.reference is not None and state.iterate is not None
+        if not self.whitened:
+            moved = LBFGS(self.memory).step(
+                state.iterate, _evaluate_plain(problem, state.reference)
+            )
+            return _stalled(state) if moved is None else replace(state, iterate=moved)
         solver, design = LBFGS(self.memory, inner=_inner), state.reference.spread.design
         moved = solver.step(state.iterate, _evaluate(problem, state.reference))
         if moved is None and state.iterate.steps:
@@ -179,7 +205,7 @@ class OpperArchambeau(Backend[CoefficientState]):
             moved = solver.step(fresh.iterate, _evaluate(problem, fresh.reference))
             state = fresh
         if moved is None:
-            return replace(state, failed=Status.stalled, reason="no step raises the bound")
+            return _stalled(state)
         if moved.steps >= self.refresh:
             return self._around(moved.at.kept.point, design, moved.evaluations)
         return replace(state, iterate=moved)
@@ -200,13 +226,28 @@ class OpperArchambeau(Backend[CoefficientState]):
         return point.posterior(problem, self.spec.guarantee)
 
 
+def _plain(problem: Problem, point: ElboPoint, design: Matrix) -> CoefficientState:
+    """The state at a point in the papers' coordinates."""
+    reference = Reference.prior(problem, design)
+    if isinstance(reference, Failed):
+        reason = f"without whitening it needs a proper prior: {reference.reason}"
+        return CoefficientState(None, None, Status.numerical_error, reason)
+    x = np.r_[flatten(point.alpha), np.log(flatten(point.weight))]
+    at = _evaluated(reference, Spread(design, point.conditioned), point)
+    return CoefficientState(reference, Iterate(x, replace(at, gradient=at.gradient[1])))
+
+
+def _stalled(state: CoefficientState) -> CoefficientState:
+    return replace(state, failed=Status.stalled, reason="no step raises the bound")
+
+
 def _inner(u: Array, v: Array) -> float:
     """u'Mv: row 0 holds the vector, row 1 its image under M."""
     return float(u[0] @ v[1])
 
 
 def _evaluate(
-    problem: Problem, reference: Reference
+    problem: Problem, reference: Reference, reach: float = RANGE
 ) -> Callable[[Array], Evaluated[Climbed] | None]:
     """-ELBO and its gradient in the metric at (a, omega); None where the weights overflow."""
     predictors = problem.engine.linear.predictors
@@ -214,14 +255,28 @@ def _evaluate(
     def at(x: Array) -> Evaluated[Climbed] | None:
         size = len(reference.mean)
         a, omega, moved = x[0, :size], x[0, size:], x[1, :size]
-        if not np.abs(omega).max(initial=0.0) <= RANGE:
+        if not np.abs(omega).max(initial=0.0) <= reach:
             return None
-        weight = reference.weight * np.exp(omega)
+        weight = reference.unit * np.exp(omega)
         shift = reference.alpha + a - reference.weight * moved + weight * (reference.mean + moved)
         point = elbo_at(problem, split(weight, predictors), split(shift, predictors))
         if isinstance(point, Failed) or not resolved(point):
             return None
         return _evaluated(reference, Spread(reference.spread.design, point.conditioned), point)
+
+    return at
+
+
+def _evaluate_plain(
+    problem: Problem, reference: Reference
+) -> Callable[[Array], Evaluated[Climbed] | None]:
+    """-ELBO and its plain gradient at (a, omega)."""
+    inner = _evaluate(problem, reference, WIDE)
+
+    def at(x: Array) -> Evaluated[Climbed] | None:
+        a, omega = np.split(x, 2)
+        found = inner(np.array([x, np.r_[reference.spread.times(a), omega]]))
+        return None if found is None else replace(found, gradient=found.gradient[1])
 
     return at
 

@@ -1,31 +1,27 @@
 """compare: one model and data, several methods, side by side.
 
-Differences are measured from a reference, the most accurate method that ran. The order, best first:
-
-1. an exact log evidence;
-2. methods that match the moments of tilted sites (they ask `Tilted`: ep);
-3. variational Gaussians (they ask `Expected`: natural-gradient, ...);
-4. other bounds of the whole function (double-loop, px-vb);
-5. methods that know the mode only (they ask `Pointwise`: laplace).
-
-Within one of these the highest log evidence among honest lower bounds is taken, and of equal ones
-(to 1e-6) the first. One that converged goes before all that did not.
+Differences are measured from a reference, the most accurate method that ran: one whose log evidence
+is exact, then by the ranks of `inference.accuracy`. Within a rank the highest log evidence among
+honest lower bounds is taken, and of equal ones (to 1e-6) the first. One that converged goes before
+all that did not.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 
 from lgmdsl.api.comparison import Compared, Comparison, difference, moments
 from lgmdsl.api.fit import Fit
 from lgmdsl.api.fitting import check_hyper, fit_compiled
 from lgmdsl.api.settings import check_numbers
+from lgmdsl.assess.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
-from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, NumericalError
+from lgmdsl.inference.accuracy import rank
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import plan, verdict
 from lgmdsl.inference.registry import backends
@@ -57,6 +53,7 @@ def compare(
     max_steps: int | None = None,
     *,
     mapping: Mapping[str, str] | None = None,
+    audit: int | bool = False,
     on_step: Callable[[str, TraceEntry], None] | None = None,
 ) -> Comparison:
     """Fit a model with several methods (default: every one that can run it) and compare them.
@@ -64,6 +61,7 @@ def compare(
     `options` are those of each method by its name; all else is as for `fit`. `seconds` are those
     of the iterations, without compiling; what one method loads first the next finds loaded.
     A method that fails has a row that says why. Ctrl-C ends the method that runs and those after.
+    `audit`: audit every fit (`fit.audited`), with so many draws (True: 4000).
 
     Raises what `fit` raises where no method gets anywhere: MethodError where none can run the
     model (and for a method or an option that does not exist), ModelError, DataError,
@@ -73,6 +71,9 @@ def compare(
         raise TypeError(f"compare takes a Model (lgm.load or lgm.loads), not {type(model)}")
     check_hyper(hyper)
     check_numbers(seed, tol, max_steps)
+    draws = 4000 if audit is True else int(audit)
+    if audit:
+        check_arviz()
     backends()  # entry points may bring families
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     canonical = compile_model(model.checked, dataset, sites.find_site)
@@ -89,7 +90,7 @@ def compare(
                 model, canonical, name, fixed, bound, given.get(name, {}), None, seed, tol,
                 max_steps, _told(on_step, name),
             )  # fmt: skip
-            rows.append(Compared(name, fit))
+            rows.append(_audited(name, fit, draws, seed) if audit else Compared(name, fit))
         except KeyboardInterrupt:
             if not any(r.fit for r in rows):
                 raise
@@ -101,6 +102,16 @@ def compare(
         raise _nothing(errors)
     best, reason = _best(rows)
     return Comparison(model, _measured(rows, best), best.method, reason, unable)
+
+
+def _audited(name: str, fit: Fit, draws: int, seed: int) -> Compared:
+    """The fit with its audit, or without it and why."""
+    if fit.status is Status.interrupted:
+        return Compared(name, fit)
+    try:
+        return Compared(name, replace(fit, audited=fit.audit(draws, seed)))
+    except LgmError as error:
+        return Compared(name, fit, _failure(error))
 
 
 def _told(
@@ -189,9 +200,7 @@ def _rank(fit: Fit) -> int:
     """Position in REASONS, from what the fit and its method declare."""
     if fit.guarantee is Guarantee.EXACT:
         return 0
-    backend = backends().get(fit.method)
-    asks: object = None if backend is None else backend.spec.needs
-    return 1 if asks is Tilted else 2 if asks is Expected else 4 if asks is Pointwise else 3
+    return rank(backends().get(fit.method))
 
 
 def _measured(rows: Sequence[Compared], best: Compared) -> tuple[Compared, ...]:
@@ -199,6 +208,6 @@ def _measured(rows: Sequence[Compared], best: Compared) -> tuple[Compared, ...]:
     base = moments(best.fit)
     return tuple(
         row if row.fit is None
-        else Compared(row.method, row.fit, None, difference(moments(row.fit), base))
+        else Compared(row.method, row.fit, row.failure, difference(moments(row.fit), base))
         for row in rows
     )  # fmt: skip

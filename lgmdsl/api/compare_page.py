@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from lgmdsl.api.audit_page import largest
 from lgmdsl.api.page import WIDTH, columns, counted, wrapped
 from lgmdsl.contract.status import Guarantee, Status
 
 if TYPE_CHECKING:
+    from lgmdsl.api.audit import Audit
     from lgmdsl.api.comparison import Compared, Comparison
     from lgmdsl.api.fit import Fit
 
@@ -24,6 +26,7 @@ BOUNDS = {
     Guarantee.NUMERICAL: "numeric",
     Guarantee.APPROXIMATE: "none",
 }
+AUDIT_HEADER = ("audit", "k-hat", "size", "evidence", "error", "largest shift", "verdict")
 STATUS = {Status.iteration_limit: "step limit", Status.numerical_error: "numerical"}
 
 
@@ -35,11 +38,36 @@ def table(found: Comparison) -> str:
     remarks = [f"{r.method}: {f.status.value}" for r, f in ran if f.status is not Status.converged]
     for r in found:
         if r.failure is not None:
-            code = r.failure.code
-            remarks.append(f"{r.method}: {_why(r)}" + (f" ({code})" if code[1:].isdigit() else ""))
+            code, what = r.failure.code, "" if r.fit is None else "no audit: "
+            remarks.append(
+                f"{r.method}: {what}{_why(r)}" + (f" ({code})" if code[1:].isdigit() else "")
+            )
+    audits = [(f.method, f.audited) for _, f in ran if f.audited is not None]
+    if audits:
+        lines += ["", *_audits(audits)]
     if remarks:
         lines += ["", *(line for text in remarks for line in wrapped(text, 0, 2))]
     return "\n".join([*lines, "", *_legend(found)])
+
+
+def _audits(audits: list[tuple[str, Audit]]) -> list[str]:
+    """What the audit says of each method."""
+    rows = [AUDIT_HEADER]
+    for method, a in audits:
+        found = largest(a)
+        label, shift = (found[0][0], f"{found[0][3]:+.3f}") if found else ("", "0")
+        k = f"{a.k_hat:.2f}" if math.isfinite(a.k_hat) else str(a.k_hat)
+        error = f"{a.log_evidence_se:.2g}"
+        rows.append((method, k, f"{a.ess:,.0f}", _evidence(a.log_evidence), error,
+                     f"{shift} {_short(label)}".rstrip(), str(a.outcome)))  # fmt: skip
+    n = audits[0][1].draws
+    lines = columns(rows, 0, (1, 2, 3, 4))
+    told = f"audit: {n:,} draws; effective size, log evidence, largest shift of a mean in sds"
+    return [*lines, *wrapped(told, 0, 7)]
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 12 else label[:11] + "…"
 
 
 def _row(row: Compared, fit: Fit, reference: str) -> tuple[str, ...]:

@@ -40,7 +40,8 @@ class Difference:
 
 @dataclass(frozen=True, eq=False)
 class Compared:
-    """One method: its fit and how far that is from the reference, or why there is none."""
+    """One method: its fit and how far that is from the reference; `failure` says why there is no
+    fit, or no audit of it."""
 
     method: str
     fit: Fit | None
@@ -54,6 +55,7 @@ class Compared:
     def as_json(self) -> dict[str, object]:
         """Plain values; what a failed method has not is None."""
         fit, d, trace = self.fit, self.difference, self.fit.trace if self.fit else ()
+        audit = None if fit is None else fit.audited
         return {
             "method": self.method,
             "status": None if fit is None else str(fit.status),
@@ -73,6 +75,7 @@ class Compared:
                 "residual": [e.residual for e in trace],
             },
             "error": None if self.failure is None else self.failure.as_json(),
+            **({} if audit is None else {"audit": audit.as_json(0)}),
         }
 
 

@@ -18,11 +18,13 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.inference.starts import Started
 from lgmdsl.language.builder import Model
 
 if TYPE_CHECKING:
     import xarray as xr
 
+    from lgmdsl.api.audit import Audit
     from lgmdsl.api.predict import Prediction
 
 
@@ -33,6 +35,8 @@ class Fit:
     `log_evidence` is log p(y | hypers) in nats, as the method estimates it; `guarantee` says what
     that promises. Everything named in the model can be asked for by name; results are
     xarray.DataArrays with the model's labels. `weight` and `shift` are the sites' W and b.
+    `starts`: how each start ended, where the sites are not log-concave and two were tried.
+    `audited`: the audit that summary and file show, where one was asked for with the fit.
     """
 
     model: Model
@@ -50,8 +54,10 @@ class Fit:
     theta: Mapping[str, Array] = field(repr=False)
     condition: Callable[[], Conditioned] = field(repr=False)
     warnings: tuple[Diagnostic, ...] = ()
+    starts: tuple[Started, ...] = ()
     provenance: Mapping[str, str] = field(default_factory=dict, repr=False)
     stored: Mapping[str, Quantity] = field(default_factory=dict, repr=False)
+    audited: Audit | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -120,11 +126,29 @@ class Fit:
 
         return predict(self, data, mapping)
 
+    def audit(
+        self,
+        n: int = 4000,
+        seed: int = 0,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> Audit:
+        """How far this posterior is from the truth, by importance sampling with n draws: k-hat,
+        corrected log evidence, means and sds, and a verdict. The same seed gives the same digits.
+
+        A fit read from a file needs its `data` again (`mapping` renames keys). Raises MethodError
+        E501 without arviz-stats (extra `arviz`), DataError for other data.
+        """
+        from lgmdsl.api.audit import audit
+
+        return audit(self, n, seed, data, mapping)
+
     def summary(self, full: bool = False) -> str:
         """A page of text in 80 columns: status, evidence, hypers, latents (`full`: all rows)."""
         from lgmdsl.api.summary import summary
 
-        return summary(self, full)
+        text = summary(self, full)
+        return text if self.audited is None else f"{text}\n\n{self.audited}"
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""

@@ -17,11 +17,12 @@ from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError, nearest
-from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
+from lgmdsl.inference.driver import Run, Tolerances, TraceEntry
 from lgmdsl.inference.plan import plan
-from lgmdsl.inference.proper import check_bounded, check_determined
+from lgmdsl.inference.proper import check_bounded, check_determined, check_mode
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.routes import combined, error_notes
+from lgmdsl.inference.starts import Started, run_from_starts
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 
@@ -93,13 +94,16 @@ def fit_compiled(
     theta = canonical.hypers.theta(fixed)
     problem = planned.at(theta)
     check_determined(canonical, problem)
+    check_mode(planned, theta)
     warm = None
     if start_from is not None:
         earlier = _earlier(start_from)
         if not _fits(earlier, problem.engine.prior_mean):
             raise MethodError(_other_model())
         warm = earlier.posterior
-    result = run(planned.backend, problem, Tolerances.scaled(tol), max_steps, warm, on_step)
+    result, starts = run_from_starts(
+        planned.backend, problem, Tolerances.scaled(tol), max_steps, warm, on_step
+    )
     if result.posterior is None:
         raise NumericalError(_no_state(planned.method, result))
     found = result.posterior
@@ -109,6 +113,8 @@ def fit_compiled(
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
     if found.notes:
         origin["notes"] = "; ".join(found.notes)
+    if starts:
+        origin["starts"] = "; ".join(map(str, starts))
     fit = Fit(
         model=model,
         method=planned.method,
@@ -121,13 +127,14 @@ def fit_compiled(
         steps=result.steps,
         seconds=result.seconds,
         seed=seed,
+        starts=starts,
         canonical=canonical,
         theta=theta,
         condition=lambda: found.conditioned,
         warnings=(
             *canonical.grounded.model.warnings,
             *canonical.grounded.warnings,
-            *_local(canonical),
+            *_local(canonical, starts),
             *_warnings(result),
         ),
         provenance=origin,
@@ -204,14 +211,16 @@ def _no_state(method: str, result: Run) -> Diagnostic:
     )
 
 
-def _local(canonical: CanonicalModel) -> tuple[Diagnostic, ...]:
+def _local(canonical: CanonicalModel, starts: tuple[Started, ...]) -> tuple[Diagnostic, ...]:
     """W602 where a site is not log-concave, so that another optimum may exist."""
     curved = [b for b in canonical.blocks if Property.LOG_CONCAVE not in b.site.spec.properties]
+    told = ("the higher of two starts is kept:", *map(str, starts)) if starts else ()
     return tuple(
         Diagnostic(
             "W602",
             f"`{b.family.spec.name}` is not log-concave: the optimum found may be a local one",
             b.span,
+            details=told,
             help="compare fits from other starts: --start-from, or other methods",
             severity="warning",
         )

@@ -104,7 +104,27 @@ class Marginals:
             if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
                 raise ModelError(Diagnostic("E108", f"{what} that is whole and not below 0"))
         z = self.frame.conditioned.sample(np.random.default_rng(seed), size)
-        return {name: self._evaluate(name, z) for name in names}
+        return {name: self.evaluate(name, z) for name in names}
+
+    def evaluate(self, name: str, z: Array) -> Array:
+        """A name at draws z, (size, n) of the frame's Gaussian: a leading sample axis."""
+        block = self.canonical.hypers.block(name)
+        if block is not None:
+            value = np.asarray(self.theta[name])
+            return np.broadcast_to(value, (len(z), *value.shape)).copy()
+        dims, tree = self._tree(name)
+        drawn: dict[int, Named] = {}
+        for leaf in derived.leaves(tree):
+            drawn[id(leaf)] = self._draw_form(leaf.form, z)
+        result = derived.evaluate(tree, drawn)
+        sizes = {**self.canonical.sizes, SAMPLE: len(z)}
+        return np.array(expand(result, (SAMPLE, *dims), sizes))
+
+    @property
+    def affine(self) -> frozenset[str]:
+        """The lets (and reports) that are affine in the latents, so Gaussian under q."""
+        named = self.canonical.named
+        return frozenset(n for n, (_, tree) in named.items() if isinstance(tree, Leaf))
 
     # ---- pieces ----------------------------------------------------------------------------
 
@@ -140,19 +160,6 @@ class Marginals:
         # Variances that rounding left below zero are those of fixed quantities.
         return mean.reshape(shape), np.maximum(variance, 0.0).reshape(shape)
 
-    def _evaluate(self, name: str, z: Array) -> Array:
-        block = self.canonical.hypers.block(name)
-        if block is not None:
-            value = np.asarray(self.theta[name])
-            return np.broadcast_to(value, (len(z), *value.shape)).copy()
-        dims, tree = self._tree(name)
-        drawn: dict[int, Named] = {}
-        for leaf in derived.leaves(tree):
-            drawn[id(leaf)] = self._draw_form(leaf.form, z)
-        result = derived.evaluate(tree, drawn)
-        sizes = {**self.canonical.sizes, SAMPLE: len(z)}
-        return np.array(expand(result, (SAMPLE, *dims), sizes))
-
     def _draw_form(self, form: Affine, z: Array) -> Named:
         dims = form.dims
         predictor = self.frame.embed(self.canonical.predictor(form, dims, self.theta))
@@ -171,7 +178,7 @@ class Marginals:
         shape = self.canonical.layout.shape(self.quantity_dims(name))
         size = int(np.prod(shape, dtype=np.int64))
         draws = max(FEWEST, min(REPORT_DRAWS, REPORT_VALUES // max(size, 1)))
-        return self._evaluate(name, self._report_z[: min(draws, most)])
+        return self.evaluate(name, self._report_z[: min(draws, most)])
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite (log of a negative)."""

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lgmdsl.api.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.fit import Fit
 from lgmdsl.api.marginals import Quantity
-from lgmdsl.api.store import FORMAT, PARTS, unusable
+from lgmdsl.api.store import FORMAT, KINDS, PARTS, unusable
 from lgmdsl.arrays import Array
+from lgmdsl.assess.moments import Corrected
+from lgmdsl.assess.verdict import Outcome
 from lgmdsl.canonical.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import Observed
@@ -26,6 +29,9 @@ from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
 from lgmdsl.sites import catalogue as sites
+
+if TYPE_CHECKING:
+    from lgmdsl.api.audit import Audit
 
 
 def load_fit(path: str | os.PathLike[str]) -> Fit:
@@ -115,6 +121,38 @@ def _read(file: Any) -> Fit:
         condition=lambda: recondition(canonical, theta, weight, shift),
         provenance=provenance,
         stored={n: Quantity(dims[n], array(mean[n]), array(sd[n])) for n in names},
+        audited=_audit(file, canonical) if "audit" in file.groups else None,
+    )
+
+
+def _audit(file: Any, canonical: CanonicalModel) -> Audit:
+    from lgmdsl.api.audit import Audit, judged_names
+
+    given = file["audit"].attrs
+    groups = {kind: file[f"audit_{kind}"].variables for kind in KINDS}
+    dims = {
+        **canonical.layout.dims,
+        **{n: d for n, (d, _) in canonical.named.items()},
+        **{b.name: b.dims for b in canonical.hypers.blocks},
+    }
+    return Audit(
+        draws=int(given["draws"]),
+        seed=int(given["seed"]),
+        k_hat=float(given["k_hat"]),
+        own_ess=float(given["own_ess"]),
+        ess=float(given["ess"]),
+        log_evidence=float(given["log_evidence"]),
+        log_evidence_se=float(given["log_evidence_se"]),
+        along=json.loads(str(given["along"])),
+        proposal=str(given["proposal"]),
+        outcome=Outcome[str(given["outcome"])],
+        verdict=str(given["verdict"]),
+        corrected={
+            n: Corrected(*(array(groups[kind][n]).reshape(-1) for kind in KINDS)) for n in dims
+        },
+        dims=dims,
+        layout=canonical.layout,
+        judged=judged_names(canonical),
     )
 
 

@@ -6,6 +6,7 @@ Written whole or not at all: to a new file beside the target, synced, then renam
 
 from __future__ import annotations
 
+import json
 import os
 import tempfile
 from collections.abc import Mapping
@@ -21,9 +22,12 @@ from lgmdsl.canonical.lower import distinct
 from lgmdsl.errors import DataError, Diagnostic
 
 if TYPE_CHECKING:
+    from lgmdsl.api.audit import Audit
     from lgmdsl.api.fit import Fit
 
 FORMAT = 1
+NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "log_evidence", "log_evidence_se")
+KINDS = ("mean", "sd", "shift", "error")
 PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -98,9 +102,28 @@ def _write(fit: Fit, name: str) -> None:
         for column in ("step", "objective", "residual", "seconds"):
             _plain(trace, column, np.array([getattr(e, column) for e in fit.trace]))
         _plain(trace, "stage", np.array([e.stage for e in fit.trace], dtype=np.str_))
+        if fit.audited is not None:
+            _audit(file, fit.audited)
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
         file.create_group("provenance").attrs.update(provenance)
         file.attrs[ATTRIBUTE] = digest(file)
+
+
+def _audit(file: Any, audit: Audit) -> None:
+    """The audit: numbers and words as attributes, the corrections in a group for each kind."""
+    group = file.create_group("audit")
+    for name in NUMBERS:
+        group.attrs[name] = getattr(audit, name)
+    group.attrs.update(
+        outcome=str(audit.outcome), verdict=audit.verdict, proposal=audit.proposal,
+        along=json.dumps(dict(audit.along)),
+    )  # fmt: skip
+    for kind in KINDS:
+        part = file.create_group(f"audit_{kind}")
+        for name, corrected in audit.corrected.items():
+            dims = audit.dims[name]
+            values = getattr(corrected, kind).reshape(audit.layout.shape(dims))
+            _labelled(part, name, dims, values, audit.layout.coords(dims))
 
 
 def _text(value: str) -> str:

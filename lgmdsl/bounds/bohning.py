@@ -31,12 +31,13 @@ class Bohning(SoftplusBound):
     )  # fmt: skip
 
     def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
-        up, _, softplus = sigmoids(mean)
-        zero = np.zeros_like(softplus) if second else None
+        up, down, bent = sigmoids(mean)
+        zero = np.zeros_like(up) if second else None
         return ExpectedAnswer(
-            value=softplus + 0.125 * variance,
+            value=np.maximum(mean, 0.0) + bent + 0.125 * variance,
             d_mean=up,
-            d_variance=np.full_like(softplus, 0.125),
+            d_variance=np.full_like(up, 0.125),
             d_mean_variance=zero,
             d_variance2=zero,
+            d_mean2=up * down,
         )

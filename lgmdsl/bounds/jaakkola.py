@@ -43,4 +43,5 @@ class Jaakkola(SoftplusBound):
             d_variance=-first,
             d_mean_variance=-2.0 * mean * bend if second else None,
             d_variance2=-bend if second else None,
+            d_mean2=-2.0 * first - 4.0 * mean * mean * bend,
         )

@@ -95,6 +95,7 @@ class LogisticExpected(Expected):
             d_variance=-n * u.d_variance / width**2,
             d_mean_variance=mixed,
             d_variance2=twice,
+            d_mean2=None if u.d_mean2 is None else -n * u.d_mean2 / width**2,
         )
 
     def take(self, rows: IntArray) -> LogisticExpected:

@@ -7,9 +7,12 @@ from typing import TYPE_CHECKING
 import click
 
 from lgmdsl.cli.options import (
+    audit_options,
+    bound_option,
     data_argument,
     json_option,
     map_option,
+    max_steps_option,
     model_argument,
     read_model,
     seed_option,
@@ -48,12 +51,13 @@ def _options(
 @click.option("--hyper", default="auto", metavar="H", show_default=True,
               help="What to do with hyperparameters: auto, fixed.")  # fmt: skip
 @set_option
-@click.option("--bound", metavar="B", help="Let the sites it applies to answer through this bound.")
+@bound_option
 @click.option("--option", "options", metavar=FORM, multiple=True, callback=_options,
               help="An option of one of the methods.")  # fmt: skip
 @tol_option
-@click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
+@max_steps_option
 @map_option
+@audit_options
 @seed_option
 @json_option
 def command(
@@ -68,6 +72,8 @@ def command(
     tol: float | None,
     max_steps: int | None,
     mapping: dict[str, str],
+    audit: bool,
+    draws: int,
     seed: int,
     as_json: bool,
 ) -> int:
@@ -76,6 +82,7 @@ def command(
     \b
     lgm compare model.lgm data.npz
     lgm compare model.lgm data.npz --method laplace --method lcl --plot out.png
+    lgm compare model.lgm data.npz --audit
 
     Exit status 0 if a method converged, 1 for an error in the model or the data or if no method
     can run it, 3 if none converged, 130 if it was interrupted.
@@ -95,7 +102,8 @@ def command(
     with Progress() as progress:
         found = compare(
             read, data, methods or None, hyper, fixed, bound, options, seed, tol, max_steps,
-            mapping=mapping, on_step=lambda method, entry: progress.on_step(entry, method),
+            mapping=mapping, audit=draws if audit else False,
+            on_step=lambda method, entry: progress.on_step(entry, method),
         )  # fmt: skip
     if place is not None:
         with replacing(place) as file:
@@ -112,9 +120,10 @@ def command(
 
 def _warn(found: Comparison) -> None:
     """What the fits warn of, once; that one stopped early stands in the table."""
-    told = {w: None for f in found.fits.values() for w in f.warnings if w.code != "W601"}
-    if told:
-        diagnose(told)
+    warnings = [w for f in found.fits.values() for w in f.warnings if w.code != "W601"]
+    if warnings:
+        # Methods word the same warning with their own numbers.
+        diagnose({(w.code, w.message, w.span): w for w in reversed(warnings)}.values())
 
 
 def _status(found: Comparison) -> int:

@@ -7,25 +7,24 @@ from typing import TYPE_CHECKING
 import click
 
 from lgmdsl.cli.options import (
+    audit_options,
+    bound_option,
     data_argument,
     json_option,
     map_option,
+    max_steps_option,
     model_argument,
+    option_option,
     read_model,
     seed_option,
     set_option,
-    split,
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note, show, show_json
-from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
+from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
-
-
-def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
-    return split(texts, "--option", "NAME=VALUE")
 
 
 @click.command("fit")
@@ -37,14 +36,13 @@ def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> d
 @click.option("--hyper", default="auto", metavar="H", show_default=True,
               help="What to do with hyperparameters: auto, fixed.")  # fmt: skip
 @set_option
-@click.option("--bound", metavar="B", help="Let the sites it applies to answer through this bound.")
-@click.option("--option", "options", metavar="NAME=VALUE", multiple=True, callback=_options,
-              help="An option of the method.")  # fmt: skip
+@bound_option
+@option_option
 @tol_option
-@click.option("--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps.")
+@max_steps_option
 @click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result.")
 @map_option
-@click.option("--audit", is_flag=True, help="Check the posterior by importance sampling.")
+@audit_options
 @seed_option
 @json_option
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
@@ -62,6 +60,7 @@ def command(
     start_from: str | None,
     mapping: dict[str, str],
     audit: bool,
+    draws: int,
     seed: int,
     as_json: bool,
     full: bool,
@@ -71,6 +70,7 @@ def command(
     \b
     lgm fit model.lgm data.npz -o model.fit.nc
     lgm fit model.lgm data.npz --method laplace --set s=0.5 --json
+    lgm fit model.lgm data.npz --audit
 
     Exit status 0 if it converged, 1 for an error in the model, the data or the method, 3 if it
     did not converge (what there is is written and says so), 130 if it was interrupted.
@@ -79,7 +79,9 @@ def command(
     from lgmdsl.cli.progress import Progress
 
     if audit:
-        raise _no_audit()
+        from lgmdsl.assess.pareto import check_arviz
+
+        check_arviz()
     if output is not None:
         writable(output, (".nc",))
     read = read_model(model)
@@ -90,13 +92,19 @@ def command(
             read, data, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
             mapping=mapping, on_step=progress.on_step,
         )  # fmt: skip
-    status = _status(result)
+    status, failure = _status(result), None
+    if audit and status != INTERRUPTED:
+        from lgmdsl.cli.audited import audited
+
+        result, failure = audited(result, draws, seed)
     if output is not None:
         result.save(output)
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
 
         fields, left_out = fit_json(result, full)
+        if failure is not None:
+            fields["audit"] = {"errors": [d.as_json() for d in failure.diagnostics]}
         show_json(fields)
         if left_out:
             note(f"left out, too long: {', '.join(left_out)} (--full prints all)")
@@ -106,6 +114,9 @@ def command(
         diagnose(result.warnings)
     if output is not None:
         note(f"{output}: written")
+    if failure is not None:
+        diagnose(failure.diagnostics, failure.left_out)
+        return REFUSED
     return status
 
 
@@ -115,15 +126,3 @@ def _status(result: Fit) -> int:
     if result.status is Status.converged:
         return OK
     return INTERRUPTED if result.status is Status.interrupted else UNFINISHED
-
-
-def _no_audit() -> Exception:
-    from lgmdsl.errors import Diagnostic, MethodError
-
-    return MethodError(
-        Diagnostic(
-            "E501",
-            "--audit is not available in this version",
-            help="leave it out; comparing methods is one other way to judge a posterior",
-        )
-    )

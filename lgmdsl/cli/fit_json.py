@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 from lgmdsl.canonical.lower import distinct
@@ -29,7 +30,7 @@ def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
             "mean": quantity.mean,
             "sd": quantity.sd,
         }
-    fields = {
+    fields: dict[str, Any] = {
         "method": fit.method,
         "status": str(fit.status),
         "guarantee": str(fit.guarantee),
@@ -39,4 +40,6 @@ def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         "hyper": hyper,
         "latent": latent,
     }
+    if fit.audited is not None:
+        fields["audit"] = fit.audited.as_json(math.inf if full else LONGEST)
     return fields, tuple(left_out)

@@ -18,6 +18,7 @@ COMMANDS = {
     "summary": "Print a saved fit.",
     "predict": "Predict new rows from a saved fit.",
     "simulate": "Draw a data set from a model.",
+    "calibrate": "Test a method on data drawn from a model.",
     "help": "Explain an error code, or a command.",
 }
 

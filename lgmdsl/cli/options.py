@@ -45,6 +45,18 @@ def set_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def audit_options(function: F) -> F:
+    """--audit, and how many --draws it takes."""
+    audit = click.option(
+        "--audit", is_flag=True, help="Check the posterior by importance sampling."
+    )
+    draws = click.option(
+        "--draws", type=click.IntRange(min=100), default=4000, show_default=True, metavar="N",
+        help="Draws of --audit.",
+    )  # fmt: skip
+    return audit(draws(function))
+
+
 def seed_option(function: F) -> F:
     """--seed N."""
     return click.option(
@@ -58,6 +70,36 @@ def tol_option(function: F) -> F:
     return click.option(
         "--tol", type=click.FloatRange(0.0, min_open=True), metavar="T", callback=_finite,
         help="Relative tolerance of the log evidence (default 1e-7).",
+    )(function)  # fmt: skip
+
+
+def bound_option(function: F) -> F:
+    """--bound B."""
+    return click.option(
+        "--bound", metavar="B", help="Let the sites it applies to answer through this bound."
+    )(function)
+
+
+def option_option(function: F) -> F:
+    """--option NAME=VALUE, as often as wanted."""
+    return click.option(
+        "--option", "options", metavar="NAME=VALUE", multiple=True, callback=_options,
+        help="An option of the method.",
+    )(function)  # fmt: skip
+
+
+def max_steps_option(function: F) -> F:
+    """--max-steps N."""
+    return click.option(
+        "--max-steps", type=click.IntRange(min=1), metavar="N", help="Stop after N steps."
+    )(function)
+
+
+def sizes_option(function: F) -> F:
+    """--sizes INDEX=N,..., in one option or several."""
+    return click.option(
+        "--sizes", metavar="INDEX=N,...", multiple=True, callback=_sizes,
+        help="Sizes of the index sets that no datum runs over.",
     )(function)  # fmt: skip
 
 
@@ -120,6 +162,25 @@ def _finite(context: click.Context, _: click.Parameter, value: float | None) -> 
     if value is not None and not math.isfinite(value):
         raise click.UsageError(f"--tol is a number above 0, not {value}", context)
     return value
+
+
+def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
+    return split(texts, "--option", "NAME=VALUE")
+
+
+def _sizes(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
+    parts = [part for text in texts for part in text.split(",") if part.strip()]
+    found = {}
+    for name, value in split(parts, "--sizes", "INDEX=N,...").items():
+        try:
+            found[name] = int(value)
+        except ValueError:
+            raise click.UsageError(
+                f"--sizes: `{value}` is not a whole number for `{name}`", context
+            ) from None
+        if found[name] < 1:
+            raise click.UsageError(f"--sizes: `{name}` needs at least 1, not {value}", context)
+    return found
 
 
 def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:

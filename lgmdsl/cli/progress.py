@@ -26,14 +26,17 @@ class Progress:
 
     def on_step(self, entry: TraceEntry, of: str = "") -> None:
         """Show the step that was just made, and whose it is where there are several."""
-        if not self.wanted or time.monotonic() - self.began < PATIENCE:
-            return
         stage = f" ({entry.stage})" if entry.stage else ""
-        text = (
+        self.show(
             f"{of}{': ' if of else ''}step {entry.step}{stage}, "
             f"objective {entry.objective:.6g}, "
             f"residual {entry.residual:.1e}, {entry.seconds:.1f} s"
         )
+
+    def show(self, text: str) -> None:
+        """Put this on the line, once there has been something to wait for."""
+        if not self.wanted or time.monotonic() - self.began < PATIENCE:
+            return
         if self.line is None:
             from rich.console import Console
             from rich.status import Status

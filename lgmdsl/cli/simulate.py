@@ -14,7 +14,7 @@ from lgmdsl.cli.options import (
     read_model,
     seed_option,
     set_option,
-    split,
+    sizes_option,
 )
 from lgmdsl.cli.output import note, show, show_json
 
@@ -22,27 +22,10 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def _sizes(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
-    """`obs=20,feat=2`, in one option or several."""
-    parts = [part for text in texts for part in text.split(",") if part.strip()]
-    found = {}
-    for name, value in split(parts, "--sizes", "INDEX=N,...").items():
-        try:
-            found[name] = int(value)
-        except ValueError:
-            raise click.UsageError(
-                f"--sizes: `{value}` is not a whole number for `{name}`", context
-            ) from None
-        if found[name] < 1:
-            raise click.UsageError(f"--sizes: `{name}` needs at least 1, not {value}", context)
-    return found
-
-
 @click.command("simulate")
 @model_argument
 @data_argument(required=False)
-@click.option("--sizes", metavar="INDEX=N,...", multiple=True, callback=_sizes,
-              help="Sizes of the index sets that no datum runs over.")  # fmt: skip
+@sizes_option
 @set_option
 @seed_option
 @map_option

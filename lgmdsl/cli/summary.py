@@ -4,23 +4,44 @@ from __future__ import annotations
 
 import click
 
-from lgmdsl.cli.options import json_option
+from lgmdsl.cli.options import audit_options, json_option, map_option, seed_option
 from lgmdsl.cli.output import note, show, show_json
 
 
 @click.command("summary")
 @click.argument("fit", metavar="FIT.nc")
+@audit_options
+@click.option("--data", metavar="DATA", help="The data of the fit, which its audit needs again.")
+@map_option
+@seed_option
 @json_option
 @click.option("--full", is_flag=True, help="Print every entry of every latent.")
-def command(fit: str, as_json: bool, full: bool) -> None:
-    """Print the result in FIT.nc: status, log evidence, hyperparameters, latents, reports.
+def command(
+    fit: str,
+    audit: bool,
+    draws: int,
+    data: str | None,
+    mapping: dict[str, str],
+    seed: int,
+    as_json: bool,
+    full: bool,
+) -> None:
+    """Print the result in FIT.nc: status, log evidence, hyperparameters, latents, reports, and the
+    audit where one was made with the fit.
 
     \b
     lgm summary model.fit.nc
+    lgm summary model.fit.nc --audit --data data.npz
     """
+    if data is not None and not audit:
+        raise click.UsageError("--data is for --audit", click.get_current_context())
+    from dataclasses import replace
+
     from lgmdsl.api.restore import load_fit
 
     result = load_fit(fit)
+    if audit:
+        result = replace(result, audited=result.audit(draws, seed, data, mapping))
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
-from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected
+from lgmdsl.contract.elbo import ElboPoint, elbo_at, elbo_of, expected
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -54,19 +54,16 @@ def _profiled(problem: Problem, weight: Rows) -> ElboPoint | Failed:
     if isinstance(first, Failed):
         return first
     still = tuple(np.zeros_like(m) for m in s)
-    profile = maximise_mean(engine, problem.expecting(), first.variance, s, still, tolerance=1e-2)
+    profile = maximise_mean(engine, problem.expecting(), first.variance, s, still, tolerance=0.1)
     if isinstance(profile, Failed):
         return profile
     sharper = lifted(tuple(-2.0 * a.d_variance for a in profile.answers))
-    found = []
-    for w, slope in (
-        (weight, profile.alpha),
-        (sharper, tuple(a.d_mean for a in profile.answers)),
-    ):
-        moved = _products(w, profile.mean)
-        point = elbo_at(problem, w, tuple(g + x for g, x in zip(slope, moved, strict=True)))
-        if isinstance(point, ElboPoint):
-            found.append(point)
+    slope = tuple(a.d_mean for a in profile.answers)
+    points = (
+        elbo_of(problem, first.with_shift(rows.shift_of(profile.alpha, weight, profile.mean))),
+        elbo_at(problem, sharper, rows.shift_of(slope, sharper, profile.mean)),
+    )
+    found = [p for p in points if isinstance(p, ElboPoint)]
     # Predictors far from zero beside a small noise lose digits everywhere: then they are all taken.
     sound = [p for p in found if resolved(p)] or found
     if not sound:

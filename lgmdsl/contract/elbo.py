@@ -12,10 +12,10 @@ At its optimum W = -2 f_v and b = f_m + W m (ALGORITHMS, Variational Gaussian).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
-from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.joint import newton_move
@@ -23,6 +23,20 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
 from lgmdsl.contract.status import Guarantee
+
+
+class Standing(Protocol):
+    """Where a q stands, whatever its parametrisation."""
+
+    @property
+    def mean(self) -> Rows: ...
+
+    @property
+    def variance(self) -> Rows: ...
+
+    @property
+    def target(self) -> tuple[Rows, Rows]:
+        """(-2 f_v, f_m - 2 f_v m) there."""
 
 
 @dataclass(frozen=True)
@@ -46,9 +60,7 @@ class ElboPoint:
     @property
     def target(self) -> tuple[Rows, Rows]:
         """(-2 f_v, f_m - 2 f_v m): what (W, b) are at the optimum."""
-        weight = tuple(-2.0 * a.d_variance for a in self.answers)
-        slope = tuple(a.d_mean for a in self.answers)
-        return weight, rows.shift_of(slope, weight, self.mean)
+        return target_of(self.answers, self.mean)
 
     @property
     def alpha(self) -> Rows:
@@ -67,6 +79,12 @@ def expected(problem: Problem, mean: Rows, variance: Rows) -> tuple[ExpectedAnsw
     return tuple(
         site.expected(m, v) for site, m, v in zip(problem.expecting(), mean, variance, strict=True)
     )
+
+
+def target_of(answers: tuple[ExpectedAnswer, ...], mean: Rows) -> tuple[Rows, Rows]:
+    """(-2 f_v, f_m - 2 f_v m) from the sites' answers at these means."""
+    weight = tuple(-2.0 * a.d_variance for a in answers)
+    return weight, rows.shift_of(tuple(a.d_mean for a in answers), weight, mean)
 
 
 def elbo_at(problem: Problem, weight: Rows, shift: Rows) -> ElboPoint | Failed:
@@ -98,11 +116,11 @@ def decrement(problem: Problem, point: ElboPoint) -> float:
     return newton_move(problem.engine.linear, point.conditioned, gaps)
 
 
-def distance(point: ElboPoint, following: Conditioned) -> float:
+def distance(point: Standing, following: Conditioned) -> float:
     """How far the means move, in posterior sds, from a point to the conditioning on its target:
     zero exactly at a stationary point of the ELBO."""
     gaps = [
-        np.abs(new - old) / np.sqrt(np.maximum(_diagonal(v), 1e-300))
+        np.abs(new - old) / np.sqrt(np.maximum(rows.diagonal(v), 1e-300))
         for new, old, v in zip(following.mean, point.mean, point.variance, strict=True)
     ]
     return max((float(g.max()) for g in gaps if g.size), default=0.0)
@@ -117,12 +135,10 @@ def mismatch(point: ElboPoint) -> float:
     worst = 0.0
     for w, t, v in zip(point.weight, point.target[0], point.variance, strict=True):
         if w.size:
-            scale = np.maximum(np.abs(t), 1e-4 / np.maximum(v, 1e-300))
+            size, spread = np.abs(t), np.maximum(rows.diagonal(v), 1e-300)
             if w.ndim > 1:
-                scale = scale.max(axis=(1, 2), keepdims=True)
+                size = size.max(axis=(1, 2), keepdims=True)
+                spread = spread.max(axis=1)[:, None, None]
+            scale = np.maximum(size, 1e-4 / spread)
             worst = max(worst, float((np.abs(w - t) / scale).max()))
     return worst
-
-
-def _diagonal(variance: Array) -> Array:
-    return variance if variance.ndim == 1 else np.einsum("nii->ni", variance)

@@ -45,6 +45,19 @@ class Adjoints:
     precision: Mapping[str, Array] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, eq=False)
+class Draws:
+    """Exact joint draws of z, (size, n), and how far out each of them lies.
+
+    `radius`, (size,): the squared Mahalanobis distance (z - E z)'Cov^+(z - E z), a chi-square with
+    `rank` degrees of freedom, `rank` being that of Cov.
+    """
+
+    z: Array
+    radius: Array
+    rank: int
+
+
 class Conditioned(ABC):
     """The Gaussian q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned on constraints.
 
@@ -90,6 +103,10 @@ class Conditioned(ABC):
     @abstractmethod
     def sample(self, rng: Generator, size: int) -> Array:
         """(size, n) exact joint draws of z."""
+
+    @abstractmethod
+    def draw(self, rng: Generator, size: int) -> Draws:
+        """The draws of `sample`, from the same random numbers, with their distances."""
 
     @abstractmethod
     def adjoints(self) -> Adjoints:

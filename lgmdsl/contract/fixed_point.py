@@ -6,8 +6,9 @@ import math
 
 import numpy as np
 
+from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
-from lgmdsl.contract.elbo import ElboPoint, distance, elbo_of
+from lgmdsl.contract.elbo import ElboPoint, Standing, distance, elbo_of
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.profile import maximise_mean
@@ -28,15 +29,19 @@ def profiled(
     return elbo_of(problem, spread.with_shift(rows.shift_of(best.alpha, weight, best.mean)))
 
 
-def undamped_move(problem: Problem, point: ElboPoint) -> float:
-    """How far the undamped step to (W, b) = target goes, for scalar sites: the largest move of a
-    mean in posterior sds or of a log sd. Zero exactly at a fixed point; inf where it fails."""
+def undamped_move(problem: Problem, point: Standing) -> float:
+    """How far the undamped step to (W, b) = target goes: the largest move of a mean in posterior
+    sds or of a log sd. Zero exactly at a fixed point; inf where it fails."""
     following = problem.engine.condition(*point.target)
     if isinstance(following, Failed):
         return math.inf
     gaps = [
-        0.5 * np.abs(np.log(np.maximum(new, 1e-300) / np.maximum(old, 1e-300)))
+        0.5 * np.abs(np.log(_positive(new) / _positive(old)))
         for new, old in zip(following.variance, point.variance, strict=True)
     ]
     widest = max((float(g.max()) for g in gaps if g.size), default=0.0)
     return max(distance(point, following), widest)
+
+
+def _positive(variance: Array) -> Array:
+    return np.maximum(rows.diagonal(variance), 1e-300)

@@ -89,13 +89,12 @@ def some_rows(
         every_mean, every_variance = np.zeros(size), np.ones(size)
         every_mean[where], every_variance[where] = mean, variance
         a = answer.expected(every_mean, every_variance, second=True)
-        mixed, twice = a.d_mean_variance, a.d_variance2
+        more = (a.d_mean_variance, a.d_variance2, a.d_mean2)
         return ExpectedAnswer(
             a.value[where],
             a.d_mean[where],
             a.d_variance[where],
-            None if mixed is None else mixed[where],
-            None if twice is None else twice[where],
+            *(None if x is None else x[where] for x in more),
         )
 
     return among_all

@@ -2,7 +2,7 @@
 
     max over m of  sum f(m, v) - 1/2 (z - mu)'Q(z - mu),   m = B z + c
 
-The curvature of f in m is 2 f_v, so each step conditions on w = -2 f_v(m, v), b = f_m + w m. Points
+Each step conditions on w = -f_mm(m, v), b = f_m + w m. Points
 are pairs (m, alpha) with z = mu + K B'alpha, so no prior covariance is inverted.
 """
 
@@ -58,7 +58,7 @@ def maximise_mean(
     answers = answers_at(mean)
     energy = energy_of(answers, mean, alpha)
     for _ in range(limit):
-        weight = tuple(-2.0 * a.d_variance for a in answers)
+        weight = tuple(-a.curvature for a in answers)
         slope = tuple(a.d_mean for a in answers)
         shift = rows.shift_of(slope, weight, mean)
         q = engine.condition(weight, shift)

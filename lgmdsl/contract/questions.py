@@ -35,7 +35,8 @@ class Pointwise(ABC):
 class ExpectedAnswer:
     """f = E[l(s)], s ~ N(m, v), with df/dm, df/dv and on request d2f/dmdv, d2f/dv2.
 
-    2 df/dv = d2f/dm2 = E[l''] where l is smooth.
+    2 df/dv = d2f/dm2 = E[l''] for every expectation of a fixed l. Bounds whose tangent moves with m
+    (Jaakkola, Boehning) give their own d2f/dm2 as `d_mean2`; None stands for 2 df/dv.
     """
 
     value: Array
@@ -43,6 +44,12 @@ class ExpectedAnswer:
     d_variance: Array
     d_mean_variance: Array | None = None
     d_variance2: Array | None = None
+    d_mean2: Array | None = None
+
+    @property
+    def curvature(self) -> Array:
+        """d2f/dm2: (N,), or (N, K, K) for vector sites."""
+        return 2.0 * self.d_variance if self.d_mean2 is None else self.d_mean2
 
 
 class Expected(ABC):
@@ -51,6 +58,30 @@ class Expected(ABC):
     @abstractmethod
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         """E_{N(mean, variance)}[l] and derivatives; `second` asks for the mixed and second ones."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConjugateAnswer:
+    """The maximiser (h, sigma) of `Decoupled`'s problem and the maximum, (N,) each."""
+
+    h: Array
+    sigma: Array
+    value: Array
+
+
+class Decoupled(ABC):
+    """f decoupled from q, its mean h and sd sigma free (what lcl asks where it is in closed form).
+
+    Khan 2014, (12): slope = -alpha, pull = lambda sigma_k, penalty = lambda_k, centre = sigma_k,
+    without its constant -lambda sigma_k^2 / 2.
+    """
+
+    @abstractmethod
+    def conjugate(
+        self, slope: Array, pull: Array, penalty: Array, centre: Array
+    ) -> ConjugateAnswer:
+        """max over h, sigma >= 0 of f(h, sigma^2) - slope h + pull sigma - penalty (sigma -
+        centre)^2 / 2, for slopes between the limits of f_m, penalty > 0, pull > -penalty centre."""
 
 
 @dataclass(frozen=True, slots=True)

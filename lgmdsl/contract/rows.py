@@ -63,3 +63,25 @@ def absolute(weight: Array) -> Array:
         return np.abs(weight)
     values, vectors = np.linalg.eigh(weight)
     return np.asarray((vectors * np.abs(values)[:, None, :]) @ vectors.transpose(0, 2, 1))
+
+
+def diagonal(variance: Array) -> Array:
+    """The variances of single rows: (N,) as it is, the diagonals of (N, K, K) as (N, K)."""
+    return variance if variance.ndim == 1 else np.asarray(np.einsum("nii->ni", variance))
+
+
+def gram(half: Array, mean: Array) -> Array:
+    """Diagonal blocks of HH' for the rows H of one site block, (P, r), whose means are `mean`:
+    (N,) for scalar sites, (N, K, K) for vector ones."""
+    if mean.ndim == 1:
+        return np.asarray(np.einsum("ij,ij->i", half, half))
+    sites = half.reshape(*mean.shape, -1)
+    return np.asarray(np.einsum("nir,njr->nij", sites, sites))
+
+
+def times_rows(weight: Array, half: Array) -> Array:
+    """W H for the rows H of one site block, (P, r)."""
+    if weight.ndim == 1:
+        return np.asarray(weight[:, None] * half)
+    sites = half.reshape(*weight.shape[:2], -1)
+    return np.asarray(np.einsum("nij,njr->nir", weight, sites).reshape(half.shape))

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
-from lgmdsl.contract.engine import Adjoints, Conditioned, Rows
+from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.constraints import Kept, Kriging, krige
 from lgmdsl.engines.design import row_chunks, transpose_dense
@@ -79,8 +79,13 @@ class DenseConditioned(Conditioned):
         """diag(X V X') for some rows of an affine functional, given by latent blocks."""
 
     @abstractmethod
-    def free_sample(self, rng: Generator, size: int) -> Array:
-        """(size, n) draws without constraints."""
+    def free_draws(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
+        """Draws (size, n) without constraints, and what computes their squared distances."""
+
+    @property
+    @abstractmethod
+    def free_rank(self) -> int:
+        """The rank of Cov(z) without constraints."""
 
     @abstractmethod
     def free_variance(self) -> list[Array]:
@@ -182,8 +187,18 @@ class DenseConditioned(Conditioned):
         return mean, variance
 
     def sample(self, rng: Generator, size: int) -> Array:
-        draws = self.free_sample(rng, size)
+        draws, _ = self.free_draws(rng, size)
         return draws if self.kriging is None else self.kriging.correct(draws)
+
+    def draw(self, rng: Generator, size: int) -> Draws:
+        z, radius = self.free_draws(rng, size)
+        if self.kriging is None:
+            return Draws(z, radius(), self.free_rank)
+        # x'V^-1 x of what the correction takes away: (Cx)'(CVC')^-1 Cx, x = z - E z.
+        half = self.kriging.factor.forward(self.kriging.kept.rows @ (z - self.free_mean).T)
+        lost = np.einsum("ij,ij->j", half, half)
+        rank = self.free_rank - len(self.kriging.kept.rows)
+        return Draws(self.kriging.correct(z), np.maximum(radius() - lost, 0.0), rank)
 
     @cached_property
     def alpha(self) -> Array:

@@ -120,10 +120,9 @@ class CovarianceEngine(Engine):
         weighted = w.times(self.start)
         tilt = b - weighted
         alpha = factor.residual(tilt)
-        moved = self.s @ alpha
-        base += -factor.half_log_det + 0.5 * float(tilt @ moved)
-        base += float(b @ self.start) - 0.5 * float(self.start @ weighted)
+        base += float(b @ self.start) - 0.5 * float(self.start @ weighted) - factor.half_log_det
         q = CovarianceConditioned(self, weight, shift, own, w, factor, b)
+        unbound = np.zeros_like(tilt)
         if self.space.flats:
             h = self.space.flat_columns
             q.pulled = factor.inverse(h)
@@ -137,10 +136,15 @@ class CovarianceEngine(Engine):
             q.flat_factor = flat_factor
             pull = h.T @ alpha
             flat = flat_factor.solve(pull)
-            base += 0.5 * float(pull @ flat) + 0.5 * len(flat) * LOG_2PI - flat_factor.half_log_det
+            base += 0.5 * len(flat) * LOG_2PI - flat_factor.half_log_det
             alpha = alpha - q.pulled @ flat
-            moved = self.s @ alpha + h @ flat
+            unbound = h @ flat
             q.flat = flat
+        bound = self.s @ alpha
+        moved = bound + unbound
+        # The exponent at its maximum, in a form that is stationary there: what rounding left in
+        # alpha enters squared, where (b - Ws0)'moved / 2 would take it as it is.
+        base += float(tilt @ moved) - 0.5 * float(moved @ w.times(moved) + alpha @ bound)
         q.set_mean(alpha, self.start + moved, base)
         if self.kept is not None and not q.constrain(self.kept):
             return Failed("the posterior covariance of the constraints is singular")

@@ -125,31 +125,49 @@ class CovarianceConditioned(DenseConditioned):
             blocks = [a + b for a, b in zip(blocks, more, strict=True)]
         return blocks
 
-    def free_sample(self, rng: Generator, size: int) -> Array:
+    def free_draws(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
         return self._perturbed(rng, size) if isinstance(
             self.factor, PositiveFactor
         ) else self._through_root(rng, size)  # fmt: skip
+
+    @property
+    def free_rank(self) -> int:
+        return len(self.flat) + int(sum(b.moving.sum() for b in self.space.proper))
 
     def _finish(self, start: Array, alpha: Array, flat: Array) -> Array:
         z = start + self.space.prior_times(self.space.transposed(alpha))
         self.space.place_flat(z, flat)
         return z.T
 
-    def _perturbed(self, rng: Generator, size: int) -> Array:
+    def _perturbed(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
         """Perturb and maximise: mu -> a prior draw, b -> b + W^1/2 noise. K may be singular."""
-        start = np.zeros((self.linear.size, size))
+        start, prior = np.zeros((self.linear.size, size)), []
         for block in self.space.proper:
-            noise = rng.standard_normal((block.rank, size))
-            start[block.where] = block.mean[:, None] + block.root_times(noise)
+            prior.append(rng.standard_normal((block.rank, size)))
+            start[block.where] = block.mean[:, None] + block.root_times(prior[-1])
         values, basis = self.row_weight.spectrum()
         noise = np.sqrt(values)[:, None] * rng.standard_normal((self.space.rows, size))
         shift = self.row_shift[:, None] + (noise if basis is None else basis.back(noise))
         s0 = self.space.times(start) + self.engine.offset[:, None]
         alpha = self.factor.residual(shift - self.row_weight.times(s0))
         flat = self.flat_factor.solve(self.space.flat_columns.T @ alpha)
-        return self._finish(start, alpha - self.pulled @ flat, flat)
+        alpha = alpha - self.pulled @ flat
+        z = self._finish(start, alpha, flat)
+        return z, lambda: self._radius(z.T, prior, alpha)
 
-    def _through_root(self, rng: Generator, size: int) -> Array:
+    def _radius(self, z: Array, prior: list[Array], alpha: Array) -> Array:
+        """x'K^+x + (Bx)'W Bx of x = z - E z = R(noise + R'B'(alpha - E alpha)), K = RR'."""
+        x = z - self.free_mean[:, None]
+        pulled = self.space.transposed(alpha - self.row_alpha[:, None])
+        radius = np.zeros(x.shape[1])
+        for block, noise in zip(self.space.proper, prior, strict=True):
+            inner = noise + block.root_transposed(pulled[block.where])
+            radius += block.moving @ inner**2
+        rows = self.space.times(x) + self.space.flat_columns @ self.space.flat_part(x)
+        radius += np.einsum("ij,ij->j", rows, self.row_weight.times(rows))
+        return radius
+
+    def _through_root(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
         """z = mu + R x, RR' = K, x with precision I + (BR)'W(BR): for signed weights."""
         proper = self.space.proper
         identity = [b.root_times(np.eye(b.rank)) for b in proper]
@@ -162,16 +180,19 @@ class CovarianceConditioned(DenseConditioned):
         if factor is None:
             raise NumericalError(Diagnostic("E601", "the posterior cannot be drawn from: rounding"))
         k = len(self.flat)
-        flat = self.flat[:, None] + self.flat_factor.backward(rng.standard_normal((k, size)))
+        free = rng.standard_normal((k, size))
+        flat = self.flat[:, None] + self.flat_factor.backward(free)
         s0 = self.engine.start[:, None] + self.space.flat_columns @ flat
         pull = gain.T @ (self.row_shift[:, None] - self.row_weight.times(s0))
-        x = factor.solve(pull) + factor.backward(rng.standard_normal((gain.shape[1], size)))
+        noise = rng.standard_normal((gain.shape[1], size))
+        x = factor.solve(pull) + factor.backward(noise)
         z, at = np.zeros((self.linear.size, size)), 0
         for b, root in zip(proper, identity, strict=True):
             z[b.where] = b.mean[:, None] + root @ x[at : at + b.rank]
             at += b.rank
         self.space.place_flat(z, flat)
-        return z.T
+        moving = np.concatenate([np.zeros(0), *(b.moving for b in proper)])
+        return z.T, lambda: np.asarray((free**2).sum(axis=0) + moving @ noise**2)
 
     def adjoints(self) -> Adjoints:
         """dmu = g - C2'a0; dK = (gg' - B'M_tot B - Y D^-1 Y' - C2'(a0 a0' - D0^-1)C2)/2 with

@@ -193,9 +193,14 @@ class PrecisionConditioned(DenseConditioned):
     def free_variance(self) -> list[Array]:
         return self.engine.gram.variance(self.factor)
 
-    def free_sample(self, rng: Generator, size: int) -> Array:
+    def free_draws(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
         noise = rng.standard_normal((size, self.linear.size))
-        return self.free_mean + self.factor.backward(noise.T).T
+        z = self.free_mean + self.factor.backward(noise.T).T
+        return z, lambda: np.asarray(np.einsum("ij,ij->i", noise, noise))
+
+    @property
+    def free_rank(self) -> int:
+        return self.linear.size
 
     @cached_property
     def latent_variance(self) -> Array:

@@ -94,6 +94,17 @@ class BlockPrior:
             return np.sqrt(self.variance)[:, None] * x
         return kron_times(self.roots, x)
 
+    def root_transposed(self, x: Array) -> Array:
+        """R'x with RR' = K, for x of shape (n, k)."""
+        if self.diagonal:
+            return np.sqrt(self.variance)[:, None] * x
+        return kron_times([r.T for r in self.roots], x)
+
+    @property
+    def moving(self) -> Array:
+        """(rank,) 1 for the columns of the root, 0 for those that are zero (a fixed latent)."""
+        return np.where(self.variance > 0.0, 1.0, 0.0) if self.diagonal else np.ones(self.rank)
+
     def precision(self) -> Array:
         """(n, n) Q, dense."""
         return reduce(_kron, [_dense_precision(f) for f in self.block.factors])

@@ -1,9 +1,9 @@
 """Is the posterior of a model with flat or intrinsic blocks proper? Asked before and after a fit.
 
 Before: with unit weights on every row, does any combination of latents stay undetermined?
-After: does the likelihood fall along the direction in which each flat latent is freest? With
-separated classes it does not: Newton's decrement vanishes, or the bound rises, on the way to
-infinity.
+After, and at the mode before a dearer method sets out: does the likelihood fall along the direction
+in which each flat latent is freest? With separated classes it does not: Newton's decrement
+vanishes, or the bound rises, on the way to infinity.
 """
 
 from __future__ import annotations
@@ -11,12 +11,18 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.structure import Shape
 from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.plan import Plan, plan, verdict
+from lgmdsl.inference.registry import backends
+
+MODE = "laplace"  # the method that goes to the mode
 
 # The likelihood must fall between two points far out, in posterior sds or in units of the predictor
 # (exponential links end at e^340, and noise may be of any scale): so far that it does not matter
@@ -40,10 +46,25 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
         raise ModelError(_free(canonical, _improper(problem)[0], outcome.reason))
 
 
+def check_mode(planned: Plan, theta: Theta) -> None:
+    """`check_bounded` at the posterior's mode, where it can be had, so that a dear method need not
+    go to infinity to learn that there is nothing to be found."""
+    known = backends().get(MODE)
+    linear = planned.canonical.linear(theta)
+    if planned.method == MODE or known is None or not _flat(linear):
+        return
+    if not verdict(planned.canonical.blocks, known, None).runs:
+        return
+    problem = plan(planned.canonical, MODE).at(theta)
+    found = run(known(), problem, Tolerances())
+    if found.posterior is not None:
+        check_bounded(planned.canonical, problem, found.posterior.conditioned)
+
+
 def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Conditioned) -> None:
     """Raise ModelError E402 where the joint density does not fall along an improper latent."""
     linear = problem.engine.linear
-    flat = [b for b in linear.blocks if Shape.IMPROPER in b.shape and Shape.DIAGONAL in b.shape]
+    flat = _flat(linear)
     free = np.zeros(linear.size, dtype=bool)
     for block in flat:
         free[linear.starts[block.name] :][: block.size] = True
@@ -95,6 +116,10 @@ def _unit(predictor: Predictor) -> Array:
         return np.ones(predictor.rows)
     k = predictor.event
     return np.broadcast_to(np.eye(k), (predictor.rows // k, k, k)).copy()
+
+
+def _flat(linear: LinearGaussian) -> list[PriorBlock]:
+    return [b for b in linear.blocks if Shape.IMPROPER in b.shape and Shape.DIAGONAL in b.shape]
 
 
 def _improper(problem: Problem) -> tuple[str, ...]:

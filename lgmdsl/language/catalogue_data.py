@@ -156,7 +156,8 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "W602",
         "the optimum may be a local one",
         "A site is not log-concave, so its posterior may have several modes, and a fit finds "
-        "the one that its start leads to.",
+        "the one that its start leads to. The variational methods try two starts, their own and "
+        "least squares, report both and keep the higher one.",
         "observe y ~ student_t(mean = eta, scale = s, df = 4)",
         "lgm fit m.lgm d.npz --start-from other.nc         and compare the log evidences",
     ),

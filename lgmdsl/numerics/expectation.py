@@ -11,11 +11,14 @@ exp(-t^2 / 2 + i A log t) is at t^2 = iA, which leaves exp(-A pi / 4)),
 
 so one rule serves sd << a (where it is the plain trapezoid with a step of 0.8 sd), sd >> a, and
 means far from c. 25 to 100 nodes give 1e-12 for sd / a from 0 to 1000.
+
+Where a is declared and sd is well below it, Gauss-Hermite does the same with 6 to 32 nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 
 import numpy as np
 
@@ -33,7 +36,13 @@ DECAY_CHECKED = 84.0  # L where twice the step must already be good to 2e-9
 AGREEMENT = 2e-9
 MAX_STEP = 0.3
 CHUNK = 1 << 17
+CHUNK_HERMITE = 1 << 15  # its passes are so few that the cache decides
 ROUNDS = 12
+ACROSS = 60.0  # nodes of means this many sds away from c never reach it
+# Largest sd / a at which Gauss-Hermite with so many nodes is good to 1e-12 (1e-10 for the third
+# derivatives), measured over all sites that declare a scale (logistic, probit, cloglog, negative
+# binomial, Student-t with half a degree of freedom, which is the worst).
+GAUSS_HERMITE = {6: 0.03, 8: 0.06, 10: 0.09, 12: 0.115, 16: 0.155, 20: 0.195, 24: 0.22, 32: 0.28}
 
 
 def expectations(
@@ -55,11 +64,16 @@ def expectations(
     x = (mean - centre) / scale
     ratio = sd / scale
     reach = np.full(mean.shape, REACH)
-    step = _step(x, ratio, DECAY_CHECKED if checked else DECAY, max_step)
-    pending = np.arange(len(mean))
     none = np.zeros((0, 1))
-    result = np.zeros((len(f(pending[:0], none, none)), len(mean)))
+    result = np.zeros((len(f(np.zeros(0, dtype=np.intp), none, none)), len(mean)))
+    pending = np.arange(len(mean))
+    if not checked:
+        pending = _gauss_hermite(f, mean, sd, ratio, result)
+    step = np.zeros(len(mean))
+    step[pending] = _step(x[pending], ratio[pending], DECAY_CHECKED if checked else DECAY, max_step)
     for _ in range(ROUNDS):
+        if not len(pending):
+            break
         done = np.zeros(len(pending), dtype=bool)
         for at, left, count in _groups(x[pending], ratio[pending], reach[pending], step[pending]):
             rows = pending[at]
@@ -75,9 +89,29 @@ def expectations(
             step[rows] = np.where(rough, 0.5 * step[rows], step[rows])
             done[at] = ~(wide & (reach[rows] < 38.0)) & ~rough
         pending = pending[~done]
-        if not len(pending):
-            break
     return result
+
+
+def _gauss_hermite(f: Integrands, mean: Array, sd: Array, ratio: Array, result: Array) -> IntArray:
+    """Fill in the rows whose sd / a lets Gauss-Hermite serve; returns the others."""
+    below = 0.0
+    for count, largest in GAUSS_HERMITE.items():
+        t, weight = _hermite(count)
+        members = np.flatnonzero((ratio >= below) & (ratio < largest))
+        size = CHUNK_HERMITE // count
+        for start in range(0, len(members), size):
+            rows = members[start : start + size]
+            s = mean[rows, None] + sd[rows, None] * t
+            result[:, rows] = f(rows, s, np.broadcast_to(t, s.shape)) @ weight
+        below = largest
+    return np.flatnonzero(ratio >= below)
+
+
+@cache
+def _hermite(count: int) -> tuple[Array, Array]:
+    """Nodes and weights of N(0, 1)."""
+    nodes, weights = np.polynomial.hermite_e.hermegauss(count)
+    return nodes, weights / weights.sum()
 
 
 def _step(x: Array, ratio: Array, decay: float, cap: float) -> Array:
@@ -128,6 +162,11 @@ def _apply(
     sinh = 0.5 * (e + e * down)
     cosh = 0.5 * (1.0 + e + down)
     moved = 2.0 * sinh * (np.hypot(1.0, x)[:, None] * cosh + x[:, None] * sinh)
+    # Far from c that sum cancels beyond c, by a factor x^2; there sinh(u) itself is good enough.
+    across = (np.abs(x) > 10.0) & (np.abs(x) * scale < ACROSS * sd)
+    if across.any():
+        far = x[across, None]
+        moved[across] = np.sinh(np.arcsinh(far) + w[across]) - far
     offset = scale[:, None] * moved
     t = offset / sd[:, None]
     moved += x[:, None]

@@ -4,7 +4,8 @@
                     - p (sigma - sigma_0)^2 / 2 - r (h - h_0)^2 / 2 - d (sigma - sigma_0)^4 / 2
 
 One pair (h, sigma > 0) for each entry, by Newton with a trust radius in h, Armijo's rule, and a
-curvature that is bent where phi is not concave. Entries that are done are not evaluated again.
+curvature that is bent where phi is not concave. Entries that are done are not evaluated again, and
+the last step of each is taken without an evaluation: phi gains half its slope along it.
 """
 
 from __future__ import annotations
@@ -16,12 +17,17 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 
-# rows, h, v -> f, f_m, f_v, f_mv, f_vv
-Moments = Callable[[IntArray, Array, Array], tuple[Array, Array, Array, Array, Array]]
+# rows, h, v -> f, f_m, f_v, f_mm, f_mv, f_vv
+Moments = Callable[[IntArray, Array, Array], tuple[Array, ...]]
 
-ROUNDS = 60
+ROUNDS = 40
 SUFFICIENT = 1e-4
+# The last step, in units of sigma / (1 + sigma^2): f bends on no shorter scale, so that the step
+# leaves the square of this, and the value its cube.
+LAST = 1e-5
 EPSILON = float(np.finfo(np.float64).eps)
+# -phi'' is kept this far from singular.
+LEAST, ALIGNED = 1e-100, 0.999
 
 
 @dataclass(frozen=True)
@@ -36,7 +42,7 @@ class Terms:
     h0: Array
     sigma0: Array
 
-    def take(self, rows: IntArray) -> Terms:
+    def take(self, rows: IntArray | slice) -> Terms:
         """The terms of some entries."""
         return Terms(
             *(x[rows] for x in (self.a, self.b, self.p, self.r, self.d, self.h0, self.sigma0))
@@ -49,16 +55,28 @@ class Terms:
         quadratic = 0.5 * self.p * square + 0.5 * self.r * y * y + 0.5 * self.d * square * square
         return np.asarray(self.b * sigma - self.a * h - quadratic)
 
+    def bends(
+        self, f_v: Array, f_mm: Array, f_mv: Array, f_vv: Array, sigma: Array
+    ) -> tuple[Array, Array, Array]:
+        """-phi_hh, -phi_hs, -phi_ss, bent until they are positive definite."""
+        x = sigma - self.sigma0
+        hh = np.maximum(np.abs(self.r - f_mm), LEAST)
+        ss = self.p + 6.0 * self.d * x * x - 2.0 * f_v - 4.0 * sigma * sigma * f_vv
+        ss = np.maximum(np.where(ss > 0.0, ss, np.maximum(self.p, np.abs(ss))), LEAST)
+        most = ALIGNED * np.sqrt(hh) * np.sqrt(ss)
+        return hh, np.clip(-2.0 * sigma * f_mv, -most, most), ss
+
 
 @dataclass(frozen=True)
 class Pairs:
-    """The maximisers, phi there, its two negated curvatures, and which entries were settled."""
+    """The maximisers, phi there, its negated curvatures, and which entries were settled."""
 
     h: Array
     sigma: Array
     value: Array
-    bend_h: Array
-    bend_sigma: Array
+    hh: Array
+    hs: Array
+    ss: Array
     settled: Array
 
     @classmethod
@@ -67,34 +85,47 @@ class Pairs:
         names = [f.name for f in fields(cls)]
         return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
 
+    def inverse(self) -> tuple[Array, Array, Array]:
+        """The inverse of the negated curvatures: its entries hh, hs, ss."""
+        determinant = self.hh * self.ss - self.hs * self.hs
+        return self.ss / determinant, -self.hs / determinant, self.hh / determinant
 
-def maximise_pairs(
-    moments: Moments, terms: Terms, h: Array, sigma: Array, accuracy: float = 1e-9
-) -> Pairs:
-    """Newton from (h, sigma) until steps are below `accuracy` sigma (or the rounding of h)."""
+
+def maximise_pairs(moments: Moments, terms: Terms, h: Array, sigma: Array) -> Pairs:
+    """Newton from (h, sigma) until the step left is negligible (or the rounding of h)."""
     h, sigma = h.copy(), sigma.copy()
     n = len(h)
-    value, bend_h, bend_sigma = np.zeros(n), np.ones(n), np.ones(n)
+    value = np.zeros(n)
+    hh, hs, ss = np.ones((3, n))
     radius = 4.0 * np.maximum(sigma, 1.0)
     settled = np.zeros(n, dtype=bool)
     pending = np.arange(n)
     at = moments(pending, h, sigma * sigma)
     for _ in range(ROUNDS):
         own, x, s = terms.take(pending), h[pending], sigma[pending]
-        phi, gh, gs, dh, ds, hh, ss = _newton(at, own, x, s, radius[pending])
-        value[pending], bend_h[pending], bend_sigma[pending] = phi, hh, ss
+        phi, gh, gs, dh, ds, bent = _newton(at, own, x, s)
+        value[pending] = phi
+        hh[pending], hs[pending], ss[pending] = bent
+        cut = _cut(dh, ds, s, radius[pending])
+        dh, ds = cut * dh, cut * ds
         rising = gh * dh + gs * ds
-        small = (np.abs(dh) <= accuracy * s + 4.0 * EPSILON * np.abs(x)) & (
-            np.abs(ds) <= accuracy * s
-        )
+        last = LAST * s / (1.0 + s * s)
+        small = (np.abs(dh) <= last + 4.0 * EPSILON * np.abs(x)) & (np.abs(ds) <= last)
         noise = 8.0 * EPSILON * (np.abs(at[1]) + np.abs(own.a))
-        done = small | ((np.abs(gh) <= noise) & (np.abs(ds) <= accuracy * s)) | ~np.isfinite(phi)
-        settled[pending[done & np.isfinite(phi)]] = True
+        finite = np.isfinite(phi)
+        done = small | ((np.abs(gh) <= noise) & (np.abs(ds) <= last)) | ~finite
+        final = small & (cut == 1.0) & finite
+        where = pending[final]
+        h[where] += dh[final]
+        sigma[where] += ds[final]
+        value[where] += 0.5 * rising[final]
+        settled[pending[done & finite]] = True
         keep = ~done
         if not keep.any():
             break
         pending, own, x, s = pending[keep], own.take(np.flatnonzero(keep)), x[keep], s[keep]
         dh, ds, phi, rising = dh[keep], ds[keep], phi[keep], rising[keep]
+        old = tuple(part[keep] for part in at)
         tried_h, tried_s = x + dh, s + ds
         at = moments(pending, tried_h, tried_s * tried_s)
         reached = at[0] + own.value(tried_h, tried_s)
@@ -104,36 +135,28 @@ def maximise_pairs(
         sigma[pending] = np.where(good, tried_s, s)
         length = np.maximum(np.abs(dh), np.abs(ds))
         radius[pending] = np.where(good, np.maximum(radius[pending], 2.0 * length), 0.25 * length)
-        if not good.all():  # answers where the step was refused
-            back = np.flatnonzero(~good)
-            old = moments(pending[back], x[back], s[back] ** 2)
-            for new, was in zip(at, old, strict=True):
-                new[back] = was
-    return Pairs(h, sigma, value, bend_h, bend_sigma, settled)
+        for new, was in zip(at, old, strict=True):  # answers where the step was refused
+            new[~good] = was[~good]
+    return Pairs(h, sigma, value, hh, hs, ss, settled)
 
 
 def _newton(
-    at: tuple[Array, ...], own: Terms, h: Array, sigma: Array, radius: Array
-) -> tuple[Array, ...]:
-    """phi, its gradient, the step, and the negated curvatures used."""
-    f, f_m, f_v, f_mv, f_vv = at
+    at: tuple[Array, ...], own: Terms, h: Array, sigma: Array
+) -> tuple[Array, Array, Array, Array, Array, tuple[Array, Array, Array]]:
+    """phi, its gradient, Newton's step, and the negated curvatures used."""
+    f, f_m, f_v, f_mm, f_mv, f_vv = at
     x, y = sigma - own.sigma0, h - own.h0
     gh = f_m - own.a - own.r * y
     gs = 2.0 * sigma * f_v + own.b - own.p * x - 2.0 * own.d * x**3
-    hh = own.r - 2.0 * f_v
-    hs = -2.0 * sigma * f_mv
-    ss = own.p + 6.0 * own.d * x * x - 2.0 * f_v - 4.0 * sigma * sigma * f_vv
-    floor = 1e-300
-    hh = np.maximum(np.abs(hh), floor)
-    ss = np.maximum(np.where(ss > 0.0, ss, np.maximum(own.p, np.abs(ss))), floor)
-    most = 0.99 * np.sqrt(hh) * np.sqrt(ss)
-    hs = np.clip(hs, -most, most)
-    reduced = ss - hs * (hs / hh)
-    ds = (gs - hs * (gh / hh)) / reduced
+    hh, hs, ss = own.bends(f_v, f_mm, f_mv, f_vv, sigma)
+    ds = (gs - hs * (gh / hh)) / (ss - hs * (hs / hh))
     dh = (gh - hs * ds) / hh
-    # Along the step both stay within the radius, and sigma keeps a tenth of itself.
+    return f + own.value(h, sigma), gh, gs, dh, ds, (hh, hs, ss)
+
+
+def _cut(dh: Array, ds: Array, sigma: Array, radius: Array) -> Array:
+    """The share of a step that keeps both within the radius, and a tenth of sigma."""
     with np.errstate(divide="ignore", invalid="ignore"):
         cut = np.minimum(1.0, radius / np.maximum(np.abs(dh), np.abs(ds)))
         cut = np.where(ds < 0.0, np.minimum(cut, -0.9 * sigma / ds), cut)
-    cut = np.where(np.isfinite(cut), cut, 1.0)
-    return f + own.value(h, sigma), gh, gs, cut * dh, cut * ds, hh, ss
+    return np.where(np.isfinite(cut), cut, 1.0)

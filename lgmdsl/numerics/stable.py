@@ -21,7 +21,7 @@ def softplus(x: Array) -> Array:
 
 
 def sigmoids(x: Array) -> tuple[Array, Array, Array]:
-    """sigma(x), sigma(-x) and log(1 + e^x), each to full relative accuracy in both tails."""
+    """sigma(x), sigma(-x) and log(1 + e^-|x|), each to full relative accuracy in both tails."""
     e = np.exp(-np.abs(x))
     large = 1.0 / (1.0 + e)
     small = e * large
@@ -29,7 +29,7 @@ def sigmoids(x: Array) -> tuple[Array, Array, Array]:
     return (
         np.where(positive, large, small),
         np.where(positive, small, large),
-        np.maximum(x, 0.0) + np.log1p(e),
+        np.log1p(e),
     )
 
 

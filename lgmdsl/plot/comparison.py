@@ -87,13 +87,12 @@ def comparison_picture(
         FigureCanvasAgg(figure)
         _draw(figure, title, courses, marginals, looks)
         out = io.BytesIO()
-        figure.savefig(
-            out, format=format, metadata=None if format == "png" else {_DATE[format]: None}
-        )
+        figure.savefig(out, format=format, metadata=NO_DATE.get(format))
         return out.getvalue()
 
 
-_DATE = {"svg": "Date", "pdf": "CreationDate"}
+# Metadata without the time of day: the same picture has the same bytes.
+NO_DATE: dict[str, dict[str, None]] = {"svg": {"Date": None}, "pdf": {"CreationDate": None}}
 
 
 def _draw(

@@ -14,7 +14,13 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
+from lgmdsl.contract.questions import (
+    ConjugateAnswer,
+    Decoupled,
+    Expected,
+    ExpectedAnswer,
+    PointwiseAnswer,
+)
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import capped_exp
@@ -27,7 +33,7 @@ _LARGEST_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
 _SMALLEST = -745.0  # the log of the smallest double
 
 
-class ExponentialSite(ElementwiseSite, Expected):
+class ExponentialSite(ElementwiseSite, Expected, Decoupled):
     """l = constant + linear s - factor e^{sign s}."""
 
     sign: ClassVar[float]
@@ -78,6 +84,22 @@ class ExponentialSite(ElementwiseSite, Expected):
             d_mean_variance=-0.5 * self.sign * bend if second else None,
             d_variance2=-0.25 * bend if second else None,
         )
+
+    def conjugate(
+        self, slope: Array, pull: Array, penalty: Array, centre: Array
+    ) -> ConjugateAnswer:
+        """The slope fixes the exponential e = c exp(k h + sigma^2 / 2) = k (b - slope), so that
+        sigma (e + penalty) = pull + penalty centre (Khan 2014, (21), for every k and c)."""
+        e = np.maximum(self.sign * (self.linear - slope), 0.0)
+        sigma = (pull + penalty * centre) / (e + penalty)
+        flat = self.factor == 0.0  # l is linear, and every h is as good
+        with np.errstate(divide="ignore", invalid="ignore"):
+            h = self.sign * (np.log(e) - self.log_factor - 0.5 * sigma * sigma)
+        h = np.where(flat, 0.0, h)
+        value = self.constant - e + pull * sigma - 0.5 * penalty * (sigma - centre) ** 2
+        # At the edge of the slopes h is infinite, and (linear - slope) h = k e h tends to 0.
+        value += np.where(e > 0.0, self.sign * e * h, 0.0)
+        return ConjugateAnswer(h, sigma, value)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,8 @@ from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import (
+    ConjugateAnswer,
+    Decoupled,
     Expected,
     ExpectedAnswer,
     PointwiseAnswer,
@@ -34,7 +36,7 @@ _SHAPE = Property.LOG_CONCAVE | Property.KINKED | Property.BOUNDED
 _ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 
 
-class LaplaceSite(LocationSite, Expected, Tilted, TiltedSlopes):
+class LaplaceSite(LocationSite, Expected, Tilted, TiltedSlopes, Decoupled):
     """The Laplace density at s - y."""
 
     scale: Array
@@ -75,6 +77,21 @@ class LaplaceSite(LocationSite, Expected, Tilted, TiltedSlopes):
             d_mean_variance=rate * at_kink * r / sd if second else None,
             d_variance2=-0.5 * rate * at_kink * (r * r - 1.0) / sd**2 if second else None,
         )
+
+    def conjugate(
+        self, slope: Array, pull: Array, penalty: Array, centre: Array
+    ) -> ConjugateAnswer:
+        """f is homogeneous in (h - y, sigma): along h - y = u sigma, where f_m = slope, the rest is
+        pull sigma - 2 phi(u) sigma / scale - penalty (sigma - centre)^2 / 2 - slope y (Khan 2014,
+        supplement)."""
+        rate = 1.0 / self.scale
+        half = 0.5 * np.maximum(1.0 - np.abs(slope) / rate, 0.0)
+        u = np.sign(slope) * special.ndtri(half)
+        cost = 2.0 * rate * np.exp(-0.5 * u * u) / _ROOT_TWO_PI
+        sigma = np.maximum(centre + (pull - cost) / penalty, 0.0)
+        y = -self.residual(np.zeros_like(rate))
+        value = (pull - cost) * sigma - 0.5 * penalty * (sigma - centre) ** 2 - slope * y
+        return ConjugateAnswer(y + u * sigma, sigma, value - np.log(2.0 * self.scale))
 
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
         x = self.residual(mean)

@@ -63,7 +63,10 @@ class LogisticSite(ElementwiseSite, SuperGaussian):
 
     def log_density(self, s: Array) -> Array:
         # y log sigma(s) + (n - y) log sigma(-s): relative accuracy where y s and n s cancel.
-        bent = np.log1p(np.exp(-np.abs(s)))
+        return self._from_bend(s, np.log1p(np.exp(-np.abs(s))))
+
+    def _from_bend(self, s: Array, bent: Array) -> Array:
+        """The same from log(1 + e^-|s|)."""
         failures = self.trials - self.y
         return np.asarray(
             self.constant
@@ -72,12 +75,12 @@ class LogisticSite(ElementwiseSite, SuperGaussian):
         )
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        up, down, _ = sigmoids(s)
+        up, down, bent = sigmoids(s)
         n = self.trials
         failures = n - self.y
         curvature = -n * up * down
         return PointwiseAnswer(
-            value=self.log_density(s),
+            value=self._from_bend(s, bent),
             slope=self.y * down - failures * up,
             curvature=curvature,
             third=curvature * (down - up) * variance,

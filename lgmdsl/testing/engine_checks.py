@@ -44,6 +44,7 @@ def check_engine(engine: type[Engine], cases: Iterable[Case] | None = None) -> i
             continue
         taken += 1
         check_answers(make, case)
+        check_distances(make, case)
         check_offset_adjoint(make, case)
         check_adjoints(make, case)
     assert taken, f"{engine.name} refuses every case"
@@ -94,6 +95,21 @@ def check_answers(make: MakeEngine, case: Case) -> None:
         _close(
             case, "constrained draws", held, case.linear.constraints.values[:, None] + np.zeros(3)
         )
+
+
+def check_distances(make: MakeEngine, case: Case) -> None:
+    """`draw` gives the draws of `sample`, their Mahalanobis distances and the rank of Cov(z)."""
+    q, truth = conditioned(make, case), brute(case.linear, case.weight, case.shift)
+    drawn = q.draw(np.random.default_rng(4), 5)
+    again = q.sample(np.random.default_rng(4), 5)
+    assert np.array_equal(drawn.z, again), f"{case.name}: draw and sample differ"
+    values, vectors = np.linalg.eigh(truth.covariance)
+    free = values > 1e-9 * values[-1]
+    assert drawn.rank == free.sum(), f"{case.name}: rank {drawn.rank}, not {free.sum()}"
+    white = (drawn.z - truth.mean) @ vectors[:, free] / np.sqrt(values[free])
+    wanted = (white**2).sum(axis=1)
+    error = np.abs(drawn.radius - wanted).max() / wanted.max()
+    assert error <= 1e-6, f"{case.name}: distances of draws off by {error:.1e}"
 
 
 def check_draws(make: MakeEngine, case: Case, size: int = 40_000, seed: int = 0) -> None:

@@ -1,5 +1,4 @@
-"""Checks of Expected, Tilted and TiltedSlopes answers, a family's own and the lifts', against brute
-force."""
+"""Checks of Expected, Tilted, TiltedSlopes and Decoupled answers, a family's own and the lifts'."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from lgmdsl.bounds.quadrature import (
     SlopesByQuadrature,
     TiltedByQuadrature,
 )
-from lgmdsl.contract.questions import Expected, Tilted, TiltedSlopes
+from lgmdsl.contract.questions import Decoupled, Expected, Tilted, TiltedSlopes
 from lgmdsl.contract.site import Property, Site
 
 NODES = 20001
@@ -23,8 +22,8 @@ _SMOOTH, _KINKED = 1e-8, 3e-4  # brute force itself is that rough at a cusp
 
 
 def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
-    """Expected, Tilted and TiltedSlopes, the family's own and the lifts, at random means and three
-    sds."""
+    """Expected, Tilted, TiltedSlopes, own and lifted, against brute force at random
+    means and three sds; Decoupled against Expected."""
     rng = np.random.default_rng(seed)
     mean = rng.uniform(-3.0, 3.0, len(site))
     tolerance = _KINKED if Property.KINKED in site.spec.properties else _SMOOTH
@@ -53,6 +52,12 @@ def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
         for name, slopes in sloping:
             for problem in _slopes(site, slopes, mean, variance):
                 yield f"{name}, sd {sd:g}: {problem}"
+    if isinstance(site, Decoupled):
+        if isinstance(site, Expected):
+            for problem in _decoupled(site, site, len(site), rng):
+                yield f"conjugate(): {problem}"
+        else:
+            yield "it answers Decoupled, but not Expected, whose maximum that is"
 
 
 def brute(site: Site, mean: Array, variance: Array) -> tuple[Array, Array, Array]:
@@ -137,3 +142,33 @@ def _slopes(site: Site, answers: TiltedSlopes, mean: Array, variance: Array) -> 
         known = (log_mass(-2) - 8.0 * log_mass(-1) + 8.0 * log_mass(1) - log_mass(2)) / (12.0 * h)
         if not _close(power * slope, known, 1e-6):
             yield f"{name} is off by {np.max(np.abs(power * slope - known)):.2g}"
+
+
+def _decoupled(site: Decoupled, same: Expected, n: int, rng: np.random.Generator) -> Iterator[str]:
+    """Stationary, of the stated value, and above random points: a maximum, as f is concave."""
+    means, wide = rng.uniform(-3.0, 3.0, (2, n)), np.full(n, 6.0)
+    # Between two slopes: within the limits, whatever they are.
+    low, high = (same.expected(m, wide).d_mean for m in means)
+    slope = 0.5 * (low + high)
+    pull, penalty, centre = rng.uniform(0.1, 2.0, (3, n))
+    best = site.conjugate(slope, pull, penalty, centre)
+
+    def phi(h: Array, sigma: Array) -> Array:
+        rest = pull * sigma - slope * h - 0.5 * penalty * (sigma - centre) ** 2
+        return np.asarray(same.expected(h, sigma * sigma).value + rest)
+
+    a = same.expected(best.h, best.sigma**2)
+    rising = 2.0 * best.sigma * a.d_variance + pull - penalty * (best.sigma - centre)
+    if np.any(best.sigma < 0.0):
+        yield "a sigma is negative"
+    if not _close(best.value, phi(best.h, best.sigma), _SMOOTH):
+        yield "the value is not that at (h, sigma)"
+    if not _close(a.d_mean, slope, _SMOOTH):
+        yield "f_m at (h, sigma) is not the slope"
+    if not _close(np.where(best.sigma > 0.0, rising, np.maximum(rising, 0.0)), 0.0 * pull, _SMOOTH):
+        yield "the maximum is not stationary in sigma"
+    for _ in range(20):
+        h = best.h + rng.standard_normal(n) * (0.1 + best.sigma)
+        if np.any(phi(h, best.sigma * rng.uniform(0.3, 3.0, n)) > best.value + 1e-9):
+            yield "another point is higher"
+            return

@@ -12,6 +12,8 @@ import pytest
 from scipy import integrate, special, stats
 
 import lgmdsl as lgm
+from lgmdsl.contract.beginning import begin
+from lgmdsl.contract.elbo import ElboPoint
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.problem import Problem
@@ -34,6 +36,9 @@ def _beside(name: str) -> ModuleType:
 
 
 climbing, known_fits = _beside("climbing"), _beside("test_known_fits")
+# A Gaussian process whose kernel can be inverted, although two of its points are there twice.
+APART = climbing.GP.replace("se(sd = 3, length = 2)", "se(sd = 3, length = 0.2) + white(sd = 0.5)")
+NEARLY = APART.replace("white(sd = 0.5)", "white(sd = 1e-7)")
 MODELS = [climbing.FLAT, climbing.TIED, climbing.TWO, climbing.GP, climbing.KINKED]
 
 
@@ -48,8 +53,8 @@ def test_the_gradient_is_that_of_finite_differences(text: str) -> None:
     state = back.start(given)
     for _ in range(3):  # past a second whitening
         state = back.step(given, state)
-    assert state.whitened is not None
-    function = module._evaluate(given, state.whitened)
+    assert state.frame is not None
+    function = module._evaluate(given, state.frame)
     x = state.iterate.x
     rng = np.random.default_rng(0)
     x = x + 0.05 * rng.normal(size=x.shape)
@@ -64,18 +69,71 @@ def test_the_gradient_is_that_of_finite_differences(text: str) -> None:
         assert at.gradient @ d == pytest.approx(slope, rel=1e-6, abs=1e-7)
 
 
+PROPER = [climbing.TWO, climbing.KINKED, climbing.HEAVY, APART]
+
+
+@pytest.mark.parametrize("text", PROPER)
+def test_the_papers_own_form_has_the_same_objective_and_gradient(text: str) -> None:
+    """(m - mu, L) of z itself: the ELBO from its definition, and finite differences."""
+    given = climbing.problem(text, "cholesky")
+    back = Cholesky(whitened=False, refresh=1)
+    state, first = back.start(given), begin(given)
+    assert isinstance(first, ElboPoint)
+    assert state.objective == pytest.approx(first.elbo, rel=1e-9)
+    state = back.step(given, back.step(given, state))
+    assert state.frame is not None and state.frame.turn is None  # never whitened on the way
+    h, factor = state.frame.seen(state.iterate.x)
+    mean = np.concatenate([b.mean for b in given.engine.linear.blocks]) + h
+    want = climbing.dense_elbo(given, mean, factor @ factor.T)
+    assert state.objective == pytest.approx(want, rel=1e-9)
+    function, x = module._evaluate(given, state.frame), state.iterate.x
+    rng = np.random.default_rng(0)
+    x = x + 0.01 * rng.normal(size=x.shape) * np.abs(x).max()
+    at = function(x)
+    assert at is not None
+    for _ in range(5):
+        d = rng.normal(size=x.shape)
+        ahead, behind = function(x + 1e-6 * d), function(x - 1e-6 * d)
+        assert ahead is not None and behind is not None
+        slope = (ahead.value - behind.value) / 2e-6
+        assert at.gradient @ d == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("text", PROPER)
+def test_the_papers_own_form_reaches_the_same_optimum(text: str) -> None:
+    options = {"whitened": False}
+    fit = climbing.solved(text, "cholesky", options=options, max_steps=3000)
+    other = climbing.solved(text, "natural-gradient", tol=1e-10)
+    assert fit.converged
+    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
+    one, two = fit.posterior.conditioned, other.posterior.conditioned
+    sd = np.sqrt(two.latent_variance)
+    assert (np.abs(one.latent_mean - two.latent_mean) <= 1e-3 * sd).all()
+    np.testing.assert_allclose(np.sqrt(one.latent_variance), sd, rtol=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [(climbing.FLAT, "proper prior"), (climbing.GP, "singular"), (NEARLY, "singular")],
+)
+def test_a_prior_that_the_papers_form_cannot_invert_is_a_status(text: str, reason: str) -> None:
+    """Rows that are there twice make the kernel singular, or as good as."""
+    state = Cholesky(whitened=False).start(climbing.problem(text, "cholesky"))
+    assert state.failed is Status.numerical_error and reason in state.reason
+
+
 def test_the_objective_is_the_elbo_of_mean_and_covariance() -> None:
     given = climbing.problem(climbing.TWO, "cholesky")
     state = Cholesky().start(given)
     state = Cholesky().step(given, state)
-    white = state.whitened
+    white = state.frame
     assert white is not None
-    h, factor = module._unpack(state.iterate.x, white.rank, np.tril_indices(white.rank))
+    h, factor = white.seen(state.iterate.x)
     q0 = white.reference.conditioned
     v0 = q0.solve(np.eye(2))
     # The root of the correlations, up to its order: any root does for the covariance's check.
     b = given.engine.linear.predictors[0].columns["b"].dense()
-    root = np.linalg.lstsq(np.vstack([b, b]), white.design, rcond=None)[0]
+    root = np.linalg.lstsq(np.vstack([b, b]), np.asarray(white.design), rcond=None)[0]
     np.testing.assert_allclose(root @ root.T, v0, rtol=1e-8)
     mean = q0.latent_mean + root @ h
     half = root @ factor
@@ -213,8 +271,8 @@ def test_vector_sites() -> None:
     given = Problem((), (LogSum(np.array([0, 2, 1, 1])),), engine)
     back = Cholesky()
     state = back.step(given, back.start(given))
-    assert state.whitened is not None
-    function, x = module._evaluate(given, state.whitened), state.iterate.x
+    assert state.frame is not None
+    function, x = module._evaluate(given, state.frame), state.iterate.x
     d = rng.normal(size=x.shape)
     at, ahead, behind = (function(x + h * d) for h in (0.0, 1e-5, -1e-5))
     assert at is not None and ahead is not None and behind is not None

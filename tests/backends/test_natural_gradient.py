@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy import special
 
@@ -64,6 +64,7 @@ def test_a_hard_gp_converges_and_never_falls() -> None:
 
 @given(st.integers(0, 2**20), st.sampled_from(["bernoulli(logit = s)", "poisson(log_rate = s)",
                                                "bernoulli(cloglog = s)"]))  # fmt: skip
+@example(480259, "poisson(log_rate = s)")  # the bound's digits end before its optimum is reached
 def test_the_bound_is_below_the_evidence(seed: int, family: str) -> None:
     """One latent, so that the evidence is a one-dimensional integral."""
     rng = np.random.default_rng(seed)

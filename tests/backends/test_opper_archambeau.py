@@ -66,6 +66,55 @@ def test_the_gradient_is_that_of_finite_differences(text: str) -> None:
         assert module._inner(at.gradient, d) == pytest.approx(at.gradient[1] @ d[0], rel=1e-9)
 
 
+PROPER = [climbing.TWO, climbing.GP, climbing.KINKED]
+
+
+@pytest.mark.parametrize("text", PROPER)
+def test_the_papers_own_form_has_the_same_objective_and_gradient(text: str) -> None:
+    """m = s0 + S a and w = exp(omega): the ELBO there, and finite differences."""
+    given = climbing.problem(text, "opper-archambeau")
+    back = OpperArchambeau(whitened=False)
+    state = back.step(given, back.start(given))
+    assert state.reference is not None and state.iterate is not None
+    a, omega = np.split(state.iterate.x, 2)
+    point = state.iterate.at.kept.point
+    s = np.asarray(stacked(given.engine.linear) @ state.reference.spread.conditioned.solve(
+        np.asarray(stacked(given.engine.linear).T @ a)))  # fmt: skip
+    np.testing.assert_allclose(flatten(point.mean), flatten(given.engine.prior_mean) + s, atol=1e-8)
+    np.testing.assert_allclose(flatten(point.weight), np.exp(omega), rtol=1e-10)
+    function = module._evaluate_plain(given, state.reference)
+    rng = np.random.default_rng(0)
+    x = state.iterate.x + 0.05 * rng.normal(size=state.iterate.x.shape)
+    at = function(x)
+    assert at is not None
+    for _ in range(5):
+        d = rng.normal(size=x.shape)
+        ahead, behind = function(x + 1e-5 * d), function(x - 1e-5 * d)
+        assert ahead is not None and behind is not None
+        slope = (ahead.value - behind.value) / 2e-5
+        assert at.gradient @ d == pytest.approx(slope, rel=1e-5, abs=1e-6)
+
+
+@pytest.mark.parametrize("text", PROPER)
+def test_the_papers_own_form_reaches_the_same_optimum(text: str) -> None:
+    options = {"whitened": False}
+    fit = climbing.solved(text, "opper-archambeau", options=options)
+    other = climbing.solved(text, "natural-gradient", tol=1e-10)
+    assert fit.converged
+    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
+    one, two = fit.posterior.conditioned, other.posterior.conditioned
+    sd = np.sqrt(two.latent_variance)
+    assert (np.abs(one.latent_mean - two.latent_mean) <= 1e-3 * sd).all()
+    np.testing.assert_allclose(np.sqrt(one.latent_variance), sd, rtol=1e-3)
+
+
+def test_the_papers_own_form_needs_a_proper_prior() -> None:
+    state = OpperArchambeau(whitened=False).start(
+        climbing.problem(climbing.FLAT, "opper-archambeau")
+    )
+    assert state.failed is Status.numerical_error and "proper prior" in state.reason
+
+
 def test_the_objective_is_the_elbo_of_mean_and_covariance() -> None:
     given = climbing.problem(climbing.TWO, "opper-archambeau")
     state = OpperArchambeau().step(given, OpperArchambeau().start(given))

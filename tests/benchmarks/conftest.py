@@ -1,4 +1,4 @@
-"""Data generators of the peers' folder, and a side-by-side timer."""
+"""Data generators of the peers' folder, a side-by-side timer, and the reproductions' marker."""
 
 from __future__ import annotations
 
@@ -10,6 +10,16 @@ from types import ModuleType
 
 import numpy as np
 import pytest
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Reproductions run only where -m names them: `-m "not slow"` does not bring them in."""
+    if "reproduction" in (config.getoption("markexpr") or ""):
+        return
+    asked_for = [i for i in items if i.get_closest_marker("reproduction") is not None]
+    if asked_for:
+        config.hook.pytest_deselected(items=asked_for)
+        items[:] = [i for i in items if i not in asked_for]
 
 
 @pytest.fixture(scope="session")

@@ -63,6 +63,7 @@ COMMANDS = {
     "methods_model": ("methods", "glmm.lgm"),
     "summary": ("fit", "glmm.lgm", "d.npz", "--set", "s=0.5"),
     "summary_full": ("fit", "glmm.lgm", "d.npz", "--set", "s=0.5", "--full"),
+    "summary_audit": ("fit", "glmm.lgm", "d.npz", "--set", "s=0.5", "--audit"),
     "later_info": ("info", "later.lgm"),
     "later_explain": ("explain", "later.lgm"),
     "later_methods": ("methods", "later.lgm"),

@@ -42,7 +42,6 @@ def test_hyper_without_a_value(run: Run, model: Path, data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--audit",), "E501"),
         (("--hyper", "map"), "E501"),
         (("--method", "laplce"), "did you mean `laplace`"),
         (("--option", "nothing=1"), "E104"),

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import PointwiseAnswer
+from lgmdsl.contract.questions import ConjugateAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.sites.catalogue import BUILT_IN, sites
 from lgmdsl.sites.exponential_rate import PoissonLogRate
@@ -73,6 +73,16 @@ class WrongParameter(StudentTMean):
         return {k: -x for k, x in super().parameter_slopes(s).items()}
 
 
+class WrongConjugate(PoissonLogRate):
+    """The closed form of exposure 1."""
+
+    def conjugate(
+        self, slope: Array, pull: Array, penalty: Array, centre: Array
+    ) -> ConjugateAnswer:
+        a = super().conjugate(slope, pull, penalty, centre)
+        return ConjugateAnswer(a.h + self.log_factor, a.sigma, a.value)
+
+
 @dataclass(frozen=True, eq=False)
 class WrongG(LogisticPotential):
     """g' is not the derivative of g."""
@@ -92,6 +102,7 @@ class WrongG(LogisticPotential):
         (WrongDraws, "poisson.log_rate", "over draws"),
         (FalselyConcave, "student_t.mean", "LOG_CONCAVE"),
         (WrongParameter, "student_t.mean", "slope in scale"),
+        (WrongConjugate, "poisson.log_rate", "conjugate(): f_m"),
         (WrongG, "logistic", "g'"),
     ],
 )

@@ -1,0 +1,164 @@
+"""Decoupled variational Gaussian inference by linearly constrained Lagrangians (LCL).
+
+The ELBO with copies (h, sigma) of the rows' means and sds, tied to q by h = m and sigma^2 = v. Each
+step linearises the second constraint at sigma_k, with multipliers a_k = f_m and lambda_k = -2 f_v
+there (the paper's (9)), and minimises the dual (11); at its minimum q is (W, b) = (lambda,
+a + lambda m). All linear algebra is conditioning by the engine.
+
+The paper minimises by L-BFGS. Newton is cheap too: it takes a few factorisations where L-BFGS takes
+hundreds of evaluations, at one factorisation each, on kernels of condition 1e8.
+
+Penalty (18) keeps each problem concave, but the Lagrangian's own curvature has the other sign: the
+iteration is linear (rates 0.3 to 0.6 measured), not quadratic, and may fail. (For one Poisson row
+the errors in sigma are 7e-2, 3e-2, 1e-2, 6e-3 as printed, and 3e-2, 1e-3, 1e-6, 3e-12 with the sign
+changed, where the problems need not have a maximum.) A step that lowers the ELBO is refused and
+repeated with more damping: the quartic (20), a larger penalty in sigma, a proximal term in h. Sites
+that are not log-concave have as much of these from the first as makes f* concave at sigma_k.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.beginning import begin, lifted, resolved
+from lgmdsl.contract.elbo import ElboPoint, elbo_of, expected
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.fixed_point import profiled, undamped_move
+from lgmdsl.contract.joint import unstacked
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl_backends.lcl.dual import Dual, Setting, setting_of
+from lgmdsl_backends.lcl.minimise import by_lbfgs, by_newton
+
+ROUNDING = 1e-13
+STRONGEST = 1e10  # damping beyond which no step is left
+FINER = 0.05  # how closely a dual is minimised, beside what its linearisation moves
+SOLVERS = ("newton", "lbfgs")
+
+
+@dataclass(frozen=True)
+class LclState:
+    """A point on the ELBO, its true distance from a fixed point, and the damping to use next."""
+
+    point: ElboPoint | None
+    setting: Setting | None = None
+    residual: float = math.inf
+    damping: float = 0.0
+    failed: Status | None = None
+    reason: str = ""
+
+    @property
+    def objective(self) -> float:
+        return -math.inf if self.point is None else self.point.elbo
+
+
+@dataclass(frozen=True)
+class LinearlyConstrained(Backend[LclState]):
+    """Dual minimisation between linearised constraints (Khan 2014, algorithm 1); needs a proper
+    prior.
+
+    `solver`: newton, or lbfgs (L-BFGS-B, the paper's); beyond `largest` rows always lbfgs, as
+    newton holds matrices of rows x rows. `memory` is L-BFGS-B's, `evaluations` about its limit
+    within one step; `scaled` gives it coordinates of unit curvature, the paper's are plain.
+    `penalty` is the share of lambda_k in (18): less lets sigma move further in one step.
+    """
+
+    solver: str = "newton"
+    largest: int = 3000
+    memory: int = 20
+    evaluations: int = 400
+    scaled: bool = True
+    penalty: float = 1.0
+    spec: ClassVar[BackendSpec] = BackendSpec(
+        name="lcl",
+        needs=Expected,
+        guarantee=Guarantee.LOWER,
+        monotone=True,
+        vector=False,
+        max_steps=100,
+        paper="Khan 2014, algorithm 1",
+        summary="variational Gaussian by its dual (decoupled inference); proper priors",
+    )
+
+    def __post_init__(self) -> None:
+        if self.solver not in SOLVERS:
+            raise ValueError(f"solver is {' or '.join(SOLVERS)}, not {self.solver!r}")
+        if not self.penalty > 0.0:
+            raise ValueError(f"penalty must be above 0, not {self.penalty:g}")
+
+    def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> LclState:
+        setting = setting_of(problem, self.largest if self.solver == "newton" else 0)
+        if isinstance(setting, Failed):
+            raise MethodError(_improper(setting.reason))
+        point = begin(problem, warm)
+        if isinstance(point, Failed):
+            return LclState(None, failed=Status.numerical_error, reason=point.reason)
+        if warm is None:
+            point = _nearer(problem, setting, point)
+        return LclState(point, setting, undamped_move(problem, point))
+
+    def step(self, problem: Problem, state: LclState) -> LclState:
+        point, setting, damping = state.point, state.setting, state.damping
+        assert point is not None and setting is not None
+        floor = point.elbo - ROUNDING * (1.0 + abs(point.elbo))
+        rough = not resolved(point)
+        while damping <= STRONGEST:
+            dual = Dual(problem, setting, point, damping, self.penalty)
+            tried = self._solved(problem, dual, state.residual)
+            if isinstance(tried, ElboPoint) and tried.elbo >= floor and (rough or resolved(tried)):
+                lower = 0.1 * damping if damping > 1e-2 else 0.0
+                return LclState(tried, setting, undamped_move(problem, tried), lower)
+            damping = max(0.5, 8.0 * damping)
+        return replace(state, failed=Status.stalled, reason="no damping lets a step rise")
+
+    def _solved(self, problem: Problem, dual: Dual, residual: float) -> ElboPoint | Failed:
+        """q at the dual's minimum."""
+        start = dual.evaluate(dual.x0)
+        if start is None:
+            return Failed("the dual is not finite at its start")
+        # In posterior sds; the next linearisation undoes finer work.
+        aim = min(0.1, FINER * residual)
+        best = (
+            by_newton(dual, start, aim)
+            if dual.setting.dense
+            else by_lbfgs(dual, start, aim, self.memory, self.evaluations, self.scaled)
+        )
+        if best is start:
+            return Failed("no step lowers the dual")
+        shift = unstacked(best.a + best.weight * best.mean, dual.like)
+        return elbo_of(problem, best.conditioned.with_shift(shift))
+
+    def residual(self, problem: Problem, state: LclState) -> float:
+        return state.residual
+
+    def posterior(self, problem: Problem, state: LclState) -> GaussianPosterior:
+        assert state.point is not None
+        return state.point.posterior(problem, self.spec.guarantee)
+
+
+def _nearer(problem: Problem, setting: Setting, point: ElboPoint) -> ElboPoint:
+    """A start for linearisations, which span few powers of ten in a variance: of this point and
+    those with the weights -2 f_v at its mean, for its variances and for the prior's, the best."""
+    wide = expected(problem, point.mean, setting.conditioned.variance)
+    for weight in (point.target[0], tuple(-2.0 * a.d_variance for a in wide)):
+        tried = profiled(problem, lifted(weight), point.mean, point.alpha)
+        if isinstance(tried, Failed) or not resolved(tried):
+            continue
+        if tried.elbo > point.elbo or not resolved(point):
+            point = tried
+    return point
+
+
+def _improper(reason: str) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        "method `lcl` cannot run this model",
+        details=(f"its dual needs proper priors, and without the data {reason}",),
+        help="give flat latents a prior, e.g. normal(sd = 10), or use natural-gradient",
+    )

@@ -1,0 +1,25 @@
+"""A process that makes every j-th run of a calibration: a task comes in by stdin, pickled, from the
+process that started it; outcomes go out as JSON lines on stdout."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import sys
+
+from lgmdsl.api.calibrate_run import Task, run_once
+from lgmdsl.language.load import loads
+
+
+def main() -> None:
+    """Read (task, numbers), make the runs in order, print each outcome as it is there."""
+    task, numbers = pickle.load(sys.stdin.buffer)
+    assert isinstance(task, Task)
+    model = loads(task.text, task.name)
+    for number in numbers:
+        sys.stdout.write(f"{json.dumps(run_once(model, task, number).as_json())}\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()

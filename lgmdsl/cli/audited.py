@@ -1,0 +1,16 @@
+"""A fit and its audit, for the commands that show both."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lgmdsl.api.fit import Fit
+from lgmdsl.errors import LgmError
+
+
+def audited(fit: Fit, draws: int, seed: int) -> tuple[Fit, LgmError | None]:
+    """The fit with its audit, or without it and why: a finished fit is not lost."""
+    try:
+        return replace(fit, audited=fit.audit(draws, seed)), None
+    except LgmError as error:
+        return fit, error

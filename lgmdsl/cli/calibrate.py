@@ -1,0 +1,105 @@
+"""`lgm calibrate`: does a method's posterior mean what it says, on data drawn from the model?"""
+
+from __future__ import annotations
+
+import click
+
+from lgmdsl.cli.options import (
+    bound_option,
+    data_argument,
+    json_option,
+    map_option,
+    max_steps_option,
+    model_argument,
+    option_option,
+    read_model,
+    seed_option,
+    set_option,
+    sizes_option,
+    tol_option,
+)
+from lgmdsl.cli.output import note, show, show_json
+from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
+
+
+@click.command("calibrate")
+@model_argument
+@data_argument(required=False)
+@sizes_option
+@click.option("--runs", type=click.IntRange(min=1), default=200, show_default=True, metavar="N",
+              help="How many data sets to draw and fit.")  # fmt: skip
+@click.option("--method", default="auto", metavar="M", show_default=True, help="The method.")
+@set_option
+@bound_option
+@option_option
+@tol_option
+@max_steps_option
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N",
+              help="Processes (default: one for each core).")  # fmt: skip
+@click.option("--record", metavar="FILE.jsonl",
+              help="Keep each run there, and go on from it after an interrupt.")  # fmt: skip
+@click.option("--plot", "picture", metavar="OUT.png",
+              help="Draw the ECDFs there (.png, .svg or .pdf).")  # fmt: skip
+@seed_option
+@map_option
+@json_option
+def command(
+    model: str,
+    data: str | None,
+    sizes: dict[str, int],
+    runs: int,
+    method: str,
+    fixed: dict[str, object],
+    bound: str | None,
+    options: dict[str, object],
+    tol: float | None,
+    max_steps: int | None,
+    jobs: int | None,
+    record: str | None,
+    picture: str | None,
+    seed: int,
+    mapping: dict[str, str],
+    as_json: bool,
+) -> int:
+    """Draw data sets from MODEL, fit each, and test whether the truths lie where the fits say.
+
+    \b
+    lgm calibrate model.lgm --sizes obs=200,feat=3 --set s=1 --runs 200
+    lgm calibrate model.lgm data.npz --method laplace --record runs.jsonl --plot ecdf.png
+
+    Covariates come from DATA, or are drawn by type in each run. Exit status 0 if nothing leaves
+    its band, 1 for an error in the model or the data, 3 if something does (or too few runs ended
+    in a posterior), 130 if it was interrupted.
+    """
+    from lgmdsl.cli.files import replacing, writable
+    from lgmdsl.cli.progress import Progress
+
+    place = None
+    if picture is not None:
+        from lgmdsl.api.compare_picture import check_matplotlib
+
+        place = writable(picture, (".png", ".svg", ".pdf"))
+        check_matplotlib()
+    if record is not None:
+        writable(record, (".jsonl",))
+    read = read_model(model)
+    from lgmdsl.api.calibrate import calibrate
+
+    with Progress() as progress:
+        found = calibrate(
+            read, data, sizes, runs, method, fixed, bound, options, seed, tol, max_steps,
+            mapping=mapping, jobs=jobs, record=record,
+            on_run=lambda done, wanted: progress.show(f"{done} of {wanted} runs"),
+        )  # fmt: skip
+    if place is not None and found.tests:
+        with replacing(place) as file:
+            file.write(found.picture(place.suffix[1:]))
+    if as_json:
+        show_json(found.as_json())
+    else:
+        show(found.table)
+    if place is not None and found.tests:
+        note(f"{place}: written")
+    if found.interrupted:
+        return INTERRUPTED
+    return OK if found.calibrated else UNFINISHED

@@ -1,0 +1,153 @@
+"""Calibration: exact posteriors pass, wrong ones are told how, digits do not depend on the workers,
+and a run that was cut off goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.api import calibrate as module
+from lgmdsl.contract.backend import BackendSpec
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise
+from lgmdsl.inference import registry
+from lgmdsl_backends.laplace import Laplace
+
+GAUSSIAN = """lgm 1
+index obs
+index feat
+data X[obs, feat] : real
+data y[obs] : real
+latent b[feat] ~ normal(mean = 1, sd = 1.5)
+latent a ~ normal(sd = 0.5)
+let eta[obs] = a + X @ b
+observe y ~ normal(mean = eta, sd = 0.7)
+"""
+SIZES = {"obs": 6, "feat": 2}
+
+
+class Narrow(Laplace):
+    """Takes every datum twice."""
+
+    spec = BackendSpec(name="narrow", needs=Pointwise)
+
+    def posterior(self, problem: Problem, state: Any) -> GaussianPosterior:
+        q = super().posterior(problem, state)
+        weight, shift = tuple(2.0 * w for w in q.weight), tuple(2.0 * b for b in q.shift)
+        twice = problem.engine.condition(weight, shift)
+        assert not isinstance(twice, Failed)
+        return GaussianPosterior(weight, shift, twice, q.log_evidence, q.guarantee)
+
+
+def calibrate(**more: Any) -> lgm.Calibration:
+    given = {"sizes": SIZES, "runs": 60, "method": "laplace", "jobs": 1, **more}
+    return lgm.calibrate(lgm.loads(GAUSSIAN), **given)
+
+
+def test_an_exact_posterior_is_calibrated() -> None:
+    found = calibrate(runs=200)
+    assert found.calibrated and found.faults == {} and "200 runs" in found.verdict
+    assert set(found.tests) == {"b[.]", "mean(b)", "a", "eta[.]", "log likelihood"}
+    assert max(map(len, found.table.splitlines())) <= 80
+    assert all(abs(t.bias) < 0.3 and abs(t.spread - 1) < 0.25 for t in found.tests.values())
+
+
+def test_data_counted_twice_are_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(registry._backends, "narrow", Narrow)
+    found = calibrate(runs=200, method="narrow")
+    assert not found.calibrated
+    assert "too narrow" in found.faults["b[.]"] and "not calibrated" in found.verdict
+    assert " *" in found.table
+
+
+def test_given_covariates_are_kept_and_the_seed_decides() -> None:
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    one, two = (calibrate(data={"X": X}, sizes={}, runs=20) for _ in range(2))
+    other = calibrate(data={"X": X}, sizes={}, runs=20, seed=1)
+    assert one.as_json() == two.as_json() != other.as_json()
+
+
+def test_the_number_of_workers_does_not_matter(tmp_path: Path) -> None:
+    alone = calibrate(runs=24)
+    shared = calibrate(runs=24, jobs=2, record=tmp_path / "runs.jsonl")
+    assert alone.outcomes == shared.outcomes
+    assert len((tmp_path / "runs.jsonl").read_text().splitlines()) == 25
+
+
+def test_it_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
+    place = tmp_path / "runs.jsonl"
+
+    def stop(done: int, wanted: int) -> None:
+        if done == 7:
+            raise KeyboardInterrupt
+
+    cut = calibrate(runs=30, record=place, on_run=stop)
+    assert cut.interrupted and len(cut.outcomes) == 7 and "7 of 30" in cut.table
+    with place.open("a") as file:
+        file.write('{"run": 7, "val')  # killed in the middle of a line
+    seen: list[int] = []
+    whole = calibrate(runs=30, record=place, on_run=lambda done, wanted: seen.append(done))
+    assert seen[0] == 8 and not whole.interrupted
+    assert whole.outcomes == calibrate(runs=30).outcomes
+    again = calibrate(runs=10, record=place, on_run=lambda done, wanted: seen.append(-1))
+    assert -1 not in seen and len(again.outcomes) == 10
+
+
+@pytest.mark.parametrize("change", [{"seed": 3}, {"sizes": {"obs": 7, "feat": 2}},
+                                    {"method": "natural-gradient"}, {"tol": 1e-3}])  # fmt: skip
+def test_a_record_of_another_calibration_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
+    place = tmp_path / "runs.jsonl"
+    calibrate(runs=1, record=place)
+    with pytest.raises(lgm.DataError) as caught:
+        calibrate(runs=2, record=place, **change)
+    assert caught.value.codes == ("E306",) and next(iter(change)) in str(caught.value)
+    place.write_text("a,b\n1,2\n")
+    with pytest.raises(lgm.DataError, match="no record"):
+        calibrate(runs=2, record=place)
+    assert place.read_text() == "a,b\n1,2\n"
+
+
+def test_errors_of_the_model_are_raised_and_those_of_a_run_counted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(lgm.DataError) as caught:
+        calibrate(sizes={})
+    assert caught.value.codes == ("E305",)
+    with pytest.raises(lgm.MethodError):
+        calibrate(method="laplase")
+    for bad in ({"runs": 0}, {"runs": True}, {"jobs": 0}, {"seed": -1}):
+        with pytest.raises(lgm.MethodError):
+            calibrate(**bad)
+    from lgmdsl.api import calibrate_run
+
+    count = iter(range(100))
+
+    def sometimes(*given: Any, **more: Any) -> lgm.Fit:
+        if next(count) % 3 == 1:
+            more["method"] = "nonsense"
+            return lgm.fit(given[0], given[1], **more)
+        return lgm.fit(*given, **more)
+
+    monkeypatch.setattr(calibrate_run, "fit_model", sometimes)
+    found = calibrate(runs=45)
+    assert len(found.failed) == 15 and not found.calibrated
+    assert "15 runs ended without a posterior" in found.verdict and "nonsense" in found.table
+
+
+def test_too_few_runs_decide_nothing() -> None:
+    found = calibrate(runs=module.FEWEST - 1)
+    assert found.tests == {} and not found.calibrated and "too few" in found.verdict
+    assert found.as_json()["quantities"] == {}
+
+
+def test_the_picture(tmp_path: Path) -> None:
+    pytest.importorskip("matplotlib")
+    found = calibrate()
+    assert found.picture().startswith(b"\x89PNG")
+    assert found.picture("svg") == found.picture("svg")

@@ -1,0 +1,95 @@
+"""The scalar problems of decoupled inference: the box S of every family, and the closed forms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import Decoupled, Expected
+from lgmdsl.contract.site import Property
+from lgmdsl.inference.routes import answering
+from lgmdsl.numerics.pair_newton import Terms
+from lgmdsl.sites.catalogue import BUILT_IN, site
+from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
+from tests.sites.examples import example
+
+EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
+    "normal.mean": lambda s: (-np.inf, np.inf),
+    "normal": lambda s: (-np.inf, np.inf),
+    "bernoulli.logit": lambda s: (s.y - 1.0, s.y),
+    "binomial.logit": lambda s: (s.y - s.n, s.y),
+    # log Phi falls like -s^2/2: each answer that occurs opens its side.
+    "bernoulli.probit": lambda s: (np.where(s.y == 1, 0.0, -np.inf), np.where(s.y, np.inf, 0.0)),
+    "binomial.probit": lambda s: (
+        np.where(s.y < s.n, -np.inf, 0.0), np.where(s.y > 0, np.inf, 0.0)),
+    "bernoulli.cloglog": lambda s: (np.where(s.y == 1, 0.0, -np.inf), s.y),
+    "poisson.log_rate": lambda s: (-np.inf, s.y),
+    "negbinomial.log_mean": lambda s: (-s.size, s.y),
+    "gamma.log_mean": lambda s: (-s.shape, np.inf),
+    "normal.log_var": lambda s: (-0.5, np.inf),
+    "laplace.mean": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
+    "laplace": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
+    "logistic": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
+    "sech2": lambda s: (-2.0 / s.scale, 2.0 / s.scale),
+}  # fmt: skip
+SCALAR = [s.spec.name for s in BUILT_IN if not s.spec.vector]
+
+
+@pytest.mark.parametrize("name", SCALAR)
+def test_the_box_is_the_range_of_slopes(name: str) -> None:
+    sites: Any = example(name)
+    answer: Any = answering(type(sites), Expected)(sites)
+    low, high = slope_limits(sites, answer)
+    if Property.LOG_CONCAVE not in sites.spec.properties:
+        assert np.isneginf(low).all() and np.isposinf(high).all()
+        return
+    below, above = EDGES[name](sites)
+    np.testing.assert_allclose(low, np.broadcast_to(below, low.shape), rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(high, np.broadcast_to(above, high.shape), rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("centre", [-3e6, 4e5])
+def test_the_box_lies_about_far_observations(centre: float) -> None:
+    laplace, normal = (site(n) for n in ("laplace.mean", "normal.mean"))
+    y = np.array([centre])
+    far: Any = laplace(y, np.full(1, 2.0))  # type: ignore[call-arg]
+    np.testing.assert_allclose(slope_limits(far, far), [[-0.5], [0.5]])
+    free: Any = normal(y, np.full(1, 50.0))  # type: ignore[call-arg]
+    assert np.isinf(slope_limits(free, free)).all()
+
+
+@pytest.mark.parametrize(
+    "name", ["poisson.log_rate", "gamma.log_mean", "normal.log_var", "laplace.mean", "laplace"]
+)
+def test_closed_forms_are_what_newton_finds(name: str) -> None:
+    sites: Any = example(name)
+    n, rng = len(sites), np.random.default_rng(1)
+    f = sites.expected(rng.uniform(-1.5, 1.5, n), rng.uniform(0.3, 2.0, n))
+    pull, penalty, centre = rng.uniform(0.2, 2.0, (3, n))
+    zero = np.zeros(n)
+    terms = Terms(f.d_mean, pull, penalty, zero, zero, zero, centre)
+
+    closed, found = (
+        conjugates([answer], (zero,), terms, zero, np.ones(n)) for answer in (sites, _Plain(sites))
+    )
+    assert isinstance(sites, Decoupled)
+    assert found.settled.all()
+    for part in ("h", "sigma", "value", "hh", "hs", "ss"):
+        np.testing.assert_allclose(
+            getattr(closed, part), getattr(found, part), rtol=1e-4 if len(part) == 2 else 1e-7,
+            atol=1e-7, err_msg=part,
+        )  # fmt: skip
+
+
+class _Plain(Expected):
+    """Expected alone of a site that answers more."""
+
+    def __init__(self, sites: Expected) -> None:
+        self.sites = sites
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> Any:
+        return self.sites.expected(mean, variance, second)
