@@ -28,10 +28,10 @@ from lgmdsl.contract.questions import Expected, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 
-# Armijo's constant, and how far a step is cut before the line search gives up: curvatures of 1e-15
-# give Newton steps of 1e14.
+# Armijo's constant, and how far a step is cut before the line search gives up: an exponential link
+# far down has curvatures of 1e-40, whose Newton steps are as long. Cuts are tenths below SMALL.
 SUFFICIENT = 1e-4
-SHORTEST = 1e-20
+SMALL, SHORTEST = 1e-6, 1e-50
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class Laplace(Backend[LaplaceState]):
                 following = _at(problem, *line.point(t))
                 if following.conditioned is not None:
                     return following
-            t *= 0.5
+            t *= 0.5 if t > SMALL else 0.1
         return replace(state, failed=Status.stalled, reason="the line search found no ascent")
 
     def residual(self, problem: Problem, state: LaplaceState) -> float:
