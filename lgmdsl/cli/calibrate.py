@@ -68,8 +68,8 @@ def command(
     lgm calibrate model.lgm data.npz --method laplace --record runs.jsonl --plot ecdf.png
 
     Covariates come from DATA, or are drawn by type in each run. Exit status 0 if nothing leaves
-    its band, 1 for an error in the model or the data, 3 if something does (or too few runs ended
-    in a posterior), 130 if it was interrupted.
+    its band, 1 for an error in the model or the data, 3 if something does (or a run ended without
+    a posterior), 130 if it was interrupted.
     """
     from lgmdsl.cli.files import replacing, writable
     from lgmdsl.cli.progress import Progress
@@ -102,4 +102,4 @@ def command(
         note(f"{place}: written")
     if found.interrupted:
         return INTERRUPTED
-    return OK if found.calibrated else UNFINISHED
+    return UNFINISHED if found.faults or found.failed else OK
