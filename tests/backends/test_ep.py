@@ -81,6 +81,23 @@ def test_the_double_loop_rises_from_far_away() -> None:
     np.testing.assert_allclose((fit.mean("f") - best.mean("f")) / best.sd("f"), 0.0, atol=1e-3)
 
 
+@pytest.mark.parametrize(
+    ("family", "seed", "power", "most"),
+    [("probit", 1, 1.0, 45), ("logit", 8, 1.0, 50), ("student_t", 7, 0.5, 45)],
+)
+def test_the_double_loop_from_rough_sites(
+    family: str, seed: int, power: float, most: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the parallel steps before it; plain outer steps would take hundreds. The masses of
+    the Student-t sites have errors that hide the last descents."""
+    monkeypatch.setattr(backend, "APPROACH", 0)
+    text, data = random_gp(np.random.default_rng(seed), family, 60)
+    fit = ep(text, data, mode="double-loop", power=power)
+    assert fit.converged and fit.steps <= most
+    other = ep(text, data, power=power)
+    assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-6)
+
+
 def test_a_hard_gp_converges_in_few_factorisations() -> None:
     """Where undamped parallel EP oscillates; the damped one alone takes three times as many."""
     text, data = hard_gp(250)

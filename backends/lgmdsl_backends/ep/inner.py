@@ -43,23 +43,31 @@ def minimise(
 ) -> Matched | None:
     """The minimum, from (tau, nu) where the value is finite; None where it is not found."""
     at = _at(problem, weight, shift, reference, power)
-    step = None if at is None else _newton(_model(problem, at))
-    for _ in range(STEPS):
-        if at is None or step is None or -step.slope <= REACHED:
-            break
-        following = _search(problem, at, step)
-        ending = following is None
-        if ending:
-            if -step.slope > ROUNDED * (1.0 + abs(at.value)):
-                return None
-            following = _moved(problem, at, step, 1.0)
-        next_step = None if following is None else _newton(_model(problem, following))
-        if ending and (next_step is None or -next_step.slope > 0.25 * -step.slope):
-            return at  # the last digits: Newton has gone by its own decrement, which falls no more
-        at, step = following, next_step
-    else:
+    if at is None:
         return None
-    return None if step is None else at
+    step = _newton(_model(problem, at))
+    for _ in range(STEPS):
+        if step is None:
+            return None
+        if -step.slope <= REACHED:
+            return at
+        following = _search(problem, at, step)
+        if following is None:
+            hidden = -step.slope <= ROUNDED * (1.0 + abs(at.value))
+            return _polished(problem, at, step) if hidden else None
+        at, step = following, _newton(_model(problem, following))
+    return None
+
+
+def _polished(problem: Problem, at: Matched, step: _Step) -> Matched:
+    """The last digits, which the value does not show: full steps while the decrement halves."""
+    while -step.slope > REACHED:
+        following = _moved(problem, at, step, 1.0)
+        shorter = None if following is None else _newton(_model(problem, following))
+        if following is None or shorter is None or -shorter.slope > 0.25 * -step.slope:
+            break
+        at, step = following, shorter
+    return at
 
 
 def _at(
