@@ -46,7 +46,7 @@ def khat(value: float) -> str:
     """Two decimals; words for infinities."""
     if math.isfinite(value):
         return f"{value:.2f}"
-    return "-inf (the weights are constant: exact)" if value < 0 else "inf"
+    return "-inf (the largest weights are one value)" if value < 0 else "inf"
 
 
 def _along(audit: Audit) -> str:

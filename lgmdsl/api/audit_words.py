@@ -11,7 +11,7 @@ import numpy as np
 
 from lgmdsl.assess.audit import PROJECTION, Findings
 from lgmdsl.assess.pareto import threshold
-from lgmdsl.assess.verdict import CLEAR, LEAST, SHIFT, Moved, Outcome, Verdict
+from lgmdsl.assess.verdict import CLEAR, LEAST, SHIFT, Moved, Outcome, Verdict, exact
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.inference.accuracy import more_accurate
 
@@ -49,15 +49,15 @@ def _draws(found: Findings, judged: Verdict) -> int:
     factor = (CLEAR * judged.farthest.error / max(room, 1e-300)) ** 2
     if not factor <= MORE:
         return 0
-    exact = found.draws * max(factor, 2.0)
-    size = 10.0 ** math.floor(math.log10(exact))
-    return int(math.ceil(exact / size) * size)
+    wanted = found.draws * max(factor, 2.0)
+    size = 10.0 ** math.floor(math.log10(wanted))
+    return int(math.ceil(wanted / size) * size)
 
 
 def sentence(canonical: CanonicalModel, found: Findings, judged: Verdict, advice: Advice) -> str:
     """One sentence that begins with the outcome."""
     far = judged.farthest
-    if judged.outcome is Outcome.trust and judged.k_hat == -math.inf:
+    if judged.outcome is Outcome.trust and exact(found):
         return "trust: the fit is exact (its importance weights are constant)"
     if judged.outcome is Outcome.trust:
         said = f"trust: no corrected mean is {SHIFT} sd from the fit's"
@@ -68,6 +68,12 @@ def sentence(canonical: CanonicalModel, found: Findings, judged: Verdict, advice
         said = (
             f"shifted: the corrected mean of {place(canonical, found, far)} is "
             f"{abs(far.shift):.2g} sd {'above' if far.shift > 0 else 'below'} the fit's"
+        )
+        return f"{said}; {_next(advice, 'use the corrected values')}"
+    if judged.reason == "sd" and far is not None:
+        said = (
+            f"unreliable: the corrected sd of {place(canonical, found, far)} is "
+            f"{judged.stretch:.2g} times the fit's"
         )
         return f"{said}; {_next(advice, 'use the corrected values')}"
     if judged.reason == "k-hat":

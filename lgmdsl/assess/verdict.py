@@ -16,6 +16,8 @@ from lgmdsl.assess.pareto import threshold
 SHIFT = 0.25
 # Monte Carlo errors that a shift must exceed, and that it must stay clear of SHIFT by.
 ERRORS, CLEAR = 3.0, 2.0
+# A corrected sd so many times wider or narrower than the fit's is another posterior.
+STRETCH = 2.0
 # With fewer effective draws not even their own standard errors can be believed.
 LEAST = 50.0
 
@@ -43,20 +45,28 @@ class Moved:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`reason` is one of "", "k-hat", "draws"; `k_hat` the worst of all; `farthest` the entry that
-    decided, else the one that moved farthest."""
+    """`reason` is one of "", "k-hat", "draws", "sd"; `k_hat` the worst of all; `farthest` the entry
+    that decided, else the one that moved farthest; `stretch` its corrected sd over the fit's, where
+    that is the reason."""
 
     outcome: Outcome
     reason: str
     k_hat: float
     farthest: Moved | None
+    stretch: float = 1.0
+
+
+def exact(found: Findings) -> bool:
+    """Whether q is the posterior: its own draws all have the same weight."""
+    return found.own_size >= found.draws * (1.0 - 1e-9)
 
 
 def judge(found: Findings) -> Verdict:
     """*shifted*: a corrected mean is off by more than 0.25 sd and three Monte Carlo errors (more
     where the largest of many is looked at: sqrt(9 + 2 log N) for N means, as one normal deviate
     of three). *unreliable*: k-hat above 0.7, or too few effective draws to tell a shift of 0.25 sd
-    from less (below 50, or where 0.25 lies within two errors of a shift). Else *trust*."""
+    from less (below 50, or where 0.25 lies within two errors of a shift), or a corrected sd that is
+    twice or half the fit's, which symmetric posteriors hide from their means. Else *trust*."""
     worst = max([found.k_hat, *found.along.values()])
     moved = tuple(_moved(found))
     # Rounding does not decide which of two names for one thing is told.
@@ -74,6 +84,9 @@ def judge(found: Findings) -> Verdict:
         return Verdict(Outcome.shifted, "", worst, farthest)
     if worst > threshold(found.draws):
         return Verdict(Outcome.unreliable, "k-hat", worst, farthest)
+    stretched = max(_stretched(found), key=lambda s: round(abs(math.log(s[0])), 6), default=None)
+    if stretched is not None and abs(math.log(stretched[0])) > math.log(STRETCH):
+        return Verdict(Outcome.unreliable, "sd", worst, stretched[1], stretched[0])
     doubted = max(moved, key=_reach, default=None)
     if doubted is not None and _reach(doubted) > SHIFT:
         return Verdict(Outcome.unreliable, "draws", worst, doubted)
@@ -83,6 +96,19 @@ def judge(found: Findings) -> Verdict:
 def _reach(m: Moved) -> float:
     """How far the mean may be off."""
     return abs(m.shift) + CLEAR * m.error
+
+
+def _stretched(found: Findings) -> Iterable[tuple[float, Moved]]:
+    """Of each functional that counts, the ratio of corrected to fitted sd farthest from 1."""
+    for f in found.functionals:
+        if not f.judged or not f.mean.size:
+            continue
+        corrected = found.corrected[f.name]
+        vary = (f.sd > 0.0) & (corrected.sd > 0.0)
+        ratio = np.where(vary, corrected.sd / np.where(vary, f.sd, 1.0), 1.0)
+        k = int(np.argmax(np.abs(np.log(ratio))))
+        moved = Moved(f.name, k, float(corrected.shift[k]), float(corrected.error[k]))
+        yield float(ratio[k]), moved
 
 
 def _moved(found: Findings) -> Iterable[Moved]:

@@ -306,7 +306,7 @@ def test_pages_hold_in_80_columns(fit: Fit) -> None:
     page = str(fit.audit(n=400))
     assert max(map(len, page.splitlines())) <= 80 and "k-hat" in page and "verdict" in page
     exact = str(fitted(NORMAL, method="laplace").audit(n=200))
-    assert "-inf (the weights are constant: exact)" in exact and "shift" not in exact
+    assert "-inf (the largest weights are one value)" in exact and "shift" not in exact
 
 
 # ---- compare -------------------------------------------------------------------------------------
@@ -331,3 +331,22 @@ def test_comparison_shows_every_audit() -> None:
     ]
     plain = lgm.compare(lgm.loads(LOGIT), data(), methods)
     assert "audit" not in plain.table and "audit" not in plain.as_json()["methods"][0]  # type: ignore[index]
+
+
+def test_a_symmetric_fit_that_is_far_too_wide_is_not_trusted() -> None:
+    """Two contradicting observations under sites with exponential tails: between them the density
+    is flat, so the largest weights are one value, the means agree, and only the sd is wrong."""
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : real\nlatent b ~ normal(sd = 100)\nlet s[obs] = b\n"
+        "observe y ~ laplace(mean = s, scale = 0.5)\n"
+    )
+    good = fitted(text, {"y": [-10.0, 10.0]}, method="ep", options={"power": 0.5})
+    assert good.converged and float(good.sd("b")) < 7.0
+    assert "exact" not in good.audit().verdict
+    nothing = tuple(np.zeros_like(b) for b in good.shift)
+    prior = good.posterior.conditioned.engine.condition(nothing, nothing)  # type: ignore[attr-defined]
+    wide = replace(good, weight=nothing, shift=nothing, condition=lambda: prior)
+    audit = wide.audit()
+    assert float(wide.sd("b")) == pytest.approx(100.0)
+    assert audit.outcome is Outcome.unreliable
+    assert "the corrected sd of b is 0.06 times the fit's" in audit.verdict

@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import time
+from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -42,8 +43,8 @@ def easy_gp(peers: ModuleType, n: int) -> tuple[lgm.Model, dict[str, AnyArray]]:
 def test_gp_beside_bayesnewton(
     benchmark: Any, peers: ModuleType, shared: Path, tmp_path: Path
 ) -> None:
-    """N = 500, 1500 to 1e-4, in CPU seconds, the peer's with and without its compilation. Its
-    Python (NumPy 1, JAX 0.4.13) is named by LGM_PEER_PYTHON."""
+    """N = 500, 1500 to 1e-4, variational and EP, in CPU seconds, the peer's with and without its
+    compilation. Its Python (NumPy 1, JAX 0.4.13) is named by LGM_PEER_PYTHON."""
     python = os.environ.get("LGM_PEER_PYTHON", "")
     if not python:
         pytest.skip("LGM_PEER_PYTHON names no Python with bayesnewton (see ../shared/peers)")
@@ -57,26 +58,29 @@ def test_gp_beside_bayesnewton(
     for n in (500, 1500):
         model, data = easy_gp(peers, n)
 
-        def own(model: lgm.Model = model, data: Any = data) -> lgm.Fit:
-            return lgm.fit(model, data, "natural-gradient")
+        def own(method: str, model: lgm.Model = model, data: Any = data) -> lgm.Fit:
+            return lgm.fit(model, data, method)
 
-        seconds, _ = side_by_side(own, lambda: None, runs=5)
+        variational, ep = side_by_side(partial(own, "natural-gradient"), partial(own, "ep"), runs=5)
         subprocess.run(
             [python, "a_bn.py", "bernoulli", str(n), "60"], cwd=tmp_path, env=one_thread,
             check=True, capture_output=True, timeout=900,
         )  # fmt: skip
         lines = (tmp_path / "out" / "results.jsonl").read_text().splitlines()
-        found = next(
-            r for r in map(json.loads, lines)
-            if r["N"] == n and r["peer"] == "bayesnewton CVI (VariationalGP) lr=1.0"
-        )  # fmt: skip
-        bare = found["iters"] * found["cpu_per_iter"]
-        print(
-            f"\nN = {n}: lgmdsl {seconds:.3f} s, bayesnewton {found['cpu']:.3f} s "
-            f"({bare:.3f} without compiling), ratios {seconds / found['cpu']:.2f} and "
-            f"{seconds / bare:.2f}; ELBO {own().log_evidence:.6f} and {found['neg_energy']:.6f}"
-        )
-    benchmark(own)
+        found = {r["peer"]: r for r in map(json.loads, lines) if r["N"] == n and "cpu" in r}
+        for method, seconds, peer in (
+            ("natural-gradient", variational, "bayesnewton CVI (VariationalGP) lr=1.0"),
+            ("ep", ep, "bayesnewton PowerEP lr=1.0"),
+        ):
+            spent = found[peer]["cpu"]
+            bare = found[peer]["iters"] * found[peer]["cpu_per_iter"]
+            print(
+                f"\nN = {n}, {method}: lgmdsl {seconds:.3f} s, {peer} {spent:.3f} s "
+                f"({bare:.3f} without compiling), ratios {seconds / spent:.2f} and "
+                f"{seconds / bare:.2f}; log evidence {own(method).log_evidence:.6f} and "
+                f"{found[peer]['neg_energy']:.6f}"
+            )
+    benchmark(partial(own, "ep"))
 
 
 def test_hard_gp(benchmark: Any) -> None:
