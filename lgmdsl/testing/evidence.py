@@ -9,8 +9,8 @@ all within REACH prior sds of the mode, beyond which less than exp(-REACH^2 / 2)
 left; else all where the prior times the sites' largest values is above that.
 
 Three latents, smooth and log-concave sites: the trapezoidal rule, exponentially accurate for
-analytic integrands, on a box outside which they are below exp(-REACH^2 / 2), halved until it
-settles.
+analytic integrands, on a box outside which they are below exp(-REACH^2 / 2), its step cut until
+it settles.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from lgmdsl.sites.quadrature import NodeSites
 from lgmdsl.testing.random_model import RandomModel
 
 REACH = 9.5
+CUT = 0.6  # of the trapezoidal rule's step
 _EDGES = (1.5, 4.0, 9.0, 27.0, 81.0)
 _CHUNK = 1 << 21  # predictors x nodes at a time
 _MOST = 2e8  # predictors x nodes in all
@@ -152,9 +153,10 @@ def _trapezoid(density: Callable[[Array], Array], tolerance: float, cost: int) -
         if grown:
             continue
         total = float(values.sum()) * step**3
-        if abs(total - before) <= tolerance * total:
+        # The error falls as exp(-c / step), so the last one is the one before to the power 1 / CUT.
+        if abs(total - before) <= tolerance**CUT * total:
             return total
-        before, step = total, 0.6 * step
+        before, step = total, CUT * step
 
 
 def _on_grid(density: Callable[[Array], Array], axes: list[Array], cost: int) -> Array:

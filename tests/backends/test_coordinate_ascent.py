@@ -182,3 +182,18 @@ def test_no_positive_precision_grows_the_variance() -> None:
     """T = -1 below v = 2: the root of 1/v = 1.5 - 1 + ... lies where the precision is positive."""
     v = solve_variance(lambda v: (-1.0 / (1.0 + v), 1.0 / (1.0 + v) ** 2), 0.6, 1e-3, 1e-12)
     assert 1.0 / v == pytest.approx(0.6 - 1.0 / (1.0 + v), rel=1e-10)
+
+
+def test_a_wide_prior_on_a_log_variance_is_started_where_the_bound_is_finite() -> None:
+    """At the prior's variances E[exp(-s)] is exp(450); the bound there is all rounding."""
+    rng = np.random.default_rng(2)
+    text = (
+        "lgm 1\nindex obs\nindex k\ndata x[obs, k] : real\ndata y[obs] : real\n"
+        "latent f[obs] ~ gp(at = x, kernel = se(sd = 30, length = 0.3))\n"
+        "let eta[obs] = f + 3\nobserve y ~ normal(log_var = eta)\n"
+    )
+    data = {"x": rng.normal(size=(9, 2)), "y": rng.normal(size=9)}
+    best = lgm.fit(lgm.loads(text), data, "natural-gradient")
+    fit = lgm.fit(lgm.loads(text), data, "coordinate-ascent")
+    assert best.converged and fit.converged
+    assert fit.log_evidence == pytest.approx(best.log_evidence, rel=1e-6)

@@ -221,3 +221,16 @@ def test_the_mean_correction_takes_most_of_the_error_away() -> None:
         float((abs(f.mean("f") - best.mean("f")) / best.sd("f")).mean()) for f in (plain, corrected)
     ]
     assert errors[0] > 0.3 and errors[1] < 0.3 * errors[0], errors
+
+
+@pytest.mark.parametrize("method", ["laplace", "natural-gradient", "coordinate-ascent"])
+def test_far_up_a_flat_direction_the_way_back_is_found(method: str) -> None:
+    """At the prior's predictors, 90 above the data, the curvature is 1e-40 and Newton's step as
+    long; the search for the mode that guards against improper posteriors starts there too."""
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : positive\nlatent a ~ flat\nlet eta[obs] = a + 90\n"
+        "observe y ~ gamma(log_mean = eta, shape = 3)\n"
+    )
+    fit = lgm.fit(lgm.loads(text), {"y": [0.006, 0.01]}, method)
+    assert fit.converged
+    assert float(fit.mean("eta")[0]) == pytest.approx(np.log(0.008), abs=0.2)

@@ -1,6 +1,8 @@
 """The back end `ep`: what is tried, in which order, and what is handed back.
 
 1. parallel (or sequential) EP with adaptive damping, while it comes nearer;
+   then, for log-concave sites of few rows, sweeps: two sites with exponential tails that contradict
+   each other under a wide prior only settle one after the other;
 2. where a site is not log-concave and the power was 1: the same at power 1/2, whose cavities are
    wider and tolerate more (ALGORITHMS, EP);
 3. the convergent double loop.
@@ -35,6 +37,8 @@ MODES = ("parallel", "sequential", "double-loop")
 # Steps without a smaller residual after which a stage is given up.
 PATIENCE = 25
 HALF = 0.5
+# Most rows that are swept after the parallel stage: a sweep takes milliseconds a row.
+SWEPT = 200
 # Parallel steps before a double loop that is asked for.
 APPROACH = 2
 
@@ -103,7 +107,7 @@ class ExpectationPropagation(Backend[EPState]):
             return self._outer_step(problem, state, state.outer)
         assert state.walk is not None
         if state.waited < PATIENCE:
-            move = sequential if self.mode == "sequential" else parallel
+            move = sequential if state.stage.startswith("sequential") else parallel
             walk = move(problem, state.walk)
             if walk is not None:
                 return _walked(state.stage, walk, state)
@@ -138,7 +142,12 @@ class ExpectationPropagation(Backend[EPState]):
         """The next stage, from the best point of this one."""
         best = state.best
         assert best is not None
-        if best.power == 1.0 and not log_concave(problem).all():
+        concave = bool(log_concave(problem).all())
+        if state.stage == "parallel" and concave and len(best.mean) <= SWEPT:
+            again = begin(problem, best.power, None)
+            if isinstance(again, Matched):
+                return _walked("sequential", Walk(again, self.damping), None)
+        if best.power == 1.0 and not concave:
             wider = begin(problem, HALF, None)
             if isinstance(wider, Matched):
                 return _walked(self._stage(HALF), Walk(wider, self.damping), None)
