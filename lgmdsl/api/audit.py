@@ -47,9 +47,10 @@ class Audit:
     `k_hat`: shape of the tail of the importance weights of q's own draws, -inf where they are
     constant or the largest are one value, too heavy above 0.7 (`along`: the same along single
     directions, where there are many latents). `ess`: effective sample size of the draws of
-    `proposal` ("student-t" or "mixture") that the corrections come from; `own_ess`: of q's own. `log_evidence`, with its Monte Carlo
-    error `log_evidence_se`, is log p(y | hypers). `outcome` is trust, shifted or unreliable;
-    `verdict` says it in a sentence, and which method to try next.
+    `proposal` ("student-t" or "mixture") that the corrections come from; `own_ess`: of q's own.
+    `log_evidence`, with its Monte Carlo error `log_evidence_se`, is log p(y | hypers).
+    `outcome` is trust, shifted or unreliable; `verdict` says it in a sentence, and which method
+    to try next.
 
     Everything that the fit can be asked for has a corrected `mean` and `sd`, labelled as there; the
     outcome rests on the latents and lets (`judged`), the sites' predictors and a random projection.
