@@ -1,0 +1,129 @@
+"""What every sparse Cholesky factorisation here offers, whatever its kernel.
+
+A symmetric matrix is its `Pattern`, found once, and one array of values on it. `Symbolic` holds all
+that depends on the pattern alone (ordering, elimination tree, supernodes); `Factor` is P'LL'P = A.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
+
+
+@dataclass(frozen=True, eq=False)
+class Pattern:
+    """The lower triangle of a symmetric n x n pattern by columns (csc).
+
+    `indptr` (n + 1,), `indices` (nnz,) int64, rows sorted within each column; the diagonal is
+    always there, and stands first in its column.
+    """
+
+    indptr: IntArray
+    indices: IntArray
+
+    @property
+    def size(self) -> int:
+        return len(self.indptr) - 1
+
+    @property
+    def nnz(self) -> int:
+        return len(self.indices)
+
+    @cached_property
+    def columns(self) -> IntArray:
+        """(nnz,) the column of each entry."""
+        return np.repeat(np.arange(self.size), np.diff(self.indptr))
+
+    @cached_property
+    def on_diagonal(self) -> IntArray:
+        """(n,) where each diagonal entry stands among the values."""
+        return self.indptr[:-1]
+
+    @staticmethod
+    def of(matrix: SparseMatrix) -> Pattern:
+        """The pattern of a symmetric csr or csc array: every stored entry, zeros too."""
+        size = matrix.shape[0]
+        stored = sp.csc_array(
+            (np.ones(matrix.nnz), matrix.indices, matrix.indptr), shape=matrix.shape
+        )  # csr read as csc: the pattern is symmetric
+        lower = sp.csc_array(sp.tril(stored + sp.eye_array(size, format="csc"), format="csc"))
+        lower.sort_indices()
+        return Pattern(lower.indptr.astype(np.int64), lower.indices.astype(np.int64))
+
+    def values(self, matrix: SparseMatrix) -> Array:
+        """(nnz,) the lower triangle of a symmetric matrix whose entries all lie on the pattern."""
+        csr = sp.csr_array(matrix)
+        csr.sort_indices()
+        rows = np.repeat(np.arange(self.size), np.diff(csr.indptr))
+        lower = rows >= csr.indices
+        out = np.zeros(self.nnz)
+        np.add.at(out, self.find(rows[lower], csr.indices[lower]), csr.data[lower])
+        return out
+
+    def find(self, rows: IntArray, columns: IntArray) -> IntArray:
+        """Where the entries (row, column) or (column, row) stand; KeyError for one that is not."""
+        high, low = np.maximum(rows, columns), np.minimum(rows, columns)
+        keys = self._keys
+        wanted = low.astype(np.int64) * self.size + high
+        at = np.searchsorted(keys, wanted)
+        at[at == len(keys)] = 0
+        if len(wanted) and not np.array_equal(keys[at], wanted):
+            raise KeyError("an entry lies outside the pattern")
+        return np.asarray(at, dtype=np.int64)
+
+    @cached_property
+    def _keys(self) -> IntArray:
+        return self.columns * self.size + self.indices
+
+    def matrix(self, values: Array) -> SparseMatrix:
+        """The whole symmetric matrix, csr."""
+        lower = sp.csc_array((values, self.indices, self.indptr), shape=(self.size, self.size))
+        strict = sp.tril(lower, k=-1, format="csc")
+        return sp.csr_array(lower + strict.T)
+
+
+class Factor(ABC):
+    """P'LL'P = A for one positive definite A."""
+
+    half_log_det: float  # log|A| / 2
+
+    @property
+    @abstractmethod
+    def pivots(self) -> Array:
+        """(n,) L_jj^2, in the order of A's rows: how much of each diagonal entry is left."""
+
+    @abstractmethod
+    def solve(self, rhs: Array) -> Array:
+        """A^-1 rhs for (n,) or (n, k); a new array."""
+
+    @abstractmethod
+    def forward(self, rhs: Array) -> Array:
+        """L^-1 P rhs for (n,) or (n, k): its columns' squared norms are x'A^-1 x."""
+
+    @abstractmethod
+    def backward(self, rhs: Array) -> Array:
+        """P'L^-T rhs for (n,) or (n, k): covariance A^-1 where the entries are independent."""
+
+    @abstractmethod
+    def selected(self) -> Array:
+        """(nnz,) A^-1 on A's pattern (Takahashi, Fagan and Chin 1973)."""
+
+
+class Symbolic(ABC):
+    """All that depends on the pattern alone. `factor` may be called from several threads."""
+
+    kernel: ClassVar[str]
+    pattern: Pattern
+    fill: int  # entries of L
+    flops: float  # of one numeric factorisation
+
+    @abstractmethod
+    def factor(self, values: Array) -> Factor | None:
+        """Factor A given on the pattern, (nnz,); None unless A is finite and positive definite."""
