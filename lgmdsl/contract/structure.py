@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from enum import Flag, auto
 from typing import ClassVar
 
-from lgmdsl.arrays import Array, Matrix
+from lgmdsl.arrays import Array, Matrix, SparseMatrix
 
 
 class Shape(Flag):
@@ -16,7 +16,7 @@ class Shape(Flag):
     COVARIANCE = auto()  # covariance() exists (possibly singular)
     PRECISION = auto()  # precision() exists (possibly singular: see null_space)
     DIAGONAL = auto()  # variance() gives the whole covariance
-    IMPROPER = auto()  # no covariance: flat, intrinsic
+    IMPROPER = auto()  # some direction has density 1: flat, or a null space not all constrained
     SPARSE = auto()  # precision() is sparse
 
 
@@ -63,12 +63,19 @@ class Structure(ABC):
 
         return np.zeros((self.size, 0))
 
+    def constraints(self) -> SparseMatrix:
+        """(k, n) csr: rows c with c'z = 0 that belong to the prior (sums to zero). Where they span
+        the null space the structure is proper, and offers Q^+ as its covariance."""
+        import scipy.sparse as sp
+
+        return sp.csr_array((0, self.size))
+
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dargument from dF/dK, (n, n); keys are argument names, shapes those of the values."""
         raise TypeError(f"{self.name} has no covariance")
 
-    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
-        """dF/dargument from dF/dQ, (n, n)."""
+    def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
+        """dF/dargument from dF/dQ, (n, n): dense, or csr on Q's pattern."""
         raise TypeError(f"{self.name} has no precision")
 
     def pullback_mean(self, adjoint: Array) -> dict[str, Array]:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
 
 _ALL = Shape.COVARIANCE | Shape.PRECISION | Shape.DIAGONAL | Shape.SPARSE
@@ -58,7 +58,7 @@ class Normal(Structure):
         """dF/dsd_i = 2 sd_i dF/dK_ii, summed where sd is one number."""
         return {"sd": _summed(2.0 * _filled(self.sd, self.order) * adjoint.diagonal(), self.sd)}
 
-    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
+    def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
         """dF/dsd_i = -2 sd_i^-3 dF/dQ_ii."""
         slope = -2.0 * adjoint.diagonal() / _filled(self.sd, self.order) ** 3
         return {"sd": _summed(slope, self.sd)}
@@ -98,7 +98,7 @@ class Iid(Structure):
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         return {}
 
-    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
+    def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
         return {}
 
 
@@ -129,7 +129,7 @@ class Flat(Structure):
     def null_space(self) -> Array:
         return np.eye(self.order)
 
-    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
+    def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
         return {}
 
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
@@ -48,7 +48,7 @@ class Walk(Structure):
     def null_space(self) -> Array:
         return np.full((self.order, 1), self.order**-0.5)
 
-    def pullback_precision(self, adjoint: Array) -> dict[str, Array]:
+    def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
         return {"sd": np.asarray(-2.0 / self.sd * np.sum(adjoint * self.precision()))}
 
 

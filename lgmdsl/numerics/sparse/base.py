@@ -63,9 +63,8 @@ class Pattern:
         csr.sort_indices()
         rows = np.repeat(np.arange(self.size), np.diff(csr.indptr))
         lower = rows >= csr.indices
-        out = np.zeros(self.nnz)
-        np.add.at(out, self.find(rows[lower], csr.indices[lower]), csr.data[lower])
-        return out
+        at = self.find(rows[lower], csr.indices[lower].astype(np.int64))
+        return np.asarray(np.bincount(at, weights=csr.data[lower], minlength=self.nnz))
 
     def find(self, rows: IntArray, columns: IntArray) -> IntArray:
         """Where the entries (row, column) or (column, row) stand; KeyError for one that is not."""
