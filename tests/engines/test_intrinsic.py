@@ -49,7 +49,8 @@ class Walk(Structure):
         return np.full((self.order, 1), self.order**-0.5)
 
     def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
-        return {"sd": np.asarray(-2.0 / self.sd * np.sum(adjoint * self.precision()))}
+        dense = adjoint if isinstance(adjoint, np.ndarray) else adjoint.toarray()
+        return {"sd": np.asarray(-2.0 / self.sd * np.sum(dense * self.precision()))}
 
 
 def test_the_walk_is_a_structure() -> None:
