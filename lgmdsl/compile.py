@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lgmdsl.canonical import derived
+from lgmdsl.canonical import bym2, derived
 from lgmdsl.canonical.blocks import LatentBlock, latent_blocks
 from lgmdsl.canonical.derived import Derived
 from lgmdsl.canonical.ground import GroundedModel, ground
@@ -18,7 +18,14 @@ from lgmdsl.canonical.hypers import hyper_space
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lower import Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel, Equation
-from lgmdsl.canonical.site_blocks import FindSite, Observed, SiteBlock, rewrite, site_blocks
+from lgmdsl.canonical.site_blocks import (
+    FindSite,
+    Observed,
+    Rewrite,
+    SiteBlock,
+    rewrite,
+    site_blocks,
+)
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language import ast
@@ -67,9 +74,9 @@ def canonicalise(
         equations=_equations(lowering),
         hypers=hypers,
         named=_named(lowering),
-        rewrites=tuple(r for _, rs in rewritten for r in rs),
+        rewrites=(*mapped(lowering), *(r for _, rs in rewritten for r in rs)),
         sizes=lowering.sizes,
-        layout=_layout(lowering),
+        layout=_layout(lowering, latents),
     )
 
 
@@ -95,11 +102,14 @@ def _equations(lowering: Lowering) -> tuple[Equation, ...]:
 
 
 def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
-    """Every let and report, with its declared indices; reports may use earlier ones."""
+    """Every let and report, and every latent that is a map of blocks, with its declared indices;
+    reports may use earlier ones."""
     symbols = lowering.grounded.model.symbols
     out: dict[str, tuple[tuple[str, ...], Derived]] = {}
     curved: dict[str, Derived] = {}
     for symbol in symbols.values():
+        if bym2.split_factor(symbol) is not None:
+            out[symbol.name] = (symbol.dims, derived.Leaf(lowering.latent(symbol)))
         if symbol.kind not in ("let", "report"):
             continue
         assert isinstance(symbol.statement, ast.Let | ast.Report)
@@ -112,13 +122,18 @@ def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
     return out
 
 
-def _layout(lowering: Lowering) -> Layout:
+def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
+    """The latents that became a map of blocks."""
+    symbols = lowering.grounded.model.of_kind("latent")
+    return tuple(
+        Rewrite(s.name, bym2.described(s)) for s in symbols if bym2.split_factor(s) is not None
+    )
+
+
+def _layout(lowering: Lowering, latents: tuple[LatentBlock, ...]) -> Layout:
     starts, dims, at = {}, {}, 0
-    for symbol in lowering.grounded.model.of_kind("latent"):
-        starts[symbol.name], dims[symbol.name] = at, symbol.dims
-        size = 1
-        for d in symbol.dims:
-            size *= lowering.sizes[d]
-        at += size
+    for block in latents:
+        starts[block.name], dims[block.name] = at, block.dims
+        at += block.size
     labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
     return Layout(labels, starts, dims)

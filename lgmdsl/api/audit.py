@@ -191,7 +191,7 @@ def _told(fit: Fit, found: Findings, quantities: Mapping[str, Quantity], seed: i
 def judged_names(canonical: CanonicalModel) -> tuple[str, ...]:
     """Latents and lets."""
     lets = [s.name for s in canonical.grounded.model.of_kind("let") if s.name in canonical.named]
-    return (*(b.name for b in canonical.latents), *lets)
+    return (*canonical.latent_names, *lets)
 
 
 def _quantities(fit: Fit) -> Iterator[tuple[str, Quantity]]:

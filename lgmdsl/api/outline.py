@@ -18,7 +18,7 @@ from lgmdsl.canonical.hypers import HyperBlock, hyper_space
 from lgmdsl.canonical.lower import Lowered, Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import Rewrite, SiteBlock, rewrite, site_blocks
-from lgmdsl.compile import canonicalise
+from lgmdsl.compile import canonicalise, mapped
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import load_entry_points
@@ -66,7 +66,7 @@ def outline_of(
     except MethodError as error:
         refused += error.diagnostics
     blocks: dict[int, SiteBlock] = {}
-    rewrites: list[Rewrite] = []
+    rewrites = [*mapped(lowering)]
     potentials = 0
     for place, statement in enumerate(checked.tree.statements):
         if not isinstance(statement, ast.Observe | ast.Potential):

@@ -58,8 +58,7 @@ class Fitted(Protocol):
 def summary(fit: Fitted, full: bool = False) -> str:
     """Method, status, evidence, hypers, latents and small reports; `full` shows every row."""
     parts = [*_head(fit), *_hypers(fit, full)]
-    names = [b.name for b in fit.canonical.latents]
-    tables = [_table(fit, name, full) for name in names]
+    tables = [_table(fit, name, full) for name in fit.canonical.latent_names]
     parts += _joined("latents", tables)
     reports = [s.name for s in fit.canonical.grounded.model.of_kind("report")]
     small = [

@@ -9,6 +9,7 @@ import numpy as np
 
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine, Term
+from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.named import Axis, Pick, Slot, Through
@@ -28,7 +29,7 @@ def show_form(form: Affine, grounded: GroundedModel) -> list[str]:
 
 def show_term(term: Term, grounded: GroundedModel) -> str:
     """`sum over feat of X[obs, feat] b[feat]`."""
-    dims = grounded.model.symbols[term.latent].dims
+    dims = grounded.model.symbols[owner(term.latent)].dims
     slots = [show_slot(s, d, grounded) for s, d in zip(term.slots, dims, strict=True)]
     latent = f"{term.latent}[{', '.join(slots)}]" if slots else term.latent
     text = _product(term.factors, latent, grounded)

@@ -9,6 +9,7 @@ from typing import TypeAlias
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.canonical import bym2
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import collapse, expand
@@ -168,16 +169,22 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
         sizes = tuple(lowering.sizes[d] for d in symbol.dims)
-        factors = []
-        whole = len(statement.factors) == 1
-        for k, factor in enumerate(statement.factors):
-            if factor.name.id not in catalogue.STRUCTURES:
-                refused.append(_unsupported(factor))
-                continue
-            own = slice(None) if whole else slice(k, k + 1)
-            arguments = {a.name: _argument(a.value, lowering) for a in factor.arguments}
-            factors.append(FactorSpec(factor.name.id, symbol.dims[own], sizes[own], arguments))
-        blocks.append(LatentBlock(symbol.name, symbol.dims, sizes, tuple(factors)))
+        parts = bym2.PARTS if bym2.split_factor(symbol) is not None else ("",)
+        for part in parts:
+            factors = []
+            whole = len(statement.factors) == 1
+            for k, factor in enumerate(statement.factors):
+                name, given = factor.name.id, factor.arguments
+                if part and name == bym2.NAME:
+                    name, given = bym2.part_factor(factor, part)
+                if name not in catalogue.STRUCTURES:
+                    refused.append(_unsupported(factor))
+                    continue
+                own = slice(None) if whole else slice(k, k + 1)
+                arguments = {a.name: _argument(a.value, lowering) for a in given}
+                factors.append(FactorSpec(name, symbol.dims[own], sizes[own], arguments))
+            block = bym2.part_name(symbol.name, part) if part else symbol.name
+            blocks.append(LatentBlock(block, symbol.dims, sizes, tuple(factors)))
     if refused:
         raise MethodError(refused)
     return tuple(blocks)

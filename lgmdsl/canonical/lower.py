@@ -9,6 +9,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical import affine as af
+from lgmdsl.canonical import bym2
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.coefficient import Coefficient
@@ -86,10 +87,17 @@ class Lowering:
         if symbol.kind == "hyper":
             return co.HyperValue(distinct(symbol.dims), expr.id)
         if symbol.kind == "latent":
-            return af.latent(expr.id, symbol.dims, self.sizes)
+            return self.latent(symbol)
         if expr.id in self.refused:
             raise MethodError(())  # the reason has been told where the let stands
         return self.lets[expr.id]
+
+    def latent(self, symbol: Symbol) -> Affine:
+        """A latent as an affine form: itself, or bym2's map of its two blocks."""
+        factor = bym2.split_factor(symbol)
+        if factor is None:
+            return af.latent(symbol.name, symbol.dims, self.sizes)
+        return bym2.mixed(symbol, factor, self.coefficient, self.sizes)
 
     def indexed(self, expr: ast.Indexed) -> Lowered:
         symbol = self.grounded.model.symbols[expr.base.id]

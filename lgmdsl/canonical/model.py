@@ -16,6 +16,7 @@ from lgmdsl.arrays import IntArray
 from lgmdsl.canonical import flatten
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.blocks import LatentBlock
+from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.derived import Derived
 from lgmdsl.canonical.ground import GroundedModel
@@ -41,7 +42,8 @@ class Equation:
 
 @dataclass(frozen=True, eq=False)
 class CanonicalModel:
-    """See the module. `named` holds every let and report by name with its declared indices."""
+    """See the module. `named` holds every let and report by name with its declared indices, and
+    the latents that are maps of blocks."""
 
     grounded: GroundedModel
     latents: tuple[LatentBlock, ...]
@@ -88,6 +90,11 @@ class CanonicalModel:
     def latent(self, name: str) -> LatentBlock:
         """The block of one latent."""
         return next(b for b in self.latents if b.name == name)
+
+    @property
+    def latent_names(self) -> tuple[str, ...]:
+        """The latents as the user declared them."""
+        return tuple(dict.fromkeys(owner(b.name) for b in self.latents))
 
     def _constraints(self, theta: Theta) -> Constraints | None:
         if not self.equations:

@@ -19,7 +19,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import collapse
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.engine import Adjoints
-from lgmdsl.engines.prior import factor_adjoints
+from lgmdsl.engines.prior import covariance_adjoints, precision_adjoints
 
 
 def pull(
@@ -85,13 +85,16 @@ def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient)
     if not any(c.depends for f in latent.factors for c in f.coefficients().values()):
         return
     block = latent.at(theta)
-    by_precision = latent.name in adjoints.precision
-    whole = (adjoints.precision if by_precision else adjoints.covariance).get(latent.name)
-    if whole is not None:
-        own = factor_adjoints(block, whole, by_precision)
-        for factor, spec, adjoint in zip(block.factors, latent.factors, own, strict=True):
-            back = factor.pullback_precision if by_precision else factor.pullback_covariance
-            spec.pull(back(adjoint), theta, out)
+    if latent.name in adjoints.precision:
+        by_factor = precision_adjoints(block, adjoints.precision[latent.name])
+        slopes = [f.pullback_precision(a) for f, a in zip(block.factors, by_factor, strict=True)]
+    elif latent.name in adjoints.covariance:
+        covariances = covariance_adjoints(block, adjoints.covariance[latent.name])
+        slopes = [f.pullback_covariance(a) for f, a in zip(block.factors, covariances, strict=True)]
+    else:
+        slopes = []
+    for spec, slope in zip(latent.factors, slopes, strict=False):
+        spec.pull(slope, theta, out)
     if len(block.factors) == 1:  # a product has mean zero
-        slopes = block.factors[0].pullback_mean(adjoints.mean[latent.name])
-        latent.factors[0].pull(slopes, theta, out)
+        by_mean = block.factors[0].pullback_mean(adjoints.mean[latent.name])
+        latent.factors[0].pull(by_mean, theta, out)

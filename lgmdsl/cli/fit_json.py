@@ -20,12 +20,12 @@ def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
     for block in fit.canonical.hypers.blocks:
         quantity = fit.quantity(block.name)
         hyper[block.name] = {"mean": quantity.mean, "sd": quantity.sd}
-    for prior in fit.canonical.latents:
-        if prior.size > LONGEST and not full:
-            left_out.append(prior.name)
+    for name in fit.canonical.latent_names:
+        quantity = fit.quantity(name)
+        if quantity.mean.size > LONGEST and not full:
+            left_out.append(name)
             continue
-        quantity = fit.quantity(prior.name)
-        latent[prior.name] = {
+        latent[name] = {
             "dims": list(distinct(quantity.dims)),
             "mean": quantity.mean,
             "sd": quantity.sd,

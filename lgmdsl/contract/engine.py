@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 
 if TYPE_CHECKING:
@@ -35,14 +35,15 @@ class Adjoints:
 
     `offset`: alpha = b - Wm for each site block, flattened (P,). `operator[k][name]`:
     dF/dB of site block k and latent block name, (P, n_b) dense, or csr on B's pattern.
-    `mean[name]`: (n_b,). `covariance[name]` or `precision[name]`: dF/dK or dF/dQ, (n_b, n_b).
+    `mean[name]`: (n_b,). `covariance[name]` or `precision[name]`: dF/dK or dF/dQ, (n_b, n_b), the latter
+    dense or csr on Q's pattern.
     """
 
     offset: Rows
     operator: tuple[Mapping[str, object], ...]
     mean: Mapping[str, Array]
     covariance: Mapping[str, Array] = field(default_factory=dict)
-    precision: Mapping[str, Array] = field(default_factory=dict)
+    precision: Mapping[str, Matrix] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

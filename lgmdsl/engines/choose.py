@@ -6,21 +6,27 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 
+import numpy as np
+
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.covariance import CovarianceEngine
+from lgmdsl.engines.gram import COPY_LIMIT
 from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.prior import is_flat
+from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.errors import listed
 
 
 @dataclass(frozen=True)
 class Estimate:
-    """`flops` of one conditioning with variances, `doubles` held at once."""
+    """`flops` of one conditioning with variances, `doubles` held at once; the engine itself where
+    it had to be built to know."""
 
     flops: float
     doubles: float
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True)
@@ -39,6 +45,7 @@ class Option:
     entry: Entry
     refusal: str
     flops: float
+    engine: Engine | None
 
     @property
     def name(self) -> str:
@@ -74,10 +81,32 @@ def precision_cost(linear: LinearGaussian) -> Estimate:
     return Estimate(3.0 * products + n**3 + 1e3, held + 4.0 * n * n)
 
 
+SMALL = 128  # latents: below, dense algebra has done before a pattern is analysed
+
+
+def sparse_cost(linear: LinearGaussian) -> Estimate:
+    """The factor, the selected inverse (about twice it) and the table of pairs, counted."""
+    n, widest, pairs = linear.size, 0.0, 0.0
+    for predictor in linear.predictors:
+        width = np.zeros(predictor.rows)
+        for operator in predictor.columns.values():
+            width += np.diff(operator.sparse().indptr) if operator.is_sparse else operator.shape[1]
+        per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
+        widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
+    dense = widest > 0.5 * n or 24.0 * pairs > COPY_LIMIT
+    if SparseEngine.refuses(linear) or n < SMALL or dense:
+        return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
+    engine = SparseEngine(linear)
+    held = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
+    held += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
+    return Estimate(3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + 2e6, held, engine)
+
+
 # An engine, and what it costs: a new engine is one line here.
 ENGINES = [
     Entry(CovarianceEngine, CovarianceEngine, covariance_cost),
     Entry(PrecisionEngine, PrecisionEngine, precision_cost),
+    Entry(SparseEngine, SparseEngine, sparse_cost),
 ]
 
 
@@ -108,7 +137,7 @@ def table(linear: LinearGaussian, available: float | None = None) -> list[Option
                 f"it would hold {_size(need)} ({linear.rows} predictor rows, "
                 f"{linear.size} latents), and {_size(room)} are free"
             )
-        options.append(Option(entry, refusal, estimate.flops))
+        options.append(Option(entry, refusal, estimate.flops, estimate.engine))
     return options
 
 
@@ -126,7 +155,8 @@ def choose(linear: LinearGaussian, available: float | None = None) -> tuple[Engi
         f"{o.name} cannot: {o.refusal}" if o.refusal
         else f"{o.name} would cost {o.flops / best.flops:.3g} times as much" for o in others
     ])  # fmt: skip
-    return best.entry.build(linear), f"{best.name} engine for {size}; {why}"
+    engine = best.engine or best.entry.build(linear)
+    return engine, f"{best.name} engine for {size}; {why}"
 
 
 def _size(amount: float) -> str:

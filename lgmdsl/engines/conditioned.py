@@ -46,15 +46,51 @@ class Lazy(Mapping[str, V]):
         return len(self.makers)
 
 
-class DenseConditioned(Conditioned):
+class RowConditioned(Conditioned):
+    """What every engine has that holds B explicitly: slopes at the predictor rows."""
+
+    linear: LinearGaussian
+    site_weight: SiteWeight
+
+    @property
+    @abstractmethod
+    def flat_mean(self) -> Array:
+        """m, (P,)."""
+
+    @abstractmethod
+    def _operator_adjoint(self, k: int, at: int, name: str) -> object:
+        """dF/dB of site block k, whose rows begin at `at`, and one latent block."""
+
+    @cached_property
+    def mean(self) -> Rows:
+        return split(self.flat_mean, self.linear.predictors)
+
+    @cached_property
+    def alpha(self) -> Array:
+        """b - W m = dF/dc, (P,)."""
+        return flatten(self.shift) - self.site_weight.times(self.flat_mean)
+
+    def flat_alpha(self) -> Rows:
+        """alpha in flat pieces, one for each site block."""
+        return tuple(cut(self.alpha, self.linear.predictors))
+
+    def operator_adjoints(self) -> tuple[Mapping[str, object], ...]:
+        """dF/dB = alpha mean' - W B Cov(z), computed when read; on B's pattern where sparse."""
+        at, out = 0, []
+        for k, p in enumerate(self.linear.predictors):
+            makers = {name: _maker(self, k, at, name) for name in p.columns}
+            out.append(Lazy(makers))
+            at += p.rows
+        return tuple(out)
+
+
+class DenseConditioned(RowConditioned):
     """Free (unconstrained) answers come from the engine's subclass; the rest is here.
 
     Subclasses give `free_*`, and set: linear, weight, shift, site_weight, free_mean (n,),
     free_predictor_mean (P,), log_normaliser, kriging, extra (pseudo-observation rows are theirs).
     """
 
-    linear: LinearGaussian
-    site_weight: SiteWeight
     kriging: Kriging | None
 
     @property
@@ -116,10 +152,6 @@ class DenseConditioned(Conditioned):
         if self.kriging is not None:
             mean = mean + self.kriged_predictor @ self.kriging.multiplier
         return mean
-
-    @cached_property
-    def mean(self) -> Rows:
-        return split(self.flat_mean, self.linear.predictors)
 
     @cached_property
     def variance(self) -> Rows:
@@ -200,24 +232,6 @@ class DenseConditioned(Conditioned):
         rank = self.free_rank - len(self.kriging.kept.rows)
         return Draws(self.kriging.correct(z), np.maximum(radius() - lost, 0.0), rank)
 
-    @cached_property
-    def alpha(self) -> Array:
-        """b - W m = dF/dc, (P,)."""
-        return flatten(self.shift) - self.site_weight.times(self.flat_mean)
-
-    def flat_alpha(self) -> Rows:
-        """alpha in flat pieces, one for each site block."""
-        return tuple(cut(self.alpha, self.linear.predictors))
-
-    def operator_adjoints(self) -> tuple[Mapping[str, object], ...]:
-        """dF/dB = alpha mean' - W B Cov(z), computed when read; on B's pattern where sparse."""
-        at, out = 0, []
-        for k, p in enumerate(self.linear.predictors):
-            makers = {name: _maker(self, k, at, name) for name in p.columns}
-            out.append(Lazy(makers))
-            at += p.rows
-        return tuple(out)
-
     def _operator_adjoint(self, k: int, at: int, name: str) -> object:
         p, where = self.linear.predictors[k], self.linear.slices
         mean = self.latent_mean[where[name]]
@@ -252,7 +266,7 @@ class DenseConditioned(Conditioned):
         return self.solve(x)[block].T
 
 
-def _maker(q: DenseConditioned, k: int, at: int, name: str) -> Callable[[], object]:
+def _maker(q: RowConditioned, k: int, at: int, name: str) -> Callable[[], object]:
     return lambda: q._operator_adjoint(k, at, name)
 
 

@@ -59,16 +59,20 @@ class Kept:
 
 def prepare(
     linear: LinearGaussian, null_space: Callable[[Array], Array],
-    covariance: Callable[[Array], Array], mean: Array,
+    covariance: Callable[[Array], Array], mean: Array, structural: Array,
 ) -> Kept | str | None:  # fmt: skip
     """Turn the constraints once; a string says why they contradict themselves or the prior.
 
-    `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions.
+    `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions. `structural`:
+    rows that the prior's structures carry, (k, n), their values zero.
     """
-    if linear.constraints is None or len(linear.constraints.values) == 0:
+    given, wanted = structural, np.zeros(len(structural))
+    if linear.constraints is not None and len(linear.constraints.values):
+        asked = dense_rows(linear.constraints.columns, linear.slices, linear.size)
+        given = np.vstack([structural, asked])
+        wanted = np.concatenate([wanted, np.asarray(linear.constraints.values, dtype=np.float64)])
+    if not len(wanted):
         return None
-    given = dense_rows(linear.constraints.columns, linear.slices, linear.size)
-    wanted = np.asarray(linear.constraints.values, dtype=np.float64)
     u, s, vt = np.linalg.svd(given, full_matrices=False)
     rank = int(np.sum(s > _RANK * max(s.max(initial=0.0), 1e-300)))
     turned = u.T @ wanted

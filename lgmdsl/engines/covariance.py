@@ -44,7 +44,11 @@ class CovarianceEngine(Engine):
         prepared = None
         if linear.constraints is not None:
             bare = RowSpace(design, self.blocks, np.zeros((0, linear.size)))
-            prepared = prepare(linear, lambda c: bare.flat_part(c.T).T, bare.prior_times, self.mu)
+            # What the structures tie, their covariances hold already.
+            prepared = prepare(
+                linear, lambda c: bare.flat_part(c.T).T, bare.prior_times, self.mu,
+                np.zeros((0, linear.size)),
+            )  # fmt: skip
         self.broken = prepared if isinstance(prepared, str) else ""
         self.kept = prepared if isinstance(prepared, Kept) else None
         pins = self.kept.pins if self.kept is not None else np.zeros((0, linear.size))

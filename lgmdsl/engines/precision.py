@@ -12,6 +12,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from scipy.linalg import block_diag
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed, Rows
@@ -52,9 +53,10 @@ class PrecisionEngine(Engine):
         for b in self.blocks:
             if not b.flat:
                 self.precision[b.where, b.where] = b.precision()
-        prepared = None
-        if linear.constraints is not None:
-            prepared = prepare(linear, lambda c: c @ self.null_space, self._proper_times, self.mu)
+        structural = block_diag(*[b.tied.rows.toarray() for b in self.blocks])
+        prepared = prepare(
+            linear, lambda c: c @ self.null_space, self._proper_times, self.mu, structural
+        )
         self.broken = prepared if isinstance(prepared, str) else ""
         self.kept = prepared if isinstance(prepared, Kept) else None
         self.flops = 0.0

@@ -6,11 +6,13 @@ A block is flat where a factor is improper and diagonal (infinite variance every
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
+import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix
+from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.numerics.cholesky import pivoted_root
@@ -30,6 +32,33 @@ def kron_times(matrices: list[Array], x: Array) -> Array:
     for axis, m in enumerate(matrices):
         done = np.moveaxis(np.tensordot(m, done, axes=(1, axis)), 0, axis)
     return np.ascontiguousarray(done).reshape(-1, columns)
+
+
+@dataclass(frozen=True, eq=False)
+class Tied:
+    """Constraints Cz = 0 that belong to a prior, (k, n) csr of full row rank, and as many latents,
+    `pins`, one of which stands in each row and no other: fixing them fixes what C does."""
+
+    rows: SparseMatrix
+    pins: IntArray
+
+    @staticmethod
+    def of(factor: Structure) -> Tied:
+        """Of one structure, whose rows have disjoint supports."""
+        rows = factor.constraints()
+        return Tied(rows, np.asarray(rows.indices[rows.indptr[:-1]], dtype=np.int64))
+
+    def times(self, other: Tied) -> Tied:
+        """Of the product: C_1 z = 0 at every place of the second, and the other way round; of the
+        latter, those at the pins of the first follow from the rest."""
+        n1, n2 = self.rows.shape[1], other.rows.shape[1]
+        loose = np.setdiff1d(np.arange(n1), self.pins)
+        along = sp.kron(self.rows, sp.eye_array(n2), format="csr")
+        across = sp.kron(sp.eye_array(n1, format="csr")[loose], other.rows, format="csr")
+        pins = (self.pins[:, None] * n2 + np.arange(n2)).reshape(-1)
+        more = (loose[:, None] * n2 + other.pins).reshape(-1)
+        rows = sp.csr_array(sp.vstack([along, across], format="csr"))
+        return Tied(rows, np.concatenate([pins, more]))
 
 
 class BlockPrior:
@@ -110,6 +139,18 @@ class BlockPrior:
         return reduce(_kron, [_dense_precision(f) for f in self.block.factors])
 
     @cached_property
+    def sparse_precision(self) -> SparseMatrix:
+        """(n, n) Q, csr."""
+        parts = [sp.csr_array(f.precision()) for f in self.block.factors]
+        return sp.csr_array(reduce(_sparse_kron, parts))
+
+    @cached_property
+    def tied(self) -> Tied:
+        """The constraints that the structures carry, of the whole block."""
+        parts = [Tied.of(f) for f in self.block.factors]
+        return reduce(Tied.times, parts)
+
+    @cached_property
     def null_space(self) -> Array:
         """(n, k) orthonormal basis of the directions of density 1."""
         if self.flat:
@@ -148,6 +189,10 @@ def _kron(a: Array, b: Array) -> Array:
     return np.asarray(np.kron(a, b))
 
 
+def _sparse_kron(a: SparseMatrix, b: SparseMatrix) -> SparseMatrix:
+    return sp.csr_array(sp.kron(a, b, format="csr"))
+
+
 def _complement(basis: Array) -> Array:
     """Orthonormal basis of the complement of an orthonormal (n, k) basis."""
     n, k = basis.shape
@@ -162,23 +207,46 @@ def _dense_precision(factor: Structure) -> Array:
     return q if isinstance(q, np.ndarray) else np.asarray(q.toarray())
 
 
-def factor_adjoints(block: PriorBlock, adjoint: Array, precision: bool = False) -> list[Array]:
-    """dF/dK_f (or dF/dQ_f) of each factor from the block's dF/dK (dF/dQ), K = K_1 (x) K_2 (x) ...
+def covariance_adjoints(block: PriorBlock, adjoint: Array) -> list[Array]:
+    """dF/dK_f of each factor from the block's dF/dK, K = K_1 (x) K_2 (x) ...
 
     dF/dK_1[i, j] = sum_kl dF/dK[(i, k), (j, l)] K_2[k, l], and so on.
     """
-    factors = block.factors
-    if len(factors) == 1:
+    if len(block.factors) == 1:
         return [adjoint]
-    matrices = [_dense_precision(f) if precision else f.covariance() for f in factors]
-    sizes = [f.size for f in factors]
+    return _folded(adjoint, [f.covariance() for f in block.factors])
+
+
+def precision_adjoints(block: PriorBlock, adjoint: Matrix) -> list[Matrix]:
+    """dF/dQ_f of each factor from the block's dF/dQ; both dense, or both csr on their patterns."""
+    if len(block.factors) == 1:
+        return [adjoint]
+    if isinstance(adjoint, np.ndarray):
+        return [*_folded(adjoint, [_dense_precision(f) for f in block.factors])]
+    return _sparse_folded(adjoint, [sp.csr_array(f.precision()) for f in block.factors])
+
+
+def _folded(adjoint: Array, matrices: list[Array]) -> list[Array]:
+    sizes = [len(m) for m in matrices]
     letters = "abcdefghijklmnopqrstuvwxyz"
     rows, columns = letters[: len(sizes)], letters[len(sizes) : 2 * len(sizes)]
-    folded = adjoint.reshape(*sizes, *sizes)
-    out = []
+    folded, out = adjoint.reshape(*sizes, *sizes), []
     for keep in range(len(sizes)):
         others = [i for i in range(len(sizes)) if i != keep]
         subscripts = [rows + columns] + [rows[i] + columns[i] for i in others]
         spec = ",".join(subscripts) + "->" + rows[keep] + columns[keep]
         out.append(np.einsum(spec, folded, *[matrices[i] for i in others], optimize=True))
+    return out
+
+
+def _sparse_folded(adjoint: SparseMatrix, matrices: list[SparseMatrix]) -> list[Matrix]:
+    sizes = [m.shape[0] for m in matrices]
+    entries, out = adjoint.tocoo(), list[Matrix]()
+    rows, columns = (np.unravel_index(i, sizes) for i in (entries.row, entries.col))
+    values = [np.asarray(m[i, j]).reshape(-1)
+              for m, i, j in zip(matrices, rows, columns, strict=True)]  # fmt: skip
+    for keep, size in enumerate(sizes):
+        product = entries.data * np.prod([v for k, v in enumerate(values) if k != keep], axis=0)
+        place = (rows[keep], columns[keep])
+        out.append(sp.csr_array((product, place), shape=(size, size)))
     return out

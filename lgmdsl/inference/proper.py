@@ -11,6 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
@@ -142,7 +143,7 @@ def _label(canonical: CanonicalModel, name: str, position: int) -> str:
 
 
 def _free(canonical: CanonicalModel, name: str, reason: str) -> Diagnostic:
-    statement = canonical.grounded.model.symbols[name].statement
+    statement = canonical.grounded.model.symbols[owner(name)].statement
     return Diagnostic(
         "E402",
         f"the posterior is improper: nothing fixes `{name}`",

@@ -9,7 +9,7 @@ from typing import cast
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
@@ -185,7 +185,7 @@ def check_adjoints(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
 
 def _check_prior(
     make: MakeEngine, case: Case, i: int,
-    covariance: Array | None, precision: Array | None, rng: np.random.Generator, step: float,
+    covariance: Array | None, precision: Matrix | None, rng: np.random.Generator, step: float,
 ) -> None:  # fmt: skip
     """dF/dK along K + t K turn K (a singular K keeps its range), or dF/dsd through Q."""
     block = case.linear.blocks[i]

@@ -7,7 +7,7 @@ import pytest
 
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.prior import BlockPrior, factor_adjoints, kron_times
+from lgmdsl.engines.prior import BlockPrior, covariance_adjoints, kron_times
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.catalogue import register_structure, structure
 from lgmdsl.testing.structure_checks import check_structure
@@ -53,7 +53,7 @@ def test_products_apply_and_pull_back_without_being_formed() -> None:
     np.testing.assert_allclose(kron_times(whole.roots, kron_times([r.T for r in whole.roots], x)),
                                dense @ x, rtol=1e-10)  # fmt: skip
     adjoint, turn = rng.normal(size=(12, 12)), rng.normal(size=(3, 3))
-    slope = np.sum(factor_adjoints(block, adjoint)[1] * turn)
+    slope = np.sum(covariance_adjoints(block, adjoint)[1] * turn)
     moved = np.kron(np.kron(factors[0].covariance(), turn), factors[2].covariance())
     np.testing.assert_allclose(slope, np.sum(adjoint * moved), rtol=1e-12)
 

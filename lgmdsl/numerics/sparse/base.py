@@ -88,6 +88,11 @@ class Pattern:
         return sp.csr_array(lower + strict.T)
 
 
+def times(m: SparseMatrix, x: Array) -> Array:
+    """M x for (n,) or (n, k): scipy's product, which is typed as an array of any kind."""
+    return np.asarray(m @ x)
+
+
 class Factor(ABC):
     """P'LL'P = A for one positive definite A."""
 
@@ -113,6 +118,10 @@ class Factor(ABC):
     @abstractmethod
     def selected(self) -> Array:
         """(nnz,) A^-1 on A's pattern (Takahashi, Fagan and Chin 1973)."""
+
+    @abstractmethod
+    def entries(self, rows: IntArray, columns: IntArray) -> Array:
+        """(k,) A^-1 at (row, column) where the pattern of L + L' holds it, NaN elsewhere."""
 
 
 class Symbolic(ABC):

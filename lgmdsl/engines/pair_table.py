@@ -1,0 +1,122 @@
+"""B'WB and the site blocks of BVB' on a sparse pattern, each as one sparse product.
+
+Every entry W_kl of the site weights adds W_kl B_ki B_lj to A_ij. The products of all pairs form a
+fixed matrix T, one line for each entry of W and one column for each entry (i, j), i >= j, of the
+pattern, so that  A = h * T'vec(W)  with h = 1 on the diagonal and 1/2 off it, and, V being given on
+the pattern, vec(site blocks of BVB') = T vec(V).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.numerics.sparse.base import Pattern, times
+
+
+class Pairs(NamedTuple):
+    """Entries of T before the pattern is known: the line of W, the key (column n + row), B B."""
+
+    line: IntArray
+    key: IntArray
+    value: Array
+
+
+class PairTable:
+    """T of one csr B, (P, n), with canonical rows that follow the predictors."""
+
+    def __init__(
+        self, b: SparseMatrix, predictors: Sequence[Predictor], prior: SparseMatrix
+    ) -> None:
+        """`prior`: the (n, n) csr precision, whose entries belong to the pattern as well."""
+        self.b, self.predictors = b, tuple(predictors)
+        n = b.shape[1]
+        pairs, lines = table_of(b, self.predictors)
+        stored = prior.tocoo()
+        lower = stored.row >= stored.col
+        own = stored.col[lower].astype(np.int64) * n + stored.row[lower]
+        diagonal = np.arange(n, dtype=np.int64) * (n + 1)
+        keys = np.unique(np.concatenate([own, diagonal, np.unique(pairs.key)]))
+        column, row = np.divmod(keys, n)
+        self.pattern = Pattern(np.searchsorted(column, np.arange(n + 1)), row)
+        place = np.searchsorted(keys, pairs.key)
+        self.table = sp.csr_array((pairs.value, (pairs.line, place)), shape=(lines, len(keys)))
+        self.half = np.full(len(keys), 0.5)
+        self.half[self.pattern.on_diagonal] = 1.0
+        self.flops = 2.0 * self.table.nnz
+
+    def weighted(self, weight: Rows) -> Array:
+        """(nnz,) B'WB on the pattern."""
+        flat = [np.asarray(w, dtype=np.float64).reshape(-1) for w in weight]
+        lines = np.concatenate(flat) if flat else np.zeros(0)
+        return np.asarray(self.half * (self.table.T @ lines))
+
+    def variance(self, covariance: Array) -> list[Array]:
+        """Blocks of BVB' by site block, (N,) or (N, K, K), from V on the pattern, (nnz,)."""
+        flat, out, at = times(self.table, covariance), [], 0
+        for p in self.predictors:
+            entries = p.rows * max(p.event, 1)
+            piece = flat[at : at + entries]
+            out.append(piece.reshape(-1, p.event, p.event) if p.event else piece)
+            at += entries
+        return out
+
+
+def table_of(b: SparseMatrix, predictors: Sequence[Predictor]) -> tuple[Pairs, int]:
+    """All pairs of a csr B, and the number of entries of W."""
+    found, lines, at = [], 0, 0
+    for p in predictors:
+        rows = np.arange(at, at + p.rows)
+        if not p.event:
+            found += _squares(b, rows, lines)
+        else:
+            k = p.event
+            for i in range(k):
+                for j in range(k):
+                    found += _products(b, rows[i::k], rows[j::k], lines + i * k + j, k * k)
+        lines += p.rows * max(p.event, 1)
+        at += p.rows
+    if not found:
+        none = np.zeros(0, dtype=np.int64)
+        return Pairs(none, none, np.zeros(0)), lines
+    return Pairs(*(np.concatenate(column) for column in zip(*found, strict=True))), lines
+
+
+def _squares(b: SparseMatrix, rows: IntArray, first: int) -> list[Pairs]:
+    """Pairs of a row with itself, each unordered pair once and doubled."""
+    n, counts, out = b.shape[1], np.diff(b.indptr)[rows], []
+    for width in np.unique(counts[counts > 0]):
+        here = np.flatnonzero(counts == width)
+        place = b.indptr[rows[here]].astype(np.int64)[:, None] + np.arange(width)
+        index, data = b.indices[place].astype(np.int64), b.data[place]
+        low, high = np.triu_indices(width)  # the indices of a row rise
+        value = data[:, low] * data[:, high]
+        value[:, low != high] *= 2.0
+        key = index[:, low] * n + index[:, high]
+        out.append(Pairs(np.repeat(first + here, len(low)), key.reshape(-1), value.reshape(-1)))
+    return out
+
+
+def _products(b: SparseMatrix, left: IntArray, right: IntArray, first: int,
+              step: int) -> list[Pairs]:  # fmt: skip
+    """All ordered pairs of an entry in a left row and one in the right row beside it."""
+    n, counts = b.shape[1], np.diff(b.indptr)
+    widths, out = np.stack([counts[left], counts[right]]), []
+    for wl, wr in np.unique(widths, axis=1).T:
+        if wl == 0 or wr == 0:
+            continue
+        here = np.flatnonzero((widths[0] == wl) & (widths[1] == wr))
+        pl = b.indptr[left[here]].astype(np.int64)[:, None] + np.arange(wl)
+        pr = b.indptr[right[here]].astype(np.int64)[:, None] + np.arange(wr)
+        i, j = b.indices[pl].astype(np.int64)[:, :, None], b.indices[pr].astype(np.int64)[:, None]
+        value = b.data[pl][:, :, None] * b.data[pr][:, None]
+        key = np.minimum(i, j) * n + np.maximum(i, j)
+        line = np.repeat(first + step * here, wl * wr)
+        out.append(Pairs(line, key.reshape(-1), value.reshape(-1)))
+    return out

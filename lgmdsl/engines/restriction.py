@@ -1,0 +1,118 @@
+"""A sparse Gaussian held on Cz = e, its precision having one entry more for each pinned latent.
+
+A may be singular along directions that C ties (the level of an intrinsic field beside a flat
+intercept), so A' = A + E diag(tau) E' is factored, E picking the pins. Then, V' being A'^-1,
+
+1. kriging: D = CV'C', V_c = V' - V'C'D^-1 CV', and the mean moves by V'C'D^-1 (e - Cm');
+2. the pins are taken out again: G = diag(1/tau) - E'V_cE, V = V_c + V_cE G^-1 E'V_c, and the mean
+   moves by V_cE G^-1 E'm.
+
+On the subspace, with Z an orthonormal basis of C's null space,
+log|Z'AZ| = log|A'| + log|D| - log|CC'| + log|diag(tau) G|  (all derived; tests compare with dense
+algebra). Neither D nor G having a factor says that Z'AZ is not positive definite.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.numerics.cholesky import Cholesky, cholesky
+from lgmdsl.numerics.sparse.base import Factor, times
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """V = V' - minus minus' + plus plus', minus (n, k), plus (n, p); see the module.
+
+    `half_log_det` is log|Z'AZ| / 2 + log|CC'| / 2, whose second term is the prior's as well.
+    """
+
+    factor: Factor
+    rows: SparseMatrix
+    pins: IntArray
+    minus: Array
+    plus: Array
+    kriging: Cholesky | None
+    loose: Cholesky | None
+    half_log_det: float
+
+    def place(self, mean: Array, target: Array) -> Array:
+        """The mean on the subspace from A'^-1 h."""
+        if self.kriging is None:
+            return mean
+        miss = self.kriging.forward(target - times(self.rows, mean))
+        moved = mean + self.minus @ miss
+        if self.loose is not None:
+            moved += self.plus @ self.loose.forward(moved[self.pins])
+        return np.asarray(moved)
+
+    def solve(self, rhs: Array) -> Array:
+        """V rhs for (n, k)."""
+        out = self.factor.solve(rhs)
+        if self.kriging is None:
+            return out
+        out -= self.minus @ (self.minus.T @ rhs)
+        out += self.plus @ (self.plus.T @ rhs)
+        return out
+
+    def lost(self, x: Array | SparseMatrix) -> Array:
+        """What diag(XV'X') has to lose to become diag(XVX'), (r,), for rows X, (r, n)."""
+        if self.kriging is None:
+            return np.zeros(x.shape[0])
+        less, more = np.asarray(x @ self.minus), np.asarray(x @ self.plus)
+        lost = np.einsum("ij,ij->i", less, less) - np.einsum("ij,ij->i", more, more)
+        return np.asarray(lost)
+
+    def entries_lost(self, rows: IntArray, columns: IntArray, step: int = 1 << 21) -> Array:
+        """What entries (row, column) of V' have to lose."""
+        out = np.zeros(len(rows))
+        if self.kriging is None:
+            return out
+        wide = max(1, step // max(self.minus.shape[1] + self.plus.shape[1], 1))
+        for at in range(0, len(rows), wide):
+            i, j = rows[at : at + wide], columns[at : at + wide]
+            out[at : at + wide] = np.einsum("ij,ij->i", self.minus[i], self.minus[j])
+            out[at : at + wide] -= np.einsum("ij,ij->i", self.plus[i], self.plus[j])
+        return out
+
+    def draws(self, rng: Generator, size: int) -> Array:
+        """(n, size) draws with mean zero and covariance V."""
+        z = self.factor.backward(rng.standard_normal((self.rows.shape[1], size)))
+        if self.kriging is None:
+            return z
+        z -= self.minus @ self.kriging.forward(times(self.rows, z))
+        return np.asarray(z + self.plus @ rng.standard_normal((self.plus.shape[1], size)))
+
+
+def restrict(factor: Factor, rows: SparseMatrix, pins: IntArray, tau: Array) -> Restriction | None:
+    """None where A is not positive definite on the subspace. `rows`: C of full row rank."""
+    n = rows.shape[1]
+    if not rows.shape[0]:
+        nothing = np.zeros((n, 0))
+        return Restriction(factor, rows, pins, nothing, nothing, None, None, factor.half_log_det)
+    columns = np.asarray(sp.csc_array(rows.T).todense())
+    spread = factor.solve(np.asfortranarray(columns))
+    square = times(rows, spread)
+    kriging = cholesky(np.ascontiguousarray(0.5 * (square + square.T)))
+    if kriging is None:
+        return None
+    minus = np.ascontiguousarray(kriging.forward(np.asfortranarray(spread.T)).T)
+    half = factor.half_log_det + kriging.half_log_det
+    unit = np.zeros((n, len(pins)))
+    unit[pins, np.arange(len(pins))] = 1.0
+    pinned = factor.solve(np.asfortranarray(unit)) - minus @ minus[pins].T
+    g = np.diag(1.0 / tau) - 0.5 * (pinned[pins] + pinned[pins].T)
+    loose = cholesky(np.ascontiguousarray(g))
+    if loose is None:
+        return None
+    plus = np.ascontiguousarray(loose.forward(np.asfortranarray(pinned.T)).T)
+    half += loose.half_log_det + 0.5 * float(np.log(tau).sum())
+    return Restriction(factor, rows, pins, minus, plus, kriging, loose, half)
