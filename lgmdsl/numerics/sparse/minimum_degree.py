@@ -1,0 +1,243 @@
+"""Approximate minimum degree ordering on a quotient graph (Amestoy, Davis and Duff 1996).
+
+An eliminated pivot becomes an element, whose variables are pairwise adjacent. Elements inside a
+new one are absorbed, variables with equal neighbourhoods are merged, and those adjacent to nothing
+but the new element are eliminated with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import IntArray
+from lgmdsl.numerics.sparse.compiled import compiled
+
+
+@compiled
+def minimum_degree(starts: IntArray, neighbours: IntArray) -> IntArray:
+    """The order (n,) of elimination of a graph without loops, both triangles given.
+
+    The list of vertex i lies at pool[start[i]]: `elements[i]` elements, then variables, `length[i]`
+    in all; of an element, its variables. weight[i] is the number of vertices merged into i, 0 once
+    i is eliminated or merged, negative while i lies in the new element.
+    """
+    n = len(starts) - 1
+    edges = len(neighbours)
+    pool = np.empty(edges + edges // 5 + n + 1, dtype=np.int64)
+    pool[:edges] = neighbours
+    start, length = starts[:-1].copy(), starts[1:] - starts[:-1]
+    degree = length.copy()
+    elements = np.zeros(n, dtype=np.int64)
+    weight = np.ones(n, dtype=np.int64)
+    alive = np.zeros(n, dtype=np.bool_)  # of elements
+    outside = np.zeros(n, dtype=np.int64)  # stamp + variables of an element not in the new one
+    head = np.full(n + 1, -1, dtype=np.int64)  # vertices of each degree, doubly linked
+    after = np.full(n, -1, dtype=np.int64)
+    before = np.full(n, -1, dtype=np.int64)
+    bucket = np.full(n + 1, -1, dtype=np.int64)  # candidates for merging, by hash
+    hashes = np.zeros(n, dtype=np.int64)
+    mark = np.full(n, -1, dtype=np.int64)
+    follower, tail = np.full(n, -1, dtype=np.int64), np.arange(n)
+    for i in range(n - 1, -1, -1):
+        _insert(i, degree[i], head, after, before)
+    order = np.empty(n, dtype=np.int64)
+    done, free, least, stamp, tag = 0, edges, 0, 1, 0
+    while done < n:
+        while head[least] == -1:
+            least += 1
+        pivot = head[least]
+        _remove(pivot, least, head, after, before)
+        # The new element: the variables of the pivot and of its elements.
+        room = _bound(pivot, pool, start, length, elements, alive, degree)
+        if free + room > len(pool):
+            free = _compact(pool, start, length, weight, alive)
+            if free + room > len(pool):
+                larger = np.empty(2 * len(pool) + room, dtype=np.int64)
+                larger[:free] = pool[:free]
+                pool = larger
+        heavy = weight[pivot]
+        weight[pivot] = 0
+        begin, size = free, 0
+        for q in range(start[pivot], start[pivot] + length[pivot]):
+            e = pool[q]
+            lists_element = q < start[pivot] + elements[pivot]
+            low = start[e] if lists_element else q
+            high = low + (length[e] if lists_element else 1)
+            if lists_element and not alive[e]:
+                continue
+            for p in range(low, high):
+                i = pool[p]
+                if weight[i] > 0:
+                    size += weight[i]
+                    weight[i] = -weight[i]
+                    pool[free] = i
+                    free += 1
+                    _remove(i, degree[i], head, after, before)
+            if lists_element:
+                alive[e] = False
+        alive[pivot] = True
+        start[pivot], length[pivot], elements[pivot] = begin, free - begin, 0
+        # How much of each touched element lies outside the new one.
+        for p in range(begin, free):
+            i = pool[p]
+            for q in range(start[i], start[i] + elements[i]):
+                e = pool[q]
+                if alive[e]:
+                    if outside[e] < stamp:
+                        outside[e] = stamp + degree[e]
+                    outside[e] += weight[i]
+        # Shorten the lists of the element's variables and bound their degrees.
+        for p in range(begin, free):
+            i = pool[p]
+            keep, bound, hashed = start[i], 0, pivot
+            kept_elements = 1
+            end = start[i] + length[i]
+            # One slot is needed for the new element; one entry at least (the pivot itself, or an
+            # element now absorbed) leaves the list, so writing may lag behind reading by one.
+            write = keep
+            for q in range(start[i], start[i] + elements[i]):
+                e = pool[q]
+                if alive[e]:
+                    beyond = outside[e] - stamp
+                    if beyond > 0:
+                        bound += beyond
+                        pool[write] = e
+                        write += 1
+                        kept_elements += 1
+                        hashed += e
+                    else:
+                        alive[e] = False  # aggressive absorption: it lies inside the new one
+            first_variable = write
+            for q in range(start[i] + elements[i], end):
+                j = pool[q]
+                if weight[j] > 0:
+                    bound += weight[j]
+                    pool[write] = j
+                    write += 1
+                    hashed += j
+            if bound == 0:  # mass elimination
+                size += weight[i]
+                heavy -= weight[i]
+                weight[i] = 0
+                follower[tail[pivot]] = i
+                tail[pivot] = tail[i]
+                continue
+            # Put the new element first: the entries it displaces move to the ends of their runs.
+            if first_variable < write:
+                pool[write] = pool[first_variable]
+            if keep < first_variable:
+                pool[first_variable] = pool[keep]
+            pool[keep] = pivot
+            elements[i], length[i] = kept_elements, write - keep + 1
+            degree[i] = min(degree[i], bound)
+            hashes[i] = hashed % n
+            after[i] = bucket[hashes[i]]
+            bucket[hashes[i]] = i
+        stamp += n + 1
+        # Merge variables with equal lists.
+        for p in range(begin, free):
+            if weight[pool[p]] == 0:
+                continue
+            key = hashes[pool[p]]
+            i = bucket[key]
+            bucket[key] = -1
+            while i != -1:
+                tag += 1
+                for q in range(start[i], start[i] + length[i]):
+                    mark[pool[q]] = tag
+                previous, j = i, after[i]
+                while j != -1:
+                    same = length[j] == length[i] and elements[j] == elements[i]
+                    if same:
+                        for q in range(start[j], start[j] + length[j]):
+                            if mark[pool[q]] != tag:
+                                same = False
+                                break
+                    if same:
+                        weight[i] += weight[j]
+                        weight[j] = 0
+                        follower[tail[i]] = j
+                        tail[i] = tail[j]
+                        after[previous] = after[j]
+                    else:
+                        previous = j
+                    j = after[j]
+                i = after[i]
+        # Back to the lists of degrees; the element keeps its living variables alone.
+        order_at = done
+        done += heavy
+        live = begin
+        for p in range(begin, free):
+            i = pool[p]
+            if weight[i] == 0:
+                continue
+            weight[i] = -weight[i]
+            degree[i] = max(min(degree[i] + size - weight[i], n - done - weight[i]), 0)
+            _insert(i, degree[i], head, after, before)
+            least = min(least, degree[i])
+            pool[live] = i
+            live += 1
+        free = live
+        length[pivot] = live - begin
+        degree[pivot] = size
+        alive[pivot] = length[pivot] > 0
+        k = pivot
+        while k != -1:
+            order[order_at] = k
+            order_at += 1
+            k = follower[k]
+    return order
+
+
+@compiled
+def _insert(i: int, d: int, head: IntArray, after: IntArray, before: IntArray) -> None:
+    after[i], before[i] = head[d], -1
+    if head[d] != -1:
+        before[head[d]] = i
+    head[d] = i
+
+
+@compiled
+def _remove(i: int, d: int, head: IntArray, after: IntArray, before: IntArray) -> None:
+    if before[i] == -1:
+        head[d] = after[i]
+    else:
+        after[before[i]] = after[i]
+    if after[i] != -1:
+        before[after[i]] = before[i]
+
+
+@compiled
+def _bound(
+    pivot: int, pool: IntArray, start: IntArray, length: IntArray, elements: IntArray,
+    alive: IntArray, degree: IntArray,
+) -> int:  # fmt: skip
+    """At most this many entries the new element takes."""
+    room = length[pivot] - elements[pivot]
+    for q in range(start[pivot], start[pivot] + elements[pivot]):
+        if alive[pool[q]]:
+            room += length[pool[q]]
+    return room
+
+
+@compiled
+def _compact(
+    pool: IntArray, start: IntArray, length: IntArray, weight: IntArray, alive: IntArray
+) -> int:
+    """Move the lists of living vertices and elements together; the first free place."""
+    n = len(start)
+    keep = np.empty(n, dtype=np.int64)
+    count = 0
+    for i in range(n):
+        if (weight[i] != 0 or alive[i]) and length[i] > 0:
+            keep[count] = i
+            count += 1
+    kept = keep[:count]
+    free = 0
+    for i in kept[np.argsort(start[kept])]:
+        source = start[i]
+        start[i] = free
+        for q in range(length[i]):
+            pool[free] = pool[source + q]
+            free += 1
+    return free

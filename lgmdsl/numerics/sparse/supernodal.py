@@ -1,0 +1,222 @@
+"""Supernodal sparse Cholesky on compiled kernels. Importing this module imports numba."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.numerics.sparse import triangular
+from lgmdsl.numerics.sparse.base import Factor, Pattern, Symbolic
+from lgmdsl.numerics.sparse.blas import desk
+from lgmdsl.numerics.sparse.elimination import inverse
+from lgmdsl.numerics.sparse.multifrontal import depths, factorise, update_offsets
+from lgmdsl.numerics.sparse.ordering import Elimination, Graph, eliminate
+from lgmdsl.numerics.sparse.supernodes import amalgamate, group, locate, structure
+from lgmdsl.numerics.sparse.takahashi import front_offsets, invert
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """Supernodes in postorder: columns first[s]..first[s + 1], rows below starts[s]..starts[s + 1].
+
+    `relative` says where each row stands in the front of the parent `above[s]`; panel s of L is
+    column-major from panels[s], its height the columns and rows together.
+    """
+
+    first: IntArray
+    starts: IntArray
+    above: IntArray
+    rows: AnyArray
+    relative: AnyArray
+    panels: IntArray
+    owner: IntArray  # (n,) the supernode of each column
+
+    @staticmethod
+    def of(graph: Graph, elimination: Elimination) -> tuple[Tree, IntArray]:
+        """The supernodes, and the order of elimination as they renumber it."""
+        columns, first, above, below = amalgamate(elimination.parent, elimination.count)
+        order = elimination.order[columns]
+        starts = _running(below)
+        rows, relative = structure(
+            graph.starts, graph.neighbours, order, inverse(order), first, above, starts
+        )
+        width = np.diff(first)
+        panels = _running((width + below) * width)
+        owner = np.repeat(np.arange(len(above)), width)
+        return Tree(first, starts, above, rows, relative, panels, owner), order
+
+    @property
+    def size(self) -> int:
+        return len(self.above)
+
+    @cached_property
+    def widths(self) -> IntArray:
+        return np.diff(self.first)
+
+    @cached_property
+    def heights(self) -> IntArray:
+        return np.asarray(self.widths + np.diff(self.starts))
+
+    @cached_property
+    def diagonal(self) -> IntArray:
+        """(n,) where L's diagonal lies among the panels."""
+        within = np.arange(len(self.owner)) - self.first[self.owner]
+        return np.asarray(self.panels[self.owner] + within * (self.heights[self.owner] + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class Stack:
+    """Where each front's square lies on a stack, and how many numbers the stack holds."""
+
+    offsets: IntArray
+    height: int
+
+
+class SupernodalSymbolic(Symbolic):
+    """Ordering, supernodes and the place of every entry; made once for a pattern."""
+
+    kernel: ClassVar[str] = "supernodal"
+
+    def __init__(self, pattern: Pattern, nested: bool = True) -> None:
+        self.pattern = pattern
+        graph = Graph.of(pattern)
+        self.tree, self.order = Tree.of(graph, eliminate(graph, nested))
+        self.place = inverse(self.order)
+        tree = self.tree
+        width, height = tree.widths.astype(np.float64), tree.heights.astype(np.float64)
+        self.fill = int(tree.panels[-1] - (tree.widths * (tree.widths - 1) // 2).sum())
+        below = height - width
+        self.flops = float((width**3 / 3 + width**2 * below + width * below**2).sum())
+        supernode, position = self.locate(pattern.indices, pattern.columns)
+        self.entries, self.source = group(supernode, tree.size)
+        self.position = position[self.source]
+        depth, parents = np.zeros(tree.size, dtype=np.int64), np.zeros(tree.size, dtype=np.bool_)
+        depths(tree.above, depth, parents)
+        self.child, self.sibling = _children(tree.above)
+        self.updates, self.fronts = np.zeros_like(depth), np.zeros_like(depth)
+        even, odd = update_offsets(tree.above, tree.starts, depth, self.updates)
+        self.updates[depth % 2 == 1] += even
+        self.update_stack = even + odd
+        even, odd = front_offsets(
+            tree.first, tree.above, tree.starts, depth, parents, self.fronts
+        )
+        self.fronts[depth % 2 == 1] += even
+        self.front_stack = even + odd
+
+    def locate(self, rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray]:
+        """Supernode and position in its panel of each entry; -1 outside L's pattern."""
+        tree = self.tree
+        return locate(rows, columns, self.place, tree.first, tree.owner, tree.starts, tree.rows)
+
+    def factor(self, values: Array) -> Factor | None:
+        if not np.isfinite(values).all():
+            return None
+        tree = self.tree
+        panel = np.empty(tree.panels[-1])
+        good = factorise(
+            tree.first, tree.starts, tree.relative, tree.panels, self.updates, self.child,
+            self.sibling, self.entries, self.source, self.position,
+            np.ascontiguousarray(values, dtype=np.float64), panel, np.empty(self.update_stack),
+            desk(),
+        )  # fmt: skip
+        return SupernodalFactor(self, panel) if good else None
+
+
+class SupernodalFactor(Factor):
+    """L by panels."""
+
+    def __init__(self, symbolic: SupernodalSymbolic, panel: Array) -> None:
+        self._symbolic = symbolic
+        self._panel = panel
+        self._diagonal = panel[symbolic.tree.diagonal]
+        self.half_log_det = float(np.log(self._diagonal).sum())
+
+    @property
+    def pivots(self) -> Array:
+        return np.asarray(self._diagonal[self._symbolic.place] ** 2)
+
+    def solve(self, rhs: Array) -> Array:
+        x = self._ordered(rhs)
+        self._forward(x)
+        self._backward(x)
+        return np.asarray(x[self._symbolic.place])
+
+    def forward(self, rhs: Array) -> Array:
+        x = self._ordered(rhs)
+        self._forward(x)
+        return x
+
+    def backward(self, rhs: Array) -> Array:
+        x = np.array(rhs, dtype=np.float64, order="C")
+        self._backward(x)
+        return np.asarray(x[self._symbolic.place])
+
+    def _ordered(self, rhs: Array) -> Array:
+        return np.ascontiguousarray(rhs[self._symbolic.order], dtype=np.float64)
+
+    def _work(self, x: Array) -> Array:
+        longest = int(np.diff(self._symbolic.tree.starts).max(initial=0))
+        return np.empty(longest * (x.shape[1] if x.ndim == 2 else 1))
+
+    def _forward(self, x: Array) -> None:
+        tree = self._symbolic.tree
+        about = (tree.first, tree.starts, tree.rows, tree.panels, self._panel)
+        if x.ndim == 1:
+            triangular.forward(*about, x, self._work(x))
+        elif x.shape[1]:
+            triangular.forward_many(*about, x, self._work(x), desk())
+
+    def _backward(self, x: Array) -> None:
+        tree = self._symbolic.tree
+        about = (tree.first, tree.starts, tree.rows, tree.panels, self._panel)
+        if x.ndim == 1:
+            triangular.backward(*about, x, self._work(x))
+        elif x.shape[1]:
+            triangular.backward_many(*about, x, self._work(x), desk())
+
+    def selected(self) -> Array:
+        s = self._symbolic
+        found = np.empty(s.pattern.nnz)
+        self._invert(s.entries, s.position, s.source, found)
+        return found
+
+    def entries(self, rows: IntArray, columns: IntArray) -> Array:
+        s = self._symbolic
+        supernode, position = s.locate(
+            np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
+        )
+        inside = np.flatnonzero(position >= 0)
+        found = np.full(len(position), np.nan)
+        wanted, order = group(supernode[inside], s.tree.size)
+        target = inside[order]
+        self._invert(wanted, position[target], target, found)
+        return found
+
+    def _invert(self, wanted: IntArray, position: IntArray, target: IntArray, found: Array) -> None:
+        s, tree = self._symbolic, self._symbolic.tree
+        largest = int((tree.heights * (tree.widths + 1)).max(initial=0))
+        invert(
+            tree.first, tree.starts, tree.relative, tree.panels, tree.above, s.fronts, self._panel,
+            wanted, position, target, np.empty(s.front_stack), np.empty(largest), desk(), found,
+        )  # fmt: skip
+
+
+def _running(sizes: IntArray) -> IntArray:
+    return np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
+
+
+def _children(above: IntArray) -> tuple[IntArray, IntArray]:
+    """Linked lists: the last child of each supernode, and each child's sibling before it."""
+    child = np.full(len(above), -1, dtype=np.int64)
+    sibling = np.full(len(above), -1, dtype=np.int64)
+    within = np.flatnonzero(above >= 0)
+    by_parent = within[np.argsort(above[within], kind="stable")]
+    parents = above[by_parent]
+    child[parents] = by_parent  # the last assignment stands
+    again = np.flatnonzero(parents[1:] == parents[:-1])
+    sibling[by_parent[again + 1]] = by_parent[again]
+    return child, sibling

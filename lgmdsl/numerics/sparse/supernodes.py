@@ -1,0 +1,250 @@
+"""Relaxed supernodes: columns of L eliminated together as one dense front.
+
+Columns with nested patterns form a supernode; a child is then merged into its parent where the
+explicit zeros that this stores are few (Ashcraft and Grimes 1989). Supernode s has columns
+first[s]..first[s + 1] and rows rows[starts[s]:starts[s + 1]] below them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, IntArray
+from lgmdsl.numerics.sparse.compiled import compiled
+
+
+@compiled
+def _entries(width: int, below: int) -> int:
+    return width * (width + 1) // 2 + width * below
+
+
+@compiled
+def _few_zeros(width: int, zeros: int, entries: int) -> bool:
+    if width <= 4:
+        return True
+    share = zeros / entries
+    return share < 0.05 or (width <= 48 and share < 0.1) or (width <= 16 and share < 0.8)
+
+
+@compiled
+def amalgamate(parent: IntArray, count: IntArray) -> tuple[IntArray, IntArray, IntArray, IntArray]:
+    """Supernodes of a postordered tree: (columns, first, above, below).
+
+    `columns` (n,) lists the old columns in their new order, `first` (s + 1,) cuts it into
+    supernodes, in postorder; `above` (s,) is each one's parent, -1 at a root; `below` (s,) the
+    number of rows under its columns.
+    """
+    n = len(parent)
+    children = np.zeros(n, dtype=np.int64)
+    for k in range(n):
+        if parent[k] >= 0:
+            children[parent[k]] += 1
+    # Maximal sets of columns with nested patterns.
+    of = np.empty(n, dtype=np.int64)
+    size = 0
+    for k in range(n):
+        if not (k and parent[k - 1] == k and count[k - 1] == count[k] + 1):
+            size += 1
+        of[k] = size - 1
+    head = np.empty(size, dtype=np.int64)  # a linked list of columns for each supernode
+    tail = np.empty(size, dtype=np.int64)
+    following = np.full(n, -1, dtype=np.int64)
+    width = np.zeros(size, dtype=np.int64)
+    below = np.empty(size, dtype=np.int64)
+    above = np.empty(size, dtype=np.int64)
+    for k in range(n):
+        s = of[k]
+        if width[s] == 0:
+            head[s] = k
+        else:
+            following[tail[s]] = k
+        tail[s] = k
+        width[s] += 1
+        below[s] = count[k] - 1
+        above[s] = of[parent[k]] if parent[k] >= 0 else -1
+    # Merge children into parents, the last child (nearest in pattern) first.
+    child = np.full(size, -1, dtype=np.int64)
+    sibling = np.full(size, -1, dtype=np.int64)
+    zeros = np.zeros(size, dtype=np.int64)
+    into = np.full(size, -1, dtype=np.int64)
+    for s in range(size):
+        c = child[s]
+        while c != -1:
+            both = width[c] + width[s]
+            entries = _entries(both, below[s])
+            added = entries - _entries(width[c], below[c]) - _entries(width[s], below[s])
+            if _few_zeros(both, zeros[c] + zeros[s] + added, entries):
+                zeros[s] += zeros[c] + added
+                width[s] = both
+                following[tail[c]] = head[s]
+                head[s] = head[c]
+                into[c] = s
+            c = sibling[c]
+        if above[s] >= 0:
+            sibling[s] = child[above[s]]
+            child[above[s]] = s
+    # Supernodes that stand, in a postorder of their own tree.
+    kept = np.empty(size, dtype=np.int64)
+    number = np.full(size, -1, dtype=np.int64)
+    stand = 0
+    for s in range(size):
+        if into[s] < 0:
+            kept[stand] = s
+            number[s] = stand
+            stand += 1
+    for s in range(size - 1, -1, -1):
+        if into[s] >= 0:
+            number[s] = number[into[s]]
+    first = np.zeros(stand + 1, dtype=np.int64)
+    columns = np.empty(n, dtype=np.int64)
+    up = np.empty(stand, dtype=np.int64)
+    under = np.empty(stand, dtype=np.int64)
+    for t in range(stand):
+        s = kept[t]
+        up[t] = number[above[s]] if above[s] >= 0 else -1
+        under[t] = below[s]
+    return _in_postorder(up, under, kept, head, following, first, columns)
+
+
+@compiled
+def _in_postorder(
+    up: IntArray, under: IntArray, kept: IntArray, head: IntArray, following: IntArray,
+    first: IntArray, columns: IntArray,
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:  # fmt: skip
+    stand = len(up)
+    child = np.full(stand, -1, dtype=np.int64)
+    sibling = np.full(stand, -1, dtype=np.int64)
+    for t in range(stand - 1, -1, -1):
+        if up[t] >= 0:
+            sibling[t] = child[up[t]]
+            child[up[t]] = t
+    place = np.empty(stand, dtype=np.int64)
+    above = np.empty(stand, dtype=np.int64)
+    below = np.empty(stand, dtype=np.int64)
+    done = 0
+    listed = 0
+    for root in range(stand):
+        if up[root] >= 0:
+            continue
+        t = root
+        while True:
+            while child[t] != -1:
+                down = child[t]
+                child[t] = sibling[down]
+                t = down
+            place[t] = done
+            below[done] = under[t]
+            k = head[kept[t]]
+            while k != -1:
+                columns[listed] = k
+                listed += 1
+                k = following[k]
+            done += 1
+            first[done] = listed
+            if t == root:
+                break
+            t = up[t]
+    for t in range(stand):
+        above[place[t]] = place[up[t]] if up[t] >= 0 else -1
+    return columns, first, above, below
+
+
+@compiled
+def structure(
+    graph_starts: IntArray, neighbours: IntArray, order: IntArray, place: IntArray,
+    first: IntArray, above: IntArray, starts: IntArray,
+) -> tuple[AnyArray, AnyArray]:  # fmt: skip
+    """(rows, relative), int32: the rows below each supernode, sorted; where each stands in the
+    parent's front, which lists the parent's columns, then its rows."""
+    size = len(above)
+    rows = np.empty(starts[size], dtype=np.int32)
+    relative = np.empty(starts[size], dtype=np.int32)
+    mark = np.full(len(order), -1, dtype=np.int64)
+    child = np.full(size, -1, dtype=np.int64)
+    sibling = np.full(size, -1, dtype=np.int64)
+    for s in range(size):
+        end = first[s + 1]
+        free = starts[s]
+        for k in range(first[s], end):
+            vertex = order[k]
+            for p in range(graph_starts[vertex], graph_starts[vertex + 1]):
+                i = place[neighbours[p]]
+                if i >= end and mark[i] != s:
+                    mark[i] = s
+                    rows[free] = i
+                    free += 1
+        c = child[s]
+        while c != -1:
+            for p in range(starts[c], starts[c + 1]):
+                i = rows[p]
+                if i >= end and mark[i] != s:
+                    mark[i] = s
+                    rows[free] = i
+                    free += 1
+            c = sibling[c]
+        rows[starts[s] : free].sort()
+        c = child[s]
+        while c != -1:
+            at = starts[s]
+            for p in range(starts[c], starts[c + 1]):
+                i = rows[p]
+                if i < end:
+                    relative[p] = i - first[s]
+                else:
+                    while rows[at] < i:
+                        at += 1
+                    relative[p] = end - first[s] + at - starts[s]
+            c = sibling[c]
+        if above[s] >= 0:
+            sibling[s] = child[above[s]]
+            child[above[s]] = s
+    return rows, relative
+
+
+@compiled
+def locate(
+    rows_of: IntArray, columns_of: IntArray, place: IntArray, first: IntArray, owner: IntArray,
+    starts: IntArray, rows: AnyArray,
+) -> tuple[IntArray, IntArray]:  # fmt: skip
+    """(supernode, position in its panel) of entries of A or L; position -1 outside L's pattern."""
+    supernode = np.empty(len(rows_of), dtype=np.int64)
+    position = np.empty(len(rows_of), dtype=np.int64)
+    for e in range(len(rows_of)):
+        i, j = place[rows_of[e]], place[columns_of[e]]
+        high, low = max(i, j), min(i, j)
+        s = owner[low]
+        supernode[e] = s
+        width = first[s + 1] - first[s]
+        height = width + starts[s + 1] - starts[s]
+        if high < first[s + 1]:
+            local = high - first[s]
+        else:
+            left, right = starts[s], starts[s + 1]
+            while left < right:
+                middle = (left + right) // 2
+                if rows[middle] < high:
+                    left = middle + 1
+                else:
+                    right = middle
+            local = width + left - starts[s]
+            if left == starts[s + 1] or rows[left] != high:
+                position[e] = -1
+                continue
+        position[e] = (low - first[s]) * height + local
+    return supernode, position
+
+
+@compiled
+def group(supernode: IntArray, size: int) -> tuple[IntArray, IntArray]:
+    """A stable counting sort: (starts (size + 1,), the entries in order of their supernode)."""
+    starts = np.zeros(size + 1, dtype=np.int64)
+    for e in range(len(supernode)):
+        starts[supernode[e] + 1] += 1
+    for s in range(size):
+        starts[s + 1] += starts[s]
+    free = starts[:-1].copy()
+    order = np.empty(len(supernode), dtype=np.int64)
+    for e in range(len(supernode)):
+        order[free[supernode[e]]] = e
+        free[supernode[e]] += 1
+    return starts, order
