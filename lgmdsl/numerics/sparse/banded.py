@@ -1,0 +1,201 @@
+"""Sparse Cholesky of a band with a dense border: chains, state-space models, fixed effects.
+
+A = [[T, C], [C', D]] = [[L, 0], [W', R]] [[L', W], [0, R']] with T = LL' of half-bandwidth p,
+W = L^-1 C (n x m) and RR' = D - W'W. Linear in n: n (p^2 + 2pm + m^2) flops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.numerics.cholesky import Cholesky, cholesky
+from lgmdsl.numerics.sparse.banded_structure import NARROW, BandStructure, find_structure
+from lgmdsl.numerics.sparse.banded_triangle import BandTriangle, CompiledTriangle, LapackTriangle
+from lgmdsl.numerics.sparse.base import Factor, Pattern, Symbolic
+
+# Rows from which the compiled sweeps (0.02 us a row where LAPACK takes 1) repay numba's start,
+# 0.3 s; wide bands go to BLAS.
+COMPILED_FROM = 10_000
+
+
+def banded_symbolic(pattern: Pattern, compiled: bool | None = None) -> BandedSymbolic | None:
+    """The band and border of a pattern; None where it is none, or another kernel does better.
+
+    `compiled` forces the compiled sweeps or LAPACK's.
+    """
+    structure = find_structure(pattern)
+    if structure is None:
+        return None
+    if compiled is None:
+        compiled = pattern.size >= COMPILED_FROM and structure.bandwidth <= NARROW
+    return BandedSymbolic(pattern, structure, compiled, structure.fill, structure.flops)
+
+
+@dataclass(frozen=True, eq=False)
+class BandedSymbolic(Symbolic):
+    """Where every entry of the pattern goes. One buffer holds the band, C and D, one by one."""
+
+    kernel: ClassVar[str] = "banded"
+    pattern: Pattern
+    structure: BandStructure
+    compiled: bool
+    fill: int
+    flops: float
+
+    @property
+    def states(self) -> int:
+        """Rows of the band."""
+        return len(self.order) - self.structure.border
+
+    @property
+    def order(self) -> IntArray:
+        """(n,) the row of A that stands in each place."""
+        return self.structure.order
+
+    @cached_property
+    def place(self) -> IntArray:
+        """(n,) the place of each row of A."""
+        place = np.empty_like(self.order)
+        place[self.order] = np.arange(len(self.order))
+        return place
+
+    @cached_property
+    def natural(self) -> bool:
+        """Whether the rows keep their order."""
+        return bool((self.order == np.arange(len(self.order))).all())
+
+    @cached_property
+    def target(self) -> IntArray | slice:
+        """(nnz,) where each value of the pattern stands in the buffer."""
+        at = self.find(self.pattern.indices, self.pattern.columns)
+        in_order = bool((at == np.arange(len(at))).all())
+        return slice(0, len(at)) if in_order else at
+
+    def find(self, rows: IntArray, columns: IntArray) -> IntArray:
+        """Where entries stand in the buffer; -1 outside band and border."""
+        a, b = self.place[rows], self.place[columns]
+        late, early = np.maximum(a, b), np.minimum(a, b)
+        n, m, width = self.states, self.structure.border, self.structure.bandwidth + 1
+        at = np.where(late - early < width, early * width + (late - early), -1)
+        if m:
+            beside = n * width + early * m + (late - n)
+            # D's upper triangle, the one that the dense kernel reads.
+            corner = n * (width + m) + (early - n) * m + (late - n)
+            at = np.where(late < n, at, np.where(early < n, beside, corner))
+        return np.asarray(at, dtype=np.int64)
+
+    @property
+    def length(self) -> int:
+        """Of the buffer."""
+        n, m = self.states, self.structure.border
+        return n * (self.structure.bandwidth + 1 + m) + m * m
+
+    def split(self, buffer: Array) -> tuple[Array, Array, Array]:
+        """Views of the buffer: the band (n, p + 1), C (n, m), D (m, m)."""
+        n, m, width = self.states, self.structure.border, self.structure.bandwidth + 1
+        band, beside = n * width, n * (width + m)
+        return (
+            buffer[:band].reshape(n, width),
+            buffer[band:beside].reshape(n, m),
+            buffer[beside:].reshape(m, m),
+        )
+
+    def factor(self, values: Array) -> BandedFactor | None:
+        if not np.isfinite(values).all():
+            return None
+        buffer = np.zeros(self.length)
+        buffer[self.target] = values
+        band, beside, corner = self.split(buffer)
+        of = CompiledTriangle.of if self.compiled else LapackTriangle.of
+        triangle = of(band)
+        if triangle is None:
+            return None
+        # A border may overflow on its way to a pivot that is then refused.
+        with np.errstate(all="ignore"):
+            if beside.size:
+                beside = _swept(triangle.forward, beside)
+                corner = corner - beside.T @ beside
+            schur = cholesky(corner)
+        return None if schur is None else BandedFactor(self, triangle, beside, schur)
+
+
+class BandedFactor(Factor):
+    """[[L, 0], [W', R]]: `forward` and `backward` are triangular in the order band, border."""
+
+    def __init__(
+        self, symbolic: BandedSymbolic, triangle: BandTriangle, beside: Array, schur: Cholesky
+    ) -> None:
+        self._symbolic = symbolic
+        self._triangle = triangle
+        self._beside = beside  # W
+        self._schur = schur  # R
+        self.half_log_det = 0.5 * float(np.log(triangle.pivots).sum()) + schur.half_log_det
+
+    @property
+    def pivots(self) -> Array:
+        corner = self._schur.lower.diagonal() ** 2
+        return self._restored(np.concatenate([self._triangle.pivots, corner]))
+
+    def solve(self, rhs: Array) -> Array:
+        return self.backward(self.forward(rhs))
+
+    def forward(self, rhs: Array) -> Array:
+        n = self._symbolic.states
+        given = np.asarray(rhs, dtype=np.float64)
+        natural = self._symbolic.natural
+        given = given.copy() if natural else np.take(given, self._symbolic.order, axis=0)
+        if n == len(given):
+            return _swept(self._triangle.forward, given)
+        top = _swept(self._triangle.forward, given[:n])
+        return np.concatenate([top, self._schur.forward(given[n:] - self._beside.T @ top)])
+
+    def backward(self, rhs: Array) -> Array:
+        n = self._symbolic.states
+        given = np.array(rhs, dtype=np.float64, order="C")
+        if n == len(given):
+            return self._restored(_swept(self._triangle.backward, given))
+        last = self._schur.backward(given[n:])
+        top = _swept(self._triangle.backward, given[:n] - self._beside @ last)
+        return self._restored(np.concatenate([top, last]))
+
+    def selected(self) -> Array:
+        target = self._symbolic.target
+        return self._inverse[target].copy() if isinstance(target, slice) else self._inverse[target]
+
+    def entries(self, rows: IntArray, columns: IntArray) -> Array:
+        """A^-1 at these positions; NaN outside band and border."""
+        at = self._symbolic.find(rows, columns)
+        return np.where(at >= 0, self._inverse[at], np.nan)
+
+    @cached_property
+    def _inverse(self) -> Array:
+        """A^-1 where the buffer holds A: on the band T^-1 + UU', beside it -UR^-1, then S^-1.
+
+        U = L^-T W R^-T, so that UU' = T^-1 C S^-1 C'T^-1.
+        """
+        buffer = np.empty(self._symbolic.length)
+        band, beside, corner = self._symbolic.split(buffer)
+        self._triangle.inverse(band)
+        if beside.size:
+            swept = _swept(self._triangle.backward, self._beside.copy())
+            u = self._schur.forward(swept.T).T
+            for k in range(min(band.shape[1], len(band))):
+                band[: len(u) - k, k] += np.einsum("ij,ij->i", u[: len(u) - k], u[k:])
+            beside[...] = -self._schur.backward(u.T).T
+            corner[...] = self._schur.inverse()
+        return buffer
+
+    def _restored(self, x: Array) -> Array:
+        """Rows back in A's order."""
+        return x if self._symbolic.natural else x[self._symbolic.place]
+
+
+def _swept(sweep: Callable[[Array], Array], x: Array) -> Array:
+    """A sweep that may overwrite x; one column goes as a vector, which is faster."""
+    return sweep(x.reshape(len(x)) if x.size == len(x) else x).reshape(x.shape)
