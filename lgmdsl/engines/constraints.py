@@ -59,12 +59,12 @@ class Kept:
 
 def prepare(
     linear: LinearGaussian, null_space: Callable[[Array], Array],
-    covariance: Callable[[Array], Array], mean: Array, structural: Array,
+    covariance: Callable[[Array], Array], mean: Array, structural: Array, variance: Array,
 ) -> Kept | str | None:  # fmt: skip
     """Turn the constraints once; a string says why they contradict themselves or the prior.
 
-    `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions. `structural`:
-    rows that the prior's structures carry, (k, n), their values zero.
+    `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions, `variance` (n,) its
+    diagonal. `structural`: rows that the prior's structures carry, (k, n), their values zero.
     """
     given, wanted = structural, np.zeros(len(structural))
     if linear.constraints is not None and len(linear.constraints.values):
@@ -89,7 +89,7 @@ def prepare(
     proper = rank - tied
     c2, e2 = rows[:proper], values[:proper] - rows[:proper] @ mean
     spread = c2 @ covariance(c2.T) if proper else np.zeros((0, 0))
-    moving = _moving(spread)
+    moving = _moving(spread, float(np.einsum("ij,j->i", c2 * c2, variance).max(initial=0.0)))
     # Directions that the prior holds fixed are redundant, or contradict it.
     if moving.shape[1] < proper:
         fixed = e2 - moving @ (moving.T @ e2)
@@ -104,12 +104,13 @@ def prepare(
     return Kept(rows, values, proper, prior, prior.solve(e2), constant - log_normal(e2, prior))
 
 
-def _moving(spread: Array) -> Array:
-    """Orthonormal basis of the combinations with prior variance."""
+def _moving(spread: Array, size: float) -> Array:
+    """Orthonormal basis of the combinations with prior variance; `size` is what it would be if all
+    latents were independent."""
     if not len(spread):
         return np.zeros((0, 0))
     values, vectors = np.linalg.eigh(spread)
-    return np.asarray(vectors[:, values > 1e-13 * max(values[-1], 1e-300)])
+    return np.asarray(vectors[:, values > 1e-13 * max(values[-1], size, 1e-300)])
 
 
 @dataclass(frozen=True, eq=False)

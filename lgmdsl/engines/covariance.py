@@ -48,6 +48,7 @@ class CovarianceEngine(Engine):
             prepared = prepare(
                 linear, lambda c: bare.flat_part(c.T).T, bare.prior_times, self.mu,
                 np.zeros((0, linear.size)),
+                np.concatenate([np.zeros(b.size) if b.flat else b.variance for b in self.blocks]),
             )  # fmt: skip
         self.broken = prepared if isinstance(prepared, str) else ""
         self.kept = prepared if isinstance(prepared, Kept) else None

@@ -55,8 +55,9 @@ class PrecisionEngine(Engine):
                 self.precision[b.where, b.where] = b.precision()
         structural = block_diag(*[b.tied.rows.toarray() for b in self.blocks])
         prepared = prepare(
-            linear, lambda c: c @ self.null_space, self._proper_times, self.mu, structural
-        )
+            linear, lambda c: c @ self.null_space, self._proper_times, self.mu, structural,
+            np.zeros(linear.size),  # what a precision leaves free, moves
+        )  # fmt: skip
         self.broken = prepared if isinstance(prepared, str) else ""
         self.kept = prepared if isinstance(prepared, Kept) else None
         self.flops = 0.0

@@ -31,7 +31,7 @@ def kron_times(matrices: list[Array], x: Array) -> Array:
     done = x.reshape(*[m.shape[1] for m in matrices], columns)
     for axis, m in enumerate(matrices):
         done = np.moveaxis(np.tensordot(m, done, axes=(1, axis)), 0, axis)
-    return np.ascontiguousarray(done).reshape(-1, columns)
+    return np.ascontiguousarray(done).reshape(math.prod(len(m) for m in matrices), columns)
 
 
 @dataclass(frozen=True, eq=False)

@@ -13,6 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
+import scipy.sparse.linalg
 from scipy.linalg import lapack
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
@@ -117,7 +118,7 @@ class SparsePrior:
         vt, rank = np.eye(null.shape[1]), 0
         if seen.size:
             _, s, vt = np.linalg.svd(seen, full_matrices=True)
-            rank = int(np.sum(s > _RANK * max(s.max(initial=0.0), 1e-300)))
+            rank = int(np.sum(s > _RANK * float(sp.linalg.norm(self.rows))))
         basis = np.zeros((self.linear.size, null.shape[1] - rank))
         basis[where] = null @ vt[rank:].T
         return Directions(where[_pivots(null @ vt[:rank].T)], where[_pivots(null)], basis)

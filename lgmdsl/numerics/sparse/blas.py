@@ -98,9 +98,7 @@ def gemm(
     one = x.ctypes.data
     first, second = z + (_T if ta else _N), z + (_T if tb else _N)
     beta = one + 8 * (_ONE if keep else _ZERO)
-    _dgemm(
-        first, second, i, i + 4, i + 8, one + 8 * _MINUS, a, i + 12, b, i + 16, beta, c, i + 20
-    )
+    _dgemm(first, second, i, i + 4, i + 8, one + 8 * _MINUS, a, i + 12, b, i + 16, beta, c, i + 20)
 
 
 @compiled

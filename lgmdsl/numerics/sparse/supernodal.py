@@ -101,9 +101,7 @@ class SupernodalSymbolic(Symbolic):
         even, odd = update_offsets(tree.above, tree.starts, depth, self.updates)
         self.updates[depth % 2 == 1] += even
         self.update_stack = even + odd
-        even, odd = front_offsets(
-            tree.first, tree.above, tree.starts, depth, parents, self.fronts
-        )
+        even, odd = front_offsets(tree.first, tree.above, tree.starts, depth, parents, self.fronts)
         self.fronts[depth % 2 == 1] += even
         self.front_stack = even + odd
 
