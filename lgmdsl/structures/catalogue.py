@@ -9,10 +9,19 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Structure
+from lgmdsl.structures.ar import ar
+from lgmdsl.structures.ar1 import ar1
+from lgmdsl.structures.besag import besag
+from lgmdsl.structures.car import car
+from lgmdsl.structures.gmrf import gmrf
 from lgmdsl.structures.gp import Gp
 from lgmdsl.structures.independent import Dense, Flat, Iid, Normal
 from lgmdsl.structures.kernels import Kernel, Linear, White
+from lgmdsl.structures.ou import ou
+from lgmdsl.structures.seasonal import seasonal
+from lgmdsl.structures.spde import spde
 from lgmdsl.structures.stationary import Matern, Periodic, RationalQuadratic, SquaredExponential
+from lgmdsl.structures.walks import rw1, rw2
 
 Builder = Callable[..., Structure]
 
@@ -31,7 +40,17 @@ STRUCTURES: dict[str, Builder] = {
     "iid": lambda size: Iid(size),
     "flat": lambda size: Flat(size),
     "dense": lambda size, cov: Dense(np.ascontiguousarray(_array(cov))),
+    "gmrf": gmrf,
+    "rw1": rw1,
+    "rw2": rw2,
+    "seasonal": seasonal,
+    "ar1": ar1,
+    "ar": ar,
+    "ou": ou,
+    "besag": besag,
+    "car": car,
     "gp": _gp,
+    "spde": spde,
 }
 
 KERNELS: dict[str, Callable[..., Kernel]] = {

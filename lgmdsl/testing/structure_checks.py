@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 import numpy as np
+import scipy.sparse as sp
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Shape, Structure
@@ -42,21 +43,49 @@ def check_structure(build: Callable[[Arguments], Structure], arguments: Argument
         assert null.shape[0] == n, "null space has the wrong shape"
         assert np.allclose(null.T @ null, np.eye(null.shape[1]), atol=1e-9), "basis not orthonormal"
         assert np.abs(q @ null).max(initial=0) <= 1e-9 * (np.abs(q).max() + 1), "Q N is not 0"
+        tied = np.asarray(s.constraints().toarray())
+        assert tied.shape[1] == n, "constraints have the wrong shape"
+        assert np.abs(q @ tied.T).max(initial=0) <= 1e-9 * (np.abs(q).max() + 1), "Q C' is not 0"
+        held = np.linalg.matrix_rank(tied) if tied.size else 0
+        assert held == len(tied), "constraints repeat"
         values = np.linalg.eigvalsh(q)[null.shape[1] :]
         assert np.all(values > 0), "Q has more null directions than its basis"
         assert abs(np.log(values).sum() - s.log_det_precision()) <= 1e-8 * max(1, n), "log det"
         if Shape.COVARIANCE in shape:
-            assert np.allclose(q @ s.covariance(), np.eye(n), atol=1e-8), "Q K is not the identity"
-        assert (Shape.IMPROPER in shape) == (null.shape[1] > 0), (
-            "IMPROPER disagrees with null space"
+            span = np.eye(n) - null @ null.T
+            assert np.allclose(q @ s.covariance(), span, atol=1e-8), "Q K is not the identity"
+        assert (Shape.IMPROPER in shape) == (null.shape[1] > held), (
+            "IMPROPER disagrees with null space and constraints"
         )
         _slopes(build, arguments, s.pullback_precision, dense_precision, "precision")
+        if Shape.SPARSE in shape:
+            _pattern(build, arguments, s)
 
 
 def dense_precision(s: Structure) -> Array:
     """Q as an array."""
     q = s.precision()
     return q if isinstance(q, np.ndarray) else np.asarray(q.toarray())
+
+
+def _pattern(build: Callable[[Arguments], Structure], arguments: Arguments,
+             s: Structure) -> None:  # fmt: skip
+    """Q is csr on one sorted pattern, whatever the arguments; slopes take adjoints on it."""
+    q = s.precision()
+    assert not isinstance(q, np.ndarray), "declared SPARSE but is an array"
+    assert q.has_sorted_indices, "Q's indices are not sorted"
+    for key, at in arguments.items():
+        moved = build({**arguments, key: at * (1.0 - 1e-3)}).precision()
+        assert not isinstance(moved, np.ndarray)
+        same = np.array_equal(moved.indices, q.indices) and np.array_equal(moved.indptr, q.indptr)
+        assert same, f"the pattern changes with {key}"
+    adjoint = np.random.default_rng(1).normal(size=q.shape)
+    rows = np.repeat(np.arange(s.size), np.diff(q.indptr))
+    thin = sp.csr_array((adjoint[rows, q.indices], q.indices, q.indptr), shape=q.shape)
+    whole, sparse = s.pullback_precision(thin.toarray()), s.pullback_precision(thin)
+    for key in arguments:
+        scale = 1e-9 * (1.0 + float(np.abs(whole[key]).max(initial=0.0)))
+        assert np.abs(whole[key] - sparse[key]).max(initial=0.0) <= scale, f"csr slope of {key}"
 
 
 def _slopes(build: Callable[[Arguments], Structure], arguments: Arguments,

@@ -1,0 +1,134 @@
+"""Generalised inverses and determinants of singular sparse precisions, through a grounded factor.
+
+With N an orthonormal basis of the null space, E as many entries as it has columns such that N_E is
+regular, R the rest, and G = Q_RR^-1 padded with zeros (Q G Q = Q):
+    Q^+ = (I - NN') G (I - NN'),        |Q|_+ = |Q_RR| / det(N_E)^2.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from lgmdsl.arrays import Array, BoolArray, IntArray, SparseMatrix
+
+_BLOCK = 256  # columns of an inverse at once
+
+
+class Generalised(NamedTuple):
+    """diag Q^+, (n,), and log|Q|_+."""
+
+    variances: Array
+    log_det: float
+
+
+def log_determinant(q: SparseMatrix) -> float | None:
+    """log|Q|; None unless Q is positive definite to working precision."""
+    factor = _Factor.of(q)
+    return None if factor is None else factor.log_det
+
+
+def generalised_variances(q: SparseMatrix, null: SparseMatrix) -> Generalised | None:
+    """diag Q^+ and log|Q|_+ of a semi-definite Q, (n, n), with null basis (n, k) in csr.
+
+    None where Q off its null space is not positive definite to working precision.
+    """
+    ground, log_minor = _grounds(null)
+    rest = np.ones(q.shape[0], dtype=bool)
+    rest[ground] = False
+    factor = _Factor.of(sp.csr_array(q[rest][:, rest]))
+    if factor is None:
+        return None
+    diagonal = np.zeros(q.shape[0])
+    diagonal[rest] = factor.inverse_diagonal()
+    cross, middle = _projected(factor, null, rest)
+    rows: Array = np.asarray(null.multiply(cross).sum(axis=1)).reshape(-1)
+    both: Array = np.asarray(null.multiply(null @ middle).sum(axis=1)).reshape(-1)
+    return Generalised(diagonal - 2.0 * rows + both, factor.log_det - log_minor)
+
+
+def log_pseudo_determinant(q: SparseMatrix, null: SparseMatrix) -> float | None:
+    """log|Q|_+; None as in `generalised_variances`."""
+    ground, log_minor = _grounds(null)
+    rest = np.ones(q.shape[0], dtype=bool)
+    rest[ground] = False
+    whole = log_determinant(sp.csr_array(q[rest][:, rest]))
+    return None if whole is None else whole - log_minor
+
+
+def _disjoint(null: SparseMatrix) -> bool:
+    return bool((np.diff(null.indptr) <= 1).all())
+
+
+def _grounds(null: SparseMatrix) -> tuple[IntArray, float]:
+    """E, and log det(N_E)^2: the largest entry of each column where the columns do not overlap."""
+    if null.shape[1] == 0:
+        return np.zeros(0, dtype=np.int64), 0.0
+    if _disjoint(null):
+        held = sp.csc_array(null)
+        held.eliminate_zeros()
+        starts = held.indptr[:-1]
+        size = np.abs(held.data)
+        best = np.maximum.reduceat(size, starts)
+        at = np.flatnonzero(size == np.repeat(best, np.diff(held.indptr)))
+        first = np.searchsorted(at, starts)
+        return held.indices[at[first]].astype(np.int64), 2.0 * float(np.log(best).sum())
+    _, r, order = sla.qr(null.toarray().T, mode="economic", pivoting=True)
+    k = null.shape[1]
+    return order[:k].astype(np.int64), 2.0 * float(np.log(np.abs(r.diagonal())).sum())
+
+
+def _projected(
+    factor: _Factor, null: SparseMatrix, rest: BoolArray
+) -> tuple[SparseMatrix, SparseMatrix]:
+    """G N on N's pattern where its columns lie in separate components, else whole; and N'GN."""
+    if _disjoint(null):
+        sums = np.zeros(null.shape[0])
+        sums[rest] = factor.solve(np.asarray(null.sum(axis=1)).reshape(-1)[rest])
+        held = null.copy()
+        held.data = np.repeat(sums, np.diff(null.indptr))
+        return held, sp.csr_array(null.T @ held)
+    whole = np.zeros(null.shape)
+    whole[rest] = factor.solve(null.toarray()[rest])
+    return sp.csr_array(whole), sp.csr_array(null.T @ whole)
+
+
+class _Factor:
+    """A positive definite sparse matrix by SuperLU on a symmetric ordering."""
+
+    def __init__(self, lu: spla.SuperLU | None, log_det: float) -> None:
+        self.lu, self.log_det = lu, log_det
+
+    @staticmethod
+    def of(q: SparseMatrix) -> _Factor | None:
+        if q.shape[0] == 0:
+            return _Factor(None, 0.0)
+        try:
+            lu = spla.splu(
+                sp.csc_array(q), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )  # fmt: skip
+        except RuntimeError:  # exactly singular
+            return None
+        pivots = lu.U.diagonal()
+        scale = np.abs(q.diagonal()).max()
+        if not np.array_equal(lu.perm_r, lu.perm_c) or not (pivots > 1e-14 * scale).all():
+            return None
+        return _Factor(lu, float(np.log(pivots).sum()))
+
+    def solve(self, rhs: Array) -> Array:
+        return rhs if self.lu is None else np.asarray(self.lu.solve(rhs))
+
+    def inverse_diagonal(self) -> Array:
+        n = 0 if self.lu is None else self.lu.shape[0]
+        out = np.empty(n)
+        for at in range(0, n, _BLOCK):
+            columns = np.arange(at, min(at + _BLOCK, n))
+            unit = np.zeros((n, len(columns)))
+            unit[columns, columns - at] = 1.0
+            out[columns] = self.solve(unit)[columns, columns - at]
+        return out

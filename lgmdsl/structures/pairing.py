@@ -1,0 +1,29 @@
+"""Adjoints against matrices: the few entries of a dense or csr adjoint that a sparse Q can see."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
+
+
+def entries(matrix: Matrix, rows: IntArray, columns: IntArray) -> Array:
+    """(m,) the entries at (rows, columns)."""
+    found = matrix[rows, columns]
+    return np.asarray(found if isinstance(found, np.ndarray) else found.toarray()).reshape(-1)
+
+
+def inner(adjoint: Matrix, q: SparseMatrix) -> float:
+    """sum_ij adjoint_ij Q_ij, the derivative along Q."""
+    if isinstance(adjoint, np.ndarray):
+        rows = np.repeat(np.arange(q.shape[0]), np.diff(q.indptr))
+        return float(adjoint[rows, q.indices] @ q.data)
+    if adjoint.nnz == q.nnz and np.array_equal(adjoint.indices, q.indices):
+        return float(adjoint.data @ q.data)  # the same pattern, as engines give it
+    return float(adjoint.multiply(q).sum())
+
+
+def band(adjoint: Matrix, offset: int) -> Array:
+    """(n - offset,) entries (i + offset, i) of the symmetric part."""
+    below = np.asarray(adjoint.diagonal(-offset))
+    return np.asarray(0.5 * (below + adjoint.diagonal(offset)))

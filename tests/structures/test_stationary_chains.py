@@ -1,0 +1,88 @@
+"""ar1, ou, ar: against closed-form covariances and the Yule-Walker equations."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.linalg as sla
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lgmdsl.arrays import Array
+from lgmdsl.errors import LgmError
+from lgmdsl.structures.catalogue import structure
+from lgmdsl.testing.structure_checks import check_structure, dense_precision
+
+AT = np.array([3.0, 0.5, 9.0, 4.5, 4.1, 7.0])
+
+
+def covariance(name: str, size: int, **arguments: object) -> Array:
+    return np.asarray(np.linalg.inv(dense_precision(structure(name, size, **arguments))))
+
+
+@pytest.mark.parametrize("size", [1, 2, 6])
+@pytest.mark.parametrize("rho", [-0.6, 0.0, 0.95])
+def test_ar1(size: int, rho: float) -> None:
+    arguments = {"sd": np.array(0.7), "rho": np.array(rho)}
+    check_structure(lambda a: structure("ar1", size, **a), arguments)
+    wanted = 0.49 * rho ** np.abs(np.subtract.outer(np.arange(size), np.arange(size)))
+    np.testing.assert_allclose(covariance("ar1", size, **arguments), wanted, atol=1e-13)
+
+
+def test_ou() -> None:
+    arguments = {"sd": np.array(0.7), "rate": np.array(0.4)}
+    check_structure(lambda a: structure("ou", 6, at=AT, **a), arguments)
+    wanted = 0.49 * np.exp(-0.4 * np.abs(np.subtract.outer(AT, AT)))
+    np.testing.assert_allclose(covariance("ou", 6, at=AT, **arguments), wanted, atol=1e-13)
+    np.testing.assert_allclose(structure("ou", 6, at=AT, **arguments).variance(), np.full(6, 0.49))
+
+
+def test_ou_at_equal_gaps_is_ar1_and_closeness_costs_no_digits() -> None:
+    regular = structure("ar1", 5, rho=np.exp(-0.3), sd=1.2)
+    found = structure("ou", 5, rate=0.3, at=10.0 + np.arange(5.0), sd=1.2)
+    np.testing.assert_allclose(dense_precision(found), dense_precision(regular), rtol=1e-12)
+    gaps = 1e-9 * np.array([1.0, 3.0, 2.0])
+    at = np.concatenate([[0.0], np.cumsum(gaps)])
+    close = structure("ou", 4, rate=0.5, at=at)
+    assert close.log_det_precision() == pytest.approx(-np.log(gaps).sum(), abs=1e-7)
+
+
+PACF = st.lists(st.floats(-0.9, 0.9), min_size=1, max_size=4).map(np.array)
+
+
+@given(PACF, st.integers(1, 8))
+def test_ar_is_stationary_with_the_given_partial_autocorrelations(pacf: Array, size: int) -> None:
+    """sd^2 on the diagonal, constant along the others; and the partial autocorrelations back from
+    the Yule-Walker equations of each order, zero beyond the last."""
+    k = covariance("ar", size, pacf=pacf, sd=0.7)
+    np.testing.assert_allclose(k, sla.toeplitz(k[0]), atol=1e-9)
+    np.testing.assert_allclose(k.diagonal(), 0.49, rtol=1e-9)
+    for order in range(1, size):
+        phi = np.linalg.solve(sla.toeplitz(k[0, :order]), k[0, 1 : order + 1])
+        wanted = pacf[order - 1] if order <= len(pacf) else 0.0
+        assert phi[-1] == pytest.approx(wanted, abs=1e-6)
+
+
+@pytest.mark.parametrize("size", [1, 3, 9])
+def test_ar_keeps_the_contract(size: int) -> None:
+    arguments = {"sd": np.array(0.7), "pacf": np.array([0.6, -0.5, 0.3])}
+    check_structure(lambda a: structure("ar", size, **a), arguments)
+    np.testing.assert_allclose(structure("ar", size, **arguments).variance(), 0.49)
+
+
+def test_ar_of_one_lag_is_ar1() -> None:
+    one = structure("ar", 7, pacf=np.array([-0.4]), sd=0.5)
+    np.testing.assert_allclose(
+        dense_precision(one), dense_precision(structure("ar1", 7, rho=-0.4, sd=0.5)), rtol=1e-13
+    )
+
+
+@pytest.mark.parametrize(
+    "name, options",
+    [("ar1", {"rho": 1.0}), ("ar1", {"rho": np.nan}), ("ar", {"pacf": [0.2, -1.0]}),
+     ("ou", {"rate": 0.0, "at": np.arange(3.0)}), ("ou", {"rate": 1.0, "at": np.ones(3)})],
+)  # fmt: skip
+def test_refusals(name: str, options: dict[str, object]) -> None:
+    with pytest.raises(LgmError) as caught:
+        structure(name, 3, **options)
+    assert caught.value.codes == ("E303",) and caught.value.diagnostics[0].help
