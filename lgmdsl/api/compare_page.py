@@ -125,6 +125,8 @@ def _legend(found: Comparison) -> list[str]:
 
 
 def _evidence(value: float) -> str:
+    if math.isnan(value):
+        return "-"
     size = abs(value)
     return f"{value:.4f}" if size < 1e5 else f"{value:.2f}" if size < 1e8 else f"{value:.6g}"
 

@@ -246,7 +246,7 @@ def _warnings(result: Run) -> tuple[Diagnostic, ...]:
                 f"status {result.status}, step {result.steps}"
                 + (f": {result.reason}" if result.reason else ""),
                 f"last change of the objective {abs(last.objective - before):.1e}, "
-                f"distance from the optimum {last.residual:.1e} sd",
+                f"then {last.residual:.1e} sd from a fixed point",
             ),
             help=advice,
             severity="warning",

@@ -83,12 +83,18 @@ def _head(fit: Fitted) -> list[str]:
     rows += [
         ("method", f"{fit.method}, {counted(fit.steps, 'step')}, {_seconds(fit.seconds)}"),
         ("status", fit.status.value if fit.status is not Status.converged else "converged"),
-        ("log evidence", f"{fit.log_evidence:.4f}, {fit.guarantee.value}"),
+        ("log evidence", _evidence(fit)),
         *([("note", fit.provenance["notes"])] if "notes" in fit.provenance else []),
         ("sites", f"{number:,} ({kinds})"),
         ("latents", f"{size:,} in {counted(len(fit.canonical.latents), 'block')}"),
     ]
     return [line for name, text in rows for line in wrapped(f"{name:<14}{text}", 0, 14)]
+
+
+def _evidence(fit: Fitted) -> str:
+    if math.isnan(fit.log_evidence):
+        return "none"
+    return f"{fit.log_evidence:.4f}, {fit.guarantee.value}"
 
 
 def _hypers(fit: Fitted, full: bool) -> list[str]:

@@ -8,6 +8,8 @@
 3. the convergent double loop.
 
 The trace names the stage of each step; the posterior is that of the state with the least residual.
+Away from a fixed point EP's value is no evidence, and may be as large as it likes: it is withheld
+(NaN, with a note) where even that state's moments are apart by more than FARTHEST.
 """
 
 from __future__ import annotations
@@ -41,6 +43,8 @@ HALF = 0.5
 SWEPT = 200
 # Parallel steps before a double loop that is asked for.
 APPROACH = 2
+# The residual above which a state has no evidence, in posterior sds.
+FARTHEST = 10.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,17 +123,19 @@ class ExpectationPropagation(Backend[EPState]):
     def posterior(self, problem: Problem, state: EPState) -> GaussianPosterior:
         at = state.best
         assert at is not None, "the driver keeps the last state that has a posterior"
-        power = at.power
-        notes = () if power == self.power else (
-            f"EP at power 1 did not settle: this is power {power:g}",
-        )  # fmt: skip
+        notes, value = [], at.value
+        if at.power != self.power:
+            notes.append(f"EP at power 1 did not settle: this is power {at.power:g}")
+        if at.residual > FARTHEST:
+            value = math.nan
+            notes.append(f"no log evidence: moments are {at.residual:.2g} sds from matching")
         return GaussianPosterior(
             weight=at.conditioned.weight,
             shift=at.conditioned.shift,
             conditioned=at.conditioned,
-            log_evidence=at.value,
+            log_evidence=value,
             guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
-            notes=notes,
+            notes=tuple(notes),
             slopes=lambda: _parameter_slopes(problem, at),
         )
 

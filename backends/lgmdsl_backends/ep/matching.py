@@ -140,9 +140,13 @@ def log_concave(problem: Problem) -> BoolArray:
 
 def residual_of(problem: Problem, at: Matched) -> float:
     """How far one undamped step would move any mean in posterior sds, or any posterior variance
-    relative to itself, at most (to first order): zero exactly where the moments match."""
+    relative to itself, at most (to first order), and how far any tilted mean is from q's: zero
+    exactly where the moments match."""
     linear = problem.engine.linear
     move = newton_move(linear, at.conditioned, split(_slope_gap(at), linear.predictors))
+    # Sites that contradict each other may be far from matched and yet move nothing together.
+    sd = np.sqrt(np.where(at.known, 1.0, at.variance))
+    away = np.where(at.known, 0.0, np.abs(at.tilted_mean - at.mean) / sd)
     weight, target = at.weight, _target_weight(at)
     target = np.where(log_concave(problem), np.maximum(target, 0.0), target)  # but for rounding
     change = np.abs(target - weight)
@@ -152,7 +156,7 @@ def residual_of(problem: Problem, at: Matched) -> float:
         size = np.maximum(weight, target)
         share = np.divide(change, size, out=np.zeros_like(size), where=size > 0.0)
         widest = min(widest, float(share.max(initial=0.0)))
-    return max(move, widest)
+    return max(move, widest, float(away.max(initial=0.0)))
 
 
 def _target_weight(at: Matched) -> Array:
