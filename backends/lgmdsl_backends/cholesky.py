@@ -30,6 +30,7 @@ from lgmdsl.contract.beginning import begin
 from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected, target_of
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.fixed_point import undamped_move
+from lgmdsl.contract.options import check_least
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
@@ -121,6 +122,11 @@ class Cholesky(Backend[CholeskyState]):
         paper="Challis and Barber 2013",
         summary="variational Gaussian by L-BFGS in the mean and Cholesky factor; few latents",
     )
+
+    def __post_init__(self) -> None:
+        check_least("memory", self.memory, 1)
+        check_least("refresh", self.refresh, 1)
+        check_least("largest", self.largest, 0)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> CholeskyState:
         size = problem.engine.linear.size

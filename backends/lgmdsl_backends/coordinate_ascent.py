@@ -29,6 +29,7 @@ from lgmdsl.contract.elbo import ElboPoint
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.fixed_point import profiled, undamped_move
 from lgmdsl.contract.joint import row_covariance, some_rows, unstacked
+from lgmdsl.contract.options import check_range
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
@@ -73,6 +74,9 @@ class CoordinateAscent(Backend[AscentState]):
         paper="Khan 2012, algorithm 3",
         summary="variational Gaussian, one row's variance after another; dense in the rows",
     )
+
+    def __post_init__(self) -> None:
+        check_range("accuracy", self.accuracy, 1e-14, 0.1)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> AscentState:
         point = begin(problem, warm)

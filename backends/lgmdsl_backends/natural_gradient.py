@@ -26,6 +26,7 @@ from lgmdsl.contract.beginning import begin, resolved
 from lgmdsl.contract.elbo import ElboPoint, decrement, elbo_at, mismatch
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.fixed_point import profiled
+from lgmdsl.contract.options import check_least
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
@@ -77,6 +78,9 @@ class NaturalGradient(Backend[NaturalState]):
         paper="Khan and Lin 2017; Challis and Barber 2013 (the objective)",
         summary="variational Gaussian: the best Gaussian in KL(q || p); a lower bound",
     )
+
+    def __post_init__(self) -> None:
+        check_least("memory", self.memory, 1)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> NaturalState:
         point = begin(problem, warm)

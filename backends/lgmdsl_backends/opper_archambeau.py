@@ -30,6 +30,7 @@ from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.beginning import begin, lifted, resolved
 from lgmdsl.contract.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.engine import Conditioned, Failed
+from lgmdsl.contract.options import check_least
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
@@ -170,6 +171,10 @@ class OpperArchambeau(Backend[CoefficientState]):
         paper="Opper and Archambeau 2009",
         summary="variational Gaussian by L-BFGS in mean coefficients and log weights",
     )
+
+    def __post_init__(self) -> None:
+        check_least("memory", self.memory, 1)
+        check_least("refresh", self.refresh, 1)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> CoefficientState:
         point = begin(problem, warm)

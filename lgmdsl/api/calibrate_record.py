@@ -19,7 +19,7 @@ import numpy as np
 
 from lgmdsl import __version__
 from lgmdsl.api.calibrate_run import Outcome, Task
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError, Diagnostic, listed
 
 FORMAT = 1
 
@@ -53,7 +53,8 @@ class Record:
             raise DataError(_unusable(path, "is no record of a calibration"))
         changed = [k for k in self.head if read[0].get(k) != self.head[k]]
         if changed:
-            what = f"is of another calibration ({', '.join(changed)} differ)"
+            differ = "differs" if len(changed) == 1 else "differ"
+            what = f"is of another calibration ({listed(changed)} {differ})"
             raise DataError(_unusable(path, what))
         try:
             self.done = {o.number: o for o in map(Outcome.of_json, read[1:])}

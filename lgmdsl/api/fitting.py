@@ -246,7 +246,7 @@ def _warnings(result: Run) -> tuple[Diagnostic, ...]:
                 f"status {result.status}, step {result.steps}"
                 + (f": {result.reason}" if result.reason else ""),
                 f"last change of the objective {abs(last.objective - before):.1e}, "
-                f"then {last.residual:.1e} sd from a fixed point",
+                f"distance from a fixed point {last.residual:.1e} sd",
             ),
             help=advice,
             severity="warning",

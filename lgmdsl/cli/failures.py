@@ -24,6 +24,7 @@ USUAL = {
     "summary": "lgm summary model.fit.nc",
     "predict": "lgm predict model.fit.nc new.npz -o predictions.csv",
     "simulate": "lgm simulate model.lgm --sizes obs=100,feat=3 -o data.npz",
+    "calibrate": "lgm calibrate model.lgm --sizes obs=200,feat=3 --runs 200",
     "help": "lgm help E203",
 }
 

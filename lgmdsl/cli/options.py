@@ -6,9 +6,11 @@ import json
 import math
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any, TypeVar
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from click.core import ParameterSource
 
 if TYPE_CHECKING:
     from lgmdsl.language.builder import Model
@@ -46,7 +48,17 @@ def set_option(function: F) -> F:
 
 
 def audit_options(function: F) -> F:
-    """--audit, and how many --draws it takes."""
+    """--audit, and how many --draws it takes, which are wrong usage without it."""
+
+    @wraps(function)
+    def checked(*given: Any, **named: Any) -> Any:
+        context = click.get_current_context()
+        asked = context.get_parameter_source("draws") is ParameterSource.COMMANDLINE
+        if asked and not named["audit"]:
+            told = f"--draws is for --audit: write --audit --draws {named['draws']}"
+            raise click.UsageError(told, context)
+        return function(*given, **named)
+
     audit = click.option(
         "--audit", is_flag=True, help="Check the posterior by importance sampling."
     )
@@ -54,7 +66,7 @@ def audit_options(function: F) -> F:
         "--draws", type=click.IntRange(min=100), default=4000, show_default=True, metavar="N",
         help="Draws of --audit.",
     )  # fmt: skip
-    return audit(draws(function))
+    return cast(F, audit(draws(checked)))
 
 
 def seed_option(function: F) -> F:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -17,6 +16,7 @@ from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.problem import Problem
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, nearest
+from lgmdsl.inference.options import configured
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, answering, route
 
@@ -106,39 +106,7 @@ def plan(
         able = [m for m, b in known.items() if verdict(canonical.blocks, b, bound).runs]
         needs = known[method].spec.needs
         raise MethodError(tuple(_refused(method, b, r, able, needs) for b, r in judged.refusals))
-    return Plan(canonical, _configured(known[method], dict(options or {})), judged.routes)
-
-
-def _configured(backend: BackendClass, options: dict[str, object]) -> Backend[Any]:
-    fields = {f.name: f for f in dataclasses.fields(backend)}  # type: ignore[arg-type]
-    for name in options:
-        if name not in fields:
-            close = nearest(name, fields)
-            has = f"it has: {', '.join(fields)}" if fields else "it has no options"
-            raise MethodError(
-                Diagnostic(
-                    "E104",
-                    f"method `{backend.spec.name}` has no option `{name}`",
-                    help=f"did you mean `{close}`?" if close else has,
-                )
-            )
-    try:
-        return backend(**{k: _option(v, type(fields[k].default)) for k, v in options.items()})
-    except (TypeError, ValueError) as error:
-        raise MethodError(
-            Diagnostic("E104", f"method `{backend.spec.name}` refused an option: {error}")
-        ) from None
-
-
-def _option(given: object, kind: type) -> object:
-    """An option as its field's type; strings come from the command line."""
-    if not isinstance(given, str) or kind is str:
-        return given
-    if kind is bool:
-        if given.lower() not in ("true", "false"):
-            raise ValueError(f"{given!r} is neither true nor false")
-        return given.lower() == "true"
-    return kind(given)
+    return Plan(canonical, configured(known[method], options or {}), judged.routes)
 
 
 def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:

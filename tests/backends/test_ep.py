@@ -223,7 +223,10 @@ def test_stopping_early_hands_back_the_best_state() -> None:
         ({"power": 1.5}, "power lies in"),
         ({"damping": -1.0}, "damping lies in"),
         ({"mode": "serial"}, "parallel, sequential, double-loop"),
-        ({"power": "half"}, "could not convert"),
+        ({"power": 1e-12}, "method `ep` refuses power=1e-12: power lies in \\[0.0001, 1\\]"),
+        ({"power": "nan"}, "power lies in"),
+        ({"damping": 1e-9}, "damping lies in"),
+        ({"power": "half"}, "option `power` of method `ep` is a number, not `half`"),
     ],
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any], said: str) -> None:

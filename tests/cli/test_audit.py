@@ -96,3 +96,13 @@ def test_interrupted_fits_are_not_audited(
 def test_too_few_draws_are_wrong_usage(run: Run, model: Path, data: Path) -> None:
     done = run("fit", model, data, "--set", "s=2", "--audit", "--draws", "10")
     assert done.status == 2 and "--draws" in done.err
+
+
+def test_draws_without_an_audit_are_wrong_usage(
+    run: Run, model: Path, data: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "o.nc"
+    assert run("fit", model, data, *SMALL[:4], "-o", out).status == 0
+    for given in (("fit", model, data), ("compare", model, data), ("summary", out)):
+        done = run(*given, "--draws", "500")
+        assert done.status == 2 and "write --audit --draws 500" in done.err and done.out == ""

@@ -46,7 +46,7 @@ def test_record_and_picture(run: Run, gaussian: Path, tmp_path: Path) -> None:
     again = run("calibrate", gaussian, *SMALL, "--runs", 25, "--record", kept)
     assert again.out == first.out and kept.read_bytes() == before
     other = run("calibrate", gaussian, *SMALL, "--runs", 25, "--record", kept, "--seed", 1)
-    assert other.status == 1 and "seed differ" in other.err
+    assert other.status == 1 and "(seed differs)" in other.err
 
 
 @pytest.mark.parametrize(
@@ -54,6 +54,7 @@ def test_record_and_picture(run: Run, gaussian: Path, tmp_path: Path) -> None:
     [
         (("--runs", "0"), 2, "--runs"),
         (("--sizes", "obs=x"), 2, "not a whole number"),
+        (("--sizes", "obs=x"), 2, "lgm calibrate --help says more"),
         (("--sizes", "obs=6", "--record", "runs.txt"), 1, "E306"),
         (("--sizes", "obs=6", "--method", "nothing"), 1, "E103"),
         (("--sizes", "obs=6", "--runs", "5"), 0, ""),

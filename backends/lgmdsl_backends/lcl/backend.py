@@ -28,6 +28,7 @@ from lgmdsl.contract.elbo import ElboPoint, elbo_of, expected
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.fixed_point import profiled, undamped_move
 from lgmdsl.contract.joint import unstacked
+from lgmdsl.contract.options import check_least, check_range
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
@@ -89,8 +90,10 @@ class LinearlyConstrained(Backend[LclState]):
     def __post_init__(self) -> None:
         if self.solver not in SOLVERS:
             raise ValueError(f"solver is {' or '.join(SOLVERS)}, not {self.solver!r}")
-        if not self.penalty > 0.0:
-            raise ValueError(f"penalty must be above 0, not {self.penalty:g}")
+        check_range("penalty", self.penalty, 1e-6, 1e6)
+        check_least("largest", self.largest, 0)
+        check_least("memory", self.memory, 1)
+        check_least("evaluations", self.evaluations, 1)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> LclState:
         setting = setting_of(problem, self.largest if self.solver == "newton" else 0)
