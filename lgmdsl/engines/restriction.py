@@ -9,7 +9,8 @@ intercept), so A' = A + E diag(tau) E' is factored, E picking the pins. Then, V'
 
 On the subspace, with Z an orthonormal basis of C's null space,
 log|Z'AZ| = log|A'| + log|D| - log|CC'| + log|diag(tau) G|  (all derived; tests compare with dense
-algebra). Neither D nor G having a factor says that Z'AZ is not positive definite.
+algebra). A' has to be positive definite itself, which site weights that are negative in the sum
+along what C ties may prevent where Z'AZ alone would be: a rejected step, like any failed factor.
 """
 
 from __future__ import annotations

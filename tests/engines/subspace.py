@@ -142,7 +142,7 @@ def case(seed: int, names: tuple[str, ...], tie: str = "", signed: bool = False)
     }
     weight = rng.exponential(size=rows)
     if signed:
-        weight[rng.random(rows) < 0.2] *= -0.05
+        weight[rng.random(rows) < 0.2] *= -0.005
     constraints = {
         "": None,
         "sum": Constraints({"f": Dense(np.ones((1, total)))}, np.zeros(1)),
