@@ -169,19 +169,22 @@ class BlockPrior:
         """k, without forming the basis."""
         if self.flat:
             return self.size
-        ranks = [f.size - int(f.null_space().shape[1]) for f in self.block.factors]
-        return self.size - math.prod(ranks)
+        return self.size - math.prod(self._ranks)
+
+    @cached_property
+    def _ranks(self) -> list[int]:
+        """How many directions each factor's precision sees."""
+        return [f.size - int(f.null_space().shape[1]) for f in self.block.factors]
 
     @cached_property
     def log_det_precision(self) -> float:
         """log of the product of Q's non-zero eigenvalues."""
         if self.flat:
             return 0.0
-        ranks = [f.size - int(f.null_space().shape[1]) for f in self.block.factors]
-        whole = math.prod(ranks)
+        ranks = self._ranks
         return sum(
-            f.log_det_precision() * (whole // r)
-            for f, r in zip(self.block.factors, ranks, strict=True)
+            f.log_det_precision() * math.prod(ranks[:k] + ranks[k + 1 :])
+            for k, f in enumerate(self.block.factors)
         )
 
 
