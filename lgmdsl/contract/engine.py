@@ -35,8 +35,8 @@ class Adjoints:
 
     `offset`: alpha = b - Wm for each site block, flattened (P,). `operator[k][name]`:
     dF/dB of site block k and latent block name, (P, n_b) dense, or csr on B's pattern.
-    `mean[name]`: (n_b,). `covariance[name]` or `precision[name]`: dF/dK or dF/dQ, (n_b, n_b), the latter
-    dense or csr on Q's pattern.
+    `mean[name]`: (n_b,). `covariance[name]` or `precision[name]`: dF/dK or dF/dQ,
+    (n_b, n_b), the latter dense or csr on Q's pattern.
     """
 
     offset: Rows

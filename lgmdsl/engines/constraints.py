@@ -63,8 +63,8 @@ def prepare(
 ) -> Kept | str | None:  # fmt: skip
     """Turn the constraints once; a string says why they contradict themselves or the prior.
 
-    `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions, `variance` (n,) its
-    diagonal. `structural`: rows that the prior's structures carry, (k, n), their values zero.
+    `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions, `variance` (n,)
+    its diagonal. `structural`: rows that the prior's structures carry, (k, n), their values zero.
     """
     given, wanted = structural, np.zeros(len(structural))
     if linear.constraints is not None and len(linear.constraints.values):

@@ -13,7 +13,6 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
-import scipy.sparse.linalg
 from scipy.linalg import lapack
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
@@ -118,7 +117,7 @@ class SparsePrior:
         vt, rank = np.eye(null.shape[1]), 0
         if seen.size:
             _, s, vt = np.linalg.svd(seen, full_matrices=True)
-            rank = int(np.sum(s > _RANK * float(sp.linalg.norm(self.rows))))
+            rank = int(np.sum(s > _RANK * float(np.linalg.norm(self.rows.data))))
         basis = np.zeros((self.linear.size, null.shape[1] - rank))
         basis[where] = null @ vt[rank:].T
         return Directions(where[_pivots(null @ vt[:rank].T)], where[_pivots(null)], basis)

@@ -66,7 +66,7 @@ def test_every_refusal_is_named() -> None:
     )  # fmt: skip
     found = explain(model)
     told = " ".join(d.message for d in found.refused)
-    assert all(name in told for name in ("rw1", "cumsum", "categorical.softmax"))
+    assert all(name in told for name in ("cumsum", "categorical.softmax"))
     assert {d.code for d in found.refused} == {"E501"}
     assert found.engines == () and found.methods.able == ()
     # A predictor that cannot be lowered is shown as it is written, never as nothing.

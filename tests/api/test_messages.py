@@ -35,11 +35,6 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         model("latent b0 ~ flat\nlatent u[g] ~ flat\nlet eta[obs] = b0 + u[who] + 0 * x\n"
               "observe y ~ poisson(log_rate = eta)\n", "count"), DATA, {},
     ),
-    "e501_structure": (
-        model("latent u[g] ~ rw2(sd = 1)\nlatent v[g] ~ ar1(sd = 1, rho = 0.5)\n"
-              "let eta[obs] = u[who] + v[who] + 0 * x\nobserve y ~ normal(mean = eta, sd = 1)\n"),
-        DATA, {},
-    ),
     "e501_family": (
         model(ONE + "observe y ~ weibull(log_scale = eta, shape = 2)\n", "positive"),
         {**DATA, "y": np.arange(1.0, 7.0)}, {},

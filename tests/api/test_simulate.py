@@ -99,7 +99,7 @@ def test_robust_responses_are_drawn_from_their_own_family() -> None:
         ("flat", "", "E402", ModelError),
         ("normal(sd = s)", "", "E503", MethodError),
         ("normal(sd = 1)", "potential u ~ laplace(scale = 1)\n", "E501", ModelError),
-        ("rw1(sd = 1)", "", "E501", MethodError),
+        ("rw1(sd = 1, sum_to_zero = false)", "", "E402", ModelError),
     ],
 )
 def test_refusals(prior: str, rest: str, code: str, kind: type[Exception]) -> None:
@@ -131,3 +131,13 @@ def test_a_rate_beyond_all_bounds_is_an_error() -> None:
     )
     with pytest.raises(NumericalError):
         simulate(model, sizes={"a": 3})
+
+
+def test_an_intrinsic_block_is_drawn_on_its_constraint() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\nindex b\ndata y[a, b] : real\n"
+        "latent u[a, b] ~ rw1(sd = 2) * ar1(rho = 0.5)\nobserve y ~ normal(mean = u, sd = 1)\n"
+    )
+    drawn = np.asarray(simulate(model, sizes={"a": 6, "b": 3}, seed=4)["truth.u"])
+    np.testing.assert_allclose(drawn.sum(axis=0), 0.0, atol=1e-10)
+    assert np.abs(drawn).min() > 0.0

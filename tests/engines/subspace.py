@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import reduce
 
 import numpy as np
 import scipy.linalg as sla
@@ -27,9 +28,7 @@ def ties(linear: LinearGaussian) -> tuple[Array, Array]:
         for k, factor in enumerate(block.factors):
             parts = [np.eye(f.size) for f in block.factors]
             parts[k] = factor.constraints().toarray()
-            whole = parts[0]
-            for part in parts[1:]:
-                whole = np.kron(whole, part)
+            whole = reduce(lambda a, b: np.asarray(np.kron(a, b)), parts)
             here = np.zeros((len(whole), linear.size))
             here[:, linear.slices[block.name]] = whole
             rows.append(here)
@@ -45,15 +44,16 @@ def ties(linear: LinearGaussian) -> tuple[Array, Array]:
 
 def by_subspace(linear: LinearGaussian, weight: tuple[Array, ...],
                 shift: tuple[Array, ...]) -> Answer | None:  # fmt: skip
-    """None where A is not positive definite there. log_normaliser = log of the integral over the subspace, less the prior's own over the
-    subspace without the directions of density 1; moments of z."""
+    """Moments of z, and log_normaliser: the log of the integral over the subspace, less that of the
+    prior over the subspace without the directions of density 1. None where A is not positive
+    definite there."""
     priors = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
     q = sla.block_diag(*[p.precision() for p in priors])
     mu = np.concatenate([p.mean for p in priors])
     rows, values = ties(linear)
     if len(rows):
-        start, *_ = np.linalg.lstsq(rows, values, rcond=None)
-        basis = sla.null_space(rows)
+        start = np.linalg.lstsq(rows, values, rcond=None)[0].astype(np.float64)
+        basis = np.asarray(sla.null_space(rows), dtype=np.float64)
     else:
         start, basis = np.zeros(linear.size), np.eye(linear.size)
     b, c = dense_rows(linear)
@@ -64,7 +64,8 @@ def by_subspace(linear: LinearGaussian, weight: tuple[Array, ...],
     top, mean, covariance = _gaussian(a, h, start, basis)
     stretched = basis.T @ q @ basis
     spectrum, vectors = np.linalg.eigh(stretched)
-    moving = basis @ vectors[:, spectrum > 1e-10 * max(spectrum[-1], 1e-300)]
+    free = spectrum <= 1e-10 * max(spectrum[-1], 1e-300)
+    moving = np.asarray(basis @ vectors[:, ~free], dtype=np.float64)
     below, _, _ = _gaussian(q, q @ mu, start, moving)
     constant = shifts @ c - 0.5 * c @ w @ c
     return Answer(top - below + float(constant), mean, covariance)

@@ -5,11 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lgmdsl.contract.engine import Engine, Failed
+from lgmdsl.contract.engine import Failed
 from lgmdsl.engines.covariance import CovarianceEngine
 from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.sparse import SparseEngine
-from lgmdsl.testing.engine_checks import check_distances
 from lgmdsl.testing.engine_models import Case, dense_rows
 
 from .subspace import by_subspace, case, factors, ties
@@ -17,10 +16,11 @@ from .subspace import by_subspace, case, factors, ties
 NAMES = tuple(factors(np.random.default_rng(0), 5))
 PRODUCTS = (("besag", "ar1"), ("besag", "rw1"), ("rw1", "rw2"), ("iid", "besag"), ("rw2", "ar1"),
             ("besag", "iid", "rw1 cyclic"), ("rw2 cyclic", "besag"), ("car", "ou"))  # fmt: skip
-ENGINES = (SparseEngine, PrecisionEngine, CovarianceEngine)
+Kind = type[SparseEngine] | type[PrecisionEngine] | type[CovarianceEngine]
+ENGINES: tuple[Kind, ...] = (SparseEngine, PrecisionEngine, CovarianceEngine)
 
 
-def check(engine: type[Engine], made: Case) -> bool:
+def check(engine: Kind, made: Case) -> bool:
     """Normaliser, moments, solves and draws; False where the engine refuses the model."""
     if engine.refuses(made.linear):
         return False
