@@ -20,6 +20,8 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 
 SUFFICIENT = 1e-4
 SHORTEST = 1e-20
+# Steps shorter than this, so often in a row, lead nowhere: variances at which f overflows.
+CRAWL, CRAWLS = 1e-6, 3
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,7 @@ def maximise_mean(
 
     answers = answers_at(mean)
     energy = energy_of(answers, mean, alpha)
+    shorter, crawled = 0.5, 0
     for _ in range(limit):
         weight = tuple(-a.curvature for a in answers)
         slope = tuple(a.d_mean for a in answers)
@@ -84,10 +87,15 @@ def maximise_mean(
             reached = energy_of(tried, moved, moved_alpha)
             if reached >= energy + SUFFICIENT * step * squared - slack:
                 break
-            step *= 0.5
+            # The whole step is always tried, the next is a few times the last that was taken.
+            step = shorter if step == 1.0 else 0.5 * step
         else:
             break
         mean, alpha, answers, energy = moved, moved_alpha, tried, reached
+        shorter = min(0.5, 8.0 * step)
+        crawled = crawled + 1 if step < CRAWL else 0
+        if crawled == CRAWLS:
+            break
         if step == 1.0 and squared <= tolerance:
             break
     return Profile(mean, alpha, answers, energy)

@@ -17,7 +17,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl_backends.ep import ExpectationPropagation
-from lgmdsl_backends.ep.beginning import begin
+from lgmdsl_backends.ep.beginning import begin, beginnings
 from lgmdsl_backends.ep.double_loop import _solved, advance
 from lgmdsl_backends.ep.double_loop import begin as begin_outer
 from lgmdsl_backends.ep.inner import _at, _model, _newton, minimise
@@ -87,8 +87,7 @@ def test_the_inner_minimum_is_found_from_far_away() -> None:
     text, data = hard_gp(100)
     fit = lgm.fit(lgm.loads(text), data, "ep")
     given = plan(fit.canonical, "ep").at(fit.theta)
-    at = begin(given, 1.0)
-    assert isinstance(at, Matched)
+    _, at, _ = beginnings(given, 1.0)
     with np.errstate(all="ignore"):
         found = minimise(given, at.weight, at.shift, (at.mean, at.variance), 1.0)
     assert found is not None

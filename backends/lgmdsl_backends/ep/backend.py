@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import ClassVar, cast
 
 import numpy as np
@@ -30,7 +31,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Tilted, TiltedSlopes
 from lgmdsl.contract.stacked import split
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl_backends.ep.beginning import begin
+from lgmdsl_backends.ep.beginning import begin, beginnings
 from lgmdsl_backends.ep.double_loop import LARGEST, Outer, advance
 from lgmdsl_backends.ep.double_loop import begin as begin_outer
 from lgmdsl_backends.ep.matching import Matched, log_concave
@@ -165,7 +166,8 @@ class ExpectationPropagation(Backend[EPState]):
         if len(at.mean) > LARGEST:
             reason = f"EP does not settle, and {len(at.mean)} rows are too many for the double loop"
             return EPState(stage, best=at, failed=Status.stalled, reason=reason)
-        outer = begin_outer(problem, at)
+        starts = chain((at,), beginnings(problem, at.power))
+        outer = next(filter(None, (begin_outer(problem, start) for start in starts)), None)
         if outer is None:
             return EPState(
                 stage, best=at, failed=Status.stalled, reason="no inner optimum at the start"

@@ -1,4 +1,4 @@
-"""The first point of EP: an earlier posterior, or sites matched against rough cavities."""
+"""The first point of EP: an earlier posterior, or sites matched against the prior."""
 
 from __future__ import annotations
 
@@ -17,16 +17,28 @@ from lgmdsl_backends.ep.matching import Matched, matched
 def begin(
     problem: Problem, power: float, warm: GaussianPosterior | None = None
 ) -> Matched | Failed:
-    """The sites of an earlier posterior; or those that match the moments against cavities of
-    variance 1 at the prior mean, their weights not negative; or weights of 1 there."""
+    """The sites of an earlier posterior; or those that match the moments against the prior as their
+    cavity, their weights not negative (where a prior is flat, against N(prior mean, 1)); or weights
+    of 1 at the prior mean."""
     reason = Failed("no site gives a finite moment at the prior mean")
+    for found in _points(problem, power, warm):
+        if isinstance(found, Matched):
+            return found
+        reason = found
+    return reason
+
+
+def beginnings(problem: Problem, power: float) -> Iterator[Matched]:
+    """Every first point that exists, without an earlier posterior, in the same order."""
+    return (found for found in _points(problem, power, None) if isinstance(found, Matched))
+
+
+def _points(
+    problem: Problem, power: float, warm: GaussianPosterior | None
+) -> Iterator[Matched | Failed]:
     for weight, shift in _candidates(problem, power, warm):
         if np.isfinite(weight).all() and np.isfinite(shift).all():
-            found = matched(problem, weight, shift, power)
-            if isinstance(found, Matched):
-                return found
-            reason = found
-    return reason
+            yield matched(problem, weight, shift, power)
 
 
 def _candidates(
@@ -34,14 +46,21 @@ def _candidates(
 ) -> Iterator[tuple[Array, Array]]:
     if warm is not None:
         yield flatten(warm.weight), flatten(warm.shift)
-    mean = flatten(problem.engine.prior_mean)
-    answers = [
-        site.tilted(m, np.ones_like(m), power)
-        for site, m in zip(problem.tilting(), problem.engine.prior_mean, strict=True)
-    ]
-    tilted_mean = flatten(tuple(a.mean for a in answers))
-    tilted_variance = flatten(tuple(a.variance for a in answers))
-    weight = np.maximum(1.0 / tilted_variance - 1.0, 0.0) / power
-    slope = (tilted_mean - mean) / (power * tilted_variance)
-    yield weight, slope + weight * mean
+    prior, mean = problem.engine.prior_mean, flatten(problem.engine.prior_mean)
+    unit = tuple(np.ones_like(m) for m in prior)
+    none = tuple(np.zeros_like(m) for m in prior)
+    alone = problem.engine.condition(none, none)
+    for spread in (unit,) if isinstance(alone, Failed) else (alone.variance, unit):
+        answers = [
+            site.tilted(m, v, power)
+            for site, m, v in zip(problem.tilting(), prior, spread, strict=True)
+        ]
+        tilted_mean = flatten(tuple(a.mean for a in answers))
+        tilted_variance = flatten(tuple(a.variance for a in answers))
+        known = ~(tilted_variance > 0.0)
+        size = np.where(known, 1.0, tilted_variance)
+        cavity = np.where(known, 1.0, flatten(spread))
+        weight = np.maximum((cavity - size) / (size * cavity), 0.0) / power
+        slope = np.where(known, 0.0, (tilted_mean - mean) / (power * size))
+        yield weight, slope + weight * mean
     yield np.ones_like(mean), mean
