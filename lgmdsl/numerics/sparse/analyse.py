@@ -1,32 +1,66 @@
-"""Which kernel factors a pattern: a band with a border, else supernodes. Found once, and kept."""
+"""The kernel for a pattern, chosen by its structure, and a cache of the latest analyses.
+
+Engines are rebuilt at every hyperparameter on the same pattern; its ordering and supernodes are
+found once. Analyses are kept by a digest of the pattern, a few, the least recently used forgotten.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import OrderedDict
+
+import numpy as np
 
 from lgmdsl.numerics.sparse.banded import banded_symbolic
 from lgmdsl.numerics.sparse.base import Pattern, Symbolic
+from lgmdsl.numerics.sparse.dense import DenseSymbolic
 
-KEPT = 16  # patterns: engines are rebuilt at every hyperparameter, mostly on the same ones
-_known: OrderedDict[bytes, Symbolic] = OrderedDict()
+DENSE_UP_TO = 400
+"""Sizes that LAPACK factors whole, so that small models never import numba: at 400 a factor with
+its inverse takes about 2 ms, and loading numba and the cached kernels as long as 150 of them."""
+KEPT = 16
+KEPT_ENTRIES = 100_000_000  # of A and L together, beyond which only the latest analysis is kept
+
+_analyses: OrderedDict[bytes, Symbolic] = OrderedDict()
+_lock = threading.Lock()
 
 
 def analyse(pattern: Pattern) -> Symbolic:
-    """Ordering and symbolic factorisation, the same object for the same pattern."""
-    key = hashlib.blake2b(pattern.indptr.tobytes() + pattern.indices.tobytes()).digest()
-    found = _known.get(key)
-    if found is None:
-        found = banded_symbolic(pattern) or _supernodal(pattern)
-        _known[key] = found
-        if len(_known) > KEPT:
-            _known.popitem(last=False)
-    else:
-        _known.move_to_end(key)
-    return found
+    """Everything that depends on the pattern alone, from the cache where it was met before."""
+    key = _digest(pattern)
+    with _lock:
+        known = _analyses.get(key)
+        if known is not None:
+            _analyses.move_to_end(key)
+            return known
+    made = _make(pattern)
+    with _lock:
+        made = _analyses.setdefault(key, made)
+        _analyses.move_to_end(key)
+        while len(_analyses) > 1 and (len(_analyses) > KEPT or _entries() > KEPT_ENTRIES):
+            _analyses.popitem(last=False)
+    return made
 
 
-def _supernodal(pattern: Pattern) -> Symbolic:
+def _make(pattern: Pattern) -> Symbolic:
+    banded = banded_symbolic(pattern)
+    if banded is not None:
+        return banded
+    if pattern.size <= DENSE_UP_TO:
+        return DenseSymbolic(pattern)
     from lgmdsl.numerics.sparse.supernodal import SupernodalSymbolic  # imports numba
 
     return SupernodalSymbolic(pattern)
+
+
+def _entries() -> int:
+    return sum(s.pattern.nnz + s.fill for s in _analyses.values())
+
+
+def _digest(pattern: Pattern) -> bytes:
+    hashed = hashlib.blake2b(digest_size=20)
+    hashed.update(np.int64(pattern.size).tobytes())
+    hashed.update(pattern.indptr.tobytes())
+    hashed.update(pattern.indices.tobytes())
+    return hashed.digest()

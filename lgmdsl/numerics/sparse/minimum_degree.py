@@ -9,22 +9,26 @@ from __future__ import annotations
 
 import numpy as np
 
-from lgmdsl.arrays import IntArray
+from lgmdsl.arrays import BoolArray, IntArray
 from lgmdsl.numerics.sparse.compiled import compiled
 
 
 @compiled
-def minimum_degree(starts: IntArray, neighbours: IntArray) -> IntArray:
+def minimum_degree(starts: IntArray, neighbours: IntArray, spare: int = -1) -> IntArray:
     """The order (n,) of elimination of a graph without loops, both triangles given.
 
     The list of vertex i lies at pool[start[i]]: `elements[i]` elements, then variables, `length[i]`
     in all; of an element, its variables. weight[i] is the number of vertices merged into i, 0 once
-    i is eliminated or merged, negative while i lies in the new element.
+    i is eliminated or merged, negative while i lies in the new element. The pool has room for
+    `spare` entries beyond the graph (default: a fifth and n) before lists are moved together.
     """
     n = len(starts) - 1
     edges = len(neighbours)
-    pool = np.empty(edges + edges // 5 + n + 1, dtype=np.int64)
-    pool[:edges] = neighbours
+    if spare < 0:
+        spare = edges // 5 + n
+    pool = np.empty(edges + spare, dtype=np.int64)
+    for q in range(edges):
+        pool[q] = neighbours[q]
     start, length = starts[:-1].copy(), starts[1:] - starts[:-1]
     degree = length.copy()
     elements = np.zeros(n, dtype=np.int64)
@@ -48,12 +52,13 @@ def minimum_degree(starts: IntArray, neighbours: IntArray) -> IntArray:
         pivot = head[least]
         _remove(pivot, least, head, after, before)
         # The new element: the variables of the pivot and of its elements.
-        room = _bound(pivot, pool, start, length, elements, alive, degree)
+        room = _bound(pivot, pool, start, length, elements, alive)
         if free + room > len(pool):
-            free = _compact(pool, start, length, weight, alive)
+            free = _compact(pool, free, start, length, weight, alive)
             if free + room > len(pool):
                 larger = np.empty(2 * len(pool) + room, dtype=np.int64)
-                larger[:free] = pool[:free]
+                for q in range(free):
+                    larger[q] = pool[q]
                 pool = larger
         heavy = weight[pivot]
         weight[pivot] = 0
@@ -210,10 +215,10 @@ def _remove(i: int, d: int, head: IntArray, after: IntArray, before: IntArray) -
 @compiled
 def _bound(
     pivot: int, pool: IntArray, start: IntArray, length: IntArray, elements: IntArray,
-    alive: IntArray, degree: IntArray,
+    alive: BoolArray,
 ) -> int:  # fmt: skip
     """At most this many entries the new element takes."""
-    room = length[pivot] - elements[pivot]
+    room = int(length[pivot] - elements[pivot])
     for q in range(start[pivot], start[pivot] + elements[pivot]):
         if alive[pool[q]]:
             room += length[pool[q]]
@@ -222,22 +227,24 @@ def _bound(
 
 @compiled
 def _compact(
-    pool: IntArray, start: IntArray, length: IntArray, weight: IntArray, alive: IntArray
+    pool: IntArray, end: int, start: IntArray, length: IntArray, weight: IntArray, alive: BoolArray
 ) -> int:
     """Move the lists of living vertices and elements together; the first free place."""
-    n = len(start)
-    keep = np.empty(n, dtype=np.int64)
-    count = 0
-    for i in range(n):
+    for i in range(len(start)):
         if (weight[i] != 0 or alive[i]) and length[i] > 0:
-            keep[count] = i
-            count += 1
-    kept = keep[:count]
-    free = 0
-    for i in kept[np.argsort(start[kept])]:
-        source = start[i]
+            first = pool[start[i]]  # the list's first place names its owner instead
+            pool[start[i]] = -1 - i
+            start[i] = first
+    free, q = 0, 0
+    while q < end:
+        if pool[q] >= 0:
+            q += 1  # between lists
+            continue
+        i = -1 - pool[q]
+        pool[free] = start[i]
         start[i] = free
-        for q in range(length[i]):
-            pool[free] = pool[source + q]
-            free += 1
+        for k in range(1, length[i]):
+            pool[free + k] = pool[q + k]
+        free += length[i]
+        q += length[i]
     return free

@@ -15,7 +15,7 @@ from lgmdsl.numerics.sparse.blas import desk
 from lgmdsl.numerics.sparse.elimination import inverse
 from lgmdsl.numerics.sparse.multifrontal import depths, factorise, update_offsets
 from lgmdsl.numerics.sparse.ordering import Elimination, Graph, eliminate
-from lgmdsl.numerics.sparse.supernodes import amalgamate, group, locate, structure
+from lgmdsl.numerics.sparse.supernodes import amalgamate, group, locate, relative_rows, structure
 from lgmdsl.numerics.sparse.takahashi import front_offsets, invert
 
 
@@ -41,9 +41,12 @@ class Tree:
         columns, first, above, below = amalgamate(elimination.parent, elimination.count)
         order = elimination.order[columns]
         starts = _running(below)
-        rows, relative = structure(
+        found = structure(
             graph.starts, graph.neighbours, order, inverse(order), first, above, starts
         )
+        below_of = np.repeat(np.arange(len(above)), below) * len(order)
+        rows = (np.sort(found + below_of) - below_of).astype(np.int32)
+        relative = relative_rows(first, above, starts, rows)
         width = np.diff(first)
         panels = _running((width + below) * width)
         owner = np.repeat(np.arange(len(above)), width)
@@ -111,8 +114,6 @@ class SupernodalSymbolic(Symbolic):
         return locate(rows, columns, self.place, tree.first, tree.owner, tree.starts, tree.rows)
 
     def factor(self, values: Array) -> Factor | None:
-        if not np.isfinite(values).all():
-            return None
         tree = self.tree
         panel = np.empty(tree.panels[-1])
         good = factorise(
@@ -196,7 +197,7 @@ class SupernodalFactor(Factor):
 
     def _invert(self, wanted: IntArray, position: IntArray, target: IntArray, found: Array) -> None:
         s, tree = self._symbolic, self._symbolic.tree
-        largest = int((tree.heights * (tree.widths + 1)).max(initial=0))
+        largest = int(((tree.heights + tree.widths) * tree.widths).max(initial=0))
         invert(
             tree.first, tree.starts, tree.relative, tree.panels, tree.above, s.fronts, self._panel,
             wanted, position, target, np.empty(s.front_stack), np.empty(largest), desk(), found,

@@ -23,7 +23,7 @@ def _few_zeros(width: int, zeros: int, entries: int) -> bool:
     if width <= 4:
         return True
     share = zeros / entries
-    return share < 0.05 or (width <= 48 and share < 0.1) or (width <= 16 and share < 0.8)
+    return share < 0.02 or (width <= 32 and share < 0.1) or (width <= 16 and share < 0.3)
 
 
 @compiled
@@ -153,12 +153,10 @@ def _in_postorder(
 def structure(
     graph_starts: IntArray, neighbours: IntArray, order: IntArray, place: IntArray,
     first: IntArray, above: IntArray, starts: IntArray,
-) -> tuple[AnyArray, AnyArray]:  # fmt: skip
-    """(rows, relative), int32: the rows below each supernode, sorted; where each stands in the
-    parent's front, which lists the parent's columns, then its rows."""
+) -> AnyArray:  # fmt: skip
+    """The rows below each supernode, int64, in no order."""
     size = len(above)
-    rows = np.empty(starts[size], dtype=np.int32)
-    relative = np.empty(starts[size], dtype=np.int32)
+    rows = np.empty(starts[size], dtype=np.int64)
     mark = np.full(len(order), -1, dtype=np.int64)
     child = np.full(size, -1, dtype=np.int64)
     sibling = np.full(size, -1, dtype=np.int64)
@@ -182,23 +180,31 @@ def structure(
                     rows[free] = i
                     free += 1
             c = sibling[c]
-        rows[starts[s] : free].sort()
-        c = child[s]
-        while c != -1:
-            at = starts[s]
-            for p in range(starts[c], starts[c + 1]):
-                i = rows[p]
-                if i < end:
-                    relative[p] = i - first[s]
-                else:
-                    while rows[at] < i:
-                        at += 1
-                    relative[p] = end - first[s] + at - starts[s]
-            c = sibling[c]
         if above[s] >= 0:
             sibling[s] = child[above[s]]
             child[above[s]] = s
-    return rows, relative
+    return rows
+
+
+@compiled
+def relative_rows(first: IntArray, above: IntArray, starts: IntArray, rows: AnyArray) -> AnyArray:
+    """Where each row stands in the parent's front: its columns, then its rows; int32."""
+    relative = np.empty(len(rows), dtype=np.int32)
+    for s in range(len(above)):
+        t = above[s]
+        if t < 0:
+            continue
+        end = first[t + 1]
+        at = starts[t]
+        for p in range(starts[s], starts[s + 1]):
+            i = rows[p]
+            if i < end:
+                relative[p] = i - first[t]
+            else:
+                while rows[at] < i:
+                    at += 1
+                relative[p] = end - first[t] + at - starts[t]
+    return relative
 
 
 @compiled

@@ -12,6 +12,7 @@ from lgmdsl.numerics.sparse.blas import Desk, gemm, potri, symm, trsm
 from lgmdsl.numerics.sparse.compiled import compiled
 
 BY_HAND = 8  # panels up to this wide are inverted by loops
+NARROW = 32  # up to this wide L_SS^-1 is formed by loops: LAPACK's triangular kernels cost more
 
 
 @compiled
@@ -32,8 +33,10 @@ def invert(
             _gather(relative, starts[s], below, stack, fronts[t], tall, corner, height, by_hand)
         if by_hand:
             _columns(panel, p, height, width, stack, z, work)
+        elif width <= NARROW:
+            _narrow(panel, p, height, width, below, stack, z, work, on)
         else:
-            _block(panel, p, height, width, below, stack, z, work, on)
+            _wide(panel, p, height, width, below, stack, z, work, on)
         for e in range(wanted[s], wanted[s + 1]):
             inverse[target[e]] = stack[z + position[e]]
 
@@ -81,7 +84,43 @@ def _columns(
 
 
 @compiled
-def _block(
+def _narrow(
+    panel: Array, p: int, height: int, width: int, below: int, stack: Array, z: int, work: Array,
+    on: Desk,
+) -> None:  # fmt: skip
+    """With M = L_SS^-1, -M above Z_RS and M above G: Z_SS is one product of the two."""
+    for j in range(width):
+        column, kept = z + j * height, j * height
+        work[kept : kept + width] = 0.0
+        work[kept + j] = 1.0
+        for k in range(j, width):
+            f = work[kept + k] / panel[p + k * height + k]
+            work[kept + k] = f
+            for i in range(k + 1, width):
+                work[kept + i] -= f * panel[p + k * height + i]
+        for i in range(width):
+            stack[column + i] = -work[kept + i]
+    front, g = stack.ctypes.data + 8 * z, work.ctypes.data
+    if below:
+        a, side = panel.ctypes.data + 8 * (p + width), front + 8 * width
+        gemm(
+            on, False, False, below, width, width, a, height, front, height,
+            False, g + 8 * width, height,
+        )  # fmt: skip
+        corner = front + 8 * (width * height + width)
+        symm(on, below, width, corner, height, g + 8 * width, height, side, height)
+    square = height * width
+    gemm(
+        on, True, False, width, width, height, front, height, g, height,
+        False, g + 8 * square, width,
+    )  # fmt: skip
+    for j in range(width):
+        for i in range(j, width):
+            stack[z + j * height + i] = work[square + j * width + i]
+
+
+@compiled
+def _wide(
     panel: Array, p: int, height: int, width: int, below: int, stack: Array, z: int, work: Array,
     on: Desk,
 ) -> None:  # fmt: skip
