@@ -45,7 +45,8 @@ def matrix(lower: Array, border: Array) -> SparseMatrix:
         return inner
     corner = sp.csr_array(2.0 * n * np.eye(m))
     beside = sp.csr_array(border)
-    return sp.csr_array(sp.block_array([[inner, beside], [beside.T, corner]]))
+    top = sp.hstack([inner, beside], format="csr")
+    return sp.csr_array(sp.vstack([top, sp.hstack([beside.T, corner])], format="csr"))
 
 
 @pytest.mark.parametrize(("p", "m"), [(1, 0), (1, 1), (2, 0), (4, 0), (4, 4), (15, 0)])

@@ -88,6 +88,11 @@ class Pattern:
         return sp.csr_array(lower + strict.T)
 
 
+def times(m: SparseMatrix, x: Array) -> Array:
+    """M x for (n,) or (n, k): scipy's product, which is typed as an array of any kind."""
+    return np.asarray(m @ x)
+
+
 class Factor(ABC):
     """P'LL'P = A for one positive definite A."""
 
@@ -116,7 +121,7 @@ class Factor(ABC):
 
     @abstractmethod
     def entries(self, rows: IntArray, columns: IntArray) -> Array:
-        """(k,) A^-1 at these places where they lie on L's pattern (A's always do); else NaN."""
+        """(k,) A^-1 at (row, column) where the pattern of L + L' holds it, NaN elsewhere."""
 
 
 class Symbolic(ABC):

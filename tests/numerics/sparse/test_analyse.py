@@ -48,12 +48,14 @@ def test_the_cache_is_bounded_and_forgets_the_oldest(monkeypatch: pytest.MonkeyP
 
 
 def test_kernels_by_size() -> None:
-    small, large = positive_definite("grid", DENSE_UP_TO, 0), positive_definite("grid", 441, 0)
+    small, large = positive_definite("random", 300, 1), positive_definite("grid", 1600, 0)
     assert analyse(Pattern.of(small)).kernel == "dense"
     found = analyse(Pattern.of(large))
     assert found.kernel == "supernodal"
-    assert Pattern.of(large).nnz <= found.fill < 441 * 442 / 2
-    assert 0 < found.flops < 441**3 / 3
+    assert Pattern.of(large).nnz <= found.fill < 1600 * 1601 / 2
+    assert 0 < found.flops < 1600**3 / 3
+    for n in (50, 1600):
+        assert analyse(Pattern.of(positive_definite("band", n, 0))).kernel == "banded"
 
 
 def test_small_patterns_import_no_compiler(root: Path) -> None:
