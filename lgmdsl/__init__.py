@@ -29,6 +29,8 @@ _HOMES = {
     "explain": "lgmdsl.api.explain",
     "methods": "lgmdsl.api.methods",
     "register": "lgmdsl.api.register",
+    "mesh_matrices": "lgmdsl.structures.mesh",
+    "grid_matrices": "lgmdsl.structures.mesh",
     "LgmError": "lgmdsl.errors",
     "ModelError": "lgmdsl.errors",
     "DataError": "lgmdsl.errors",
@@ -56,6 +58,8 @@ if TYPE_CHECKING:
     from lgmdsl.language.builder import Model as Model
     from lgmdsl.language.load import load as load
     from lgmdsl.language.load import loads as loads
+    from lgmdsl.structures.mesh import grid_matrices as grid_matrices
+    from lgmdsl.structures.mesh import mesh_matrices as mesh_matrices
 
 
 def __getattr__(name: str) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 from lgmdsl.api.settings import check_numbers
 from lgmdsl.api.standin import complete
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.ground_usage import usage_of
@@ -180,15 +181,16 @@ def _refuse_improper(canonical: CanonicalModel, linear: LinearGaussian) -> None:
     found = []
     for block in linear.blocks:
         if Shape.IMPROPER in block.shape:
-            symbol = canonical.grounded.model.symbols[block.name]
+            symbol = canonical.grounded.model.symbols[owner(block.name)]
+            whole = Shape.DIAGONAL in block.shape
             dims = f"[{', '.join(symbol.dims)}]" if symbol.dims else ""
             found.append(
                 Diagnostic(
                     "E402",
-                    f"`{block.name}` has an improper prior, which cannot be drawn from",
+                    f"`{symbol.name}` has an improper prior, which cannot be drawn from",
                     symbol.statement.span,
-                    "has density 1 everywhere",
-                    help=f"give it a proper one: latent {block.name}{dims} ~ normal(sd = 1)",
+                    f"has density 1 {'everywhere' if whole else 'in some directions'}",
+                    help=f"give it a proper one: latent {symbol.name}{dims} ~ normal(sd = 1)",
                 )
             )
     if found:

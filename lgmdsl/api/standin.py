@@ -147,7 +147,8 @@ def _draw(symbol: Symbol, grounded: GroundedModel, rng: np.random.Generator) -> 
         levels = grounded.indices[symbol.target].size
         return _map(shape, levels, rng)
     if len(shape) == 2 and symbol.dims[0] == symbol.dims[1]:
-        root = rng.standard_normal(shape)  # a matrix over one index: positive definite
+        # A matrix over one index: positive definite, and with positive row sums, as a mass has.
+        root = np.abs(rng.standard_normal(shape))
         return root @ root.T / shape[0] + np.eye(shape[0])
     match symbol.type:
         case "positive":

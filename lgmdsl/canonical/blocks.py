@@ -8,17 +8,19 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical import bym2
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import collapse, expand
+from lgmdsl.canonical.structure_errors import located
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Structure
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.language import ast
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.kernels import Kernel
+from lgmdsl.structures.refusals import Refused
 
 # Standard deviations beyond these have a variance, or a precision, of 0 or infinity.
 SQUARABLE = (1e-150, 1e150)
@@ -57,21 +59,29 @@ Argument: TypeAlias = Coefficient | KernelTerm | str | bool
 
 @dataclass(frozen=True, eq=False)
 class FactorSpec:
-    """One structure of a block over `dims` (one axis, or all of them for normal and flat)."""
+    """One structure of a block over `dims` (one axis, or all of them for normal and flat).
+
+    `factor` is its text, `labels` those of its axis (None for several): errors name them.
+    """
 
     name: str
     dims: tuple[str, ...]
     sizes: tuple[int, ...]
     arguments: Mapping[str, Argument]
+    factor: ast.Dist
+    labels: AnyArray | None
 
     @property
     def size(self) -> int:
         return int(np.prod(self.sizes, dtype=np.int64)) if self.sizes else 1
 
     def build(self, theta: Theta) -> Structure:
-        """The structure at theta."""
+        """The structure at theta. Raises ModelError or DataError for what it refuses."""
         values = {k: self._value(a, theta) for k, a in self.arguments.items()}
-        return catalogue.structure(self.name, self.size, **values)
+        try:
+            return catalogue.structure(self.name, self.size, **values)
+        except Refused as refused:
+            raise located(refused, self.factor, self.dims, self.labels) from None
 
     def _value(self, argument: Argument, theta: Theta) -> object:
         if isinstance(argument, str | bool):
@@ -164,7 +174,7 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
 
     Raises MethodError E501 for structures that no engine takes yet, all of them in one pass.
     """
-    blocks, refused = [], []
+    blocks, refused, indices = [], [], lowering.grounded.indices
     for symbol in lowering.grounded.model.of_kind("latent"):
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
@@ -182,7 +192,9 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                     continue
                 own = slice(None) if whole else slice(k, k + 1)
                 arguments = {a.name: _argument(a.value, lowering) for a in given}
-                factors.append(FactorSpec(name, symbol.dims[own], sizes[own], arguments))
+                dims = symbol.dims[own]
+                labels = indices[dims[0]].labels if len(dims) == 1 else None
+                factors.append(FactorSpec(name, dims, sizes[own], arguments, factor, labels))
             block = bym2.part_name(symbol.name, part) if part else symbol.name
             blocks.append(LatentBlock(block, symbol.dims, sizes, tuple(factors)))
     if refused:

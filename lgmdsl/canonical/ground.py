@@ -15,6 +15,7 @@ from lgmdsl.canonical.ground_axes import Bound, align, bind
 from lgmdsl.canonical.ground_errors import absent, wrong_shape
 from lgmdsl.canonical.ground_graph import graph_of
 from lgmdsl.canonical.ground_indices import Resolver
+from lgmdsl.canonical.ground_islands import disconnected
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
 from lgmdsl.canonical.ground_usage import Usage, usage_of
 from lgmdsl.canonical.ground_values import RULES, numbers_of, positions_of, sparse_numbers
@@ -232,12 +233,13 @@ class _Grounding:
             self.missing[name] = missing
 
     def _keep_graph(self, bound: Bound, indices: Mapping[str, IndexSet]) -> None:
-        graph, notes = graph_of(bound, indices[bound.symbol.dims[0]])
+        index = indices[bound.symbol.dims[0]]
+        graph, notes = graph_of(bound, index)
         if graph is None:
             self.problems += notes
         else:
             self.values[bound.symbol.name] = graph
-            self.warnings += notes
+            self.warnings += notes + disconnected(self.model, bound.symbol.name, graph, index)
 
     def _densified(self, bound: Bound) -> Bound:
         """Only operands of `@` stay sparse; anything else is expanded, and that is said."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass, fields
 
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel
+from lgmdsl.vocabulary.lookup import lookup
 
 # Structures that give new members of their axis a distribution, whatever the old members are.
 EXTENDABLE = frozenset({"normal", "iid", "flat", "gp"})
@@ -15,7 +16,8 @@ EXTENDABLE = frozenset({"normal", "iid", "flat", "gp"})
 @dataclass(frozen=True)
 class Usage:
     """`observed`: data that stand behind `observe`. `referenced`: names in expressions.
-    `contracted`: names that stand only beside `@`. `rows`: index sets new data may replace."""
+    `contracted`: names that stand only beside `@`, or as the matrix of a structure. `rows`: index
+    sets new data may replace."""
 
     observed: frozenset[str]
     referenced: frozenset[str]
@@ -40,18 +42,22 @@ def usage_of(model: CheckedModel) -> Usage:
 
 
 def _names(node: ast.Node, contracted: bool = False) -> Iterator[tuple[str, bool]]:
-    """Names used in the expressions under a node, and whether each is an operand of `@`."""
+    """Names used in the expressions under a node, and whether each is an operand of `@` (or the
+    matrix of a structure, which may be sparse as well)."""
     stack: list[tuple[ast.Node, bool]] = [(node, contracted)]
     while stack:
         here, beside = stack.pop()
         if isinstance(here, ast.Name):
             yield here.id, beside
             continue
+        if isinstance(here, ast.Dist):
+            stack.extend((a.value, _is_matrix(here, a.name)) for a in here.arguments)
+            continue
         # What a statement declares or observes, its type and its indices are no uses.
         skipped: tuple[str, ...] = ()
         if isinstance(here, ast.Statement):
             skipped = ("name", "dims", "type", "definition")
-        elif isinstance(here, (ast.Call, ast.Dist)):
+        elif isinstance(here, ast.Call):
             skipped = ("name", "function")
         product = isinstance(here, ast.Binary) and here.op == "@"
         for item in fields(here):
@@ -61,6 +67,12 @@ def _names(node: ast.Node, contracted: bool = False) -> Iterator[tuple[str, bool
             keeps = product or (beside and isinstance(here, ast.Indexed) and item.name == "base")
             children = value if isinstance(value, tuple) else (value,)
             stack.extend((child, keeps) for child in children if isinstance(child, ast.Node))
+
+
+def _is_matrix(dist: ast.Dist, argument: str) -> bool:
+    signature = lookup("structure", dist.name.id)
+    parameter = signature.parameter(argument) if signature else None
+    return parameter is not None and parameter.type == "matrix"
 
 
 def _rows(model: CheckedModel, observed: set[str]) -> set[str]:

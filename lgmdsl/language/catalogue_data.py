@@ -77,16 +77,16 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
         "E401",
         "disconnected",
-        "A graph falls into several components, or a latent is not joined to the data. An "
-        "intrinsic structure has one free level for each component.",
-        "latent v[region] ~ besag(graph = adj, sd = s)     an island has no neighbour",
-        "latent v[region] ~ bym2(graph = adj, sd = s, mix = mix), or join the island in adj",
+        "A graph has no edge, or a latent is not joined to the data, so that a structure over it "
+        "says nothing. (Several components are no error: see W401.)",
+        "latent v[region] ~ besag(graph = adj, sd = s)     no region has a neighbour",
+        "latent v[region] ~ normal(sd = s), or the pairs of neighbours in adj",
     ),
     Entry(
         "W401",
         "disconnected",
         "A graph falls into several components. The fit goes on: each component sums to zero "
-        "and is scaled by itself.",
+        "and is scaled by itself, and a member without neighbours is independent of all others.",
         "latent v[region] ~ besag(graph = adj, sd = s)     two components",
         "join the components in adj, or leave it as it is where they are meant",
     ),

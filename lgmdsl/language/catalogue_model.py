@@ -131,7 +131,8 @@ MODEL: tuple[Entry, ...] = (
         "E205",
         "structures do not match the axes",
         "A latent has one structure for each axis, joined by `*` in the order of its indices, "
-        "or one structure for the whole block; at most one of them carries the scale.",
+        "or one structure for the whole block; at most one of them carries the scale. An axis has "
+        "points enough for its structure: two for rw1, three for rw2, a whole period for seasonal.",
         "latent u[subject] ~ iid * ar1(sd = 1, rho = 0.5)",
         "latent u[subject] ~ ar1(sd = 1, rho = 0.5)",
     ),

@@ -60,6 +60,6 @@ def ar1(size: int, rho: object, sd: object = 1.0) -> Structure:
     if not abs(float(value)) < 1.0:
         raise Refused(
             "E303", f"`rho` of `ar1` is {float(value):g}", "rho", label="wanted -1 < rho < 1",
-            help="a walk that does not return to its mean is rw1(sd = ...)",
+            help="a walk that does not return to its mean is rw1(sd = {sd})",
         )  # fmt: skip
     return Ar1(np.asarray(sd, dtype=np.float64), size, value)

@@ -108,7 +108,7 @@ def car(size: int, graph: SparseMatrix, sd: object = 1.0, alpha: object = 0.0) -
     if not 0.0 <= value < 1.0:
         raise Refused(
             "E303", f"`alpha` of `car` is {value:g}", "alpha", label="wanted 0 <= alpha < 1",
-            help="at alpha = 1 no level is fixed: that field is besag(graph = ..., sd = ...)",
+            help="at alpha = 1 no level is fixed: that field is besag(graph = {graph}, sd = {sd})",
         )  # fmt: skip
     return Car(_neighbours(Content(graph)), np.asarray(sd, dtype=np.float64), np.asarray(value))
 

@@ -120,5 +120,5 @@ def _large(q: SparseMatrix) -> tuple[SparseMatrix, float]:
     raise Refused(
         "E303", f"the `precision` of `gmrf` has more than {_MOST} null directions", "precision",
         label="as many directions of density 1",
-        help="leave out the members that it does not hold, or give besag(graph = ...) the graph",
+        help="leave out the members that it does not hold; a graph is for besag(graph = adj)",
     )  # fmt: skip

@@ -67,7 +67,7 @@ def ou(size: int, rate: object, at: Array, sd: object = 1.0) -> Structure:
     if not float(value) > 0.0:
         raise Refused(
             "E303", f"`rate` of `ou` is {float(value):g}", "rate", label="wanted rate > 0",
-            help="a walk that does not return to its mean is rw1(sd = ..., at = ...)",
+            help="a walk that does not return to its mean is rw1(sd = {sd}, at = {at})",
         )  # fmt: skip
     times = np.asarray(at, dtype=np.float64)
     along, gaps = _sorted(Content(times))

@@ -1,11 +1,14 @@
 """What a structure refuses: which argument, which entries, and a remedy.
 
 A structure knows neither the model's text nor the labels of its axis; the canonical form adds both
-({given} stands for the argument as the user wrote it, {index} and {axis} for the index, bare and in
-words).
+({given} stands for the argument at fault as the user wrote it, {graph}, {sd} ... for the others,
+{index} and {axis} for the index, bare and in words).
 """
 
 from __future__ import annotations
+
+import re
+from collections.abc import Mapping
 
 from lgmdsl.arrays import IntArray
 from lgmdsl.errors import Diagnostic, LgmError
@@ -20,14 +23,15 @@ class Refused(LgmError):
     ) -> None:  # fmt: skip
         self.argument, self.entries = argument, entries
         self.found = Diagnostic(code, message, label=label, help=help)
-        named = [
-            text.replace("{given}", argument)
-            .replace("{axis}", "the axis")
-            .replace("{index}", "axis")
-            for text in (message, help)
-        ]
+        words = {"given": argument, "axis": "the axis", "index": "axis"}
         details = (label,) if label else ()
-        super().__init__(Diagnostic(code, named[0], details=details, help=named[1]))
+        said, remedy = filled(message, words), filled(help, words)
+        super().__init__(Diagnostic(code, said, details=details, help=remedy))
+
+
+def filled(text: str, words: Mapping[str, str]) -> str:
+    """A text with its `{word}`s put in, `...` where one is not known."""
+    return re.sub(r"\{(\w+)\}", lambda found: words.get(found[1], "..."), text)
 
 
 def too_short(name: str, size: int, least: int) -> Refused:
@@ -35,5 +39,5 @@ def too_short(name: str, size: int, least: int) -> Refused:
     points = "one point" if size == 1 else f"{size} points"
     return Refused(
         "E205", f"`{name}` needs at least {least} points, and {{axis}} has {points}",
-        help="a block of independent entries: normal(sd = 1)",
+        help="a block of independent entries: normal(sd = {sd})",
     )  # fmt: skip

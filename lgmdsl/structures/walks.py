@@ -66,8 +66,7 @@ def _key(at: Array | None, cyclic: bool) -> Content | None:
         raise Refused(
             "E104", "`cyclic = true` and `at` exclude one another", "at",
             label="nothing says where the circle closes",
-            help="leave out `at` and declare an index with every point of the circle, or leave "
-            "out `cyclic`",
+            help="leave out `at`, with every point of the circle in {axis}; or leave out `cyclic`",
         )  # fmt: skip
     return Content(np.asarray(at, dtype=np.float64))
 
@@ -81,8 +80,8 @@ def sorted_gaps(at: Array, name: str) -> tuple[IntArray, Array]:
         raise Refused(
             "E303", f"positions of `{name}` repeat", "at", entries=np.flatnonzero(again),
             label="every point of the axis needs a position of its own",
-            help="declare an index with one member for each distinct position, and map the rows "
-            "to it: data when[obs] : {index}",
+            help="give {axis} one member for each distinct position, and map the rows to it: "
+            "data when[obs] : {index}",
         )  # fmt: skip
     return order, gaps
 

@@ -60,7 +60,7 @@ def test_wrong_data_are_refused() -> None:
 def test_every_refusal_is_named() -> None:
     model = lgm.loads(
         "lgm 1\nindex t\nindex c = {\"a\", \"b\", \"d\"}\ndata y[t] : real\ndata k[t] : c\n"
-        "latent f[t] ~ rw1(sd = 1)\nlatent w[t, c] ~ normal(sd = 1)\n"
+        "latent f[t] ~ normal(sd = 1)\nlatent w[t, c] ~ normal(sd = 1)\n"
         "let s[t] = cumsum(f, t)\nlet twice[t] = 2 * s\n"
         "observe y ~ normal(mean = twice, sd = 1)\nobserve k ~ categorical(softmax = w)\n"
     )  # fmt: skip

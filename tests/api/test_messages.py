@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.structures import catalogue as structures
 
 GOLDEN = Path(__file__).parent / "golden"
 HEAD = "lgm 1\nindex obs\nindex g\ndata x[obs] : real\ndata y[obs] : {type}\ndata who[obs] : g\n"
@@ -100,6 +101,98 @@ def test_message(name: str, request: pytest.FixtureRequest) -> None:
         lgm.fit(lgm.loads(text, "m.lgm"), data, **options)
     check(name, str(caught.value), request)
     assert caught.value.codes[0].lower() == name.partition("_")[0]
+
+
+def test_a_structure_without_a_builder(
+    monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
+) -> None:
+    for name in ("rw2", "ar1"):
+        monkeypatch.delitem(structures.STRUCTURES, name)
+    text = model(
+        "latent u[g] ~ rw2(sd = 1)\nlatent v[g] ~ ar1(sd = 1, rho = 0.5)\n"
+        "let eta[obs] = u[who] + v[who] + 0 * x\nobserve y ~ normal(mean = eta, sd = 1)\n"
+    )
+    with pytest.raises(lgm.MethodError) as caught:
+        lgm.fit(lgm.loads(text, "m.lgm"), DATA)
+    check("e501_structure", str(caught.value), request)
+
+
+STRUCTURES: dict[str, tuple[str, dict[str, Any]]] = {
+    "e104_circle": ("rw1(sd = 1, cyclic = true, at = t)", {"t": np.arange(5.0)}),
+    "e205_two_points": ("rw2(sd = 1)", {}),
+    "e205_period": ("seasonal(sd = 1, period = 12)", {}),
+    "e303_period": ("seasonal(sd = 1, period = 1)", {}),
+    "e303_positions": ("rw2(sd = 1, at = t)", {"t": np.array([1.0, 2.0, 1.0, 4.0, 2.0])}),
+    "e303_rho": ("ar1(sd = 1, rho = 2 * r)", {}),
+    "e303_pacf": ("ar(sd = 1, pacf = 2 * rs)", {}),
+    "e303_rate": ("ou(sd = 1, rate = r - 1, at = t)", {"t": np.arange(5.0)}),
+    "e303_alpha": ("car(sd = 1, graph = adj, alpha = 1)", {}),
+    "e303_asymmetric": ("gmrf(precision = Q)", {"Q": np.eye(5) + np.eye(5, k=1)}),
+    "e303_indefinite": ("gmrf(precision = Q)", {"Q": np.diag([1.0, 2.0, -0.5, 1.0, 1.0])}),
+    "e303_mass": (
+        "spde(mass = Q, stiffness = Q, sd = 1, range = 2)", {"Q": np.diag([1.0, 1, 0, 1, 0])},
+    ),
+    "e401_no_edges": ("besag(graph = adj, sd = 1)", {"adj": np.zeros((5, 5))}),
+}  # fmt: skip
+LINE = np.eye(5, k=1) + np.eye(5, k=-1)
+
+
+def over_places(prior: str, given: dict[str, Any], size: int = 5) -> tuple[str, dict[str, Any]]:
+    """A model with one structure over `place`, its labels k0, k1 ..."""
+    extra = "".join(
+        f"data {name}[{over}] : {type_}\n"
+        for name, over, type_ in (
+            ("t", "place", "real"), ("Q", "place, place", "real"), ("adj", "place, place", "graph")
+        )
+        if f"= {name}" in prior
+    )  # fmt: skip
+    hyper = "hyper r : correlation = 0.6\n" if any(e in prior for e in ("* r)", "= r ")) else ""
+    hyper += "index lag = 2\nhyper rs[lag] : correlation = 0.6\n" if "rs)" in prior else ""
+    text = (
+        f"lgm 1\nindex place\ndata y[place] : real\n{extra}{hyper}"
+        f"latent u[place] ~ {prior}\nobserve y ~ normal(mean = u, sd = 1)\n"
+    )
+    labels = [f"k{k}" for k in range(size)]
+    return text, {"place": labels, "y": np.arange(float(size)), "adj": LINE, **given}
+
+
+@pytest.mark.parametrize("name", STRUCTURES)
+def test_what_a_structure_refuses(name: str, request: pytest.FixtureRequest) -> None:
+    prior, given = STRUCTURES[name]
+    text, data = over_places(prior, given, 2 if name == "e205_two_points" else 5)
+    with pytest.raises(lgm.LgmError) as caught:
+        lgm.fit(lgm.loads(text, "m.lgm"), data)
+    check(name, str(caught.value), request)
+    code = caught.value.codes[0]
+    assert code.lower() == name.partition("_")[0]
+    assert isinstance(caught.value, lgm.DataError if code.startswith("E3") else lgm.ModelError)
+
+
+BESAG, BYM2 = "besag(graph = adj, sd = 1)", "bym2(graph = adj, sd = 1, mix = 0.5)"
+ISLANDS = {
+    "w401_components": (BESAG, [(0, 1), (1, 2), (3, 4)]),
+    "w401_alone": (BESAG, [(0, 1), (1, 2)]),
+    "w401_both": (BYM2, [(0, 1), (2, 3)]),
+}
+
+
+@pytest.mark.parametrize("name", ISLANDS)
+def test_warning_of_islands(name: str, request: pytest.FixtureRequest) -> None:
+    prior, edges = ISLANDS[name]
+    adjacency = np.zeros((5, 5))
+    for a, b in edges:
+        adjacency[a, b] = adjacency[b, a] = 1
+    text, data = over_places(prior, {"adj": adjacency})
+    fit = lgm.fit(lgm.loads(text, "m.lgm"), data)
+    check(name, "\n".join(w.render() for w in fit.warnings), request)
+    assert [w.code for w in fit.warnings] == ["W401"]
+
+
+def test_connected_graphs_and_car_are_not_warned_of() -> None:
+    for prior, joined in (("besag(graph = adj, sd = 1)", LINE),
+                          ("car(graph = adj, sd = 1, alpha = 0.5)", 0 * LINE)):  # fmt: skip
+        text, data = over_places(prior, {"adj": joined})
+        assert lgm.fit(lgm.loads(text), data).warnings == ()
 
 
 def test_warning_of_an_early_stop(request: pytest.FixtureRequest) -> None:

@@ -100,6 +100,7 @@ def test_robust_responses_are_drawn_from_their_own_family() -> None:
         ("normal(sd = s)", "", "E503", MethodError),
         ("normal(sd = 1)", "potential u ~ laplace(scale = 1)\n", "E501", ModelError),
         ("rw1(sd = 1, sum_to_zero = false)", "", "E402", ModelError),
+        ("rw2(sd = 1)", "", "E402", ModelError),
     ],
 )
 def test_refusals(prior: str, rest: str, code: str, kind: type[Exception]) -> None:
@@ -111,6 +112,18 @@ def test_refusals(prior: str, rest: str, code: str, kind: type[Exception]) -> No
     with pytest.raises(kind) as caught:
         simulate(model, sizes={"a": 4})
     assert caught.value.codes == (code,)  # type: ignore[attr-defined]
+
+
+def test_intrinsic_priors_are_drawn_on_their_constraint() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\nindex b\ndata y[a, b] : real\nlatent u[a, b] ~ rw1(sd = 3) * iid\n"
+        "observe y ~ normal(mean = u, sd = 0.001)\n"
+    )
+    y = simulate(model, sizes={"a": 6, "b": 2000})["y"]
+    assert np.abs(y.sum(axis=0)).max() < 0.02
+    steps = np.diff(y, axis=0).std(axis=1)
+    assert steps == pytest.approx(np.full(5, steps.mean()), rel=0.1)
+    assert np.exp(np.log(y.std(axis=1)).mean()) == pytest.approx(3.0, rel=0.05)
 
 
 def test_sizes_are_asked_for() -> None:
