@@ -12,11 +12,12 @@ from typing import NamedTuple
 import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
-import scipy.sparse.linalg as spla
 
 from lgmdsl.arrays import Array, BoolArray, IntArray, SparseMatrix
+from lgmdsl.numerics.sparse.analyse import analyse
+from lgmdsl.numerics.sparse.base import Factor, Pattern
 
-_BLOCK = 256  # columns of an inverse at once
+_NOTHING = 1e-14  # of a diagonal entry: what is left of it after rounding alone
 
 
 class Generalised(NamedTuple):
@@ -28,8 +29,10 @@ class Generalised(NamedTuple):
 
 def log_determinant(q: SparseMatrix) -> float | None:
     """log|Q|; None unless Q is positive definite to working precision."""
-    factor = _Factor.of(q)
-    return None if factor is None else factor.log_det
+    if q.shape[0] == 0:
+        return 0.0
+    factor = _factor(q)
+    return None if factor is None else 2.0 * factor.half_log_det
 
 
 def generalised_variances(q: SparseMatrix, null: SparseMatrix) -> Generalised | None:
@@ -40,15 +43,16 @@ def generalised_variances(q: SparseMatrix, null: SparseMatrix) -> Generalised | 
     ground, log_minor = _grounds(null)
     rest = np.ones(q.shape[0], dtype=bool)
     rest[ground] = False
-    factor = _Factor.of(sp.csr_array(q[rest][:, rest]))
+    minor = sp.csr_array(q[rest][:, rest])
+    factor = _factor(minor)
     if factor is None:
         return None
     diagonal = np.zeros(q.shape[0])
-    diagonal[rest] = factor.inverse_diagonal()
+    diagonal[rest] = factor.selected()[Pattern.of(minor).on_diagonal]
     cross, middle = _projected(factor, null, rest)
     rows: Array = np.asarray(null.multiply(cross).sum(axis=1)).reshape(-1)
     both: Array = np.asarray(null.multiply(null @ middle).sum(axis=1)).reshape(-1)
-    return Generalised(diagonal - 2.0 * rows + both, factor.log_det - log_minor)
+    return Generalised(diagonal - 2.0 * rows + both, 2.0 * factor.half_log_det - log_minor)
 
 
 def log_pseudo_determinant(q: SparseMatrix, null: SparseMatrix) -> float | None:
@@ -83,7 +87,7 @@ def _grounds(null: SparseMatrix) -> tuple[IntArray, float]:
 
 
 def _projected(
-    factor: _Factor, null: SparseMatrix, rest: BoolArray
+    factor: Factor, null: SparseMatrix, rest: BoolArray
 ) -> tuple[SparseMatrix, SparseMatrix]:
     """G N on N's pattern where its columns lie in separate components, else whole; and N'GN."""
     if _disjoint(null):
@@ -97,38 +101,10 @@ def _projected(
     return sp.csr_array(whole), sp.csr_array(null.T @ whole)
 
 
-class _Factor:
-    """A positive definite sparse matrix by SuperLU on a symmetric ordering."""
-
-    def __init__(self, lu: spla.SuperLU | None, log_det: float) -> None:
-        self.lu, self.log_det = lu, log_det
-
-    @staticmethod
-    def of(q: SparseMatrix) -> _Factor | None:
-        if q.shape[0] == 0:
-            return _Factor(None, 0.0)
-        try:
-            lu = spla.splu(
-                sp.csc_array(q), permc_spec="MMD_AT_PLUS_A", diag_pivot_thresh=0.0,
-                options={"SymmetricMode": True},
-            )  # fmt: skip
-        except RuntimeError:  # exactly singular
-            return None
-        pivots = lu.U.diagonal()
-        scale = np.abs(q.diagonal()).max()
-        if not np.array_equal(lu.perm_r, lu.perm_c) or not (pivots > 1e-14 * scale).all():
-            return None
-        return _Factor(lu, float(np.log(pivots).sum()))
-
-    def solve(self, rhs: Array) -> Array:
-        return rhs if self.lu is None else np.asarray(self.lu.solve(rhs))
-
-    def inverse_diagonal(self) -> Array:
-        n = 0 if self.lu is None else self.lu.shape[0]
-        out = np.empty(n)
-        for at in range(0, n, _BLOCK):
-            columns = np.arange(at, min(at + _BLOCK, n))
-            unit = np.zeros((n, len(columns)))
-            unit[columns, columns - at] = 1.0
-            out[columns] = self.solve(unit)[columns, columns - at]
-        return out
+def _factor(q: SparseMatrix) -> Factor | None:
+    """None unless Q is positive definite to working precision: a pivot of rounding is none."""
+    pattern = Pattern.of(q)
+    factor = analyse(pattern).factor(pattern.values(q))
+    if factor is None or not (factor.pivots > _NOTHING * q.diagonal()).all():
+        return None
+    return factor
