@@ -8,7 +8,7 @@ the loop then waits for one division a column, and for one multiplication in the
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import inf, sqrt
+from math import sqrt
 from typing import TypeVar, cast
 
 import numba
@@ -26,7 +26,7 @@ def _compiled(kernel: Kernel) -> Kernel:
 
 
 def factor(band: Array) -> bool:
-    """T's band becomes L's and D's, in place; False at the first pivot not positive and finite."""
+    """T's band becomes L's and D's, in place; False at the first pivot not above zero, NaN too."""
     kernel = {2: _factor_chain, 3: _factor_pair}.get(band.shape[1], _factor_band)
     return kernel(band)
 
@@ -62,7 +62,7 @@ def _factor_chain(band: Array) -> bool:
     carried = 0.0
     for j in range(band.shape[0]):
         d = band[j, 0] - carried
-        if not (d > 0.0 and d < inf):
+        if not d > 0.0:
             return False
         off = band[j, 1]
         l = off / d
@@ -78,7 +78,7 @@ def _factor_pair(band: Array) -> bool:
     next_d, after_d, next_off = 0.0, 0.0, 0.0
     for j in range(band.shape[0]):
         d = band[j, 0] - next_d
-        if not (d > 0.0 and d < inf):
+        if not d > 0.0:
             return False
         off, far = band[j, 1] - next_off, band[j, 2]
         reciprocal = 1.0 / d
@@ -97,7 +97,7 @@ def _factor_band(band: Array) -> bool:
     n, p = band.shape[0], band.shape[1] - 1
     for j in range(n):
         d = band[j, 0]
-        if not (d > 0.0 and d < inf):
+        if not d > 0.0:
             return False
         reciprocal = 1.0 / d
         for k in range(1, min(p, n - 1 - j) + 1):

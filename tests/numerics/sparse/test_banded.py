@@ -137,7 +137,8 @@ def test_fill_and_flops_are_counted(shape: Shape) -> None:
 def test_what_is_no_band_is_left_to_others() -> None:
     rng = np.random.default_rng(0)
     random = sp.csr_array(sp.random_array((400, 400), density=0.02, rng=rng))
-    for a in (grid(40, 40), sp.csr_array(np.ones((100, 100))), sp.csr_array(random + random.T)):
+    full, wide = sp.csr_array(np.ones((100, 100))), matrix(Shape(1000, 1, 70), rng)
+    for a in (grid(40, 40), full, wide, sp.csr_array(random + random.T)):
         assert banded_symbolic(Pattern.of(a)) is None
     assert banded_symbolic(Pattern.of(grid(8, 3000))) is not None
     assert banded_symbolic(Pattern.of(sp.csr_array((0, 0)))) is None
@@ -178,10 +179,11 @@ def test_what_is_not_finite_is_refused(p: int, bad: float, compiled: bool) -> No
 
 
 @both
+@pytest.mark.parametrize("m", [0, 2])
 @pytest.mark.parametrize("p", [0, 1, 2, 3, 5])
-def test_indefinite_matrices_are_refused(p: int, compiled: bool) -> None:
+def test_indefinite_matrices_are_refused(p: int, m: int, compiled: bool) -> None:
     """At every row: what makes the diagonal entry too small by a little, and one that overflows."""
-    a = matrix(Shape(25, p, 2), np.random.default_rng(p))
+    a = matrix(Shape(25, p, m), np.random.default_rng(p))
     symbolic = analysed(a, compiled)
     pattern = symbolic.pattern
     values, inverse = pattern.values(a), dense_inverse(a)
@@ -193,14 +195,15 @@ def test_indefinite_matrices_are_refused(p: int, compiled: bool) -> None:
             assert (symbolic.factor(changed) is not None) == stands
     huge = values.copy()
     huge[pattern.indices != pattern.columns] = 1e200
-    assert p == 0 or symbolic.factor(huge) is None
+    assert p + m == 0 or symbolic.factor(huge) is None
 
 
 @both
-def test_one_pattern_takes_many_values(compiled: bool) -> None:
-    """Nothing of one factorisation is left in the next."""
+@pytest.mark.parametrize("shape", [Shape(40, 1), Shape(40, 3, 2, shuffled=True)])
+def test_one_pattern_takes_many_values(shape: Shape, compiled: bool) -> None:
+    """Nothing of one factorisation is left in the next, and answers may be overwritten."""
     rng = np.random.default_rng(4)
-    a = matrix(Shape(40, 3, 2, shuffled=True), rng)
+    a = matrix(shape, rng)
     symbolic = analysed(a, compiled)
     values = symbolic.pattern.values(a)
     first = symbolic.factor(values)
