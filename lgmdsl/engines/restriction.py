@@ -99,17 +99,19 @@ def restrict(factor: Factor, rows: SparseMatrix, pins: IntArray, tau: Array) -> 
     if not rows.shape[0]:
         nothing = np.zeros((n, 0))
         return Restriction(factor, rows, pins, nothing, nothing, None, None, factor.half_log_det)
-    columns = np.asarray(sp.csc_array(rows.T).todense())
-    spread = factor.solve(np.asfortranarray(columns))
+    k = rows.shape[0]
+    columns = np.zeros((n, k + len(pins)))  # C-ordered, as sparse kernels like it
+    columns[:, :k] = rows.T.toarray()
+    columns[pins, k + np.arange(len(pins))] = 1.0
+    solved = factor.solve(columns)
+    spread = solved[:, :k]
     square = times(rows, spread)
     kriging = cholesky(np.ascontiguousarray(0.5 * (square + square.T)))
     if kriging is None:
         return None
     minus = np.ascontiguousarray(kriging.forward(np.asfortranarray(spread.T)).T)
     half = factor.half_log_det + kriging.half_log_det
-    unit = np.zeros((n, len(pins)))
-    unit[pins, np.arange(len(pins))] = 1.0
-    pinned = factor.solve(np.asfortranarray(unit)) - minus @ minus[pins].T
+    pinned = solved[:, k:] - minus @ minus[pins].T
     g = np.diag(1.0 / tau) - 0.5 * (pinned[pins] + pinned[pins].T)
     loose = cholesky(np.ascontiguousarray(g))
     if loose is None:

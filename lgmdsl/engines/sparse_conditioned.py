@@ -72,7 +72,7 @@ class SparseConditioned(RowConditioned):
 
     def solve(self, rhs: Array) -> Array:
         x = rhs[:, None] if rhs.ndim == 1 else rhs
-        out = self.restriction.solve(np.asfortranarray(x))
+        out = self.restriction.solve(np.ascontiguousarray(x))
         return np.asarray(out[:, 0] if rhs.ndim == 1 else out)
 
     def _rows(self, predictor: Predictor) -> SparseMatrix:
@@ -89,7 +89,7 @@ class SparseConditioned(RowConditioned):
         x = self._rows(predictor)
         mean = times(x, self.latent_mean) + predictor.offset
         if full:
-            columns = np.asfortranarray(x.toarray().T)
+            columns = np.ascontiguousarray(x.toarray().T)
             square = times(x, self.restriction.solve(columns))
             return mean, np.asarray(0.5 * (square + square.T))
         variance = self._by_pattern(x)
@@ -98,7 +98,7 @@ class SparseConditioned(RowConditioned):
         for at in range(0, len(far), step):
             some = far[at : at + step]
             part = sp.csr_array(x[some])
-            half = self.restriction.factor.forward(np.asfortranarray(part.toarray().T))
+            half = self.restriction.factor.forward(np.ascontiguousarray(part.toarray().T))
             variance[some] = np.einsum("ij,ij->j", half, half) - self.restriction.lost(part)
         return mean, variance
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -10,6 +11,10 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.numerics.cholesky import Cholesky, cholesky
+
+INVERTED = 100  # a covariance of at most this size may be inverted,
+CONDITION = 1e-7  # if its correlations' reciprocal condition is above this
 
 _ALL = Shape.COVARIANCE | Shape.PRECISION | Shape.DIAGONAL | Shape.SPARSE
 
@@ -135,7 +140,11 @@ class Flat(Structure):
 
 @dataclass(frozen=True, eq=False)
 class Dense(Structure):
-    """A covariance given as an (n, n) array, possibly singular; it is never inverted."""
+    """A covariance given as an (n, n) array, possibly singular.
+
+    A small and well-conditioned one offers its precision too, so that products with sparse factors
+    (correlated effects of many subjects, of regions) stay sparse; another one is never inverted.
+    """
 
     cov: Array
     name: ClassVar[str] = "dense"
@@ -146,13 +155,47 @@ class Dense(Structure):
 
     @property
     def shape(self) -> Shape:
-        return Shape.COVARIANCE
+        if self._factor is None:
+            return Shape.COVARIANCE
+        return Shape.COVARIANCE | Shape.PRECISION | Shape.SPARSE
+
+    @cached_property
+    def _factor(self) -> Cholesky | None:
+        if self.size > INVERTED:
+            return None
+        scale = 1.0 / np.sqrt(np.maximum(self.cov.diagonal(), 1e-300))
+        unit = self.cov * scale[:, None] * scale
+        factor, norm = cholesky(unit.copy()), float(np.abs(unit).sum(axis=0).max(initial=0.0))
+        if factor is None or factor.reciprocal_condition(norm) < CONDITION:
+            return None
+        return cholesky(self.cov.copy())
 
     def covariance(self) -> Array:
         return self.cov
 
+    @cached_property
+    def _inverse(self) -> Array:
+        if self._factor is None:
+            raise TypeError("this covariance is not inverted")
+        return self._factor.inverse()
+
+    def precision(self) -> SparseMatrix:
+        """Every entry stored, zeros too: the adjoint needs them all."""
+        n = self.size
+        columns, starts = np.tile(np.arange(n), n), np.arange(n + 1) * n
+        return sp.csr_array((self._inverse.reshape(-1), columns, starts), shape=(n, n))
+
+    def log_det_precision(self) -> float:
+        assert self._factor is not None
+        return -2.0 * self._factor.half_log_det
+
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         return {"cov": adjoint}
+
+    def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
+        """dF/dcov = -Q dF/dQ Q."""
+        dense = adjoint if isinstance(adjoint, np.ndarray) else adjoint.toarray()
+        return {"cov": -self._inverse @ dense @ self._inverse}
 
 
 def _filled(value: Array, size: int) -> Array:

@@ -110,6 +110,7 @@ def factors(rng: np.random.Generator, size: int) -> Mapping[str, Structure]:
         "gmrf": structure(
             "gmrf", size, precision=sp.csr_array(root @ root.T + np.eye(size)), sd=sd
         ),
+        "dense": structure("dense", size, cov=np.cov(rng.normal(size=(size, 3 * size)))),
         "normal": structure("normal", size, sd=sd),
         "iid": structure("iid", size),
     }
@@ -121,7 +122,7 @@ def case(seed: int, names: tuple[str, ...], tie: str = "", signed: bool = False)
     `tie`: "" or a user's constraint on the block's "sum", one "point" of it, or the "effects".
     """
     rng = np.random.default_rng(seed)
-    sizes = [int(rng.integers(5, 9)) for _ in names]
+    sizes = [int(rng.integers(5, 9)) if len(names) < 3 else 4 for _ in names]
     built = tuple(factors(rng, n)[name] for n, name in zip(sizes, names, strict=True))
     total = int(np.prod(sizes))
     rows = 3 * total

@@ -79,12 +79,21 @@ def test_slopes_in_every_argument(engine: Kind, name: str, tie: str) -> None:
         assert float(np.sum(slopes[argument] * turn)) == pytest.approx(measured, rel=1e-6, abs=1e-7)
 
 
-def test_slopes_of_a_product() -> None:
-    """Both factors of besag * ar1, sparse adjoints against dense ones."""
-    linear = case(3, ("besag", "ar1"), "").linear
+def second(name: str, size: int, turn: float) -> Structure:
+    """The second factor of a product, moved along its argument."""
+    if name == "ar1":
+        return structure("ar1", size, rho=np.array(0.5 + turn))
+    moved = np.diag(np.arange(1.0, size + 1)) + 0.3 + turn * np.ones((size, size))
+    return structure("dense", size, cov=moved)
+
+
+@pytest.mark.parametrize(("name", "argument"), [("ar1", "rho"), ("dense", "cov")])
+def test_slopes_of_a_product(name: str, argument: str) -> None:
+    """Both factors of besag * ar1 and besag * dense, sparse adjoints against dense ones."""
+    linear = case(3, ("besag", name), "").linear
     sizes = [f.size for f in linear.blocks[1].factors]
-    parts = (structure("besag", sizes[0], graph=graph(np.random.default_rng(1), sizes[0]), sd=0.7),
-             structure("ar1", sizes[1], rho=np.array(0.5)))  # fmt: skip
+    besag = structure("besag", sizes[0], graph=graph(np.random.default_rng(1), sizes[0]), sd=0.7)
+    parts = (besag, second(name, sizes[1], 0.0))
     found = []
     for engine in (SparseEngine, PrecisionEngine):
         q = value(engine, linear, parts)
@@ -92,13 +101,11 @@ def test_slopes_of_a_product() -> None:
         own = precision_adjoints(block, q.adjoints().precision["f"])
         found.append([p.pullback_precision(a) for p, a in zip(parts, own, strict=True)])
     for sparse, dense in zip(*found, strict=True):
-        for name, slope in sparse.items():
-            np.testing.assert_allclose(slope, dense[name], rtol=1e-8, atol=1e-9)
+        for key, slope in sparse.items():
+            np.testing.assert_allclose(slope, dense[key], rtol=1e-8, atol=1e-9)
 
     def moved(t: float) -> float:
-        return value(
-            SparseEngine, linear, (parts[0], structure("ar1", sizes[1], rho=np.array(0.5 + t)))
-        ).log_normaliser
+        return value(SparseEngine, linear, (besag, second(name, sizes[1], t))).log_normaliser
 
     measured = (8 * (moved(1e-4) - moved(-1e-4)) - (moved(2e-4) - moved(-2e-4))) / 12e-4
-    assert float(found[0][1]["rho"]) == pytest.approx(measured, rel=1e-6)
+    assert float(found[0][1][argument].sum()) == pytest.approx(measured, rel=1e-6)

@@ -34,6 +34,8 @@ def test_iid_flat_dense() -> None:
     check_structure(lambda a: structure("iid", 3), {})
     root = np.random.default_rng(0).normal(size=(4, 2))
     check_structure(lambda a: structure("dense", 4, **a), {"cov": root @ root.T})
+    for cov in (root[:, :2] @ root[:, :2].T, np.eye(101)):  # singular, or large: not inverted
+        assert Shape.PRECISION not in structure("dense", len(cov), cov=cov).shape
     flat = structure("flat", 2)
     assert Shape.IMPROPER in flat.shape and np.isinf(flat.variance()).all()
     assert flat.precision().nnz == 0 and flat.log_det_precision() == 0.0
