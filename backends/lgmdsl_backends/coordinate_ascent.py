@@ -24,7 +24,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.beginning import begin, resolved
+from lgmdsl.contract.beginning import begin, comparable
 from lgmdsl.contract.elbo import ElboPoint
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.fixed_point import profiled, undamped_move
@@ -94,7 +94,7 @@ class CoordinateAscent(Backend[AscentState]):
             tried = profiled(problem, weight, point.mean, point.alpha)
             if isinstance(tried, Failed) or tried.elbo < floor:
                 continue
-            if resolved(tried) or not resolved(point):
+            if comparable(tried, point):
                 return _state(problem, tried)
         return replace(state, failed=Status.stalled, reason="no sweep raises the bound")
 

@@ -22,7 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.beginning import begin, resolved
+from lgmdsl.contract.beginning import begin, blur, comparable
 from lgmdsl.contract.elbo import ElboPoint, decrement, elbo_at, mismatch
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.fixed_point import profiled
@@ -37,6 +37,8 @@ from lgmdsl.numerics.anderson import Anderson
 SHORTEST = 1e-10
 # A rise smaller than this fraction of the ELBO is rounding.
 ROUNDING = 1e-13
+# So is a fall that its terms' cancellation can make, up to this fraction.
+HELD = 5e-10
 # An undamped step from weights this far from their target is not worth its factorisation.
 FAR = 100.0
 # Tolerances of the profiled mean, in posterior sds: far from the optimum, and close to it.
@@ -159,9 +161,10 @@ def _residual(problem: Problem, point: ElboPoint) -> float:
 def _better(problem: Problem, tried: ElboPoint, point: ElboPoint) -> bool:
     """Whether the bound rose, or held to its rounding while the residual fell: the bound is
     quadratic in what is left, so its digits end before those of the weights and means do."""
-    if resolved(point) and not resolved(tried):
+    if not comparable(tried, point):
         return False
-    slack = ROUNDING * abs(point.elbo)
+    size = max(1.0, abs(point.elbo))
+    slack = max(ROUNDING * size, min(blur(tried), HELD * size))
     if tried.elbo > point.elbo + slack:
         return True
     if tried.elbo < point.elbo - slack:

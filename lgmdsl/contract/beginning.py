@@ -16,6 +16,13 @@ from lgmdsl.contract.profile import maximise_mean
 LEAST = 1e-10
 # The relative error to which the terms of an ELBO may cancel.
 RESOLVED = 1e-10
+# A rise by so many times what may be lost is one.
+CERTAIN = 100.0
+# How many times more than before may be lost where neither is resolved.
+WORSE = 10.0
+# What may be lost, in nats, for an ELBO to be one.
+LEGIBLE = 1e-2
+EPSILON = float(np.finfo(np.float64).eps)
 
 
 def begin(problem: Problem, warm: GaussianPosterior | None = None) -> ElboPoint | Failed:
@@ -40,11 +47,35 @@ def begin(problem: Problem, warm: GaussianPosterior | None = None) -> ElboPoint 
 
 def resolved(point: ElboPoint) -> bool:
     """Whether the terms of the ELBO, which grow with the weights, leave its digits standing."""
+    return blur(point) <= RESOLVED * (1.0 + abs(point.elbo))
+
+
+def comparable(tried: ElboPoint, point: ElboPoint) -> bool:
+    """Whether tried's ELBO can be held against that of a point before it: it is resolved, or not
+    much worse than the other in that, or legible and higher by far more than it can have lost."""
+    if resolved(tried):
+        return True
+    unsure = blur(tried)
+    if not resolved(point):
+        return unsure <= WORSE * blur(point)
+    return unsure < LEGIBLE and tried.elbo - point.elbo > CERTAIN * unsure
+
+
+def blur(point: ElboPoint) -> float:
+    """About how much the ELBO may have lost to the cancellation of its terms, in nats."""
+    traces = zip(point.weight, point.variance, strict=True)
+    more = rows.total(tuple(np.abs(rows.trace(w, v)) for w, v in traces))
+    return lost(point.weight, point.shift, point.mean) + more * EPSILON
+
+
+def lost(weight: Rows, shift: Rows, mean: Rows) -> float:
+    """About how much any evidence may have lost to the cancellation of its terms, in nats: they
+    grow with m'Wm and b'm."""
     terms = rows.total(tuple(
-        np.abs(rows.quadratic(w, m)) + np.abs(rows.trace(w, v)) + np.abs(rows.inner(b, m))
-        for w, b, m, v in zip(point.weight, point.shift, point.mean, point.variance, strict=True)
+        np.abs(rows.quadratic(w, m)) + np.abs(rows.inner(b, m))
+        for w, b, m in zip(weight, shift, mean, strict=True)
     ))  # fmt: skip
-    return bool(terms * np.finfo(np.float64).eps <= RESOLVED * (1.0 + abs(point.elbo)))
+    return terms * EPSILON
 
 
 def _profiled(problem: Problem, weight: Rows) -> ElboPoint | Failed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import special
 
 from lgmdsl.arrays import Array
 
@@ -50,3 +51,13 @@ def asinh_difference(x: Array, step: Array) -> Array:
     # Dividing first keeps the product of two large factors inside the double range.
     near = np.arcsinh(step * ((x + y) / np.where(same, below, 1.0)))
     return np.where(same, near, np.arcsinh(y) - np.arcsinh(x))
+
+
+def stirling_error(x: Array) -> Array:
+    """log Gamma(x + 1) - (x log x - x + log(2 pi x) / 2) for x > 0, to 1e-15 or so."""
+    large = np.maximum(x, 15.0)
+    square = large * large
+    series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / (1680 * square)) / square) / square) / large
+    small = np.minimum(x, 15.0)
+    direct = special.gammaln(small + 1.0) - (small + 0.5) * np.log(small) + small
+    return np.where(x > 15.0, series, direct - 0.5 * np.log(2.0 * np.pi))

@@ -1,7 +1,10 @@
 """Sites whose only bend is an exponential: poisson.log_rate, gamma.log_mean, normal.log_var.
 
 l = a + b s - c e^{k s} with k = +1 or -1, so f = a + b m - c exp(k m + v/2): d/dm, d/dv and the
-second ones are the same exponential times k, 1/2, k/2, 1/4.
+second ones are the same exponential times k, 1/2, k/2, 1/4. Counts of 1e9 would cancel in it, so
+about the mode s* = k log(k b / c), where there is one, with x = k (s - s*) and r = |b|:
+
+    l = l(s*) + r (x - expm1 x),    f = l(s*) + r (x_m - expm1(x_m + v/2)),    f_m = -k r expm1(...)
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import (
     ConjugateAnswer,
     Decoupled,
@@ -23,7 +26,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
-from lgmdsl.numerics.stable import capped_exp
+from lgmdsl.numerics.stable import capped_exp, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
 
 if TYPE_CHECKING:
@@ -51,20 +54,48 @@ class ExponentialSite(ElementwiseSite, Expected, Decoupled):
         raise NotImplementedError
 
     @cached_property
+    def peaked(self) -> BoolArray:
+        """Where l has a mode."""
+        return np.asarray((self.sign * self.linear > 0.0) & (self.factor > 0.0))
+
+    @cached_property
+    def mode(self) -> Array:
+        """s*, 0 where there is none."""
+        rate = np.where(self.peaked, np.abs(self.linear), 1.0)
+        return np.where(self.peaked, self.sign * (np.log(rate) - self.log_factor), 0.0)
+
+    @cached_property
+    def peak(self) -> Array:
+        """l(s*); families whose terms cancel there write it otherwise."""
+        return np.asarray(self.constant + self.linear * self.mode - np.abs(self.linear))
+
+    def _from_mode(self, s: Array, more: Array | float = 0.0) -> tuple[Array, Array, Array]:
+        """a + b s - c e^{k s + more}, its slope b - k c e^{...} and the exponential c e^{...}."""
+        bend = capped_exp(self.log_factor + self.sign * s + more)
+        x = self.sign * (s - self.mode)
+        near = self.peaked & (np.abs(x + more) < 1.0)
+        risen = np.expm1(np.where(near, x + more, 0.0))
+        rate = np.abs(self.linear)
+        value = np.where(
+            near, self.peak + rate * (x - risen), self.constant + self.linear * s - bend
+        )
+        slope = np.where(near, -self.sign * rate * risen, self.linear - self.sign * bend)
+        return value, slope, bend
+
+    @cached_property
     def log_factor(self) -> Array:
         """log c, -inf for 0. Joined to the exponent, so that the cap is on c e^s, not on e^s."""
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(self.factor))
 
     def log_density(self, s: Array) -> Array:
-        bend = capped_exp(self.log_factor + self.sign * s)
-        return np.asarray(self.constant + self.linear * s - bend)
+        return self._from_mode(s)[0]
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        bend = capped_exp(self.log_factor + self.sign * s)
+        value, slope, bend = self._from_mode(s)
         return PointwiseAnswer(
-            value=self.constant + self.linear * s - bend,
-            slope=self.linear - self.sign * bend,
+            value=value,
+            slope=slope,
             curvature=-bend,
             third=-self.sign * bend * variance,
         )
@@ -76,10 +107,10 @@ class ExponentialSite(ElementwiseSite, Expected, Decoupled):
         return np.asarray(self.sign * balance), np.full(np.shape(balance), 0.5 * np.pi)
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        bend = capped_exp(self.log_factor + self.sign * mean + 0.5 * variance)
+        value, slope, bend = self._from_mode(mean, 0.5 * variance)
         return ExpectedAnswer(
-            value=self.constant + self.linear * mean - bend,
-            d_mean=self.linear - self.sign * bend,
+            value=value,
+            d_mean=slope,
             d_variance=-0.5 * bend,
             d_mean_variance=-0.5 * self.sign * bend if second else None,
             d_variance2=-0.25 * bend if second else None,
@@ -117,6 +148,12 @@ class PoissonLogRate(CountSite, ExponentialSite):
     @cached_property
     def constant(self) -> Array:
         return np.asarray(special.xlogy(self.y, self.exposure) - self.log_factorial)
+
+    @cached_property
+    def peak(self) -> Array:
+        """y log y - y - log y!."""
+        y = np.maximum(self.y, 1.0)
+        return np.where(self.y > 0.0, -0.5 * np.log(2.0 * np.pi * y) - stirling_error(y), 0.0)
 
     @property
     def linear(self) -> Array:
@@ -159,6 +196,12 @@ class GammaLogMean(ExponentialSite):
     def constant(self) -> Array:
         k = self.shape
         return np.asarray(k * np.log(k) + (k - 1.0) * np.log(self.y) - special.gammaln(k))
+
+    @cached_property
+    def peak(self) -> Array:
+        """shape log shape - shape - log Gamma(shape) - log y."""
+        k = self.shape
+        return np.asarray(0.5 * np.log(k / (2.0 * np.pi)) - stirling_error(k) - np.log(self.y))
 
     @property
     def linear(self) -> Array:

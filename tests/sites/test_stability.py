@@ -9,6 +9,7 @@ import pytest
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.numerics.stable import asinh_difference
 from lgmdsl.sites.cloglog import BernoulliCloglog
+from lgmdsl.sites.exponential_rate import GammaLogMean, PoissonLogRate
 from lgmdsl.sites.logistic import even_part
 from lgmdsl.sites.probit import BernoulliProbit
 from tests.sites.examples import example
@@ -79,3 +80,32 @@ def test_super_gaussian_bound_touches_and_stays_below(name: str) -> None:
         assert np.all(bound <= site.log_density(np.full(5, s)) + 1e-10)
     touching = beta * at - 0.5 * at * at / w.width - 0.5 * w.h
     np.testing.assert_allclose(touching, site.log_density(at), rtol=1e-10)
+
+
+@pytest.mark.parametrize("size", [3.0, 14.0, 1e3, 1e9, 1e12])
+@pytest.mark.parametrize("away", [-2.0, -1e-3, 0.0, 3e-7, 0.4, 1.5])
+def test_counts_and_shapes_of_any_size_do_not_cancel(size: float, away: float) -> None:
+    """y s - e^s - log y! and its kin are sums of terms as large as y log y; l is of order one."""
+    v = min(1e-2, 1.0 / size)
+    with mp.workdps(60):
+        k = mp.mpf(size)
+        for site, s in (
+            (PoissonLogRate(np.array([size]), np.array([2.0])), np.log(size / 2.0) + away),
+            (GammaLogMean(np.array([7.0]), np.array([size])), np.log(7.0) + away),
+        ):
+            x = mp.mpf(s)
+            if isinstance(site, PoissonLogRate):
+                linear, rate = k * (x + mp.log(2)) - mp.loggamma(k + 1), 2 * mp.exp(x)
+                d_mean = k - rate * mp.exp(mp.mpf(v) / 2)
+            else:
+                linear = k * (mp.log(k) - x) + (k - 1) * mp.log(7) - mp.loggamma(k)
+                rate = 7 * k * mp.exp(-x)
+                d_mean = rate * mp.exp(mp.mpf(v) / 2) - k
+            wanted = [linear - rate, linear - rate * mp.exp(mp.mpf(v) / 2), d_mean]
+            at, expected = np.array([s]), site.expected(np.array([s]), np.array([v]))
+            found = [site.log_density(at)[0], expected.value[0], expected.d_mean[0]]
+            # s itself has a rounding error of 1e-16 or so, by which its slope is multiplied.
+            loss = 1e-14 * (1.0 + size * abs(away) + abs(s))
+            for f, w in zip(found[:2], wanted[:2], strict=True):
+                assert f == pytest.approx(float(w), rel=1e-12, abs=loss)
+            assert found[2] == pytest.approx(float(wanted[2]), rel=1e-12, abs=1e-14 * size)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.beginning import begin, lifted, resolved
+from lgmdsl.contract.beginning import begin, comparable, lifted, resolved
 from lgmdsl.contract.elbo import ElboPoint, elbo_of, expected
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.fixed_point import profiled, undamped_move
@@ -110,11 +110,10 @@ class LinearlyConstrained(Backend[LclState]):
         point, setting, damping = state.point, state.setting, state.damping
         assert point is not None and setting is not None
         floor = point.elbo - ROUNDING * (1.0 + abs(point.elbo))
-        rough = not resolved(point)
         while damping <= STRONGEST:
             dual = Dual(problem, setting, point, damping, self.penalty)
             tried = self._solved(problem, dual, state.residual)
-            if isinstance(tried, ElboPoint) and tried.elbo >= floor and (rough or resolved(tried)):
+            if isinstance(tried, ElboPoint) and tried.elbo >= floor and comparable(tried, point):
                 lower = 0.1 * damping if damping > 1e-2 else 0.0
                 return LclState(tried, setting, undamped_move(problem, tried), lower)
             damping = max(0.5, 8.0 * damping)
@@ -151,7 +150,7 @@ def _nearer(problem: Problem, setting: Setting, point: ElboPoint) -> ElboPoint:
     wide = expected(problem, point.mean, setting.conditioned.variance)
     for weight in (point.target[0], tuple(-2.0 * a.d_variance for a in wide)):
         tried = profiled(problem, lifted(weight), point.mean, point.alpha)
-        if isinstance(tried, Failed) or not resolved(tried):
+        if isinstance(tried, Failed) or not comparable(tried, point):
             continue
         if tried.elbo > point.elbo or not resolved(point):
             point = tried
