@@ -15,7 +15,7 @@ from lgmdsl.testing.random_model import RandomModel
 STEPS = 150  # of any solver: L-BFGS may want thousands at extreme scales, and stops honestly
 SOLVERS = ("natural-gradient", "opper-archambeau", "cholesky", "coordinate-ascent", "lcl")
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
-    **{name: (name, {}) for name in ("laplace", *SOLVERS)},
+    **{name: (name, {}) for name in ("laplace", "ep", *SOLVERS)},
     "laplace, corrected": ("laplace", {"correct_mean": True}),
 }
 

@@ -32,6 +32,9 @@ def check_agreement(case: RandomModel, bound: str | None = None, extreme: bool =
     best = max(converged, key=lambda f: f.log_evidence)
     slack = CLOSE * max(1.0, abs(best.log_evidence))
     for name, fit in fits.items():
+        if fit.converged:
+            shown = pytest.approx(fit.log_evidence, rel=CLOSE, abs=CLOSE)
+            assert fit.trace[-1].objective == shown, f"{name} shows another state"
         assert fit.log_evidence <= best.log_evidence + slack, f"{name} is above the maximum"
         if fit.converged or name == "natural-gradient":
             assert fit.log_evidence >= best.log_evidence - slack, f"{name} is not at the maximum"
