@@ -47,7 +47,7 @@ latent b0     ~ normal(sd = 10)
 latent f[day] ~ rw2(sd = s, cyclic = true)
 latent w[region] ~ flat
 
-let eta[day] = b0 + f
+let eta[day] = b0 + cumsum(f, day)
 
 observe y ~ binomial(n = n, logit = eta)
 potential w ~ laplace(scale = tau)
