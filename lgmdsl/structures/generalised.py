@@ -17,7 +17,7 @@ from lgmdsl.arrays import Array, BoolArray, IntArray, SparseMatrix
 from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import Factor, Pattern
 
-_NOTHING = 1e-14  # of a diagonal entry: what is left of it after rounding alone
+_NOTHING = 1e-12  # of a diagonal entry: what is left of it after rounding alone
 
 
 class Generalised(NamedTuple):

@@ -83,9 +83,13 @@ def _pattern(build: Callable[[Arguments], Structure], arguments: Arguments,
     rows = np.repeat(np.arange(s.size), np.diff(q.indptr))
     thin = sp.csr_array((adjoint[rows, q.indices], q.indices, q.indptr), shape=q.shape)
     whole, sparse = s.pullback_precision(thin.toarray()), s.pullback_precision(thin)
+    turned = s.pullback_precision(sp.csr_array(thin.T))
     for key in arguments:
         scale = 1e-9 * (1.0 + float(np.abs(whole[key]).max(initial=0.0)))
         assert np.abs(whole[key] - sparse[key]).max(initial=0.0) <= scale, f"csr slope of {key}"
+        if whole[key].shape != q.shape:
+            away = np.abs(turned[key] - sparse[key]).max(initial=0.0)
+            assert away <= scale, f"slope of {key} sees one half of the adjoint"
 
 
 def _slopes(build: Callable[[Arguments], Structure], arguments: Arguments,

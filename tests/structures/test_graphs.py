@@ -151,6 +151,10 @@ def test_generalised_inverses_with_any_null_space() -> None:
 def test_what_is_not_positive_definite_has_no_determinant() -> None:
     assert log_determinant(sp.csr_array(np.array([[1.0, 2.0], [2.0, 1.0]]))) is None
     assert log_determinant(sp.csr_array(np.array([[1.0, 1.0], [1.0, 1.0]]))) is None
+    rng = np.random.default_rng(0)
+    for _ in range(20):  # singular up to rounding, whose sign is chance
+        root = rng.normal(size=(5, 4))
+        assert log_determinant(sp.csr_array(root @ root.T)) is None
     assert log_determinant(sp.csr_array(np.diag([2.0, 3.0]))) == pytest.approx(np.log(6.0))
 
 

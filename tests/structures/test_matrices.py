@@ -129,6 +129,7 @@ BROKEN: dict[str, tuple[Any, Any, str, str]] = {
     "halves": (SQUARE, [[0, 1, 2.5]], "E303", "not whole"),
     "nowhere": ([*SQUARE[:3], [np.nan, 1.0]], HALVES, "E303", "finite"),
     "repeated": (SQUARE, [*HALVES, *HALVES], "E303", "more than two"),
+    "three on an edge": ([*SQUARE, [2.0, 2.0]], [*HALVES, [1, 2, 4]], "E303", "more than two"),
 }
 
 

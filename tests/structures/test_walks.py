@@ -85,7 +85,8 @@ def test_unequal_positions(gaps: list[float], random: object) -> None:
 @pytest.mark.parametrize("name", ["rw1", "rw2"])
 def test_equal_gaps_of_any_unit_are_the_regular_walk(name: str) -> None:
     regular = dense_precision(structure(name, 9))
-    for at in (np.arange(9.0), 1e6 + 1e-3 * np.arange(9.0), -7.0 * np.arange(9.0)):
+    shifted = 1e6 + 1e-3 * np.arange(9.0)
+    for at in (np.arange(9.0), shifted, -7.0 * np.arange(9.0), 1e-120 * np.arange(9.0)):
         tolerance = 1e-5 if at[0] else 1e-11
         found = dense_precision(structure(name, 9, at=at))
         np.testing.assert_allclose(found, regular, rtol=tolerance, atol=tolerance)
