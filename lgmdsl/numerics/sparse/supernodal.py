@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import deque
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
+from weakref import finalize
 
 import numpy as np
 
@@ -71,14 +73,6 @@ class Tree:
         return np.asarray(self.panels[self.owner] + within * (self.heights[self.owner] + 1))
 
 
-@dataclass(frozen=True, eq=False)
-class Stack:
-    """Where each front's square lies on a stack, and how many numbers the stack holds."""
-
-    offsets: IntArray
-    height: int
-
-
 class SupernodalSymbolic(Symbolic):
     """Ordering, supernodes and the place of every entry; made once for a pattern."""
 
@@ -107,6 +101,8 @@ class SupernodalSymbolic(Symbolic):
         even, odd = front_offsets(tree.first, tree.above, tree.starts, depth, parents, self.fronts)
         self.fronts[depth % 2 == 1] += even
         self.front_stack = even + odd
+        # One panel of a factor that is gone: fresh memory costs as much time as the arithmetic.
+        self._spare: deque[Array] = deque(maxlen=1)
 
     def locate(self, rows: IntArray, columns: IntArray) -> tuple[IntArray, IntArray]:
         """Supernode and position in its panel of each entry; -1 outside L's pattern."""
@@ -115,14 +111,22 @@ class SupernodalSymbolic(Symbolic):
 
     def factor(self, values: Array) -> Factor | None:
         tree = self.tree
-        panel = np.empty(tree.panels[-1])
+        try:
+            panel = self._spare.pop()
+        except IndexError:
+            panel = np.empty(tree.panels[-1])
         good = factorise(
             tree.first, tree.starts, tree.relative, tree.panels, self.updates, self.child,
             self.sibling, self.entries, self.source, self.position,
             np.ascontiguousarray(values, dtype=np.float64), panel, np.empty(self.update_stack),
             desk(),
         )  # fmt: skip
-        return SupernodalFactor(self, panel) if good else None
+        factor = SupernodalFactor(self, panel) if good else None
+        if factor is None:
+            self._spare.append(panel)
+        else:
+            finalize(factor, self._spare.append, panel).atexit = False
+        return factor
 
 
 class SupernodalFactor(Factor):

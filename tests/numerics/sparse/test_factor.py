@@ -162,3 +162,23 @@ def test_nothing_to_factor(kernel: Kernel) -> None:
     assert factor.selected().shape == factor.pivots.shape == (0,)
     assert factor.solve(np.zeros(0)).shape == (0,)
     assert factor.solve(np.zeros((0, 2))).shape == (0, 2)
+
+
+def test_a_factor_keeps_its_numbers_while_others_come_and_go() -> None:
+    """Memory of factors that are gone is used again, never that of one still held."""
+    a = positive_definite("grid", 100, 1)
+    pattern = Pattern.of(a)
+    symbolic, values = SupernodalSymbolic(pattern), pattern.values(a)
+    held = symbolic.factor(values)
+    assert held is not None
+    before = held.selected()
+    for scale in (2.0, 3.0):
+        other = symbolic.factor(scale * values)
+        assert other is not None
+        np.testing.assert_allclose(other.selected(), before / scale, rtol=1e-12)
+        del other
+    assert symbolic.factor(-values) is None
+    again = symbolic.factor(5.0 * values)
+    assert again is not None
+    np.testing.assert_array_equal(held.selected(), before)
+    np.testing.assert_allclose(again.selected(), before / 5.0, rtol=1e-12)
