@@ -19,7 +19,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.numerics.cholesky import Cholesky, cholesky

@@ -60,4 +60,4 @@ def stirling_error(x: Array) -> Array:
     series = (1 / 12 - (1 / 360 - (1 / 1260 - 1 / (1680 * square)) / square) / square) / large
     small = np.minimum(x, 15.0)
     direct = special.gammaln(small + 1.0) - (small + 0.5) * np.log(small) + small
-    return np.where(x > 15.0, series, direct - 0.5 * np.log(2.0 * np.pi))
+    return np.asarray(np.where(x > 15.0, series, direct - 0.5 * np.log(2.0 * np.pi)))

@@ -15,7 +15,8 @@ from .subspace import by_subspace, case, factors, ties
 
 NAMES = tuple(factors(np.random.default_rng(0), 5))
 PRODUCTS = (("besag", "ar1"), ("besag", "rw1"), ("rw1", "rw2"), ("iid", "besag"), ("rw2", "ar1"),
-            ("besag", "iid", "rw1 cyclic"), ("rw2 cyclic", "besag"), ("car", "ou"), ("besag", "dense"))  # fmt: skip
+            ("besag", "iid", "rw1 cyclic"), ("rw2 cyclic", "besag"), ("car", "ou"),
+            ("besag", "dense"))  # fmt: skip
 Kind = type[SparseEngine] | type[PrecisionEngine] | type[CovarianceEngine]
 ENGINES: tuple[Kind, ...] = (SparseEngine, PrecisionEngine, CovarianceEngine)
 

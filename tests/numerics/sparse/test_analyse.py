@@ -14,7 +14,7 @@ import pytest
 import scipy.sparse as sp
 
 from lgmdsl.numerics.sparse import analyse as module
-from lgmdsl.numerics.sparse.analyse import DENSE_UP_TO, analyse
+from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import Pattern
 from tests.numerics.sparse.conftest import positive_definite
 
