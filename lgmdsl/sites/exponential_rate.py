@@ -5,6 +5,8 @@ second ones are the same exponential times k, 1/2, k/2, 1/4. Counts of 1e9 would
 about the mode s* = k log(k b / c), where there is one, with x = k (s - s*) and r = |b|:
 
     l = l(s*) + r (x - expm1 x),    f = l(s*) + r (x_m - expm1(x_m + v/2)),    f_m = -k r expm1(...)
+
+which needs no large terms. Elsewhere l stays as it is.
 """
 
 from __future__ import annotations
@@ -26,7 +28,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
-from lgmdsl.numerics.stable import capped_exp, stirling_error
+from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
 
 if TYPE_CHECKING:
@@ -59,28 +61,34 @@ class ExponentialSite(ElementwiseSite, Expected, Decoupled):
         return np.asarray((self.sign * self.linear > 0.0) & (self.factor > 0.0))
 
     @cached_property
-    def mode(self) -> Array:
-        """s*, 0 where there is none."""
+    def centre(self) -> Array:
+        """s* = k log(k b / c), 0 where there is none."""
         rate = np.where(self.peaked, np.abs(self.linear), 1.0)
         return np.where(self.peaked, self.sign * (np.log(rate) - self.log_factor), 0.0)
 
     @cached_property
     def peak(self) -> Array:
         """l(s*); families whose terms cancel there write it otherwise."""
-        return np.asarray(self.constant + self.linear * self.mode - np.abs(self.linear))
+        return np.asarray(self.constant + self.linear * self.centre - np.abs(self.linear))
 
-    def _from_mode(self, s: Array, more: Array | float = 0.0) -> tuple[Array, Array, Array]:
-        """a + b s - c e^{k s + more}, its slope b - k c e^{...} and the exponential c e^{...}."""
-        bend = capped_exp(self.log_factor + self.sign * s + more)
-        x = self.sign * (s - self.mode)
-        near = self.peaked & (np.abs(x + more) < 1.0)
-        risen = np.expm1(np.where(near, x + more, 0.0))
-        rate = np.abs(self.linear)
-        value = np.where(
-            near, self.peak + rate * (x - risen), self.constant + self.linear * s - bend
-        )
-        slope = np.where(near, -self.sign * rate * risen, self.linear - self.sign * bend)
-        return value, slope, bend
+    @cached_property
+    def about(self) -> tuple[Array, Array, Array, Array]:
+        """The exponential r, l and l' less what varies, and the largest exponent beside r."""
+        rate = np.where(self.peaked, np.abs(self.linear), self.factor)
+        level = np.where(self.peaked, self.peak, self.constant)
+        slope = np.where(self.peaked, 0.0, self.linear)
+        return rate, level, slope, EXPONENT_CAP - np.log(np.maximum(rate, 1e-130))
+
+    def _around(self, s: Array, more: Array | float = 0.0) -> tuple[Array, Array]:
+        """l and l' with e^{k s + more} for the exponential."""
+        rate, level, slope, most = self.about
+        away = s - self.centre
+        exponent = np.minimum(self.sign * away + more, most)
+        if self.peaked.all():
+            varying = rate * np.expm1(exponent)
+        else:
+            varying = rate * np.where(self.peaked, np.expm1(exponent), np.exp(exponent))
+        return level + self.linear * away - varying, slope - self.sign * varying
 
     @cached_property
     def log_factor(self) -> Array:
@@ -89,10 +97,11 @@ class ExponentialSite(ElementwiseSite, Expected, Decoupled):
             return np.asarray(np.log(self.factor))
 
     def log_density(self, s: Array) -> Array:
-        return self._from_mode(s)[0]
+        return self._around(s)[0]
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
-        value, slope, bend = self._from_mode(s)
+        value, slope = self._around(s)
+        bend = capped_exp(self.log_factor + self.sign * s)
         return PointwiseAnswer(
             value=value,
             slope=slope,
@@ -107,7 +116,8 @@ class ExponentialSite(ElementwiseSite, Expected, Decoupled):
         return np.asarray(self.sign * balance), np.full(np.shape(balance), 0.5 * np.pi)
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        value, slope, bend = self._from_mode(mean, 0.5 * variance)
+        value, slope = self._around(mean, 0.5 * variance)
+        bend = capped_exp(self.log_factor + self.sign * mean + 0.5 * variance)
         return ExpectedAnswer(
             value=value,
             d_mean=slope,
