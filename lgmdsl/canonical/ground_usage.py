@@ -9,8 +9,9 @@ from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.vocabulary.lookup import lookup
 
-# Structures that give new members of their axis a distribution, whatever the old members are.
-EXTENDABLE = frozenset({"normal", "iid", "flat", "gp"})
+# Structures whose prior over old and new members together is, over the old ones, what it was: walks
+# at new positions are none, as their scale and their sum are those of all their points.
+EXTENDABLE = frozenset({"normal", "iid", "flat", "gp", "ou"})
 
 
 @dataclass(frozen=True)
@@ -102,4 +103,4 @@ def _structured(statement: ast.Latent) -> set[str]:
 
 
 def _extends(factor: ast.Dist) -> bool:
-    return factor.name.id in EXTENDABLE or factor.get("at") is not None
+    return factor.name.id in EXTENDABLE

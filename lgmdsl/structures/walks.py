@@ -80,8 +80,8 @@ def sorted_gaps(at: Array, name: str) -> tuple[IntArray, Array]:
         raise Refused(
             "E303", f"positions of `{name}` repeat", "at", entries=np.flatnonzero(again),
             label="every point of the axis needs a position of its own",
-            help="give {axis} one member for each distinct position, and map the rows to it: "
-            "data when[obs] : {index}",
+            help="merge those members, so that rows which share a position map to one: "
+            "data when[row] : {index}",
         )  # fmt: skip
     return order, gaps
 

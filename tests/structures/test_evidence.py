@@ -103,6 +103,30 @@ def evidence(name: str, flat_level: bool) -> float:
     return float(multivariate_normal(np.zeros(15), v).logpdf(Y) + gain)
 
 
+PREDICTED = """lgm 1
+index obs
+data y[obs] : real
+data t[obs] : real
+latent u[obs] ~ {prior}
+observe y ~ normal(mean = u, sd = 0.5)
+"""
+
+
+def test_new_positions_extend_ou_as_its_kernel_and_no_walk() -> None:
+    t, new = np.arange(8.0) ** 1.2, {"t": np.array([20.0, 0.5, 3.3])}
+    found = []
+    kernel = "matern(sd = 0.9, length = 2, smoothness = 0.5)"
+    for prior in ("ou(sd = 0.9, rate = 0.5, at = t)", f"gp(at = t, kernel = {kernel})"):
+        fit = lgm.fit(lgm.loads(PREDICTED.format(prior=prior)), {"y": np.sin(t), "t": t})
+        p = fit.predict(new)
+        found.append(np.stack([p.response("y")["mean"], p.response("y")["sd"]]))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
+    walk = lgm.loads(PREDICTED.format(prior="rw1(sd = 1, at = t)"))
+    fit = lgm.fit(walk, {"y": np.sin(t), "t": t})
+    with pytest.raises(lgm.DataError, match="E301"):
+        fit.predict(new)  # its scale and its sum are those of the eight points
+
+
 # Two free levels that only enter as their sum are improper, and refused elsewhere.
 CASES = [(n, flat) for n in PRIORS for flat in (False, True)
          if not (flat and n in ("rw2 free", "gmrf"))]  # fmt: skip
