@@ -132,7 +132,7 @@ class Band:
     start: IntArray
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _pattern(size: int, reach: int) -> Band:
     lags = range(-reach, reach + 1)
     whole = banded([np.ones(size - abs(d)) for d in lags], lags, (size, size))

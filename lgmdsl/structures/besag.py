@@ -34,7 +34,7 @@ def besag(size: int, graph: SparseMatrix, sd: object = 1.0) -> Structure:
     return Besag(_unit(Content(graph)), np.asarray(sd))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _unit(content: Content) -> Unit:
     graph = content.value
     assert not isinstance(graph, np.ndarray)

@@ -113,7 +113,7 @@ def car(size: int, graph: SparseMatrix, sd: object = 1.0, alpha: object = 0.0) -
     return Car(_neighbours(Content(graph)), np.asarray(sd, dtype=np.float64), np.asarray(value))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _neighbours(content: Content) -> Neighbours:
     graph = content.value
     assert not isinstance(graph, np.ndarray)

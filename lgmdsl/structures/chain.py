@@ -34,7 +34,7 @@ class Tridiagonal:
         return sp.csr_array((data, self.indices, self.indptr), shape=(n, n))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _pattern(size: int, order: Content | None) -> Tridiagonal:
     point = np.arange(size) if order is None else np.asarray(order.value).astype(np.int64)
     rows = np.concatenate([point, point[:-1], point[1:]])

@@ -70,7 +70,7 @@ def symmetric(matrix: SparseMatrix, name: str, argument: str) -> SparseMatrix:
     return out
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _unit(content: Content) -> Unit:
     q = symmetric(sp.csr_array(content.value), "gmrf", "precision")
     n = q.shape[0]

@@ -74,7 +74,7 @@ def ou(size: int, rate: object, at: Array, sd: object = 1.0) -> Structure:
     return OrnsteinUhlenbeck(np.asarray(sd, dtype=np.float64), times, gaps, along, value)
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=8)
 def _sorted(at: Content) -> tuple[IntArray, Array]:
     assert isinstance(at.value, np.ndarray)
     return sorted_gaps(at.value, "ou")

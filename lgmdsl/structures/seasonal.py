@@ -44,7 +44,7 @@ def seasonal(size: int, period: object, sd: object = 1.0) -> Structure:
     return Seasonal(_unit(size, int(m)), np.asarray(sd))
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _unit(size: int, period: int) -> Unit:
     rows = size - period + 1
     d = banded([np.ones(rows)] * period, range(period), (rows, size))

@@ -86,7 +86,7 @@ def sorted_gaps(at: Array, name: str) -> tuple[IntArray, Array]:
     return order, gaps
 
 
-@lru_cache(maxsize=32)
+@lru_cache(maxsize=8)
 def _walk(degree: int, size: int, cyclic: bool, at: Content | None, tied: bool) -> Unit:
     if cyclic:
         q, variances, log_det, null = _circle(degree, size)

@@ -84,7 +84,7 @@ STRUCTURES: tuple[Signature, ...] = (
         _GRAPH,
         _SD,
         Parameter("alpha", "unit", over="none"),
-        summary="proper autoregression on a graph",
+        summary="proper autoregression on a graph, sd conditional, at one neighbour",
     ),
     _structure(
         "bym2",
@@ -106,6 +106,6 @@ STRUCTURES: tuple[Signature, ...] = (
         Parameter("stiffness", "matrix", over="axis"),
         _SD,
         Parameter("range", "positive", over="none"),
-        summary="Matern field by finite elements over mesh nodes",
+        summary="Matern field of smoothness 1 in the plane, by finite elements over mesh nodes",
     ),
 )
