@@ -63,6 +63,11 @@ class Structure(ABC):
 
         return np.zeros((self.size, 0))
 
+    @property
+    def nullity(self) -> int:
+        """k; for structures that know it without the basis."""
+        return int(self.null_space().shape[1])
+
     def constraints(self) -> SparseMatrix:
         """(k, n) csr: rows c with c'z = 0 that belong to the prior (sums to zero). Where they span
         the null space the structure is proper, and offers Q^+ as its covariance."""

@@ -174,7 +174,7 @@ class BlockPrior:
     @cached_property
     def _ranks(self) -> list[int]:
         """How many directions each factor's precision sees."""
-        return [f.size - int(f.null_space().shape[1]) for f in self.block.factors]
+        return [f.size - f.nullity for f in self.block.factors]
 
     @cached_property
     def log_det_precision(self) -> float:

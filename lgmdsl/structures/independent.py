@@ -134,6 +134,10 @@ class Flat(Structure):
     def null_space(self) -> Array:
         return np.eye(self.order)
 
+    @property
+    def nullity(self) -> int:
+        return self.order
+
     def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
         return {}
 

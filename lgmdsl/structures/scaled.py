@@ -84,6 +84,10 @@ class Scaled(Structure):
     def null_space(self) -> Array:
         return np.asarray(self.unit.null.toarray())
 
+    @property
+    def nullity(self) -> int:
+        return self.unit.size - self.unit.rank
+
     def constraints(self) -> SparseMatrix:
         return self.unit.tied
 

@@ -37,6 +37,7 @@ def check_structure(build: Callable[[Arguments], Structure], arguments: Argument
     if Shape.PRECISION in shape:
         q = dense_precision(s)
         null = s.null_space()
+        assert s.nullity == null.shape[1], "nullity is not that of the basis"
         assert q.shape == (n, n) and np.abs(q - q.T).max(initial=0) <= tolerance * (
             np.abs(q).max() + 1
         )
