@@ -18,7 +18,7 @@ def make() -> dict[str, Any]:
         rho = np.exp(-(day[i] - day[i - 1]) / 20)
         h[i] = rho * h[i - 1] + 0.8 * np.sqrt(1 - rho**2) * rng.standard_normal()
     r = np.exp(0.5 * (-0.5 + h)) * rng.standard_normal(day.size)
-    return {"day": day[:, None], "r": np.round(r, 6)}
+    return {"day": day, "r": np.round(r, 6)}
 
 
 if __name__ == "__main__":

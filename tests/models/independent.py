@@ -1,6 +1,7 @@
 """The models once more, without the package: densities from SciPy, dense algebra, a plain Newton.
 
 log Z = log t(z^) + log N(z^; 0, K) + n/2 log 2 pi - 1/2 log|H|, H the negative Hessian at the mode.
+Intrinsic priors by eigenvalues of their dense precisions.
 """
 
 from __future__ import annotations
@@ -22,7 +23,10 @@ STEP = 2e-3
 
 @dataclass(frozen=True)
 class Case:
-    """z ~ N(0, prior) restricted to the null space of `constraint`; eta = design z + offset."""
+    """z ~ N(0, prior) restricted to the null space of `constraint`; eta = design z + offset.
+
+    Along the orthonormal columns of `free` z has density 1 instead.
+    """
 
     design: Array
     prior: Array
@@ -30,6 +34,7 @@ class Case:
     latents: tuple[tuple[str, int], ...]
     offset: Array | float = 0.0
     constraint: Array | None = None
+    free: Array | None = None
 
 
 @dataclass(frozen=True)
@@ -52,6 +57,10 @@ def dense_laplace(case: Case) -> Answer:
     values, vectors = np.linalg.eigh(prior)
     kept = values > 1e-13 * values[-1]
     root = vectors[:, kept] * np.sqrt(values[kept])
+    known = np.ones(root.shape[1])
+    if case.free is not None:
+        root = np.hstack([root, case.free])
+        known = np.concatenate([known, np.zeros(case.free.shape[1])])
     b = case.design @ root
     u = np.zeros(b.shape[1])
 
@@ -59,13 +68,13 @@ def dense_laplace(case: Case) -> Answer:
         return np.asarray(b @ u + case.offset)
 
     def objective(u: Array) -> float:
-        return float(case.log_density(eta(u)).sum() - 0.5 * u @ u)
+        return float(case.log_density(eta(u)).sum() - 0.5 * known @ u**2)
 
     for _ in range(100):
         slope, curvature = derivatives(case.log_density, eta(u))
         # Where the density is not log-concave, the positive part of the curvature is left out.
-        h = np.eye(u.size) + b.T @ (np.maximum(curvature, 0.0)[:, None] * b)
-        step = np.linalg.solve(h, b.T @ slope - u)
+        h = np.diag(known) + b.T @ (np.maximum(curvature, 0.0)[:, None] * b)
+        step = np.linalg.solve(h, b.T @ slope - known * u)
         t = 1.0
         while objective(u + t * step) < objective(u) and t > 1e-8:
             t /= 2
@@ -73,12 +82,13 @@ def dense_laplace(case: Case) -> Answer:
         if np.abs(step).max() < 1e-9:
             break
     slope, curvature = derivatives(case.log_density, eta(u))
-    h = np.eye(u.size) + b.T @ (curvature[:, None] * b)
+    h = np.diag(known) + b.T @ (curvature[:, None] * b)
     sign, log_det = np.linalg.slogdet(h)
     assert sign > 0
     covariance = root @ np.linalg.solve(h, root.T)
     variance = np.maximum(covariance.diagonal(), 0.0)
-    return Answer(objective(u) - 0.5 * float(log_det), root @ u, np.sqrt(variance))
+    free = 0.5 * np.log(2 * np.pi) * float(np.sum(known == 0))
+    return Answer(objective(u) - 0.5 * float(log_det) + free, root @ u, np.sqrt(variance))
 
 
 def derivatives(f: Callable[[Array], Any], s: Array) -> tuple[Array, Array]:
@@ -158,7 +168,7 @@ def robust_regression(d: Data) -> Case:
 
 
 def stochastic_volatility(d: Data) -> Case:
-    k = 0.64 * np.exp(-cdist(d["day"], d["day"]) / 20)
+    k = 0.64 * np.exp(-np.abs(d["day"][:, None] - d["day"]) / 20)
     n = len(d["r"])
     return Case(
         np.hstack([ones(n), np.eye(n)]), block_diag(9 * np.eye(1), k),
@@ -202,6 +212,70 @@ def dose_response(d: Data) -> Case:
     )  # fmt: skip
 
 
+def scaled(precision: Array, sd: float) -> tuple[Array, Array]:
+    """sd^2 Q^+, scaled so that its variances have geometric mean sd^2, and Q's null space."""
+    values, vectors = np.linalg.eigh(precision)
+    seen = values > 1e-9 * values[-1]
+    k = vectors[:, seen] / values[seen] @ vectors[:, seen].T
+    return sd**2 * k / np.exp(np.log(k.diagonal()).mean()), vectors[:, ~seen]
+
+
+def laplacian(adjacency: Array) -> Array:
+    return np.asarray(np.diag(adjacency.sum(axis=1)) - adjacency)
+
+
+def wet_days(d: Data) -> Case:
+    n = len(d["n"])
+    second = np.roll(np.eye(n), 1, axis=1) + np.roll(np.eye(n), -1, axis=1) - 2 * np.eye(n)
+    return Case(
+        np.hstack([ones(n), np.eye(n)]),
+        block_diag(25 * np.eye(1), scaled(second.T @ second, 0.7)[0]),
+        lambda s: stats.binom.logpmf(d["rain"], d["n"], 1 / (1 + np.exp(-s))),
+        (("b0", 1), ("f", n)),
+    )  # fmt: skip
+
+
+def disease_map(d: Data) -> Case:
+    n = len(d["y"])
+    one, other = (one_hot(ends, d["region"]) for ends in d["edges"].T)
+    adjacency = one.T @ other + other.T @ one
+    parts = [scaled(laplacian(adjacency[part, part]), 1.0)[0]
+             for part in (slice(0, 30), slice(30, 32))]  # fmt: skip
+    v = 0.16 * (0.25 * np.eye(n) + 0.75 * block_diag(*parts, np.eye(1)))
+    return Case(
+        np.hstack([ones(n), d["x"][:, None] / 10, np.eye(n)]),
+        block_diag(25 * np.eye(1), np.eye(1), v),
+        lambda s: stats.poisson.logpmf(d["y"], d["E"] * np.exp(s)),
+        (("b0", 1), ("b", 1), ("v", n)),
+    )  # fmt: skip
+
+
+def monthly_counts(d: Data) -> Case:
+    n = len(d["y"])
+    year = np.sum([np.eye(n - 11, n, k) for k in range(12)], axis=0)
+    season, pattern = scaled(year.T @ year, 0.03)
+    step = np.diff(np.eye(n), axis=0)
+    seen = ~np.isnan(d["y"])
+    design = np.hstack([ones(n), d["law"][:, None], np.eye(n), np.eye(n)])
+    return Case(
+        design[seen], block_diag(np.diag([100.0, 1.0]), scaled(step.T @ step, 0.15)[0], season),
+        lambda m: stats.norm.logpdf(d["y"][seen], m, 0.06),
+        (("b0", 1), ("effect", 1), ("level", n), ("season", n)),
+        free=np.vstack([np.zeros((n + 2, pattern.shape[1])), pattern]),
+    )  # fmt: skip
+
+
+def space_time(d: Data) -> Case:
+    space = scaled(laplacian(d["adj"].astype(float)), 0.5)[0]
+    year = np.arange(8)
+    cell = 8 * np.searchsorted(d["region"], d["where"]) + d["when"] - 2011
+    return Case(
+        np.hstack([ones(len(cell)), one_hot(cell, np.arange(96))]),
+        block_diag(25 * np.eye(1), np.kron(space, 0.8 ** np.abs(year[:, None] - year))),
+        lambda s: stats.poisson.logpmf(d["y"], d["E"] * np.exp(s)), (("b0", 1), ("st", 96)),
+    )  # fmt: skip
+
+
 CASES: dict[str, Callable[[Data], Case]] = {
     "logistic_regression": logistic,
     "gp_classification": gp_classification,
@@ -214,4 +288,8 @@ CASES: dict[str, Callable[[Data], Case]] = {
     "gamma_responses": gamma_responses,
     "gp_sum": gp_sum,
     "dose_response": dose_response,
+    "wet_days": wet_days,
+    "disease_map": disease_map,
+    "monthly_counts": monthly_counts,
+    "space_time": space_time,
 }
