@@ -12,6 +12,7 @@ from lgmdsl.numerics.sparse.blas import Desk, gemm, potri, symm, trsm
 from lgmdsl.numerics.sparse.compiled import compiled
 
 BY_HAND = 8  # panels up to this wide are inverted by loops
+BLOCK = 64
 NARROW = 32  # up to this wide L_SS^-1 is formed by loops: LAPACK's triangular kernels cost more
 
 
@@ -137,7 +138,12 @@ def _wide(
         trsm(on, False, below, width, panel.ctypes.data + 8 * p, height, g, below)
         corner, side = front + 8 * (width * height + width), front + 8 * width
         symm(on, below, width, corner, height, g, below, side, height)
-        gemm(on, True, False, width, width, below, side, height, g, below, True, front, height)
+        for j in range(0, width, BLOCK):  # the lower triangle alone, by blocks of columns
+            left, right = side + 8 * j * height, g + 8 * j * below
+            gemm(
+                on, True, False, width - j, min(BLOCK, width - j), below, left, height,
+                right, below, True, front + 8 * (j * height + j), height,
+            )  # fmt: skip
 
 
 @compiled

@@ -59,11 +59,13 @@ def adjacency(kind: str, n: int, rng: np.random.Generator) -> Array:
 
 def lattice(side: int, dimensions: int) -> SparseMatrix:
     """The graph Laplacian of side^dimensions points, negative off its diagonal, degrees on it."""
-    line = sp.csr_array(np.diag(np.ones(side - 1), 1) + np.diag(np.ones(side - 1), -1))
-    one = sp.csr_array(np.eye(side))
+    low, ones = np.arange(side - 1), np.ones(2 * side - 2)
+    places = (np.concatenate([low, low + 1]), np.concatenate([low + 1, low]))
+    line = sp.csr_array((ones, places), shape=(side, side))
+    one = sp.eye_array(side, format="csr")
     edges = line
     for _ in range(dimensions - 1):
-        inner = sp.csr_array(np.eye(edges.shape[0]))
+        inner = sp.eye_array(edges.shape[0], format="csr")
         edges = sp.csr_array(sp.kron(edges, one, "csr") + sp.kron(inner, line, "csr"))
     degrees = np.asarray(edges @ np.ones(edges.shape[0]))
     return sp.csr_array(sp.diags_array(degrees, format="csr") - edges)
