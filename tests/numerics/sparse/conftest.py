@@ -16,7 +16,18 @@ from lgmdsl.numerics.sparse.supernodal import SupernodalSymbolic
 
 Kernel = Callable[[Pattern], Symbolic]
 KERNELS = {"dense": DenseSymbolic, "supernodal": SupernodalSymbolic}
-KINDS = ("random", "forest", "blocks", "arrow", "dense rows", "diagonal", "band", "grid", "full")
+KINDS = (
+    "random",
+    "forest",
+    "blocks",
+    "arrow",
+    "dense rows",
+    "diagonal",
+    "band",
+    "grid",
+    "shared",
+    "full",
+)
 
 
 @pytest.fixture(params=[*KERNELS, "without pymetis"])
@@ -51,6 +62,8 @@ def adjacency(kind: str, n: int, rng: np.random.Generator) -> Array:
     elif kind == "grid":
         side = max(int(np.sqrt(n)), 1)
         lower = ((i - j == 1) & (i % side != 0)) | (i - j == side)
+    elif kind == "shared":  # two cliques of 3/5 that share 1/5
+        lower = (np.maximum(i, j) < 0.6 * n) | (np.minimum(i, j) >= 0.4 * n)
     else:
         lower = np.ones((n, n), dtype=bool)
     order = rng.permutation(n)
