@@ -24,9 +24,13 @@ Rows: TypeAlias = tuple[Array, ...]
 
 @dataclass(frozen=True)
 class Failed:
-    """A factorisation that does not exist (indefinite posterior, improper model): a value."""
+    """A factorisation that does not exist (indefinite posterior, improper model): a value.
+
+    `rounding` says that the posterior exists, and double precision cannot hold it.
+    """
 
     reason: str
+    rounding: bool = False
 
 
 @dataclass(frozen=True)

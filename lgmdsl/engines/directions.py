@@ -5,10 +5,12 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
-from lgmdsl.numerics.sparse.base import Factor, Symbolic
+from lgmdsl.numerics.sparse.base import Factor, Symbolic, times
 
+_INDEFINITE = "the posterior precision is not positive definite (negative site weights)"
 _EPS = float(np.finfo(np.float64).eps)
 
 
@@ -38,40 +40,46 @@ def undetermined(a: Array, factor: Cholesky | None, linear: LinearGaussian,
             return ""
     values, vectors = np.linalg.eigh(unit)
     if values[0] < -50 * n * _EPS * values[-1]:
-        return "the posterior precision is not positive definite (negative site weights)"
+        return _INDEFINITE
     if factor is not None and values[0] > 50 * n * _EPS * values[-1]:
         return ""
     return f"no datum or prior determines {_spell(vectors[:, 0] / scale, names)}"
 
 
-def loosest(symbolic: Symbolic, values: Array, factor: Factor | None,
-            linear: LinearGaussian) -> str:  # fmt: skip
-    """Why a sparse A, given on its pattern, is singular, naming the direction; empty where it is
-    not. A pivot below 50 n eps of its diagonal entry is what rounding leaves of nothing."""
+def loosest(symbolic: Symbolic, values: Array, data: Array, factor: Factor | None,
+            linear: LinearGaussian) -> Failed | None:  # fmt: skip
+    """Why a sparse A = Q + B'WB, given on its pattern with B'WB, is singular, naming the direction;
+    None where it is not. A pivot below 50 sqrt(n) eps of its diagonal entry is what rounding leaves
+    of nothing; where the data do say something along the direction, rounding has swallowed it."""
     pattern = symbolic.pattern
     diagonal = values[pattern.on_diagonal]
     names = [(b.name, i) for b in linear.blocks for i in range(b.size)]
     if not np.isfinite(values).all():
-        return "the posterior precision is not finite"
+        return Failed("the posterior precision is not finite")
     if pattern.size and diagonal.min() <= 0.0:
         block, i = names[int(np.argmin(diagonal))]
         if diagonal.min() < 0.0:
-            return "the posterior precision is not positive definite (negative site weights)"
-        return f"no datum or prior determines {block}[{i}]"
-    if factor is not None and (factor.pivots > 50 * pattern.size * _EPS * diagonal).all():
-        return ""
+            return Failed(_INDEFINITE)
+        return Failed(f"no datum or prior determines {block}[{i}]")
+    if factor is not None and (factor.pivots > 50 * pattern.size**0.5 * _EPS * diagonal).all():
+        return None
     lifted = values.copy()
     lifted[pattern.on_diagonal] *= 1.0 + 1e-6
     near = symbolic.factor(lifted)
     if near is None:
-        return "the posterior precision is not positive definite (negative site weights)"
+        return Failed(_INDEFINITE)
     # Two steps of inverse iteration from the latent with the smallest pivot.
     direction = np.zeros(pattern.size)
     direction[int(np.argmin(near.pivots / diagonal))] = 1.0
     for _ in range(2):
         direction = near.solve(direction * diagonal)
         direction /= np.abs(direction).max()
-    return f"no datum or prior determines {_spell(direction, names)}"
+    weighted = pattern.matrix(data)
+    told, most = direction @ times(weighted, direction), abs(weighted.diagonal()) @ direction**2
+    if told > 1e-6 * most > 0.0:
+        told_of = f"what the data say of {_spell(direction, names)}"
+        return Failed(f"beside so stiff a prior, rounding hides {told_of}", rounding=True)
+    return Failed(f"no datum or prior determines {_spell(direction, names)}")
 
 
 def _comfortable(factor: Cholesky) -> bool:

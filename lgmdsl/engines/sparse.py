@@ -88,15 +88,16 @@ class SparseEngine(Engine):
 
     def _factor(self, weight: Rows) -> Restriction | Failed:
         """A with its pins, factored and held on the constraints."""
-        values = self.prior_values + self.table.weighted(weight)
+        data = self.table.weighted(weight)
+        values = self.prior_values + data
         pins, diagonal = self.prior.pins, self.table.pattern.on_diagonal
         values[diagonal[pins]] += self.tau
         self.flops += self.symbolic.flops + self.table.flops
         factor = self.symbolic.factor(values)
         if self.prior.improper or factor is None:
-            reason = loosest(self.symbolic, values, factor, self.linear)
-            if reason:
-                return Failed(reason)
+            failed = loosest(self.symbolic, values, data, factor, self.linear)
+            if failed is not None:
+                return failed
         if factor is None:
             return Failed("the posterior precision is not positive definite")
         restriction = restrict(factor, self.prior.rows, pins, self.tau)

@@ -19,7 +19,7 @@ from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
-from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.errors import Diagnostic, ModelError, NumericalError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
@@ -44,6 +44,11 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     weight = tuple(_unit(p) for p in predictors)
     shift = tuple(np.zeros(w.shape[:-1] if w.ndim == 3 else w.shape) for w in weight)
     outcome = problem.engine.condition(weight, shift)
+    if isinstance(outcome, Failed) and outcome.rounding:
+        raise NumericalError(Diagnostic(
+            "E601", "the posterior is beyond double precision", note=outcome.reason,
+            help="fewer points on that axis (neighbours under one label), or a larger sd",
+        ))  # fmt: skip
     if isinstance(outcome, Failed):
         raise ModelError(_free(canonical, _improper(problem)[0], outcome.reason))
 

@@ -54,8 +54,7 @@ def _unit(content: Content) -> Unit:
     logs = np.log(found.variances)
     # the log of the geometric mean of each member's component; singletons have variance 1 already
     means = (np.bincount(parts.label, logs) / parts.sizes)[parts.label]
-    scaled = sp.csr_array(diagonal(np.exp(means)) @ laplacian)
-    scaled.sort_indices()
+    laplacian.sort_indices()
     # every component loses one eigenvalue
     rank = float(means @ (1.0 - np.where(parts.alone, 0.0, 1.0 / number)))
-    return Unit(scaled, null, sp.csr_array(tied.T), found.log_det + rank)
+    return Unit(laplacian, np.exp(means), null, sp.csr_array(tied.T), found.log_det + rank)

@@ -83,7 +83,7 @@ def _unit(content: Content) -> Unit:
         null, log_det = sp.csr_array(vectors[:, zero]), float(np.log(values[~zero]).sum())
     else:
         null, log_det = _large(q)
-    return Unit(q, null, nothing_tied(n), log_det)
+    return Unit(q, np.ones(n), null, nothing_tied(n), log_det)
 
 
 def _indefinite(value: float) -> Refused:

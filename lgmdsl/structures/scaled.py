@@ -17,24 +17,43 @@ from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.structures.pairing import inner
 
+MULTIPLES = 46  # bits of a scale: 52 of a double, less those of R's entries
+
 
 @dataclass(frozen=True, eq=False)
 class Unit:
-    """U and all that depends on it alone.
+    """U = diag(scale) R and all that depends on it alone.
 
-    `precision` (n, n) csr; `null` (n, k) csr, an orthonormal basis of its null space; `tied`
-    (c, n) csr, rows within the null space that the prior holds at zero; `log_det` is the log of
-    the product of U's non-zero eigenvalues.
+    `raw` is R, (n, n) csr, small integers wherever the structure has them; `scale` (n,) is the same
+    throughout each of U's irreducible blocks; `null` (n, k) csr, an orthonormal basis of U's null
+    space; `tied` (c, n) csr, rows within the null space that the prior holds at zero; `log_det` is
+    the log of the product of U's non-zero eigenvalues.
     """
 
-    precision: SparseMatrix
+    raw: SparseMatrix
+    scale: Array
     null: SparseMatrix
     tied: SparseMatrix
     log_det: float
 
     @property
     def size(self) -> int:
-        return int(self.precision.shape[0])
+        return int(self.raw.shape[0])
+
+    def times(self, factor: float) -> SparseMatrix:
+        """factor U, its multiples of R rounded so that small integers times them are exact: what
+        rounding adds to a row's sum is a systematic curvature along the null space, which outweighs
+        data beside a stiff prior (log evidence off by 1 at rw2 over 10,000 points)."""
+        mantissa, exponent = np.frexp(factor * self.scale)
+        coarse = np.ldexp(np.round(np.ldexp(mantissa, MULTIPLES)), exponent - MULTIPLES)
+        lines = np.repeat(coarse, np.diff(self.raw.indptr))
+        data = lines * self.raw.data
+        return sp.csr_array((data, self.raw.indices, self.raw.indptr), shape=self.raw.shape)
+
+    @cached_property
+    def precision(self) -> SparseMatrix:
+        """U, (n, n) csr."""
+        return self.times(1.0)
 
     @property
     def rank(self) -> int:
@@ -75,8 +94,7 @@ class Scaled(Structure):
         return kind | (Shape.IMPROPER if self.unit.free else Shape.COVARIANCE)
 
     def precision(self) -> SparseMatrix:
-        u = self.unit.precision
-        return sp.csr_array((u.data / float(self.sd) ** 2, u.indices, u.indptr), shape=u.shape)
+        return self.unit.times(float(self.sd) ** -2)
 
     def log_det_precision(self) -> float:
         return self.unit.log_det - 2.0 * self.unit.rank * float(np.log(self.sd))
@@ -111,10 +129,11 @@ def unit_of(
 ) -> Unit:  # fmt: skip
     """U = c Q, c the geometric mean of diag Q^+; `log_det` is log|Q|_+."""
     log_scale = float(np.log(variances).mean())
-    scaled = sp.csr_array(precision * np.exp(log_scale))
-    scaled.sort_indices()
-    rank = scaled.shape[0] - null.shape[1]
-    return Unit(scaled, null, tied, log_det + rank * log_scale)
+    raw = sp.csr_array(precision)
+    raw.sort_indices()
+    n = raw.shape[0]
+    rank = n - null.shape[1]
+    return Unit(raw, np.full(n, np.exp(log_scale)), null, tied, log_det + rank * log_scale)
 
 
 def nothing_tied(size: int) -> SparseMatrix:
