@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 # The rank of the log likelihood among so many draws.
 DRAWS = 199
 LIKELIHOOD = "log likelihood"
+# An average of less variance, relative to that of independent entries, is one that a prior holds
+# fixed (a sum to zero): what is left of it is rounding.
+KNOWN = 1e-10
 
 
 @dataclass(frozen=True)
@@ -106,7 +109,8 @@ def _placed(fit: Fit, data: Mapping[str, Any], rng: np.random.Generator) -> Iter
             c = np.zeros(len(z))
             c[where] = 1.0 / block.size
             mean, variance = float(c @ q.latent_mean), float(c @ q.solve(c))
-            yield from _place(f"mean({block.name})", float(c @ z), mean, variance)
+            if variance > KNOWN * float(c**2 @ q.latent_variance):
+                yield from _place(f"mean({block.name})", float(c @ z), mean, variance)
     for name in fit.canonical.named:
         at = fit.marginals.evaluate(name, z[None, :]).reshape(-1)
         moments = fit.quantity(name)

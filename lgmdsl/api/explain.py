@@ -14,9 +14,8 @@ from lgmdsl.api.explain_views import (
     SiteView,
 )
 from lgmdsl.api.methods import methods_of
-from lgmdsl.api.outline import Outline, outline_of
+from lgmdsl.api.outline import Outline, neutral, outline_of
 from lgmdsl.api.terms import parameters, show_form
-from lgmdsl.arrays import Array
 from lgmdsl.canonical.hypers import HyperBlock
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.choose import table
@@ -210,27 +209,13 @@ def _linear(outline: Outline, fixed: Mapping[str, object]) -> tuple[LinearGaussi
         return None, "chosen when data are given"
     space = outline.canonical.hypers
     free = [b for b in space.blocks if b.value is None and b.name not in fixed]
-    values = {**{b.name: _neutral(b) for b in free}, **fixed}
+    values = {**{b.name: neutral(b) for b in free}, **fixed}
     try:
         linear = outline.canonical.linear(space.theta(values))
     except LgmError as error:
         return None, f"not sized: {error.diagnostics[0].message}"
     note = f"sized at stand-in values for {', '.join(b.name for b in free)}" if free else ""
     return linear, note
-
-
-def _neutral(block: HyperBlock) -> Array | float:
-    """A value inside a hyper's type; it decides no size and no sparsity."""
-    import numpy as np
-
-    sizes = block.sizes
-    if block.type == "covariance":
-        return np.eye(sizes[0])
-    if block.type == "simplex":
-        return np.full(sizes, 1.0 / sizes[-1])
-    if block.type == "ordered":
-        return np.broadcast_to(np.arange(sizes[-1], dtype=np.float64), sizes).copy()
-    return {"unit": 0.5, "correlation": 0.5}.get(block.type, 1.0)
 
 
 def _engines(linear: LinearGaussian | None) -> tuple[EngineView, ...]:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from lgmdsl.api.standin import sketch
+from lgmdsl.arrays import Array
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.blocks import latent_blocks
@@ -20,7 +23,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import Rewrite, SiteBlock, rewrite, site_blocks
 from lgmdsl.compile import canonicalise, mapped
 from lgmdsl.dataset import Dataset, read
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import Diagnostic, LgmError, MethodError
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
@@ -125,3 +128,37 @@ def _site(statement: ast.Observe | ast.Potential, number: int, lowering: Lowerin
     if isinstance(statement, ast.Potential):
         block = replace(block, name=f"potential {number}")
     return block
+
+
+def neutral(block: HyperBlock) -> Array | float:
+    """A value inside a hyper's type; it decides no size and no sparsity."""
+    sizes = block.sizes
+    if block.type == "covariance":
+        return np.eye(sizes[0])
+    if block.type == "simplex":
+        return np.full(sizes, 1.0 / sizes[-1])
+    if block.type == "ordered":
+        return np.broadcast_to(np.arange(sizes[-1], dtype=np.float64), sizes).copy()
+    return {"unit": 0.5, "correlation": 0.5}.get(block.type, 1.0)
+
+
+def check_priors(outline: Outline) -> None:
+    """Raise LgmError for what the structures refuse of their axes and data: every block's, with
+    stand-ins for hyperparameters without a value (then what is out of range may be theirs)."""
+    if outline.canonical is None or not outline.given:
+        return
+    space = outline.canonical.hypers
+    free = {b.name: neutral(b) for b in space.blocks if b.value is None}
+    found: list[Diagnostic] = []
+    try:
+        theta = space.theta(free)
+        for block in outline.canonical.latents:
+            try:
+                block.at(theta)
+            except LgmError as error:
+                found += error.diagnostics
+    except LgmError as error:
+        found += error.diagnostics
+    found = [d for d in dict.fromkeys(found) if not (free and d.code.startswith("E3"))]
+    if found:
+        raise LgmError(tuple(found))

@@ -56,10 +56,11 @@ def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool
 
 
 def _with_data(model: Model, data: str, mapping: dict[str, str]) -> tuple[list[Diagnostic], str]:
-    """Ground the data and lower the model; warnings, and the sizes found."""
-    from lgmdsl.api.outline import outline_of
+    """Ground the data, lower the model, build its priors; warnings, and the sizes found."""
+    from lgmdsl.api.outline import check_priors, outline_of
 
     outline = outline_of(model, data, mapping)
+    check_priors(outline)
     found = [*outline.grounded.warnings]
     found += [replace(d, severity="warning") for d in outline.refused]
     sizes = ", ".join(f"{name} {index.size}" for name, index in outline.grounded.indices.items())

@@ -22,6 +22,7 @@ from lgmdsl.engines.design import dense_rows
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 _RANK = 1e-10
+CONTRADICT = "the constraints contradict"  # how the reason of such a failure begins
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -78,7 +79,7 @@ def prepare(
     turned = u.T @ wanted
     scale = np.abs(wanted).max(initial=0.0) + 1e-300
     if np.abs(wanted - u[:, :rank] @ turned[:rank]).max(initial=0.0) > _RANK * scale:
-        return "the constraints contradict one another"
+        return f"{CONTRADICT} one another, or the prior"
     rows, values = vt[:rank], turned[:rank] / s[:rank]
     seen = null_space(rows)
     u, s, _ = np.linalg.svd(seen, full_matrices=True)
@@ -94,7 +95,7 @@ def prepare(
     if moving.shape[1] < proper:
         fixed = e2 - moving @ (moving.T @ e2)
         if np.abs(fixed).max() > 1e-8 * (np.abs(values).max() + np.abs(mean).max(initial=0) + 1e-8):
-            return "the constraints contradict the prior, which holds that combination fixed"
+            return f"{CONTRADICT} the prior, which holds that combination fixed"
         rows = np.vstack([moving.T @ c2, rows[proper:]])
         values = np.concatenate([moving.T @ values[:proper], values[proper:]])
         e2, spread, proper = moving.T @ e2, moving.T @ spread @ moving, moving.shape[1]

@@ -17,7 +17,7 @@ from scipy.linalg import lapack
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import Constraints, LinearGaussian
-from lgmdsl.engines.constraints import LOG_2PI
+from lgmdsl.engines.constraints import CONTRADICT, LOG_2PI
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.restriction import Restriction, restrict
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -104,7 +104,7 @@ class SparsePrior:
         unit = values / scale
         implied = gram[np.ix_(rest, kept)] @ np.linalg.solve(gram[np.ix_(kept, kept)], unit[kept])
         wrong = np.abs(implied - unit[rest]).max(initial=0.0)
-        reason = "the constraints contradict one another"
+        reason = f"{CONTRADICT} one another, or the prior"
         broken = reason if wrong > 1e-8 * np.abs(unit).max(initial=1e-300) else ""
         return broken, rows[kept], values[kept]
 

@@ -8,6 +8,8 @@ vanishes, or the bound rises, on the way to infinity.
 
 from __future__ import annotations
 
+import re
+
 import numpy as np
 
 from lgmdsl.arrays import Array
@@ -19,10 +21,12 @@ from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.constraints import CONTRADICT
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
+from lgmdsl.language import ast
 
 MODE = "laplace"  # the method that goes to the mode
 
@@ -37,20 +41,27 @@ FOLLOWED = 200
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
 def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
-    """Raise ModelError E402 where data and priors leave a direction of the latents free."""
-    if not _improper(problem):
+    """Raise ModelError E402 where data and priors leave a direction of the latents free, E403 where
+    constraints exclude one another."""
+    improper = _improper(problem)
+    if not improper and problem.engine.linear.constraints is None:
         return
     predictors = problem.engine.linear.predictors
     weight = tuple(_unit(p) for p in predictors)
     shift = tuple(np.zeros(w.shape[:-1] if w.ndim == 3 else w.shape) for w in weight)
     outcome = problem.engine.condition(weight, shift)
-    if isinstance(outcome, Failed) and outcome.rounding:
+    if not isinstance(outcome, Failed):
+        return
+    reason = _labelled(canonical, outcome.reason)
+    if outcome.reason.startswith(CONTRADICT):
+        raise ModelError(_contradiction(canonical, outcome.reason))
+    if outcome.rounding:
         raise NumericalError(Diagnostic(
-            "E601", "the posterior is beyond double precision", note=outcome.reason,
+            "E601", "the posterior is beyond double precision", note=reason,
             help="fewer points on that axis (neighbours under one label), or a larger sd",
         ))  # fmt: skip
-    if isinstance(outcome, Failed):
-        raise ModelError(_free(canonical, _improper(problem)[0], outcome.reason))
+    if improper:
+        raise ModelError(_free(canonical, improper[0], reason))
 
 
 def check_mode(planned: Plan, theta: Theta) -> None:
@@ -147,12 +158,44 @@ def _label(canonical: CanonicalModel, name: str, position: int) -> str:
     return f"`{name}[{labels}]`"
 
 
+def _labelled(canonical: CanonicalModel, reason: str) -> str:
+    """An engine's `name[position]` by the labels that the user knows."""
+    names = {b.name for b in canonical.latents}
+
+    def label(found: re.Match[str]) -> str:
+        known = found[1] in names
+        return _label(canonical, found[1], int(found[2])).strip("`") if known else found[0]
+
+    return re.sub(r"([A-Za-z][\w.]*)\[(\d+)\]", label, reason)
+
+
+def _contradiction(canonical: CanonicalModel, reason: str) -> Diagnostic:
+    statements = canonical.grounded.model.tree.statements
+    last = [s for s in statements if isinstance(s, ast.Constrain)][-1]
+    return Diagnostic(
+        "E403",
+        "no value of the latents satisfies every constraint",
+        last.span,
+        reason,
+        help="leave one out, or correct its value; rw1, rw2, besag and bym2 sum to zero already",
+    )
+
+
 def _free(canonical: CanonicalModel, name: str, reason: str) -> Diagnostic:
-    statement = canonical.grounded.model.symbols[owner(name)].statement
+    symbols = canonical.grounded.model.symbols
+    remedy = f"give `{name}` a proper prior, e.g. normal(sd = 10)"
+    for latent in canonical.latents:
+        untied = any(f.arguments.get("sum_to_zero") is False for f in latent.factors)
+        if untied and f" {latent.name}[" in reason:
+            written = "`sum_to_zero = false`" + (
+                f" of `{latent.name}`" if latent.name != name else ""
+            )
+            remedy = f"remove {written}, or {remedy}"
+            break
     return Diagnostic(
         "E402",
         f"the posterior is improper: nothing fixes `{name}`",
-        statement.span,
+        symbols[owner(name)].statement.span,
         reason,
-        help=f"give `{name}` a proper prior, e.g. normal(sd = 10)",
+        help=remedy,
     )

@@ -99,6 +99,14 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "latent b0 ~ normal(sd = 10)\nlatent f[day] ~ rw1(sd = s)",
     ),
     Entry(
+        "E403",
+        "contradicting constraints",
+        "Constraints exclude one another, or what a prior holds fixed: rw1, rw2, besag and bym2 "
+        "sum to zero already, in each component.",
+        "latent f[day] ~ rw1(sd = s)\nconstrain sum(f, day) = 1",
+        "latent f[day] ~ rw1(sd = s, sum_to_zero = false)\nconstrain sum(f, day) = 1",
+    ),
+    Entry(
         "E501",
         "the method cannot run this model",
         "A method needs something of each site or prior that one of them does not have. `lgm "

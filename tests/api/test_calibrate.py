@@ -151,3 +151,17 @@ def test_the_picture(tmp_path: Path) -> None:
     found = calibrate()
     assert found.picture().startswith(b"\x89PNG")
     assert found.picture("svg") == found.picture("svg")
+
+
+def test_what_a_prior_holds_fixed_is_no_quantity() -> None:
+    """The mean of a walk that sums to zero is known, but for rounding."""
+    text = """lgm 1
+    index t
+    data y[t] : real
+    latent f[t] ~ rw1(sd = 1)
+    latent b0 ~ normal(sd = 5)
+    let m[t] = b0 + f
+    observe y ~ normal(mean = m, sd = 0.5)
+    """
+    found = lgm.calibrate(lgm.loads(text), sizes={"t": 10}, runs=20, jobs=1)
+    assert set(found.tests) == {"f[.]", "b0", "m[.]", "log likelihood"}

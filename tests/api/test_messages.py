@@ -36,6 +36,20 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         model("latent b0 ~ flat\nlatent u[g] ~ flat\nlet eta[obs] = b0 + u[who] + 0 * x\n"
               "observe y ~ poisson(log_rate = eta)\n", "count"), DATA, {},
     ),
+    "e402_level": (
+        model("latent b0 ~ flat\nlatent u[g] ~ rw1(sd = 1, sum_to_zero = false)\n"
+              "let eta[obs] = b0 + u[who] + 0 * x\nobserve y ~ poisson(log_rate = eta)\n", "count"),
+        DATA, {},
+    ),
+    "e403_prior": (
+        model("latent u[g] ~ rw1(sd = 1)\nlet eta[obs] = u[who] + 0 * x\n"
+              "observe y ~ poisson(log_rate = eta)\nconstrain sum(u, g) = 1\n", "count"), DATA, {},
+    ),
+    "e403_one_another": (
+        model("latent u[g] ~ rw1(sd = 1, sum_to_zero = false)\nlet eta[obs] = u[who] + 0 * x\n"
+              "observe y ~ poisson(log_rate = eta)\nconstrain sum(u, g) = 1\n"
+              "constrain sum(2 * u, g) = 3\n", "count"), DATA, {},
+    ),
     "e501_family": (
         model(ONE + "observe y ~ weibull(log_scale = eta, shape = 2)\n", "positive"),
         {**DATA, "y": np.arange(1.0, 7.0)}, {},
