@@ -13,6 +13,9 @@ from lgmdsl.graph.references import in_distribution, references
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel
 
+# Structures that new members change for those that are there: their scale, and what sums to zero,
+# are those of all members.
+WHOLE = frozenset({"rw1", "rw2", "seasonal", "besag", "bym2", "car", "gmrf", "spde"})
 # Values that went through float32 are still the same ones.
 SAME = 1e-6
 
@@ -42,6 +45,30 @@ def check_prior_data(fitted: GroundedModel, new: GroundedModel) -> None:
                     details=(f"first at {place or 'its only entry'}",),
                     help=f"leave `{name}` out, or give new members labels of their own",
                     layout="plain",
+                )
+            )
+    if problems:
+        raise DataError(problems)
+
+
+def check_members(fitted: GroundedModel, new: GroundedModel) -> None:
+    """Raise DataError E302 for new members of an axis whose structure is one of all its members."""
+    problems = []
+    for symbol in fitted.model.of_kind("latent"):
+        statement = symbol.statement
+        assert isinstance(statement, ast.Latent)
+        for dim, factor in zip(symbol.dims, statement.factors, strict=False):
+            if factor.name.id not in WHOLE or dim not in new.new_levels:
+                continue
+            labels = ", ".join(str(k) for k in new.new_levels[dim][:5])
+            problems.append(
+                Diagnostic(
+                    "E302",
+                    f"`{dim}` cannot take new members: `{factor.name.id}` is a prior of them all",
+                    factor.span,
+                    f"its scale and sums would change with {labels}",
+                    help=f"fit again with them in the data, their responses missing (`?`), or "
+                    f"declare the whole set, as in index {dim} = 1..366",
                 )
             )
     if problems:

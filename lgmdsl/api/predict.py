@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.frame import Frame, extended_frame, fitted_frame
-from lgmdsl.api.kept import check_prior_data
+from lgmdsl.api.kept import check_members, check_prior_data
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import Marginals, probability_levels
 from lgmdsl.api.response import probabilities, response_moments
@@ -136,12 +136,13 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     """The posterior of a fit at new data.
 
     Raises DataError for data that do not fit the model, or that would change the prior of what was
-    fitted (E303).
+    fitted: E303 by their values, E302 by new members of an intrinsic structure's axis.
     """
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     usage = usage_of(fit.canonical.grounded.model)
     responses = usage.observed - usage.referenced
     grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
+    check_members(fit.canonical.grounded, grounded)
     check_prior_data(fit.canonical.grounded, grounded)
     kept = {n: v for n, v in grounded.values.items() if n not in responses}
     missing = {n: m for n, m in grounded.missing.items() if n not in responses}
