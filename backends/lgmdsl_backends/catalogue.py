@@ -5,6 +5,7 @@ from __future__ import annotations
 from lgmdsl.contract.backend import Backend
 from lgmdsl_backends.cholesky import Cholesky
 from lgmdsl_backends.coordinate_ascent import CoordinateAscent
+from lgmdsl_backends.coordinate_descent import CoordinateDescent
 from lgmdsl_backends.double_loop import DoubleLoop
 from lgmdsl_backends.ep import ExpectationPropagation
 from lgmdsl_backends.laplace import Laplace
@@ -21,4 +22,5 @@ BACKENDS: tuple[type[Backend], ...] = (  # type: ignore[type-arg]
     LinearlyConstrained,
     ExpectationPropagation,
     DoubleLoop,
+    CoordinateDescent,
 )
