@@ -10,6 +10,7 @@ from lgmdsl_backends.double_loop import DoubleLoop
 from lgmdsl_backends.ep import ExpectationPropagation
 from lgmdsl_backends.laplace import Laplace
 from lgmdsl_backends.lcl import LinearlyConstrained
+from lgmdsl_backends.mode import Mode
 from lgmdsl_backends.natural_gradient import NaturalGradient
 from lgmdsl_backends.opper_archambeau import OpperArchambeau
 
@@ -23,4 +24,5 @@ BACKENDS: tuple[type[Backend], ...] = (  # type: ignore[type-arg]
     ExpectationPropagation,
     DoubleLoop,
     CoordinateDescent,
+    Mode,
 )

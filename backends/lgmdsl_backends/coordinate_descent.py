@@ -1,8 +1,9 @@
 """Coordinate descent on phi: one width at a time (Jaakkola 1997, Girolami 2001), the baseline that
 the double loop replaces (Seeger and Nickisch 2011, section 4).
 
-With the rest of q fixed, phi is a function of one gamma alone. Let E[s] = m, Var[s] = v, r = 1/v - w
-(the precision without the site) and t = m/v, which no change of w moves. Along x, with w = -2g'(x),
+With the rest of q fixed, phi is a function of one gamma alone. Let E[s] = m, Var[s] = v,
+r = 1/v - w (the precision without the site) and t = m/v, which no change of w moves. Along x, with
+w = -2g'(x),
 
     phi(x) = -x w - 2g(x) + log(r + w) - t^2 / (r + w) + const,    phi'(x) = 2g''(x) (x - X(x)),
     X(x) = V + (V t)^2,  V = 1 / (r + w)
@@ -112,12 +113,10 @@ class CoordinateDescent(Backend[DescentState]):
         assert state.point is not None
         return state.point.posterior(problem)
 
-    def _sweep(
-        self, problem: Problem, q: Conditioned, single: tuple[SuperGaussian, ...]
-    ) -> Array:
+    def _sweep(self, problem: Problem, q: Conditioned, single: tuple[SuperGaussian, ...]) -> Array:
         """(P,) x of every row after one pass: its width is that of -1/(2 g'(x))."""
         linear = problem.engine.linear
-        weight, shift = flatten(q.weight), flatten(q.shift)
+        weight = flatten(q.weight)
         found = np.empty_like(weight)
         few = linear.size < linear.rows
         if few:

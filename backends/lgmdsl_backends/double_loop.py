@@ -1,9 +1,9 @@
 """The double loop (Seeger and Nickisch 2011, algorithm 1): super-Gaussian bounds on the sites.
 
-Outer: the part of phi that is concave in 1/gamma, log|A|, is bounded by its tangent, whose slopes are
-the variances z = Var[s]. Inner: what is left is an estimation problem in the means with penalties
-h*(s; z), solved by Newton; the widths follow in closed form. phi falls at every outer step, and
-where all sites are log-concave it is convex (theorem 2): the optimum is the global one.
+Outer: the part of phi that is concave in 1/gamma, log|A|, is bounded by its tangent, whose slopes
+are the variances z = Var[s]. Inner: what is left is an estimation problem in the means with
+penalties h*(s; z), solved by Newton; the widths follow in closed form. phi falls at every outer
+step, and where all sites are log-concave it is convex (theorem 2): the optimum is the global one.
 """
 
 from __future__ import annotations
@@ -68,13 +68,15 @@ class DoubleLoop(Backend[DoubleLoopState]):
         assert state.point is not None
         q = state.point.conditioned
         alpha = rows.slope_of(q.shift, q.weight, q.mean)
+        reason = ""
         # Newton's curvatures may leave q improper far from the optimum; 1/gamma never does.
         for majorised in (False, True):
             penalties = [Penalty(s, majorised) for s in super_gaussian(problem)]
             best = maximise_mean(problem.engine, penalties, q.variance, q.mean, alpha)
             if not isinstance(best, Failed):
                 return _state(problem, at_moments(problem, best.mean, q.variance))
-        return replace(state, failed=Status.numerical_error, reason=best.reason)
+            reason = best.reason
+        return replace(state, failed=Status.numerical_error, reason=reason)
 
     def residual(self, problem: Problem, state: DoubleLoopState) -> float:
         """Newton's move of a mean in posterior sds, or the relative change of a weight."""

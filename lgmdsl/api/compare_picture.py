@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
@@ -57,7 +58,8 @@ def courses(found: Comparison) -> tuple[Course, ...]:
 
 
 def _label(fit: Fit) -> str:
-    text = f"{fit.method}: {fit.log_evidence:.2f}"
+    evidence = "no evidence" if math.isnan(fit.log_evidence) else f"{fit.log_evidence:.2f}"
+    text = f"{fit.method}: {evidence}"
     if fit.guarantee is not Guarantee.APPROXIMATE:
         text += f" ({PROMISES[fit.guarantee]})"
     return text if fit.status is Status.converged else f"{text}, {fit.status}".replace("_", " ")

@@ -17,7 +17,8 @@ class BackendSpec:
     """`needs`: the question types it asks of every site. `requires`: properties every site must
     have; `forbids`: properties none may have (Laplace forbids KINKED, code E502).
     `monotone`: every step raises the objective (watched by the driver).
-    `guarantee`: what its log evidence is when every site answers exactly."""
+    `guarantee`: what its log evidence is when every site answers exactly. `evidence`: whether it
+    has one at all; without, a posterior's is nan where not all sites are Gaussian."""
 
     name: str
     needs: type
@@ -26,6 +27,7 @@ class BackendSpec:
     guarantee: Guarantee = Guarantee.APPROXIMATE
     monotone: bool = False
     vector: bool = True  # whether vector-valued sites are taken
+    evidence: bool = True
     max_steps: int = 100
     paper: str = ""
     summary: str = ""

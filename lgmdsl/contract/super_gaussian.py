@@ -108,7 +108,7 @@ def at_widths(problem: Problem, found: list[WidthsAnswer]) -> WidthPoint | Faile
 
 def residual(problem: Problem, q: Conditioned) -> float:
     """How far q is from the widths it asks for: Newton's move of a mean, in posterior sds, and the
-    relative change of a weight (measured against the variance where a site says next to nothing)."""
+    relative change of a weight (against the variance where a site says next to nothing)."""
     gaps, worst = [], 0.0
     for site, m, v, w in zip(super_gaussian(problem), q.mean, q.variance, q.weight, strict=True):
         wanted = 1.0 / site.widths(m, v).width

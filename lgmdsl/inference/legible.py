@@ -17,7 +17,7 @@ def legible(result: Run) -> Run:
     """The run; where the terms of its log evidence cancel to less than a digit, which they do for
     weights of 1e12 and more far from zero, without it and with the status numerical_error."""
     found = result.posterior
-    if found is None:
+    if found is None or math.isnan(found.log_evidence):
         return result
     unsure = lost(found.weight, found.shift, found.conditioned.mean)
     if unsure <= MOST:

@@ -19,6 +19,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.constraints import CONTRADICT
@@ -28,7 +29,7 @@ from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.language import ast
 
-MODE = "laplace"  # the method that goes to the mode
+MODES = ("laplace", "map")  # methods that go to the mode, the second past kinks too
 
 # The likelihood must fall between two points far out, in posterior sds or in units of the predictor
 # (exponential links end at e^340, and noise may be of any scale): so far that it does not matter
@@ -67,14 +68,17 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
 def check_mode(planned: Plan, theta: Theta) -> None:
     """`check_bounded` at the posterior's mode, where it can be had, so that a dear method need not
     go to infinity to learn that there is nothing to be found."""
-    known = backends().get(MODE)
-    linear = planned.canonical.linear(theta)
-    if planned.method == MODE or known is None or not _flat(linear):
+    blocks, linear = planned.canonical.blocks, planned.canonical.linear(theta)
+    if planned.method in MODES or not _flat(linear):
         return
-    if not verdict(planned.canonical.blocks, known, None).runs:
+    if all(Property.KINKED in b.site.spec.properties for b in blocks):
+        return  # they fall to both sides: what they determine, they bound
+    known = backends()
+    able = [m for m in MODES if m in known and verdict(blocks, known[m], None).runs]
+    if not able:
         return
-    problem = plan(planned.canonical, MODE).at(theta)
-    found = run(known(), problem, Tolerances())
+    problem = plan(planned.canonical, able[0]).at(theta)
+    found = run(known[able[0]](), problem, Tolerances())
     # A search that failed on its way stands nowhere in particular.
     if found.posterior is not None and found.status in (Status.converged, Status.iteration_limit):
         check_bounded(planned.canonical, problem, found.posterior.conditioned)
