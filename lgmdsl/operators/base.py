@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import TypeAlias
 
-from lgmdsl.arrays import Array, Matrix, SparseMatrix
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
+
+Gram: TypeAlias = Callable[[Array], Array]
 
 
 class Operator(ABC):
@@ -22,9 +28,9 @@ class Operator(ABC):
     def rmatvec(self, y: Array) -> Array:
         """B'y for y of shape (P,) or (P, k)."""
 
-    @abstractmethod
     def dense(self) -> Array:
         """The (P, n) array."""
+        return self.matvec(np.eye(self.shape[1]))
 
     def sparse(self) -> SparseMatrix:
         """A csr array; operators that would only be sparse in name densify here, explicitly."""
@@ -37,6 +43,44 @@ class Operator(ABC):
         """Whether `matrix()` is a csr array."""
         return False
 
+    @property
+    def held(self) -> bool:
+        """Whether the entries are held already: an explicit form then costs nothing."""
+        return False
+
     def matrix(self) -> Matrix:
         """The cheaper of the two explicit forms."""
         return self.sparse() if self.is_sparse else self.dense()
+
+    def entries_by_row(self) -> Array:
+        """(P,) entries that each row of `matrix()` holds, or a bound on them."""
+        rows, columns = self.shape
+        if not self.is_sparse:
+            return np.full(rows, float(columns))
+        return np.diff(self.sparse().indptr).astype(np.float64)
+
+    @property
+    def entries(self) -> float:
+        """Entries of `matrix()`, or a bound on them, without forming it."""
+        return float(self.entries_by_row().sum())
+
+    @property
+    def cost(self) -> float:
+        """Flops of one product."""
+        return 2.0 * self.entries
+
+    def gram(self, rows: IntArray, columns: IntArray) -> Gram | None:
+        """weight (P,) -> the entries (rows[k], columns[k]) of B' diag(weight) B.
+
+        None where the operator has no cheap way to them.
+        """
+        return sparse_gram(self.sparse(), rows, columns) if self.is_sparse else None
+
+
+def sparse_gram(b: SparseMatrix, rows: IntArray, columns: IntArray) -> Gram:
+    """The products b_ki b_kj of all pairs, one line of a csr array for each pair (i, j)."""
+    import scipy.sparse as sp
+
+    across = sp.csr_array(b.T)
+    table = sp.csr_array(across[rows].multiply(across[columns]))
+    return lambda weight: np.asarray(table @ weight)

@@ -7,8 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, SparseMatrix
-from lgmdsl.operators.base import Operator
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.operators.base import Gram, Operator
+
+CHUNK = 1 << 22  # entries of one dense temporary
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +32,23 @@ class Dense(Operator):
 
     def dense(self) -> Array:
         return self.array
+
+    @property
+    def held(self) -> bool:
+        return True
+
+    def gram(self, rows: IntArray, columns: IntArray) -> Gram:
+        step = max(1, CHUNK // max(self.shape[0], 1))
+
+        def entries(weight: Array) -> Array:
+            out = np.empty(len(rows))
+            for at in range(0, len(rows), step):
+                here = slice(at, at + step)
+                left, right = self.array[:, rows[here]], self.array[:, columns[here]]
+                out[here] = np.einsum("p,pi,pi->i", weight, left, right)
+            return out
+
+        return entries
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +78,10 @@ class Sparse(Operator):
     def is_sparse(self) -> bool:
         return True
 
+    @property
+    def held(self) -> bool:
+        return True
+
 
 @dataclass(frozen=True)
 class Identity(Operator):
@@ -85,3 +108,17 @@ class Identity(Operator):
     @property
     def is_sparse(self) -> bool:
         return True
+
+    @property
+    def held(self) -> bool:
+        return True
+
+    def entries_by_row(self) -> Array:
+        return np.ones(self.size)
+
+    @property
+    def cost(self) -> float:
+        return 0.0
+
+    def gram(self, rows: IntArray, columns: IntArray) -> Gram:
+        return lambda weight: np.where(rows == columns, weight[rows], 0.0)
