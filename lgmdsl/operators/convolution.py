@@ -92,7 +92,7 @@ class Convolution(Operator):
 
     @cached_property
     def _explicit(self) -> SparseMatrix:
-        index = np.arange(length(self.grid)) + 1.0
+        index = np.arange(1, length(self.grid) + 1).astype(np.float64)
         wide: Array = index.reshape(self.grid)
         margins = [(k - 1 - k // 2, k // 2) for k in self.psf.shape]
         for axis, (before, after) in enumerate(margins):

@@ -52,7 +52,7 @@ class Fourier(Operator):
     @cached_property
     def _order(self) -> Array:
         """1 for the first of a pair, -1 for the second, 0 for a frequency alone."""
-        return np.sign(self._opposite - np.arange(self.shape[0])).astype(np.float64)
+        return np.asarray(np.sign(self._opposite - np.arange(self.shape[0])), dtype=np.float64)
 
     @property
     def _axes(self) -> tuple[int, ...]:
@@ -96,7 +96,7 @@ class Fourier(Operator):
             other = weight[self._opposite]
             even = np.where(self._order == 0, weight, 0.5 * (weight + other))
             odd = 0.5 * self._order * (weight - other)
-            return (self._cosines(even)[apart] + self._cosines(odd)[joint]) / n
+            return np.asarray((self._cosines(even)[apart] + self._cosines(odd)[joint]) / n)
 
         return entries
 

@@ -40,7 +40,7 @@ class CumulativeSum(Operator):
 
     def entries_by_row(self) -> Array:
         index = np.arange(self.shape[0]) // length(self.grid[self.axis + 1 :])
-        return 1.0 + index % self.grid[self.axis]
+        return (1 + index % self.grid[self.axis]).astype(np.float64)
 
     @property
     def cost(self) -> float:

@@ -138,6 +138,6 @@ def _apply(matrices: list[SparseMatrix], grid: Array) -> Array:
     """Each matrix along its axis; further axes are carried along."""
     for axis, m in enumerate(matrices):
         first = np.moveaxis(grid, axis, 0)
-        done = m @ np.ascontiguousarray(first).reshape(first.shape[0], -1)
+        done = np.asarray(m @ np.ascontiguousarray(first).reshape(first.shape[0], -1))
         grid = np.moveaxis(done.reshape(first.shape), 0, axis)
     return grid

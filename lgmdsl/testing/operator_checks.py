@@ -21,7 +21,7 @@ def check_adjoint(operator: Operator, seed: int = 0, tolerance: float = 1e-10) -
     for trial in range(4):
         z, s = rng.normal(size=columns), rng.normal(size=rows)
         if trial == 3 and rows and columns:
-            z, s = np.eye(1, columns, rng.integers(columns))[0], rng.normal(size=rows)
+            z, s = np.eye(1, columns, int(rng.integers(columns)))[0], rng.normal(size=rows)
         there, back = operator.matvec(z), operator.rmatvec(s)
         assert there.shape == (rows,), f"matvec gives shape {there.shape}, not {(rows,)}"
         assert back.shape == (columns,), f"rmatvec gives shape {back.shape}, not {(columns,)}"
