@@ -92,7 +92,7 @@ class Difference(Operator):
         inside = np.flatnonzero(margin)
         ones = np.ones(len(inside))
         spread = sp.csr_array((ones, (inside, margin[inside] - 1)), shape=(size, n))
-        one: SparseMatrix = sp.csr_array(taps @ spread, dtype=np.float64)
+        one: SparseMatrix = sp.csr_array(taps @ spread)  # type: ignore[arg-type]
         one.eliminate_zeros()
         return crossed(self.grid, self.axis, one)
 
