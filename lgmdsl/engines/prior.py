@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property, reduce
 
 import numpy as np
+import scipy.linalg as sla
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
@@ -163,6 +164,20 @@ class BlockPrior:
             basis = np.hstack([np.kron(basis, np.eye(f.size)), np.kron(span, null)])
             order *= f.size
         return basis
+
+    def freed(self, z: Array) -> Array:
+        """The part of z along the directions of `free_space`."""
+        return z if self.flat else np.asarray(self.free_space @ (self.free_space.T @ z))
+
+    @cached_property
+    def free_space(self) -> Array:
+        """(n, f) orthonormal basis of the improper directions that the structures do not tie."""
+        if self.flat:
+            return np.eye(self.size)
+        null, tied = self.null_space, self.tied.rows
+        if not tied.shape[0] or not null.shape[1]:
+            return null
+        return np.asarray(null @ sla.null_space(np.asarray(tied @ null)))
 
     @property
     def nullity(self) -> int:

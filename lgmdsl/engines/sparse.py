@@ -12,6 +12,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
@@ -50,7 +51,6 @@ class SparseEngine(Engine):
         self.symbolic = analyse(self.table.pattern)
         self.start = times(b, self.prior.mu) + self.design.offset
         self.target = self.prior.values - times(self.prior.rows, self.prior.mu)
-        self.tau = self.prior.tau(self.prior.pins)
         self.flops = 0.0
 
     @classmethod
@@ -91,7 +91,9 @@ class SparseEngine(Engine):
         data = self.table.weighted(weight)
         values = self.prior_values + data
         pins, diagonal = self.prior.pins, self.table.pattern.on_diagonal
-        values[diagonal[pins]] += self.tau
+        # As large as what stands there: else a loose field beside a flat level stays singular.
+        tau = np.maximum(np.abs(values[diagonal[pins]]), self.prior.tau(pins))
+        values[diagonal[pins]] += tau
         self.flops += self.symbolic.flops + self.table.flops
         factor = self.symbolic.factor(values)
         if self.prior.improper or factor is None:
@@ -100,5 +102,5 @@ class SparseEngine(Engine):
                 return failed
         if factor is None:
             return Failed("the posterior precision is not positive definite")
-        restriction = restrict(factor, self.prior.rows, pins, self.tau)
+        restriction = restrict(factor, self.prior.rows, pins, tau)
         return restriction or Failed("the posterior is not positive definite on the constraints")

@@ -9,6 +9,7 @@ vanishes, or the bound rises, on the way to infinity.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.constraints import CONTRADICT
+from lgmdsl.engines.prior import BlockPrior, is_flat
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan, verdict
@@ -38,6 +40,7 @@ SDS, UNITS = (1e3, 1e6), (100.0, 300.0)
 LEVEL = 1e-3
 # At most this many latents are followed, the most uncertain first.
 FOLLOWED = 200
+HELD = 20_000_000  # entries of a block's null space
 
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
@@ -69,7 +72,7 @@ def check_mode(planned: Plan, theta: Theta) -> None:
     """`check_bounded` at the posterior's mode, where it can be had, so that a dear method need not
     go to infinity to learn that there is nothing to be found."""
     blocks, linear = planned.canonical.blocks, planned.canonical.linear(theta)
-    if planned.method in MODES or not _flat(linear):
+    if planned.method in MODES or not _loose(linear):
         return
     if all(Property.KINKED in b.site.spec.properties for b in blocks):
         return  # they fall to both sides: what they determine, they bound
@@ -85,25 +88,43 @@ def check_mode(planned: Plan, theta: Theta) -> None:
 
 
 def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Conditioned) -> None:
-    """Raise ModelError E402 where the joint density does not fall along an improper latent."""
+    """Raise ModelError E402 where the joint density does not fall along an improper direction."""
     linear = problem.engine.linear
-    flat = _flat(linear)
-    free = np.zeros(linear.size, dtype=bool)
-    for block in flat:
-        free[linear.starts[block.name] :][: block.size] = True
-    for name in (b.name for b in flat):
-        start, size = linear.starts[name], _size(problem, name)
-        variance = conditioned.latent_variance[start : start + size]
-        for i in np.argsort(-variance)[:FOLLOWED]:
-            unit = np.zeros(linear.size)
-            unit[start + i] = 1.0
-            # One posterior sd long, the proper latents staying where they are.
-            direction = np.where(free, conditioned.solve(unit), 0.0)
-            direction /= np.sqrt(max(variance[i], 1e-300))
+    parts = [BlockPrior(b, linear.starts[b.name]) for b in _loose(linear)]
+    for part in parts:
+        for unit, label in _followed(canonical, part, conditioned):
+            # One posterior sd long, the proper directions staying where they are.
+            moved = conditioned.solve(unit)
+            direction = np.zeros(linear.size)
+            for other in parts:
+                direction[other.where] = other.freed(moved[other.where])
+            direction /= np.sqrt(max(float(unit @ moved), 1e-300))
             if _least_fall(problem, conditioned.mean, direction) < LEVEL:
-                label = _label(canonical, name, int(i))
                 reason = f"the likelihood does not fall as {label} goes to infinity"
-                raise ModelError(_free(canonical, name, reason))
+                raise ModelError(_free(canonical, part.name, reason))
+
+
+def _followed(
+    canonical: CanonicalModel, part: BlockPrior, conditioned: Conditioned
+) -> Iterator[tuple[Array, str]]:
+    """Improper directions of a block: its most uncertain latents if it is flat, else its basis."""
+    size = len(conditioned.latent_mean)
+    if part.flat:
+        for i in np.argsort(-conditioned.latent_variance[part.where])[:FOLLOWED]:
+            unit = np.zeros(size)
+            unit[part.where.start + i] = 1.0
+            yield unit, _label(canonical, part.name, int(i))
+        return
+    for column in part.free_space.T[:FOLLOWED]:
+        unit = np.zeros(size)
+        unit[part.where] = column
+        ends = [
+            _label(canonical, part.name, i) for i in (int(column.argmin()), int(column.argmax()))
+        ]
+        yield (
+            unit,
+            f"{ends[1]} - {ends[0]}" if column.min() < 0.0 else f"the level of `{part.name}`",
+        )
 
 
 def _least_fall(problem: Problem, s: Rows, direction: Array) -> float:
@@ -141,16 +162,14 @@ def _unit(predictor: Predictor) -> Array:
     return np.broadcast_to(np.eye(k), (predictor.rows // k, k, k)).copy()
 
 
-def _flat(linear: LinearGaussian) -> list[PriorBlock]:
-    return [b for b in linear.blocks if Shape.IMPROPER in b.shape and Shape.DIAGONAL in b.shape]
+def _loose(linear: LinearGaussian) -> list[PriorBlock]:
+    """The improper blocks, but for those whose directions are too many to be looked at."""
+    found = [b for b in linear.blocks if Shape.IMPROPER in b.shape]
+    return [b for b in found if is_flat(b) or b.size * BlockPrior(b, 0).nullity <= HELD]
 
 
 def _improper(problem: Problem) -> tuple[str, ...]:
     return tuple(b.name for b in problem.engine.linear.blocks if Shape.IMPROPER in b.shape)
-
-
-def _size(problem: Problem, name: str) -> int:
-    return next(b.size for b in problem.engine.linear.blocks if b.name == name)
 
 
 def _label(canonical: CanonicalModel, name: str, position: int) -> str:

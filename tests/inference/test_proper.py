@@ -36,3 +36,19 @@ def test_separated_classes_are_refused_before_the_method_starts(
     mixed = {"X": X, "y": np.arange(40) % 2}
     with pytest.raises(AssertionError, match="started"):
         lgm.fit(lgm.loads(TEXT), mixed, "natural-gradient")
+
+
+@pytest.mark.parametrize("level", ["normal(sd = 5)", "flat"])
+def test_classes_separated_along_the_free_line_of_rw2(level: str) -> None:
+    """The line has density 1 and the classes lie on its two sides: no posterior."""
+    who = np.arange(12).repeat(2)
+    model = lgm.loads(
+        "lgm 1\nindex obs\nindex t = 12\ndata y[obs] : binary\ndata who[obs] : t\n"
+        f"latent b0 ~ {level}\nlatent f[t] ~ rw2(sd = 1)\nlet eta[obs] = b0 + f[who]\n"
+        "observe y ~ bernoulli(logit = eta)\n"
+    )
+    with pytest.raises(ModelError) as caught:
+        lgm.fit(model, {"y": (who > 5).astype(int), "who": who}, method="laplace")
+    assert caught.value.diagnostics[0].code == "E402"
+    mixed = np.where(who % 3 == 0, 1 - (who > 5), who > 5)
+    assert lgm.fit(model, {"y": mixed, "who": who}, method="laplace").converged
