@@ -29,9 +29,15 @@ def show_form(form: Affine, grounded: GroundedModel) -> list[str]:
 
 def show_term(term: Term, grounded: GroundedModel) -> str:
     """`sum over feat of X[obs, feat] b[feat]`."""
-    dims = grounded.model.symbols[owner(term.latent)].dims
+    if term.applied is None:
+        dims, name = grounded.model.symbols[owner(term.latent)].dims, term.latent
+    else:
+        inner = added([show_term(t, grounded) for t in term.applied.terms])
+        name = term.applied.transform.written.replace(".", inner, 1)
+        dims = tuple(plain(d) for d in term.applied.transform.after)
     slots = [show_slot(s, d, grounded) for s, d in zip(term.slots, dims, strict=True)]
-    latent = f"{term.latent}[{', '.join(slots)}]" if slots else term.latent
+    kept = term.applied is not None and slots == list(dims)
+    latent = f"{name}[{', '.join(slots)}]" if slots and not kept else name
     text = _product(term.factors, latent, grounded)
     summed = ", ".join(plain(d) for d in term.summed)
     if not summed:

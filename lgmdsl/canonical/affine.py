@@ -15,6 +15,7 @@ from itertools import count
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.named import Axis, Pick, Slot, Through, slot_dims, slot_indices
+from lgmdsl.canonical.transform import Transform, Transformed
 
 _fresh = count()
 
@@ -23,13 +24,15 @@ _fresh = count()
 class Term:
     """One latent, how each of its axes is addressed, its factors and the indices summed over.
 
-    Summed indices have names of their own (`feat~3`), so no outer index captures them.
+    Summed indices have names of their own (`feat~3`), so no outer index captures them. Where
+    `applied` is given, the slots address the value of an operator on the latent, not the latent.
     """
 
     latent: str
     slots: tuple[Slot, ...]
     factors: tuple[Coefficient, ...] = ()
     summed: tuple[str, ...] = ()
+    applied: Applied | None = None
 
     @property
     def joint(self) -> tuple[str, ...]:
@@ -39,6 +42,14 @@ class Term:
     @property
     def dims(self) -> tuple[str, ...]:
         return tuple(d for d in self.joint if d not in self.summed)
+
+
+@dataclass(frozen=True, eq=False)
+class Applied:
+    """transform(sum of terms): the value of an operator on terms of one latent."""
+
+    transform: Transform
+    terms: tuple[Term, ...]
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,6 +108,20 @@ def total(affine: Affine, over: str) -> Affine:
         offset = co.Contraction(kept, (offset,))
     elif not _is_zero(offset):
         offset = co.multiply(co.number(size), offset)
+    return Affine(tuple(terms), offset, sizes)
+
+
+def apply(affine: Affine, transform: Transform) -> Affine:
+    """transform(affine): each latent's terms go through the operator together."""
+    slots = tuple(Axis(d) for d in transform.after)
+    terms = []
+    for name in affine.latents:
+        inner = tuple(t for t in affine.terms if t.latent == name)
+        terms.append(Term(name, slots, applied=Applied(transform, inner)))
+    offset = affine.offset
+    if not _is_zero(offset):
+        offset = Transformed(transform.after, transform, offset)
+    sizes = {**affine.sizes, **dict(zip(transform.after, transform.result, strict=True))}
     return Affine(tuple(terms), offset, sizes)
 
 

@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import IntArray, Matrix
 from lgmdsl.canonical import coefficient as co
-from lgmdsl.canonical.affine import Term, compose, substitute
+from lgmdsl.canonical.affine import Applied, Term, compose, substitute
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.named import (
     Axis,
@@ -29,6 +29,8 @@ from lgmdsl.canonical.named import (
     sparse_refused,
 )
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.compose import Sum
+from lgmdsl.operators.compose import product as chain
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 
 Sizes: TypeAlias = Mapping[str, int]
@@ -43,13 +45,54 @@ def operator(
     sizes: Sizes,
     theta: Theta,
 ) -> Operator:
-    """The (P, n) operator of all terms on one latent whose axes have the given sizes."""
+    """The (P, n) operator of all terms on one latent whose axes have the given sizes.
+
+    Terms that went through an operator stay products of operators; nothing is multiplied out.
+    """
+    through = [_applied(t, t.applied, dims, latent, sizes, theta) for t in terms if t.applied]
+    terms = [t for t in terms if not t.applied]
+    if through:
+        plain = [operator(terms, dims, latent, sizes, theta)] if terms else []
+        return Sum((*plain, *through)) if len(plain + through) > 1 else through[0]
     if len(terms) == 1 and _is_identity(terms[0], dims, latent, sizes):
         return Identity(_length(latent))
     parts = [_matrix(t, dims, latent, sizes, theta) for t in terms]
     if any(isinstance(p, np.ndarray) for p in parts):
         return Dense(reduce(add, [p if isinstance(p, np.ndarray) else p.toarray() for p in parts]))
     return Sparse(sp.csr_array(reduce(add, parts)))
+
+
+def _applied(
+    term: Term,
+    applied: Applied,
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
+) -> Operator:
+    """What is done with the operator's value, the operator, what it is applied to."""
+    outer, inner = _around(term, applied, dims, latent, sizes, theta)
+    return chain(outer, applied.transform.operator, inner)
+
+
+def _around(
+    term: Term,
+    applied: Applied,
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
+) -> tuple[Operator, Operator]:
+    t = applied.transform
+    outer = operator([replace(term, applied=None)], dims, t.result, sizes, theta)
+    return outer, operator(applied.terms, t.before, latent, sizes, theta)
+
+
+def depends(terms: Sequence[Term]) -> bool:
+    """Whether a hyperparameter stands in the terms."""
+    return any(
+        any(f.depends for f in t.factors) or (t.applied and depends(t.applied.terms)) for t in terms
+    )
 
 
 def pull_operator(
@@ -63,6 +106,9 @@ def pull_operator(
 ) -> None:
     """Add dF/dtheta to `out` from dF/dB, (P, n) dense or csr on B's pattern."""
     for term in terms:
+        if term.applied and depends([term]):
+            _pull_applied(term, term.applied, dims, latent, sizes, theta, adjoint, out)
+            continue
         if not any(f.depends for f in term.factors):
             continue
         grid = _grid(term, dims, latent, sizes, theta)
@@ -74,6 +120,28 @@ def pull_operator(
             if factor.depends:
                 others = [slopes, *values[:k], *values[k + 1 :]]
                 factor.pull(product(others, factor.dims), theta, out)
+
+
+def _pull_applied(
+    term: Term,
+    applied: Applied,
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
+    adjoint: Matrix,
+    out: Gradient,
+) -> None:
+    """With B = O T I: dF/dO = dF/dB (T I)', dF/dI = (O T)' dF/dB."""
+    t, dense = applied.transform, adjoint if isinstance(adjoint, np.ndarray) else adjoint.toarray()
+    outer, inner = _around(term, applied, dims, latent, sizes, theta)
+    if term.factors:
+        around = chain(t.operator, inner).matvec(np.ascontiguousarray(dense.T)).T
+        plain = [replace(term, applied=None)]
+        pull_operator(plain, dims, t.result, sizes, theta, np.ascontiguousarray(around), out)
+    if depends(applied.terms):
+        within = chain(outer, t.operator).rmatvec(dense)
+        pull_operator(applied.terms, t.before, latent, sizes, theta, within, out)
 
 
 @dataclass(frozen=True, eq=False)

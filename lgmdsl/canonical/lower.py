@@ -9,12 +9,13 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical import affine as af
-from lgmdsl.canonical import bym2
+from lgmdsl.canonical import bym2, operators
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.ground import GroundedModel
-from lgmdsl.canonical.named import Axis, Pick, Slot, Through
+from lgmdsl.canonical.named import Axis, Pick, Slot, Through, slot_dims
+from lgmdsl.canonical.transform import Transformed
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
@@ -175,7 +176,50 @@ class Lowering:
         if name in ELEMENTWISE:
             operand = self.coefficient(expr.positional[0])
             return co.Elementwise(operand.dims, name, operand)
+        if name == "mask":
+            given = operators.arguments(expr)
+            return _scale(self(given["expr"]), self.coefficient(given["keep"]))
+        if name in operators.TRANSFORMS:
+            return self.transformed(expr)
         raise _unsupported(expr.span, f"the operator `{name}`")
+
+    def transformed(self, expr: ast.Call) -> Lowered:
+        """An operator on all axes of its operand, in the order in which the text gives them."""
+        given = operators.arguments(expr)
+        operand = self(given["expr"])
+        sizes = {**self.sizes, **(operand.sizes if isinstance(operand, Affine) else {})}
+        psf = self.kernel(given["psf"]) if "psf" in given else None
+        order = self.order(given["expr"])
+        dims = tuple(sorted(operand.dims, key=lambda d: order.index(d) if d in order else -1))
+        transform = operators.transform(expr, dims, sizes, psf)
+        if isinstance(operand, Affine):
+            return af.apply(operand, transform)
+        return Transformed(transform.after, transform, operand)
+
+    def kernel(self, expr: ast.Value) -> Array:
+        """The kernel of a convolution, its axes as in the text; E501 where it is not data."""
+        node = self.coefficient(expr)
+        if node.depends:
+            name = min(node.depends)
+            raise _unsupported(expr.span, f"a kernel that depends on the hyper `{name}`")
+        return operators.kernel(constant(node), node.dims, self.order(expr))
+
+    def order(self, expr: ast.Value) -> tuple[str, ...]:
+        """Index names of an expression as they come in its text (more than it has, at times)."""
+        match expr:
+            case ast.Name():
+                return distinct(self.grounded.model.symbols[expr.id].dims)
+            case ast.Indexed():
+                dims = self.grounded.model.symbols[expr.base.id].dims
+                pairs = zip(expr.slots, dims, strict=True)
+                return slot_dims(tuple(self.slot(s, d) for s, d in pairs))
+            case ast.Unary():
+                return self.order(expr.operand)
+            case ast.Binary():
+                return co.union(self.order(expr.left), self.order(expr.right))
+            case ast.Call():
+                return co.union(*(self.order(e) for e in expr.positional[:1]))
+        return ()
 
     def summed(self, value: Lowered, over: str) -> Lowered:
         if isinstance(value, Affine):

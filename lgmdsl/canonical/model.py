@@ -28,7 +28,9 @@ from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.compose import product
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
+from lgmdsl.operators.select import Select
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +129,8 @@ def _check_finite(block: SiteBlock, predictor: Predictor) -> None:
     for operator in predictor.columns.values():
         if isinstance(operator, Dense):
             bad |= ~np.isfinite(operator.array).all(axis=1)
+        elif not operator.held:
+            bad |= ~np.isfinite(operator.matvec(np.ones(operator.shape[1])))
         elif not isinstance(operator, Identity):
             entries = operator.sparse().tocoo()
             bad[entries.row[~np.isfinite(entries.data)]] = True
@@ -151,4 +155,6 @@ def _take(operator: Operator, rows: IntArray | None) -> Operator:
         return operator
     if isinstance(operator, Dense):
         return Dense(operator.array[rows])
-    return Sparse(operator.sparse()[rows])
+    if operator.held:
+        return Sparse(operator.sparse()[rows])
+    return product(Select(rows, operator.shape[0]), operator)

@@ -57,7 +57,7 @@ def _operators(
 ) -> None:
     for name in block.form.latents:
         terms = [t for t in block.form.terms if t.latent == name]
-        if not any(f.depends for t in terms for f in t.factors):
+        if not flatten.depends(terms):
             continue
         sizes = canonical.latent(name).sizes
         adjoint = _all_rows(block, cast("Matrix", adjoints[name]))

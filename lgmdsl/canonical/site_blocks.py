@@ -96,7 +96,8 @@ class SiteBlock:
     def place(self, row: int) -> str:
         """Where a flat position lies, for messages: `obs 3, item 0`."""
         at = np.unravel_index(row, self.shape) if self.shape else ()
-        return ", ".join(f"{d} {i}" for d, i in zip(self.dims, at, strict=True)) or "its only entry"
+        names = (d.partition("~")[0] for d in self.dims)
+        return ", ".join(f"{d} {i}" for d, i in zip(names, at, strict=True)) or "its only entry"
 
     def bind_family(self, theta: Theta, y: Array | None = None) -> Site:
         """Sites of the family as written for every entry, for simulation and prediction."""

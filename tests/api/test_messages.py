@@ -55,7 +55,9 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         {**DATA, "y": np.arange(1.0, 7.0)}, {},
     ),
     "e501_operator": (
-        model("latent f[obs] ~ normal(sd = 1)\nlet eta[obs] = cumsum(f, obs) + 0 * x\n"
+        model("index k = 2\nindex j = 2\nhyper h[j, k] : positive = 1\n"
+              "latent f[obs, k] ~ normal(sd = 1)\n"
+              "let q[obs, k] = conv2(f, h, boundary = \"zero\")\nlet eta[obs] = sum(q, k) + 0 * x\n"
               "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {},
     ),
     "e501_censoring": (

@@ -36,18 +36,22 @@ report  ratio = exp(b["dose"])  "rate ratio"
 LATER = """lgm 1
 index day = 1..366
 index region
+index lag = 3
 
 data y[day] : count
 data n[day] : count
 
 hyper s : positive = 0.1
 hyper tau : positive = 2 * s
+index past = 2
+hyper k[past, lag] : positive = s
 
 latent b0     ~ normal(sd = 10)
 latent f[day] ~ rw2(sd = s, cyclic = true)
+latent g[day, lag] ~ normal(sd = s)
 latent w[region] ~ flat
 
-let eta[day] = b0 + cumsum(f, day)
+let eta[day] = b0 + f + sum(conv2(g, k, boundary = "zero"), lag)
 
 observe y ~ binomial(n = n, logit = eta)
 potential w ~ laplace(scale = tau)

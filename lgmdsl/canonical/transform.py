@@ -1,0 +1,49 @@
+"""Operators of the language on named axes, and latent-free values that went through one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.named import Named, collapse, expand
+from lgmdsl.operators.base import Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Transform:
+    """`operator` takes values over `before`, sizes `grid`, flattened row-major, to values over
+    `after`, sizes `result`. `written` is what the text calls it: `diff(., row)`, the dot being the
+    operand."""
+
+    written: str
+    before: tuple[str, ...]
+    grid: tuple[int, ...]
+    after: tuple[str, ...]
+    result: tuple[int, ...]
+    operator: Operator
+
+
+@dataclass(frozen=True, eq=False)
+class Transformed(Coefficient):
+    """transform(operand)."""
+
+    transform: Transform
+    operand: Coefficient
+
+    @property
+    def children(self) -> tuple[Coefficient, ...]:
+        return (self.operand,)
+
+    def evaluate(self, theta: Theta) -> Named:
+        t = self.transform
+        sizes = dict(zip(t.before, t.grid, strict=True))
+        flat = expand(self.operand.evaluate(theta), t.before, sizes).reshape(-1)
+        return Named(t.after, t.operator.matvec(np.array(flat)).reshape(t.result))
+
+    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
+        t = self.transform
+        below = t.operator.rmatvec(np.ascontiguousarray(adjoint).reshape(-1)).reshape(t.grid)
+        self.operand.pull(collapse(below, t.before, self.operand.dims), theta, out)
