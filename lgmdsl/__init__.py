@@ -26,6 +26,8 @@ _HOMES = {
     "simulate": "lgmdsl.api.simulate",
     "calibrate": "lgmdsl.api.calibrate",
     "Calibration": "lgmdsl.api.calibrate",
+    "design": "lgmdsl.api.design",
+    "Design": "lgmdsl.api.design",
     "explain": "lgmdsl.api.explain",
     "methods": "lgmdsl.api.methods",
     "register": "lgmdsl.api.register",
@@ -43,6 +45,8 @@ if TYPE_CHECKING:
     from lgmdsl.api.calibrate import calibrate as calibrate
     from lgmdsl.api.compare import compare as compare
     from lgmdsl.api.comparison import Comparison as Comparison
+    from lgmdsl.api.design import Design as Design
+    from lgmdsl.api.design import design as design
     from lgmdsl.api.explain import explain as explain
     from lgmdsl.api.fit import Fit as Fit
     from lgmdsl.api.fitting import fit as fit

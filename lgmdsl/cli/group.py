@@ -19,6 +19,7 @@ COMMANDS = {
     "predict": "Predict new rows from a saved fit.",
     "simulate": "Draw a data set from a model.",
     "calibrate": "Test a method on data drawn from a model.",
+    "design": "Choose the cases to label next.",
     "help": "Explain an error code, or a command.",
 }
 

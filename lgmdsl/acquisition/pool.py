@@ -1,0 +1,77 @@
+"""What a design chooses from: a model with its labelled cases, and the candidates' predictor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from lgmdsl.acquisition.rows import grown
+from lgmdsl.acquisition.scores import SiteMaker, labelled
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Engine, Rows
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import SuperGaussian
+from lgmdsl.contract.site import Site
+from lgmdsl.engines.choose import choose
+from lgmdsl.errors import Diagnostic, MethodError
+
+
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """`linear`, `sites`: the model on the labelled cases; `answers` makes a block's sites answer
+    the back end. `response` is the position of the binary observation among the site blocks,
+    `candidates` the predictor of the unlabelled cases over the same latents."""
+
+    linear: LinearGaussian
+    sites: tuple[Site, ...]
+    answers: tuple[Callable[[Site], object], ...]
+    response: int
+    candidates: Predictor
+
+    @property
+    def make(self) -> SiteMaker:
+        """Sites of the response from labels."""
+        return labelled(type(self.sites[self.response]))
+
+    def with_cases(self, rows: Sequence[int], labels: Sequence[float]) -> Problem:
+        """The problem with these candidates as labelled cases, below the first ones.
+
+        Raises MethodError E501 where no engine takes it.
+        """
+        k, predictors, sites = self.response, list(self.linear.predictors), list(self.sites)
+        if rows:
+            predictors[k] = grown(predictors[k], self.candidates, rows)
+            y = np.r_[cast(Any, sites[k]).y, np.asarray(labels, dtype=np.float64)]
+            sites[k] = self.make(y)
+        linear = replace(self.linear, predictors=tuple(predictors))
+        answers = tuple(answer(s) for answer, s in zip(self.answers, sites, strict=True))
+        return Problem(tuple(sites), answers, self._engine(linear))
+
+    def _engine(self, linear: LinearGaussian) -> Engine:
+        engine, why = choose(linear)
+        if engine is None:
+            raise MethodError(Diagnostic("E501", why))
+        return engine
+
+
+def bounds(problem: Problem) -> tuple[SuperGaussian, ...]:
+    """The super-Gaussian answers of all site blocks."""
+    return cast("tuple[SuperGaussian, ...]", problem.answers)
+
+
+def shifts(problem: Problem, weight: Rows) -> Rows:
+    """beta of all site blocks."""
+    return tuple(s.beta + np.zeros_like(w) for s, w in zip(bounds(problem), weight, strict=True))
+
+
+def heights(problem: Problem, weight: Rows, mean: Rows, variance: Rows) -> float:
+    """Sum of h(gamma) at weights that are the best ones for (mean, variance)."""
+    total = 0.0
+    for site, w, m, v in zip(bounds(problem), weight, mean, variance, strict=True):
+        x: Array = v + m * m
+        total += float(np.sum(-x * w - 2.0 * site.g(x)[0]))
+    return total

@@ -1,0 +1,184 @@
+"""From a fit and new data to a pool of candidates, their labels, and the error on test cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from lgmdsl.acquisition.pool import Pool
+from lgmdsl.acquisition.rows import times
+from lgmdsl.api.predict import Prediction, predict
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.ground import ground_new
+from lgmdsl.canonical.ground_errors import absent
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.dataset import Dataset
+from lgmdsl.engines.conditioned import RowConditioned
+from lgmdsl.errors import NOWHERE, DataError, Diagnostic, MethodError, listed
+from lgmdsl.inference.plan import plan
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+METHOD = "double-loop"
+FAMILY = "bernoulli.logit"
+
+
+def response_of(canonical: CanonicalModel) -> int:
+    """Which site block observes the labels. Raises MethodError E501 where not exactly one block
+    observes, or it is not `bernoulli(logit = ...)` over one index."""
+    seen = [k for k, b in enumerate(canonical.blocks) if not b.family.spec.potential]
+    first = canonical.blocks[seen[0]] if seen else None
+    if first is None:
+        found, reason = "active learning asks for labels, and the model observes none", ""
+    elif len(seen) > 1:
+        names = listed([f"`{canonical.blocks[k].name}`" for k in seen])
+        found, reason = f"active learning labels one observation, not {names}", ""
+    elif first.family.spec.name != FAMILY:
+        found = f"active learning needs `{FAMILY}`, one label a case"
+        reason = f"this is {first.family.spec.name}"
+    elif len(first.dims) != 1:
+        found = "active learning needs one index of cases"
+        reason = f"`{first.name}` has {len(first.dims)}"
+    else:
+        return seen[0]
+    told = "observe y ~ bernoulli(logit = eta), with one label `y` for each case"
+    span = NOWHERE if first is None else first.span
+    raise MethodError(Diagnostic("E501", found, span, reason, help=told))
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Candidates as a pool, with the labels of their rows."""
+
+    pool: Pool
+    index: str
+    labels: AnyArray
+    extended: bool
+
+
+def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
+    """The pool of a fit and its candidates.
+
+    Raises DataError: what prediction raises for the candidates, E305 where they bring no rows.
+    """
+    new, block = _predicted(fit, response, candidates, "candidates")
+    frame = new.marginals.frame
+    extended = _extends(fit, new)
+    linear = _linear(fit, new) if extended else fit.canonical.linear(fit.theta)
+    predictor = frame.embed(new.canonical.predictor(block.form, block.dims, fit.theta))
+    _check_finite(block, predictor, new)
+    planned = plan(fit.canonical, METHOD)
+    pool = Pool(
+        linear, fit.canonical.sites(fit.theta), tuple(r.answer for r in planned.routes), response,
+        predictor,
+    )  # fmt: skip
+    index = block.dims[0]
+    return Cases(pool, index, new.canonical.layout.labels[index], extended)
+
+
+def labels_of(fit: Fit, response: int, cases: Dataset, answers: Dataset, what: str) -> Array:
+    """(J,) labels, 0 or 1, of cases by another source.
+
+    Raises DataError: E305 where it has none, E304 for missing ones, and what grounding finds (E301
+    for another length, E303 for values that are not binary).
+    """
+    block = fit.canonical.blocks[response]
+    symbol = fit.canonical.grounded.model.symbols[block.name]
+    entry = answers.ask(block.name)
+    if entry is None:
+        key = answers.key(block.name)
+        close = answers.suggestion(block.name)
+        raise DataError(absent(symbol, answers.name, answers.keys, close, key))
+    both = replace(cases, entries={**cases.entries, cases.key(block.name): entry})
+    grounded = ground_new(fit.canonical.grounded, both)
+    missing = grounded.missing.get(block.name)
+    if missing is not None and missing.any():
+        first = grounded.indices[block.dims[0]].labels[int(np.flatnonzero(missing)[0])]
+        raise DataError(
+            Diagnostic(
+                "E304", f"the {what} lack `{block.name}` in {int(missing.sum())} cases",
+                symbol.statement.span, details=(f"first at {block.dims[0]} {first}",),
+                help="leave these cases out", layout="plain",
+            )
+        )  # fmt: skip
+    return np.asarray(grounded.values[block.name], dtype=np.float64)
+
+
+def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[Array], float]:
+    """The share of test cases that a posterior mean of the latents puts on the wrong side.
+
+    Raises MethodError E501 where candidates or test cases have latents of their own.
+    """
+    new, block = _predicted(fit, response, test, "test cases")
+    if extended or _extends(fit, new):
+        raise MethodError(
+            Diagnostic(
+                "E501", "no test error where cases have latents of their own", block.span,
+                help="leave out the test cases",
+            )
+        )  # fmt: skip
+    predictor = new.canonical.predictor(block.form, block.dims, fit.theta)
+    _check_finite(block, predictor, new)
+    truth = labels_of(fit, response, test, test, "test cases")
+    linear = fit.canonical.linear(fit.theta)
+
+    def error(z: Array) -> float:
+        positive = times(predictor, z, linear) + predictor.offset > 0.0
+        return float(np.mean(positive != (truth > 0.5)))
+
+    return error
+
+
+def _predicted(fit: Fit, response: int, cases: Dataset, what: str) -> tuple[Prediction, SiteBlock]:
+    new = predict(fit, cases)
+    block, index = new.canonical.blocks[response], fit.canonical.blocks[response].dims[0]
+    if index in new.canonical.grounded.replaced:
+        return new, block
+    over = [f"`{s.name}`" for s in fit.canonical.grounded.model.of_kind("data")
+            if index in s.dims and s.name != block.name]  # fmt: skip
+    wanted = f"give {listed(over)}" if over else f"give `{index}` with their labels"
+    has = f"{cases.name} has: {', '.join(cases.keys[:20])}" if cases.keys else "no arrays"
+    raise DataError(
+        Diagnostic(
+            "E305", f"the {what} bring no rows of `{index}`", details=(has,),
+            help=f"{wanted}, one entry for each new case", layout="plain",
+        )
+    )  # fmt: skip
+
+
+def _extends(fit: Fit, new: Prediction) -> bool:
+    """Whether new cases have latents that the fit has not."""
+    grounded = new.canonical.grounded
+    changed = {*grounded.replaced, *grounded.new_levels}
+    return any(changed & set(b.dims) for b in fit.canonical.latents)
+
+
+def _linear(fit: Fit, new: Prediction) -> LinearGaussian:
+    return cast(RowConditioned, new.marginals.frame.conditioned).linear
+
+
+def _check_finite(block: SiteBlock, predictor: Predictor, new: Prediction) -> None:
+    """Raise E303 for rows that cannot be scored: a division by zero, an overflow."""
+    bad = ~np.isfinite(predictor.offset)
+    for operator in predictor.columns.values():
+        matrix = operator.matrix()
+        if isinstance(matrix, np.ndarray):
+            bad |= ~np.isfinite(matrix).all(axis=1)
+        else:
+            entries = matrix.tocoo()
+            bad[entries.row[~np.isfinite(entries.data)]] = True
+    if bad.any():
+        labels = new.canonical.layout.labels[block.dims[0]]
+        raise DataError(
+            Diagnostic(
+                "E303", f"the predictor of `{block.name}` is not finite in {int(bad.sum())} rows",
+                block.span, f"first at {block.dims[0]} {labels[np.flatnonzero(bad)[0]]}",
+                help="look for a division by zero, the log of 0, or numbers too large",
+            )
+        )  # fmt: skip

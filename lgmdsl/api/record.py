@@ -1,0 +1,130 @@
+"""JSON lines that a long run writes as it goes, so that one that was cut off goes on from there.
+
+A head says what the run is, and a file with another head is refused; then a line for each result.
+A last line that was cut short is left out.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pickle
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl import __version__
+from lgmdsl.errors import DataError, Diagnostic, listed
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+FORMAT = 1
+
+
+class Lines:
+    """The lines of a file, or of nothing where `path` is None. `kind` is what the run is, in a
+    word; `task` a dataclass with all that the results depend on, but for its fields in `free`.
+
+    `rows`: what the file holds already. Raises DataError E306 for a file of something else.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str] | None,
+        kind: str,
+        task: DataclassInstance,
+        hashed: tuple[str, ...],
+        free: tuple[str, ...] = (),
+    ) -> None:
+        self.path, self.kind = None if path is None else Path(path), kind
+        named = {k: v for k, v in described(task, hashed).items() if k not in free}
+        self.head = {f"lgmdsl_{kind}": FORMAT, "version": __version__, **named}
+        self.rows: list[dict[str, Any]] = []
+        if self.path is not None:
+            self._open(self.path)
+
+    def append(self, row: Mapping[str, Any]) -> None:
+        """One more line; it is on disk when this returns."""
+        if self.path is not None:
+            with self.path.open("a", encoding="utf-8") as file:
+                file.write(f"{json.dumps(row)}\n")
+                file.flush()
+                os.fsync(file.fileno())
+
+    def replace(self, rows: Iterable[Mapping[str, Any]]) -> None:
+        """These lines in the place of all, whole or not at all."""
+        if self.path is None:
+            return
+        beside = self.path.with_name(f".{self.path.name}.new")
+        try:
+            text = "".join(f"{json.dumps(r)}\n" for r in (self.head, *rows))
+            beside.write_text(text, encoding="utf-8")
+            os.replace(beside, self.path)
+        except OSError as error:
+            raise DataError(self.unusable(f"cannot be written: {error.strerror}")) from None
+
+    def unusable(self, why: str) -> Diagnostic:
+        """E306 for this file."""
+        remedy = "name another file, or remove this one to start again"
+        return Diagnostic("E306", f"`{self.path}` {why}", help=remedy)
+
+    def _open(self, path: Path) -> None:
+        try:
+            lines = path.read_bytes().split(b"\n") if path.exists() else []
+        except OSError as error:
+            raise DataError(self.unusable(f"cannot be read: {error.strerror}")) from None
+        if not any(line.strip() for line in lines):
+            self.replace(())
+            return
+        read = [r for r in map(_parsed, lines) if r is not None]
+        if not read or read[0].get(f"lgmdsl_{self.kind}") != FORMAT:
+            raise DataError(self.unusable(f"is no record of a {self.kind}"))
+        changed = [k for k in self.head if read[0].get(k) != self.head[k]]
+        if changed:
+            differ = "differs" if len(changed) == 1 else "differ"
+            what = f"is of another {self.kind} ({listed(changed)} {differ})"
+            raise DataError(self.unusable(what))
+        self.rows = read[1:]
+        if lines[-1].strip():  # cut off in the middle of a line
+            self.replace(self.rows)
+
+
+def described(task: DataclassInstance, hashed: tuple[str, ...]) -> dict[str, Any]:
+    """What a task is, in JSON; the text and the data (`hashed`) by their hashes."""
+    out: dict[str, Any] = {}
+    for f in fields(task):
+        value = getattr(task, f.name)
+        if f.name == "text":
+            value = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
+        elif f.name in hashed and value is not None:
+            value = hashlib.sha256(_bytes(value)).hexdigest()
+        elif isinstance(value, Mapping):
+            value = {str(k): _plain(v) for k, v in sorted(value.items())}
+        out[f.name] = value
+    return out
+
+
+def _bytes(data: Any) -> bytes:
+    if isinstance(data, str | os.PathLike):
+        try:
+            return Path(data).read_bytes()
+        except OSError:
+            return str(data).encode()  # who reads it says what is wrong with it
+    return pickle.dumps(data)
+
+
+def _plain(value: object) -> object:
+    return np.asarray(value).tolist()
+
+
+def _parsed(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
