@@ -64,7 +64,8 @@ class Record:
                 self._take(row)
         except (KeyError, TypeError, ValueError):
             raise DataError(self.lines.unusable("holds a line that is of no design")) from None
-        if [q.number for q in self.queries] != [*range(1, len(self.queries) + 1)]:
+        numbers = [q.number for q in self.queries]
+        if numbers != [*range(1, len(numbers) + 1)] or self.settled > len(numbers):
             raise DataError(self.lines.unusable("lacks the line of a query"))
 
     def query(self, query: Query) -> None:
