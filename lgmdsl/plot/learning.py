@@ -17,6 +17,7 @@ def learning_picture(
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
 
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # labels may hold letters that the font lacks
@@ -36,6 +37,7 @@ def learning_picture(
         )  # fmt: skip
         axes.set_xlabel("labels")
         axes.set_ylabel("test error in %")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.margins(x=0.02)
         out = io.BytesIO()
         figure.savefig(out, format=format, metadata=NO_DATE.get(format))

@@ -25,7 +25,8 @@ MODELS = {
     "laplace": HEAD + "latent w[feat] ~ flat\n" + OBSERVE + "potential w ~ laplace(scale = 0.7)\n",
     "mixed": HEAD + "latent w[feat] ~ normal(sd = 3)\nlatent a[feat] ~ normal(sd = 1)\n"
     "let eta[obs] = X @ w + X @ a\nobserve y ~ bernoulli(logit = eta)\n"
-    "potential w ~ student_t(df = 4, scale = 0.5)\npotential a ~ sech2(scale = 1)\n",
+    "potential w ~ student_t(df = 4, scale = 0.5)\npotential a ~ sech2(scale = 1)\n"
+    "potential w ~ normal(sd = 2)\n",
     "constrained": HEAD + "latent w[feat] ~ normal(sd = 2)\n" + OBSERVE
     + "constrain sum(w, feat) = 0\n",
 }  # fmt: skip
