@@ -13,8 +13,8 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.profile import maximise_mean
+from lgmdsl.contract.super_gaussian import Penalty
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl_backends.double_loop import Penalty
 
 
 @dataclass(frozen=True, eq=False)
