@@ -40,6 +40,8 @@ SDS, UNITS = (1e3, 1e6), (100.0, 300.0)
 LEVEL = 1e-3
 # At most this many latents are followed, the most uncertain first.
 FOLLOWED = 200
+WORK, FEWEST = 2_000_000, 10  # latents times directions: in large models fewer are followed
+LARGEST = 2_000  # rows with kinks, of more the mode costs more than most methods do
 HELD = 20_000_000  # entries of a block's null space
 
 
@@ -78,8 +80,8 @@ def check_mode(planned: Plan, theta: Theta) -> None:
         return  # they fall to both sides: what they determine, they bound
     known = backends()
     able = [m for m in MODES if m in known and verdict(blocks, known[m], None).runs]
-    if not able:
-        return
+    if not able or (able[0] == MODES[1] and linear.rows > LARGEST):
+        return  # asked after the fit instead
     problem = plan(planned.canonical, able[0]).at(theta)
     found = run(known[able[0]](), problem, Tolerances())
     # A search that failed on its way stands nowhere in particular.
@@ -110,7 +112,8 @@ def _followed(
     """Improper directions of a block: its most uncertain latents if it is flat, else its basis."""
     size = len(conditioned.latent_mean)
     if part.flat:
-        for i in np.argsort(-conditioned.latent_variance[part.where])[:FOLLOWED]:
+        most = max(FEWEST, min(FOLLOWED, WORK // size))
+        for i in np.argsort(-conditioned.latent_variance[part.where])[:most]:
             unit = np.zeros(size)
             unit[part.where.start + i] = 1.0
             yield unit, _label(canonical, part.name, int(i))
