@@ -36,11 +36,11 @@ NOTE = (
     "are not the posterior's"
 )
 # sqrt(z) in units of the site's scale, first and last, and its factor from one step to the next.
-WIDEST, NARROWEST, FACTOR = 1.0, 1e-9, 0.1
-# What rounding leaves of a predictor, relative to its prior mean.
-ROUNDING = 1e-12
-# Rows within so many sqrt(z) of a kink are held by it.
-HELD = 1e3
+WIDEST, NARROWEST, FACTOR = 1.0, 1e-6, 0.1
+# sqrt(z) is never less than this part of a predictor's prior mean, or its slope is rounding.
+ROUNDING = 1e-10
+# Rows within so many sqrt(z) of a kink are held by it, with an sd of so many units of the scale.
+HELD, STIFF = 1e3, 3e-5
 SUFFICIENT, SHORTEST, LIMIT = 1e-4, 1e-20, 100
 ROUGH, FINE = 1e-4, 1e-8  # Newton's decrement at the end of a step, before the last z and at it
 
@@ -105,7 +105,7 @@ class Mode(Backend[ModeState]):
         if isinstance(found, Failed):
             return replace(state, failed=Status.numerical_error, reason=found.reason)
         s, alpha, left = found
-        if last and left > FINE and left >= state.residual:
+        if last and left > FINE and left > 0.5 * state.residual:
             return replace(state, failed=Status.stalled, reason="no step raises the density")
         width = max(FACTOR * state.width, NARROWEST)
         return _at(problem, s, alpha, width, left if last else math.inf)
@@ -145,9 +145,12 @@ def _rounds(site: object) -> bool:
 
 def _at(problem: Problem, s: Rows, alpha: Rows, width: float, left: float = math.inf) -> ModeState:
     q = _gaussian_at(problem, s, alpha, width)
-    energy = _energy(problem.log_density(s), problem, s, alpha)
     if isinstance(q, Failed):
-        return ModeState(s, alpha, energy, width, None, left, Status.numerical_error, q.reason)
+        return ModeState(s, alpha, -math.inf, width, None, left, Status.numerical_error, q.reason)
+    at, slope = s, alpha
+    if left < math.inf:  # the last z: what the kinks hold is at them in q, and near them in s
+        at, slope = q.mean, rows.slope_of(q.shift, q.weight, q.mean)
+    energy = _energy(problem.log_density(at), problem, at, slope)
     return ModeState(s, alpha, energy, width, q, left)
 
 
@@ -254,9 +257,11 @@ def _gaussian_at(problem: Problem, s: Rows, alpha: Rows, width: float) -> Condit
             continue
         p = answer.pointwise(x)
         held = x * x <= HELD**2 * square
-        curved.append(np.where(held, l.safe, -p.curvature))
-        slopes.append(np.where(held, a - l.safe * x, p.slope))
-        safe.append(l.safe)
+        # With the slope there as the shift the mean is 0 whatever the weight is.
+        stiff = NARROWEST**2 / (STIFF**2 * square)
+        curved.append(np.where(held, stiff, -p.curvature))
+        slopes.append(np.where(held, a - stiff * x, p.slope))
+        safe.append(np.where(held, stiff, l.safe))
     for weight in (tuple(curved), tuple(safe)):
         q = problem.engine.condition(weight, rows.shift_of(tuple(slopes), weight, s))
         if not isinstance(q, Failed):

@@ -185,6 +185,8 @@ def _nothing(errors: Sequence[Exception]) -> Exception:
 def _best(rows: Sequence[Compared]) -> tuple[Compared, str]:
     """The reference and the reason; see the module."""
     ran = [(r, r.fit) for r in rows if r.fit is not None]
+    # One without an evidence (the mode) is no posterior to measure others by.
+    ran = [(r, f) for r, f in ran if _estimates(f)] or ran
     pool = [(r, f) for r, f in ran if f.converged] or ran
     top = min(_rank(f) for _, f in pool)
     group = [(r, f) for r, f in pool if _rank(f) == top]
@@ -194,6 +196,12 @@ def _best(rows: Sequence[Compared]) -> tuple[Compared, str]:
         least = high - EQUAL * max(1.0, abs(high))
         group = [(r, f) for r, f in lower if f.log_evidence >= least]
     return group[0][0], REASONS[top]
+
+
+def _estimates(fit: Fit) -> bool:
+    """Whether the fit's method approximates the posterior, and not its mode alone."""
+    method = backends().get(fit.method)
+    return fit.guarantee is Guarantee.EXACT or method is None or method.spec.evidence
 
 
 def _rank(fit: Fit) -> int:

@@ -18,7 +18,7 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.inference.plan import verdict
 from lgmdsl.inference.registry import BackendClass, backends
-from lgmdsl.inference.routes import Refusal, Route, route
+from lgmdsl.inference.routes import Refusal, Route, compiled, route
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 
@@ -112,7 +112,7 @@ class MethodTable:
 
     def cell(self, site: type[Site], backend: BackendClass) -> Route | Refusal:
         """The route, or why there is none."""
-        return route(site, backend)
+        return route(compiled(site), backend)
 
     def __iter__(self) -> Iterator[tuple[str, str, Route | Refusal]]:
         for site in self.sites:

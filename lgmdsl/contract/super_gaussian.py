@@ -21,7 +21,7 @@ from lgmdsl.contract.joint import newton_move
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, SuperGaussian, WidthsAnswer
-from lgmdsl.contract.site import Property
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 
 CONVEX = "all sites are log-concave: the problem is convex and the optimum global"
@@ -73,16 +73,23 @@ def super_gaussian(problem: Problem) -> tuple[SuperGaussian, ...]:
 
 
 def start(problem: Problem, warm: GaussianPosterior | None = None) -> WidthPoint | Failed:
-    """The point of an earlier posterior's moments, or of the prior mean with variances 1."""
-    mean = problem.engine.prior_mean
-    variance: Rows = tuple(np.ones_like(m) for m in mean)
+    """The point of an earlier posterior's moments, or of the prior mean with variances of the
+    sites' own scale."""
     if warm is not None:
         earlier = problem.engine.condition(warm.weight, warm.shift)
         if not isinstance(earlier, Failed):
             point = at_moments(problem, earlier.mean, earlier.variance)
             if isinstance(point, WidthPoint):
                 return point
-    return at_moments(problem, mean, variance)
+    mean = problem.engine.prior_mean
+    own = tuple(_variance(s, m) for s, m in zip(problem.sites, mean, strict=True))
+    return at_moments(problem, mean, own)
+
+
+def _variance(site: Site, mean: Array) -> Array:
+    """The squared distance of the site's landmark, 1 where it declares none."""
+    found = site.landmark()
+    return np.ones_like(mean) if found is None else found[1] ** 2 + np.zeros_like(mean)
 
 
 def at_moments(problem: Problem, mean: Rows, variance: Rows) -> WidthPoint | Failed:

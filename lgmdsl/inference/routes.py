@@ -7,11 +7,13 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lgmdsl.bounds.catalogue import bounds, named
+from lgmdsl.canonical.site_blocks import CENTRED
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import BackendClass
+from lgmdsl.sites.catalogue import find_site
 
 
 @dataclass(frozen=True)
@@ -117,11 +119,17 @@ def answering(site: type[Site], question: type) -> Callable[[Site], object]:
     )
 
 
+def compiled(site: type[Site]) -> type[Site]:
+    """The family whose sites the compiler makes of a family's: a potential on the distance from y
+    where it does."""
+    return find_site(CENTRED.get(site.spec.name, "")) or site
+
+
 def table(
     sites: tuple[type[Site], ...], backends: tuple[BackendClass, ...]
 ) -> dict[tuple[str, str], Route | Refusal]:
     """The (site, back end) table: what `lgm methods` prints."""
-    return {(s.spec.name, b.spec.name): route(s, b) for s in sites for b in backends}
+    return {(s.spec.name, b.spec.name): route(compiled(s), b) for s in sites for b in backends}
 
 
 def _words(properties: Property) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -16,6 +16,7 @@ from lgmdsl.contract.questions import (
     Tilted,
     TiltedAnswer,
     TiltedSlopes,
+    WidthsAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, log_normal_density
@@ -89,6 +90,11 @@ class NormalSite(LocationSite, Expected, Tilted, TiltedSlopes, SuperGaussian):
     def g(self, x: Array) -> tuple[Array, Array, Array]:
         slope = -0.5 * self.sd**-2.0
         return self.log_density(np.zeros_like(x)) + slope * x, slope + 0.0 * x, np.zeros_like(x)
+
+    def widths(self, s: Array, z: Array) -> WidthsAnswer:
+        """h = -2g(0) for all x, free of x/gamma, which may be 1e12 times larger."""
+        found, zero = super().widths(s, z), np.zeros_like(s)
+        return replace(found, h=-2.0 * self.g(zero)[0])
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,11 @@ SOLVERS = ("natural-gradient", "opper-archambeau", "cholesky", "coordinate-ascen
 METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     **{name: (name, {}) for name in ("laplace", "ep", *SOLVERS)},
     "laplace, corrected": ("laplace", {"correct_mean": True}),
+    "double-loop": ("double-loop", {}),
+    "coordinate-descent": ("coordinate-descent", {}),
 }
+# One more on Gaussian models, where the mode and its curvature are the posterior.
+ON_GAUSSIANS = {**METHODS, "map": ("map", {})}
 
 
 def few(examples: int) -> settings:
@@ -39,7 +43,7 @@ def solved(
 ) -> Fit | None:
     """The fit. None where the method refuses the model or, at `extreme` scales, finds no state to
     start from: hypothesis's statistics tell how often (--hypothesis-show-statistics)."""
-    name, options = METHODS[method]
+    name, options = ON_GAUSSIANS[method]
     try:
         fit = case.fit(name, options=options, tol=tol, bound=bound, max_steps=STEPS)
     except MethodError:

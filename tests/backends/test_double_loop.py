@@ -1,0 +1,187 @@
+"""The double loop: known answers, ascent, one optimum from any start, order among the bounds, the
+sparse engine, units, what it says of convexity, what it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, reject
+from hypothesis import strategies as st
+
+import lgmdsl as lgm
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.sites.catalogue import sites
+from lgmdsl.testing.backend_checks import check_backend
+from lgmdsl.testing.evidence import brute_log_evidence
+from lgmdsl.testing.models import concave_families, random_models
+from lgmdsl.testing.random_model import RandomModel
+from lgmdsl_backends.double_loop import DoubleLoop
+from tests.agreement.methods import apart, few, predictors
+from tests.backends.test_known_fits import CASES
+
+SUPER = (
+    *(s.spec.name for s in sites() if Property.SUPER_GAUSSIAN in s.spec.properties),
+    "laplace.mean",  # a potential on the distance from y
+    "student_t.mean",
+)
+CONCAVE = tuple(n for n in SUPER if n in concave_families())
+HEAD = "lgm 1\nindex obs\nindex feat\ndata X[obs, feat] : real\n"
+
+
+def test_it_conforms() -> None:
+    assert check_backend(DoubleLoop) == 3
+
+
+@pytest.mark.parametrize("name", ["ionosphere_gp_sd_e1_len_e0.5", "a9a_logistic_sd1"])
+def test_known_answers(name: str, shared: Path) -> None:
+    """Through the covariance engine, and through the precision engine with sparse rows."""
+    text, data, latents = CASES[name]
+    known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/jaakkola"]
+    fit = lgm.fit(lgm.loads(text), data(shared / "data"), "double-loop")
+    assert fit.converged and fit.guarantee is Guarantee.LOWER and fit.steps <= 6
+    assert fit.log_evidence == pytest.approx(known["log_evidence"], abs=1e-6)
+    z = np.concatenate([np.ravel(fit.mean(n).values) for n in latents])[: len(known["z"])]
+    sd = np.concatenate([np.ravel(fit.sd(n).values) for n in latents])[: len(known["z"])]
+    np.testing.assert_allclose(z, known["z"], atol=2e-4 * np.array(known["zsd"]).max())
+    np.testing.assert_allclose(sd, known["zsd"], rtol=2e-4)
+
+
+@given(random_models(families=SUPER, rows=(1, 12), latents=(1, 8), flat=True, missing=True))
+@few(10)
+def test_every_outer_step_raises_the_bound(case: RandomModel) -> None:
+    fit = case.fit("double-loop", tol=1e-9)
+    assert fit.converged
+    steps = np.diff([e.objective for e in fit.trace])
+    assert (steps >= -1e-10 * max(1.0, abs(fit.log_evidence))).all()
+
+
+@given(random_models(families=CONCAVE, rows=(1, 12), latents=(1, 8), wild=False, flat=True),
+       st.sampled_from(["natural-gradient", "ep", "double-loop"]))  # fmt: skip
+@few(8)
+def test_one_optimum_from_other_starts(case: RandomModel, method: str) -> None:
+    """From another method's posterior, or from one on other responses."""
+    assert case.concave
+    own = case.fit("double-loop", tol=1e-10)
+    turned = case.take(np.arange(case.rows)[::-1]) if method == "double-loop" else case
+    start = turned.fit(method, max_steps=3)
+    other = case.fit("double-loop", tol=1e-10, start_from=start)
+    assert own.converged and other.converged
+    assert other.log_evidence == pytest.approx(own.log_evidence, rel=1e-8, abs=1e-8)
+    assert apart(predictors(own), predictors(other)) < 1e-4
+
+
+@given(random_models(families=CONCAVE, rows=(1, 6), latents=(1, 2), wild=False, missing=True))
+@few(6)
+def test_it_is_below_the_elbo_and_that_below_the_evidence(case: RandomModel) -> None:
+    low, middle = (case.fit(m, tol=1e-9).log_evidence for m in ("double-loop", "natural-gradient"))
+    slack = 1e-7 * max(1.0, abs(middle))
+    try:
+        exact = brute_log_evidence(case)
+    except (ValueError, ArithmeticError):
+        reject()
+    assert low <= middle + slack and middle <= exact + slack
+
+
+@given(random_models(families=SUPER, rows=(1, 5), latents=(1, 1), wild=False))
+@few(6)
+def test_so_it_is_without_log_concavity(case: RandomModel) -> None:
+    assert case.fit("double-loop", tol=1e-9).log_evidence <= brute_log_evidence(case) + 1e-7
+
+
+def regression(family: str, type_: str = "real", prior: str = "normal(sd = 2)") -> str:
+    return (
+        f"{HEAD}data y[obs] : {type_}\nlatent b[feat] ~ {prior}\nlet eta[obs] = X @ b\n"
+        f"observe y ~ {family}\n"
+    )
+
+
+def test_it_says_whether_the_optimum_is_global() -> None:
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(20, 2)), rng.standard_t(3, 20)
+    convex = lgm.fit(lgm.loads(regression("laplace(mean = eta, scale = 1)")),
+                     {"X": X, "y": y}, "double-loop")  # fmt: skip
+    told = "all sites are log-concave: the problem is convex and the optimum global"
+    assert convex.provenance["notes"] == told
+    assert told in " ".join(convex.summary().split())
+    open_ = lgm.fit(lgm.loads(regression("student_t(mean = eta, scale = 1, df = 4)")),
+                    {"X": X, "y": y}, "double-loop")  # fmt: skip
+    assert "not certified to be the global optimum: student_t" in open_.provenance["notes"]
+    assert len(open_.starts) == 2 and "W602" in [w.code for w in open_.warnings]
+
+
+@pytest.mark.parametrize("family", ["laplace(mean = eta, scale = {unit})",
+                                    "student_t(mean = eta, scale = {unit}, df = 4)",
+                                    "normal(mean = eta, sd = {unit})"])  # fmt: skip
+def test_units_do_not_matter(family: str) -> None:
+    rng = np.random.default_rng(1)
+    X = rng.normal(size=(25, 2))
+    y = X @ [2.0, -1.0] + rng.standard_t(3, 25)
+
+    def fitted(unit: float) -> lgm.Fit:
+        text = regression(family.format(unit=unit), prior=f"normal(sd = {3.0 * unit})")
+        return lgm.fit(lgm.loads(text), {"X": X, "y": unit * y}, "double-loop", tol=1e-10)
+
+    one = fitted(1.0)
+    for unit in (1e6, 1e-6):
+        other = fitted(unit)
+        assert other.converged
+        moved = other.log_evidence + 25 * np.log(unit)
+        assert moved == pytest.approx(one.log_evidence, abs=1e-6)
+        np.testing.assert_allclose(other.mean("b") / unit, one.mean("b"), atol=1e-6)
+        np.testing.assert_allclose(other.sd("b") / unit, one.sd("b"), rtol=1e-5)
+
+
+SMOOTHED = (
+    "lgm 1\nindex site\nindex obs\ndata lon[site] : real\ndata at[obs] : site\n"
+    "data y[obs] : real\ndata c[obs] : binary\nlatent m ~ normal(sd = 5)\n"
+    "latent f[site] ~ {prior}\nlet eta[obs] = m + f[at]\n"
+    "observe y ~ laplace(mean = eta, scale = 0.4)\nobserve c ~ bernoulli(logit = eta)\n"
+    "potential f ~ laplace(scale = 2)\n"
+)
+
+
+def test_the_sparse_engine_gives_what_dense_algebra_gives() -> None:
+    rng = np.random.default_rng(2)
+    n, rows = 60, 150
+    at = rng.integers(0, n, rows)
+    at[:n] = np.arange(n)
+    truth = np.cumsum(rng.normal(size=n)) * 0.3
+    data = {"lon": np.arange(n) * 1.0, "at": at, "y": truth[at] + rng.laplace(size=rows) * 0.4,
+            "c": (rng.random(rows) < 1.0 / (1.0 + np.exp(-truth[at]))).astype(int)}  # fmt: skip
+    text = SMOOTHED.format(prior="ar1(rho = 0.9, sd = 1)")
+    sparse = lgm.fit(lgm.loads(text), data, "double-loop", tol=1e-10)
+    # The same prior as a Gaussian process: exp(-|d| / length) is AR(1) on a line.
+    length = -1.0 / np.log(0.9)
+    kernel = f"gp(at = lon, kernel = matern(sd = 1, length = {float(length)!r}, nu = 0.5))"
+    dense = lgm.fit(lgm.loads(SMOOTHED.format(prior=kernel)), data, "double-loop", tol=1e-10)
+    assert sparse.converged and dense.converged
+    engines = [f.posterior.conditioned.engine.name for f in (sparse, dense)]  # type: ignore[attr-defined]
+    assert engines[0] == "sparse" != engines[1]
+    assert sparse.log_evidence == pytest.approx(dense.log_evidence, abs=1e-7)
+    np.testing.assert_allclose(sparse.mean("f"), dense.mean("f"), atol=1e-6)
+    np.testing.assert_allclose(sparse.sd("f"), dense.sd("f"), rtol=1e-6)
+
+
+def test_separated_classes_are_refused_before_any_step() -> None:
+    X = np.c_[np.ones(8), np.arange(8.0)]
+    y = (X[:, 1] > 3.5).astype(int)
+    steps: list[object] = []
+    flat = regression("bernoulli(logit = eta)", "binary", "flat")
+    kinked = flat + "latent e ~ flat\npotential e ~ laplace(scale = 1)\n"
+    for text in (flat, kinked):
+        with pytest.raises(lgm.ModelError) as caught:
+            lgm.fit(lgm.loads(text), {"X": X, "y": y}, "double-loop", on_step=steps.append)
+        assert caught.value.codes == ("E402",) and not steps
+    bounded = flat + "potential b ~ laplace(scale = 3)\n"
+    assert lgm.fit(lgm.loads(bounded), {"X": X, "y": y}, "double-loop").converged
+
+
+def test_a_site_that_is_not_super_gaussian_is_refused() -> None:
+    data = {"X": np.ones((3, 1)), "y": [0, 1, 4]}
+    with pytest.raises(lgm.MethodError, match="not super-gaussian") as caught:
+        lgm.fit(lgm.loads(regression("poisson(log_rate = eta)", "count")), data, "double-loop")
+    assert caught.value.codes == ("E501",)
