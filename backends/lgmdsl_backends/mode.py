@@ -147,10 +147,11 @@ def _at(problem: Problem, s: Rows, alpha: Rows, width: float, left: float = math
     q = _gaussian_at(problem, s, alpha, width)
     if isinstance(q, Failed):
         return ModeState(s, alpha, -math.inf, width, None, left, Status.numerical_error, q.reason)
-    at, slope = s, alpha
-    if left < math.inf:  # the last z: what the kinks hold is at them in q, and near them in s
-        at, slope = q.mean, rows.slope_of(q.shift, q.weight, q.mean)
-    energy = _energy(problem.log_density(at), problem, at, slope)
+    # What the kinks hold is at them in q, and near them in s; the prior's part to second order.
+    at = q.mean if left < math.inf else s
+    energy = _energy(problem.log_density(at), problem, s, alpha) - sum(
+        float(np.sum((m - x) * a)) for m, x, a in zip(at, s, alpha, strict=True)
+    )
     return ModeState(s, alpha, energy, width, q, left)
 
 
