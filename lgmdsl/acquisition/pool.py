@@ -10,11 +10,9 @@ import numpy as np
 
 from lgmdsl.acquisition.rows import grown
 from lgmdsl.acquisition.scores import SiteMaker, labelled
-from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Engine, Rows
+from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.contract.site import Site
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import Diagnostic, MethodError
@@ -56,22 +54,3 @@ class Pool:
         if engine is None:
             raise MethodError(Diagnostic("E501", why))
         return engine
-
-
-def bounds(problem: Problem) -> tuple[SuperGaussian, ...]:
-    """The super-Gaussian answers of all site blocks."""
-    return cast("tuple[SuperGaussian, ...]", problem.answers)
-
-
-def shifts(problem: Problem, weight: Rows) -> Rows:
-    """beta of all site blocks."""
-    return tuple(s.beta + np.zeros_like(w) for s, w in zip(bounds(problem), weight, strict=True))
-
-
-def heights(problem: Problem, weight: Rows, mean: Rows, variance: Rows) -> float:
-    """Sum of h(gamma) at weights that are the best ones for (mean, variance)."""
-    total = 0.0
-    for site, w, m, v in zip(bounds(problem), weight, mean, variance, strict=True):
-        x: Array = v + m * m
-        total += float(np.sum(-x * w - 2.0 * site.g(x)[0]))
-    return total

@@ -95,7 +95,7 @@ def sequence(
         problem = pool.with_cases(*_cases(earlier))
         found = refit(problem, *kept.rows(), settings.outer)
         q = found.conditioned
-        yield Refit(len(earlier), found.log_evidence, q.latent_mean, q.weight)
+        yield Refit(len(earlier), found.bound, q.latent_mean, q.weight)
 
 
 def _marginals(
