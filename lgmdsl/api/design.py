@@ -140,20 +140,18 @@ def design(
         return Point(included, evidence, None if error is None else error(z))
 
     try:
-        if 0 not in kept.points:
-            z = fit.posterior.conditioned.latent_mean
-            kept.point(point(0, fit.log_evidence, z))
+        z = fit.posterior.conditioned.latent_mean
+        kept.point(point(0, fit.log_evidence, z))
         weight = fit.weight if kept.weight is None else kept.weight
         settings = Settings(score, steps, block, seed, outer)
         done = kept.queries[:]
-        if kept.settled <= steps:
-            for event in sequence(cases.pool, weight, settings, ask, done, kept.settled):
-                if isinstance(event, Refit):
-                    kept.point(point(event.included, event.log_evidence, event.latent_mean), event)
-                else:
-                    kept.query(event)
-                    if on_query is not None:
-                        on_query(len(kept.queries), steps)
+        for event in sequence(cases.pool, weight, settings, ask, done, kept.settled):
+            if isinstance(event, Refit):
+                kept.point(point(event.included, event.log_evidence, event.latent_mean), event)
+            else:
+                kept.query(event)
+                if on_query is not None:
+                    on_query(len(kept.queries), steps)
     except KeyboardInterrupt:
         if not kept.queries:
             raise

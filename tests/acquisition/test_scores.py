@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, special
+from scipy import integrate, optimize, special
 
 from lgmdsl.acquisition.scores import OFF, SLOPE, best, labelled, probability, score
 from lgmdsl.acquisition.width import include
@@ -53,6 +53,21 @@ def test_the_best_is_the_first_of_the_highest(cases: list[tuple[float, float]], 
     row, value = best(kind, MAKE, mean, variance)
     assert value == pytest.approx(scores.max(), rel=1e-12, abs=1e-15)
     assert scores[row] == pytest.approx(scores.max(), rel=1e-12, abs=1e-15)
+
+
+@pytest.mark.parametrize(("kind", "level"), [("uncertainty", -0.2), ("information", 0.2)])
+def test_the_best_among_scores_that_are_all_but_equal(kind: str, level: float) -> None:
+    """On a level set, where the closed form puts others first."""
+
+    def off(variance: float, mean: float) -> float:
+        return float(score(kind, MAKE, np.array([mean]), np.array([variance]))[0]) - level
+
+    mean = np.linspace(0.9, 4.0, 40)
+    variance = np.array([optimize.brentq(off, 1e-6, 500.0, args=(m,), xtol=1e-13) for m in mean])
+    for k in range(0, 40, 3):
+        variance[k] *= 1.0 + 1e-6  # both scores rise with the variance
+        assert best(kind, MAKE, mean, variance)[0] == k
+        variance[k] /= 1.0 + 1e-6
 
 
 def test_equals_are_taken_in_order() -> None:

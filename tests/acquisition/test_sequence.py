@@ -9,8 +9,10 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.acquisition import refit as refitting
+from lgmdsl.acquisition import sequence as module
 from lgmdsl.acquisition.marginals import Marginals
-from lgmdsl.acquisition.refit import refit
+from lgmdsl.acquisition.refit import conditioned, refit
 from lgmdsl.acquisition.scores import score as scores_of
 from lgmdsl.acquisition.sequence import Query, Refit, Settings, sequence
 from lgmdsl.contract.engine import Failed
@@ -72,8 +74,9 @@ def test_one_outer_iteration_raises_the_bound_and_comes_near(name: str) -> None:
             height += float(np.max(-x * w - 2.0 * taken.g(x)[0]))
     start_of_refit = before.log_normaliser - 0.5 * height
     one = refit(problem, *kept.rows(), 1).bound
+    two = refit(problem, *kept.rows(), 2).bound
     many = refit(problem, *kept.rows(), 60).bound
-    assert start_of_refit < one <= many + 1e-10
+    assert start_of_refit < one < two <= many + 1e-10
     assert many - one < 0.2 * (many - start_of_refit)
 
 
@@ -180,3 +183,50 @@ def test_no_more_queries_than_open_candidates(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(DenseConditioned, "project", lambda self, predictor: below)
     settings = Settings("uncertainty", 3, 3)
     assert list(sequence(pool, fit.weight, settings, made.oracle["y"].__getitem__)) == []
+
+
+def test_negative_variances_of_model_sites_are_mended_before_the_refit(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = small("gaussian")
+    fit = made.fit()
+    pool = made.pool(fit)
+    variance = precision.PrecisionConditioned.free_variance
+    monkeypatch.setattr(
+        precision.PrecisionConditioned, "free_variance",
+        lambda self: [0.05 * v for v in variance(self)],
+    )  # fmt: skip
+    seen: list[float] = []
+
+    def watching(problem: Any, mean: Any, variances: Any, *more: Any) -> Any:
+        seen.extend(float(v.min()) for v in variances)
+        return refit(problem, mean, variances, *more)
+
+    monkeypatch.setattr(module, "refit", watching)
+    settings = Settings("random", 8, 4)
+    list(sequence(pool, fit.weight, settings, made.oracle["y"].__getitem__))
+    assert len(seen) == 2 and min(seen) >= 0.0
+
+
+def test_where_newton_s_curvatures_fail_those_of_the_widths_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    made = small("laplace")
+    fit = made.fit()
+    problem = made.pool(fit).with_cases([], [])
+    q = conditioned(problem, fit.weight)
+    given = (q.mean, q.variance, q.weight, q.shift, 1)
+    want = refit(problem, *given).bound
+    maximise = refitting.maximise_mean
+
+    def failing(engine: Any, penalties: Any, *more: Any) -> Any:
+        return maximise(engine, penalties, *more) if penalties[0].majorised else Failed("improper")
+
+    monkeypatch.setattr(refitting, "maximise_mean", failing)
+    assert refit(problem, *given).bound == pytest.approx(want, rel=1e-9)
+    monkeypatch.setattr(refitting, "maximise_mean", lambda *_: Failed("improper"))
+    with pytest.raises(lgm.NumericalError) as caught:
+        refit(problem, *given)
+    assert caught.value.codes == ("E601",) and "improper" in str(caught.value)
+    with pytest.raises(lgm.NumericalError):
+        conditioned(problem, tuple(-100.0 * np.ones_like(w) for w in fit.weight))
