@@ -1,4 +1,4 @@
-"""Both engines against brute force on the standard cases, adjoints by differences, exact draws."""
+"""The exact engines against brute force on the standard cases; adjoints by differences; draws."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.covariance import CovarianceEngine
 from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.structures.independent import Normal
 from lgmdsl.testing.engine_checks import (
@@ -20,7 +21,7 @@ from lgmdsl.testing.engine_checks import (
 )
 from lgmdsl.testing.engine_models import Case, random_case
 
-ENGINES = [CovarianceEngine, PrecisionEngine]
+ENGINES = [CovarianceEngine, PrecisionEngine, SparseEngine]
 
 
 @pytest.mark.parametrize("engine", ENGINES)

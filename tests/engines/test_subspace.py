@@ -57,3 +57,20 @@ def test_engines_against_dense_algebra(names: tuple[str, ...]) -> None:
         for engine in ENGINES[1:]:
             check(engine, made)
         check(SparseEngine, case(seed + 10, names, tie, signed=True))
+
+
+@pytest.mark.parametrize("names", [("besag", "ar1"), ("rw2",)], ids=" * ".join)
+def test_draws_on_the_subspace(names: tuple[str, ...]) -> None:
+    """Moments by Monte Carlo, within 5.5 standard errors; exact sums."""
+    made = case(4, names, "point")
+    q = SparseEngine(made.linear).condition(made.weight, made.shift)
+    truth = by_subspace(made.linear, made.weight, made.shift)
+    assert not isinstance(q, Failed) and truth is not None
+    size = 20_000
+    z = q.sample(np.random.default_rng(0), size)
+    variance = truth.covariance.diagonal()
+    sd = np.sqrt(np.maximum(variance, 0.0)) + 1e-9
+    assert np.abs((z.mean(axis=0) - truth.mean) / sd).max() < 5.5 / np.sqrt(size)
+    found = np.cov(z.T)
+    spread = np.sqrt(np.outer(variance, variance) + truth.covariance**2) + 1e-12
+    assert np.abs((found - truth.covariance) / spread).max() < 5.5 / np.sqrt(size)
