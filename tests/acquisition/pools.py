@@ -19,7 +19,7 @@ index feat
 data X[obs, feat] : real
 data y[obs] : binary
 """
-OBSERVE = "let eta[obs] = X @ w + 0.3\nobserve y ~ bernoulli(logit = eta)\n"
+OBSERVE = "let eta[obs] = X @ w + 1.5\nobserve y ~ bernoulli(logit = eta)\n"
 MODELS = {
     "gaussian": HEAD + "latent w[feat] ~ normal(sd = 2)\n" + OBSERVE,
     "laplace": HEAD + "latent w[feat] ~ flat\n" + OBSERVE + "potential w ~ laplace(scale = 0.7)\n",

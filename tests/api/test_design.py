@@ -259,7 +259,7 @@ def test_optional_labels_that_are_missing() -> None:
 
 
 def test_predictors_that_are_not_finite() -> None:
-    model = lgm.loads(MODELS["gaussian"].replace("+ 0.3", "+ 1 / X[obs, 0]"))
+    model = lgm.loads(MODELS["gaussian"].replace("+ 1.5", "+ 1 / X[obs, 0]"))
     bad = KNOWN.candidates["X"].copy()
     bad[5, 0] = 0.0
     with pytest.raises(lgm.DataError) as caught:
