@@ -16,6 +16,7 @@ from lgmdsl.acquisition.refit import conditioned, refit
 from lgmdsl.acquisition.scores import score as scores_of
 from lgmdsl.acquisition.sequence import Query, Refit, Settings, sequence
 from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.profile import maximise_mean
 from lgmdsl.contract.super_gaussian import super_gaussian
 from lgmdsl.engines import precision
 from lgmdsl.engines.conditioned import DenseConditioned
@@ -217,14 +218,15 @@ def test_where_newton_s_curvatures_fail_those_of_the_widths_do(
     q = conditioned(problem, fit.weight)
     given = (q.mean, q.variance, q.weight, q.shift, 1)
     want = refit(problem, *given).bound
-    maximise = refitting.maximise_mean
+
+    gone = Failed("improper")
 
     def failing(engine: Any, penalties: Any, *more: Any) -> Any:
-        return maximise(engine, penalties, *more) if penalties[0].majorised else Failed("improper")
+        return maximise_mean(engine, penalties, *more) if penalties[0].majorised else gone
 
     monkeypatch.setattr(refitting, "maximise_mean", failing)
     assert refit(problem, *given).bound == pytest.approx(want, rel=1e-9)
-    monkeypatch.setattr(refitting, "maximise_mean", lambda *_: Failed("improper"))
+    monkeypatch.setattr(refitting, "maximise_mean", lambda *_: gone)
     with pytest.raises(lgm.NumericalError) as caught:
         refit(problem, *given)
     assert caught.value.codes == ("E601",) and "improper" in str(caught.value)
