@@ -13,6 +13,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.covariance import CovarianceEngine
 from lgmdsl.engines.gram import COPY_LIMIT
+from lgmdsl.engines.iterative import IterativeEngine
 from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.prior import is_flat
 from lgmdsl.engines.sparse import SparseEngine
@@ -51,6 +52,11 @@ class Option:
     def name(self) -> str:
         return self.entry.engine.name
 
+    @property
+    def exact(self) -> bool:
+        """Whether variances and determinants are, to rounding."""
+        return self.entry.engine is not IterativeEngine
+
 
 def covariance_cost(linear: LinearGaussian) -> Estimate:
     """4/3 P^3 once for the variances, and the prior's n_b x n_b arrays."""
@@ -71,7 +77,7 @@ def precision_cost(linear: LinearGaussian) -> Estimate:
         for operator in predictor.columns.values():
             rows, columns = operator.shape
             if operator.is_sparse:
-                entries = float(operator.sparse().nnz)
+                entries = operator.entries
                 per_row += entries / max(rows, 1)
                 held += 2.0 * entries
             else:
@@ -90,7 +96,7 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
     for predictor in linear.predictors:
         width = np.zeros(predictor.rows)
         for operator in predictor.columns.values():
-            width += np.diff(operator.sparse().indptr) if operator.is_sparse else operator.shape[1]
+            width += operator.entries_by_row()
         per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
         widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
     dense = widest > 0.5 * n or 24.0 * pairs > COPY_LIMIT
@@ -102,12 +108,27 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
     return Estimate(3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + 2e6, held, engine)
 
 
+ITERATIONS = 200  # of conjugate gradients, a guess: it depends on the weights
+
+
+def iterative_cost(linear: LinearGaussian) -> Estimate:
+    """Products with B and B' for the samples and probes, and the blocks of vectors they need."""
+    samples, n = 36.0, float(linear.size)
+    applied = sum(op.cost for p in linear.predictors for op in p.columns.values())
+    held = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
+    flops = ITERATIONS * samples * (2.0 * applied + 20.0 * n)
+    return Estimate(flops, 6.0 * samples * n + 2.0 * samples * linear.rows + held)
+
+
 # An engine, and what it costs: a new engine is one line here.
 ENGINES = [
     Entry(CovarianceEngine, CovarianceEngine, covariance_cost),
     Entry(PrecisionEngine, PrecisionEngine, precision_cost),
     Entry(SparseEngine, SparseEngine, sparse_cost),
+    Entry(IterativeEngine, IterativeEngine, iterative_cost),
 ]
+# Flops of one exact conditioning beyond which estimates take its place, where they can: minutes.
+PATIENCE = 2e12
 
 
 def memory() -> float:
@@ -148,11 +169,13 @@ def choose(linear: LinearGaussian, available: float | None = None) -> tuple[Engi
     if not able:
         reasons = [f"{o.name}: {o.refusal}" for o in options]
         return None, f"no engine takes this model: {'; '.join(reasons)}"
-    best = able[0]
+    exact = [o for o in able if o.exact]
+    best = exact[0] if exact and exact[0].flops <= PATIENCE else able[0]
     size = f"{linear.rows} predictor rows and {linear.size} latents"
     others = [o for o in options if o is not best]
     why = listed([
         f"{o.name} cannot: {o.refusal}" if o.refusal
+        else f"{o.name} would only estimate variances" if best.exact and not o.exact
         else f"{o.name} would cost {o.flops / best.flops:.3g} times as much" for o in others
     ])  # fmt: skip
     engine = best.engine or best.entry.build(linear)

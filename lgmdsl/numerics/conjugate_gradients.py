@@ -1,0 +1,110 @@
+"""Preconditioned conjugate gradients for many right-hand sides at once, and what they tell of A.
+
+Every column is a recursion of its own, but products with A are taken of all of them together. The
+coefficients of a column are those of Lanczos on M^-1/2 A M^-1/2 started at M^-1/2 rhs (Golub and
+Van Loan, section 11.3), whose tridiagonal matrix gives quadrature for functions of A.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import eigh_tridiagonal
+
+from lgmdsl.arrays import Array, BoolArray
+
+NARROWER = 0.8  # columns that have converged leave the block once so few are left
+
+
+@dataclass(frozen=True, eq=False)
+class Solved:
+    """x with A x = rhs - residual, both (n, k). `indefinite`: columns that met p'Ap <= 0.
+
+    `steps` (k,): iterations of each column; `slopes`, `ratios`: their coefficients alpha and beta.
+    """
+
+    x: Array
+    residual: Array
+    converged: BoolArray
+    indefinite: BoolArray
+    steps: Array
+    slopes: list[list[float]]
+    ratios: list[list[float]]
+
+
+def conjugate_gradients(
+    product: Callable[[Array], Array],
+    rhs: Array,
+    precondition: Callable[[Array], Array],
+    tolerance: Array,
+    limit: int,
+    start: Array | None = None,
+) -> Solved:
+    """Solve A x = rhs, (n, k), A and M positive definite; `precondition` applies M^-1.
+
+    A column stops where |r|_M <= tolerance |rhs|_M, |r|_M^2 = r'M^-1 r, `tolerance` being (k,).
+    """
+    n, k = rhs.shape
+    x = np.zeros((n, k)) if start is None else start.copy()
+    r = rhs.copy() if start is None else rhs - product(start)
+    out = Solved(x, r, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool), np.zeros(k),
+                 [[] for _ in range(k)], [[] for _ in range(k)])  # fmt: skip
+    goal = tolerance * np.sqrt(np.maximum(_dots(rhs, precondition(rhs)), 0.0))
+    active = np.arange(k)
+    xa, ra = x, r
+    z = precondition(ra)
+    rz = _dots(ra, z)
+    p = z.copy()
+    for _ in range(limit):
+        done = np.sqrt(np.maximum(rz, 0.0)) <= goal[active]
+        out.converged[active] = done
+        live = ~(done | out.indefinite[active])
+        if live.sum() <= NARROWER * len(active) or not live.any():
+            if xa is not x:
+                x[:, active], r[:, active] = xa, ra
+            if not live.any():
+                return out
+            active = active[live]
+            xa, ra, p = (np.ascontiguousarray(m[:, live]) for m in (xa, ra, p))
+            rz, live = rz[live], live[live]
+        ap = product(p)
+        curvature = _dots(p, ap)
+        bad = live & ~(curvature > 0.0)
+        out.indefinite[active] |= bad
+        live &= ~bad
+        alpha = np.where(live, rz / np.where(curvature > 0.0, curvature, 1.0), 0.0)
+        xa += alpha * p
+        ap *= alpha
+        ra -= ap
+        z = precondition(ra)
+        before, rz = rz, np.where(live, _dots(ra, z), rz)
+        beta = np.where(live, rz / np.where(before > 0.0, before, 1.0), 0.0)
+        p *= beta
+        p += z
+        out.steps[active] += live
+        for column, ok, a, b in zip(active, live, alpha, beta, strict=True):
+            if ok:
+                out.slopes[column].append(float(a))
+                out.ratios[column].append(float(b))
+    out.converged[active] = np.sqrt(np.maximum(rz, 0.0)) <= goal[active]
+    if xa is not x:
+        x[:, active], r[:, active] = xa, ra
+    return out
+
+
+def _dots(a: Array, b: Array) -> Array:
+    """a_j'b_j of each column."""
+    return np.asarray(np.einsum("ij,ij->j", a, b))
+
+
+def ritz(slopes: list[float], ratios: list[float]) -> tuple[Array, Array]:
+    """Nodes and weights (summing to 1) of Gauss quadrature for the spectral measure of
+    M^-1/2 A M^-1/2 at the normalised start, from one column's coefficients."""
+    a, b = np.asarray(slopes), np.asarray(ratios)
+    diagonal = 1.0 / a
+    diagonal[1:] += b[:-1] / a[:-1]
+    off = np.sqrt(b[:-1]) / a[:-1]
+    nodes, vectors = eigh_tridiagonal(diagonal, off)
+    return np.asarray(nodes, dtype=np.float64), np.asarray(vectors[0] ** 2, dtype=np.float64)
