@@ -17,19 +17,21 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.iterative_conditioned import IterativeConditioned
 from lgmdsl.engines.iterative_prior import IterativePrior
-from lgmdsl.engines.iterative_variance import RowGroups
+from lgmdsl.engines.iterative_variance import SHORT, RowGroups, adjacency
 from lgmdsl.engines.weights import flatten, split
 from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz
 from lgmdsl.operators.base import Gram, Operator
 from lgmdsl.operators.beside import beside
-from lgmdsl.operators.compose import Stack
+from lgmdsl.operators.compose import Stack, parts_of
+from lgmdsl.operators.convolution import Convolution
 from lgmdsl.operators.explicit import Identity
 
+WIDE = 20  # latents that a short row is averaged over with its neighbours
 SINGULAR = 1e-14  # smallest eigenvalue of D^-1/2 A D^-1/2 over the largest: what rounding leaves
 
 
@@ -157,7 +159,20 @@ class IterativeEngine(Engine):
     @cached_property
     def groups(self) -> RowGroups:
         """The predictor rows."""
-        return RowGroups(self.b)
+        return RowGroups(self.b, self.neighbours, self.widest)
+
+    @cached_property
+    def neighbours(self) -> SparseMatrix | None:
+        """Latents that share a short row of a predictor."""
+        return adjacency(self.b)
+
+    @cached_property
+    def widest(self) -> int:
+        """Latents that a row is averaged over: fewer where entries of A come from long rows."""
+        for p in parts_of(self.b):
+            if p.is_sparse and not isinstance(p, Convolution) and p.entries > SHORT * p.shape[0]:
+                return SHORT
+        return WIDE
 
     @cached_property
     def local(self) -> Gram | None:
@@ -167,7 +182,7 @@ class IterativeEngine(Engine):
     @cached_property
     def latents(self) -> RowGroups:
         """The latents themselves."""
-        return RowGroups(Identity(self.linear.size))
+        return RowGroups(Identity(self.linear.size), self.neighbours, self.widest)
 
     @cached_property
     def noise(self) -> tuple[Array, Array]:

@@ -27,6 +27,7 @@ from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.lanczos import lanczos, root_of_inverse
 from lgmdsl.operators.base import Gram, Operator
 from lgmdsl.operators.beside import beside
+from lgmdsl.operators.compose import parts_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -141,7 +142,9 @@ class IterativeConditioned(Conditioned):
     def _long(self, groups: RowGroups) -> tuple[Array, Array]:
         values = groups.operator.matvec(self.samples.u)[groups.long]
         known = None
-        if groups.operator.is_sparse and self.engine.b.is_sparse:
+        if all(
+            p.held and p.is_sparse for o in (groups.operator, self.engine.b) for p in parts_of(o)
+        ):
             known = known_means(groups.long_rows, self.engine.b.sparse(), self.w,
                                 self.engine.prior.precision, self.diagonal)  # fmt: skip
         if known is None:
@@ -166,8 +169,8 @@ class IterativeConditioned(Conditioned):
 
     @cached_property
     def _latents(self) -> tuple[Array, Array]:
-        every = np.arange(self.linear.size)
-        return self._estimate(self.engine.latents, lambda: self.engine.entries(every, every))
+        groups = self.engine.latents
+        return self._estimate(groups, lambda: self.engine.entries(*groups.pairs))
 
     @property
     def latent_variance(self) -> Array:
@@ -191,7 +194,7 @@ class IterativeConditioned(Conditioned):
             x = operator.rmatvec(np.eye(predictor.rows))
             square = x.T @ self.solve(x)
             return mean, np.asarray(0.5 * (square + square.T))
-        groups = RowGroups(operator)
+        groups = RowGroups(operator, self.engine.neighbours, self.engine.widest)
         return mean, self._estimate(groups, lambda: self.engine.entries(*groups.pairs))[0]
 
     def solve(self, rhs: Array) -> Array:

@@ -1,6 +1,6 @@
 """Variances of rows b'z from perturbation samples u ~ N(0, A^-1) (Papandreou and Yuille 2011).
 
-Short rows, support S: Rao-Blackwellised over it,
+Short rows: Rao-Blackwellised over a set S of latents that holds the row's own,
     Var(b'u) = b'A_SS^-1 b + Var(b'A_SS^-1 r),    r = (A u)_S - A_SS u_S,
 whose first term is exact. Long rows: the mean of (b'u)^2, with the control variate (b'u~)^2,
 u~ = D^-1 r and D = diag(A), of known mean b'D^-1 A D^-1 b, where that can be had.
@@ -8,14 +8,16 @@ u~ = D^-1 r and D = diag(A), of known mean b'D^-1 A D^-1 b, where that can be ha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.compose import parts_of
 
 SHORT = 8  # latents in a row that is averaged over its support
 CHUNK = 1 << 21  # entries of one temporary
@@ -37,44 +39,56 @@ class Samples:
 
 @dataclass(frozen=True, eq=False)
 class Group:
-    """Rows with the same number of latents: which rows, their latents and entries, (m, s), and
-    where each pair of latents of a row stands among the pairs, (m, s, s)."""
+    """Rows with equally many latents to average over: which rows, the latents and the rows'
+    entries there, (m, s), and where A at each pair of them (s (s + 1) / 2, the lower triangle)
+    stands among all pairs."""
 
     rows: IntArray
     support: IntArray
     entries: Array
-    pairs: IntArray
+    pairs: AnyArray
 
 
 class RowGroups:
-    """The rows of one functional sorted into short and long ones; made once for a functional."""
+    """The rows of one functional sorted into short and long ones; made once for a functional.
 
-    def __init__(self, operator: Operator) -> None:
+    `neighbours`: an (n, n) csr pattern. Short rows are averaged over their latents and rings of
+    neighbours about them, as far as `widest` latents go: what is left to chance shrinks with each.
+    """
+
+    def __init__(
+        self, operator: Operator, neighbours: SparseMatrix | None = None, widest: int = SHORT
+    ) -> None:
         self.operator, self.size = operator, operator.shape[1]
         self.rows = operator.shape[0]
-        counts = operator.entries_by_row()
-        short = np.flatnonzero(counts <= SHORT) if operator.is_sparse else np.zeros(0, np.int64)
-        self.groups: list[Group] = []
-        keys: list[IntArray] = []
+        short = _short_rows(operator)
         held = _rows_of(operator, short)
-        widths = np.diff(held.indptr)
-        self.empty = short[widths == 0]
+        self.empty = short[np.diff(held.indptr) == 0]
+        around = _grown(held, neighbours, widest)
+        square = sp.tril(sp.csr_array(around.T) @ around, format="csr").tocoo()
+        self.keys = np.sort(square.col.astype(np.int64) * self.size + square.row)
+        self.groups = list(self._groups(short, held, around))
+        self.long = np.setdiff1d(np.arange(self.rows), short)
+
+    def _groups(self, short: IntArray, held: SparseMatrix, around: SparseMatrix) -> Iterator[Group]:
+        line = np.repeat(np.arange(held.shape[0]), np.diff(held.indptr))
+        filled = np.zeros(around.nnz)
+        every = np.repeat(np.arange(around.shape[0]), np.diff(around.indptr))
+        places = every * self.size + around.indices
+        filled[np.searchsorted(places, line * self.size + held.indices)] = held.data
+        widths = np.diff(around.indptr)
         for width in np.unique(widths[widths > 0]):
             here = np.flatnonzero(widths == width)
-            place = held.indptr[here].astype(np.int64)[:, None] + np.arange(width)
-            support = held.indices[place].astype(np.int64)
-            low = np.minimum(support[:, :, None], support[:, None, :])
-            high = np.maximum(support[:, :, None], support[:, None, :])
-            self.groups.append(
-                Group(short[here], support, held.data[place], low * self.size + high)
-            )
-            keys.append(np.unique(self.groups[-1].pairs))
-        self.keys = np.unique(np.concatenate(keys)) if keys else np.zeros(0, dtype=np.int64)
-        self.groups = [
-            Group(g.rows, g.support, g.entries, np.searchsorted(self.keys, g.pairs))
-            for g in self.groups
-        ]
-        self.long = np.setdiff1d(np.arange(self.rows), short)
+            place = around.indptr[here].astype(np.int64)[:, None] + np.arange(width)
+            support = around.indices[place].astype(np.int64)
+            high, low = np.tril_indices(width)  # the indices of a row rise
+            pairs = np.empty((len(here), len(low)), dtype=np.int32)
+            step = max(1, CHUNK // len(low))
+            for at in range(0, len(here), step):
+                some = support[at : at + step]
+                keys = some[:, low] * self.size + some[:, high]
+                pairs[at : at + step] = np.searchsorted(self.keys, keys)
+            yield Group(short[here], support, filled[place], pairs)
 
     @property
     def pairs(self) -> tuple[IntArray, IntArray]:
@@ -90,15 +104,18 @@ class RowGroups:
         out, error = np.full(self.rows, np.nan), np.full(self.rows, np.nan)
         out[self.empty], error[self.empty] = 0.0, 0.0
         for g in self.groups:
-            step = max(1, CHUNK // (g.support.shape[1] * samples.count))
+            width = g.support.shape[1]
+            high, low = np.tril_indices(width)
+            step = max(1, CHUNK // (width * max(width, samples.count)))
             for at in range(0, len(g.rows), step):
                 here = slice(at, at + step)
-                a = local[g.pairs[here]]
                 b, support = g.entries[here], g.support[here]
+                a = np.empty((len(b), width, width))
+                a[:, high, low] = a[:, low, high] = local[g.pairs[here]]
                 gain = np.linalg.solve(a, b[:, :, None])[:, :, 0]
-                inside = np.einsum("msk,ms->mk", samples.lifted[support], gain)
+                inside = np.matmul(gain[:, None, :], samples.lifted[support])[:, 0]
                 # b'A_SS^-1 A_SS u_S = b'u_S
-                inside -= np.einsum("msk,ms->mk", samples.u[support], b)
+                inside -= np.matmul(b[:, None, :], samples.u[support])[:, 0]
                 rest, error[g.rows[here]] = plain(inside)
                 out[g.rows[here]] = np.einsum("ms,ms->m", b, gain) + rest
         return out, error
@@ -109,12 +126,57 @@ class RowGroups:
         return _rows_of(self.operator, self.long)
 
 
+def _grown(held: SparseMatrix, neighbours: SparseMatrix | None, widest: int) -> SparseMatrix:
+    """The pattern of each row with rings of neighbours, as many as leave `widest` latents."""
+    pattern = sp.csr_array((np.ones(held.nnz), held.indices, held.indptr), shape=held.shape)
+    while neighbours is not None and held.shape[0]:
+        wider = sp.csr_array(pattern + pattern @ neighbours)
+        before, after = np.diff(pattern.indptr), np.diff(wider.indptr)
+        taken = (after <= widest) & (after > before)
+        if not taken.any():
+            break
+        wider.data[:] = 1.0
+        grow, keep = taken.astype(np.float64), (~taken).astype(np.float64)
+        pattern = sp.csr_array(
+            sp.diags_array(grow, format="csr") @ wider
+            + sp.diags_array(keep, format="csr") @ pattern
+        )
+    pattern.sort_indices()
+    return pattern
+
+
+def adjacency(operator: Operator) -> SparseMatrix | None:
+    """Which latents share a short row, (n, n) csr; None where no row is short."""
+    held = _rows_of(operator, _short_rows(operator))
+    if not held.nnz:
+        return None
+    ones = sp.csr_array((np.ones(held.nnz), held.indices, held.indptr), shape=held.shape)
+    joint = sp.csr_array(sp.csr_array(ones.T) @ ones)
+    joint.data[:] = 1.0
+    return joint
+
+
+def _short_rows(operator: Operator) -> IntArray:
+    found, at = [np.zeros(0, dtype=np.int64)], 0
+    for part in parts_of(operator):
+        if part.is_sparse:
+            found.append(at + np.flatnonzero(part.entries_by_row() <= SHORT))
+        at += part.shape[0]
+    return np.concatenate(found)
+
+
 def _rows_of(operator: Operator, rows: IntArray) -> SparseMatrix:
-    if not len(rows):
-        return sp.csr_array((0, operator.shape[1]))
-    held = sp.csr_array(operator.sparse()[rows])
+    """Some rows, in rising order, written out; parts that have none of them stay unformed."""
+    pieces, at = [sp.csr_array((0, operator.shape[1]))], 0
+    for part in parts_of(operator):
+        some = rows[(rows >= at) & (rows < at + part.shape[0])] - at
+        if len(some):
+            pieces.append(sp.csr_array(part.sparse()[some]))
+        at += part.shape[0]
+    held = sp.csr_array(sp.vstack(pieces, format="csr"))
     held.sum_duplicates()
     held.eliminate_zeros()
+    held.sort_indices()
     return held
 
 

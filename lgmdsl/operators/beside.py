@@ -64,6 +64,10 @@ class Beside(Operator):
     def is_sparse(self) -> bool:
         return all(p.is_sparse for p, _ in self._pieces)
 
+    @property
+    def held(self) -> bool:
+        return all(p.held for p, _ in self._pieces)
+
     def entries_by_row(self) -> Array:
         return np.asarray(sum((p.entries_by_row() for p, _ in self._pieces), np.zeros(self.rows)))
 

@@ -205,6 +205,11 @@ class Stack(Operator):
         return lambda weight: reduce(np.add, (g(weight[where]) for g, where in grams))
 
 
+def parts_of(operator: Operator) -> tuple[Operator, ...]:
+    """The parts of a stack; any other operator is its only part."""
+    return operator.parts if isinstance(operator, Stack) else (operator,)
+
+
 @dataclass(frozen=True, eq=False)
 class Kronecker(Operator):
     """factors[0] (x) factors[1] (x) ..., row-major: each factor works along its own axis."""

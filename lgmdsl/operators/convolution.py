@@ -10,11 +10,11 @@ import scipy.sparse as sp
 from scipy import fft
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
-from lgmdsl.operators.base import Gram, Operator, sparse_gram
+from lgmdsl.operators.base import Gram, Operator, remembered, sparse_gram
 from lgmdsl.operators.grids import Boundary, extend, fold, length, shrink, unfold
 
 NARROW = 128  # entries of a kernel: up to so many, the explicit form is called sparse
-OFFSETS = 64  # distinct distances between the latents of a pair, each of which costs transforms
+OFFSETS = 256  # distinct distances between the latents of a pair, each of which costs transforms
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,24 +132,27 @@ class Convolution(Operator):
         """With d = j - i, sum_p w_p h[p-i] h[p-j] is the correlation of w with h[q] h[q-d]."""
         if self.boundary == "reflect":
             return sparse_gram(self._explicit, rows, columns) if self.is_sparse else None
-        near = np.stack(np.unravel_index(rows, self.grid))
-        far = np.stack(np.unravel_index(columns, self.grid))
-        apart, which = np.unique((far - near) % np.array(self._period)[:, None], axis=1,
-                                 return_inverse=True)  # fmt: skip
-        if apart.shape[1] > OFFSETS:
+        near, far = (np.unravel_index(i, self.grid) for i in (rows, columns))
+        shift = tuple((f - n) % p for f, n, p in zip(far, near, self._period, strict=True))
+        found, which = np.unique(np.ravel_multi_index(shift, self._period), return_inverse=True)
+        if len(found) > OFFSETS:
             return None
+        apart = np.stack(np.unravel_index(found, self._period))
+        order = np.argsort(which, kind="stable")
+        ends = np.searchsorted(which[order], np.arange(len(found) + 1))
         h = self._placed(self.psf)
         products = [
             fft.rfft2(h * np.roll(h, (int(d[0]), int(d[1])), axis=(0, 1))).conj() for d in apart.T
         ]
 
+        flat = np.ravel_multi_index(near, self._period)
+
         def entries(weight: Array) -> Array:
             spectrum = fft.rfft2(weight.reshape(self.grid), s=self._period)
             out = np.empty(len(rows))
-            for k, product in enumerate(products):
-                here = np.flatnonzero(which == k)
-                found = fft.irfft2(spectrum * product, s=self._period)
-                out[here] = found[near[0, here], near[1, here]]
+            for product, start, stop in zip(products, ends, ends[1:], strict=False):
+                here = order[start:stop]
+                out[here] = fft.irfft2(spectrum * product, s=self._period).reshape(-1)[flat[here]]
             return out
 
-        return entries
+        return remembered(entries)
