@@ -112,23 +112,23 @@ class IterativeEngine(Engine):
 
     # ---- products ------------------------------------------------------------------------------
 
-    def times(self, w: Array, x: Array) -> Array:
-        """A x for (n,) or (n, k)."""
+    def times(self, w: Array, x: Array, single: bool = False) -> Array:
+        """A x for (n,) or (n, k); with `single`, products with B'WB need not be exact."""
         columns = 1 if x.ndim == 1 else x.shape[1]
         self.products += columns
         self.flops += columns * (2.0 * self.b.cost + self.prior.cost)
-        lift = self.b.matvec(x)
-        lift = w * lift if x.ndim == 1 else w[:, None] * lift
-        return np.asarray(self.b.rmatvec(lift) + self.prior.times(x))
+        return np.asarray(self.b.normal(w, x, single) + self.prior.times(x))
 
     def solve(
         self, w: Array, diagonal: Array, rhs: Array, tolerance: float, start: Array | None = None
     ) -> Solved:
-        """A x = rhs, (n, k), by conjugate gradients with Jacobi scaling."""
+        """A x = rhs, (n, k), by conjugate gradients with Jacobi scaling; where the tolerance is no
+        tighter than `loose` with products that may be in single precision, and so residuals that
+        are not those of x to the last digit."""
         scale = 1.0 / diagonal[:, None]
-        goal = np.full(rhs.shape[1], tolerance)
+        goal, single = np.full(rhs.shape[1], tolerance), tolerance >= self.loose
         return conjugate_gradients(
-            lambda x: self.times(w, x), rhs, lambda r: scale * r, goal, self.limit, start
+            lambda x: self.times(w, x, single), rhs, lambda r: scale * r, goal, self.limit, start
         )
 
     def diagonal(self, w: Array) -> Array:

@@ -114,7 +114,7 @@ class IterativeConditioned(Conditioned):
         found = self.engine.solve(self.w, self.diagonal, rhs, tolerance, start)
         if not found.converged.all():
             raise _not_converged(self.engine.limit)
-        return Samples(found.x, rhs - found.residual, rhs)
+        return Samples(found.x, self.engine.times(self.w, found.x), rhs)
 
     @cached_property
     def _root(self) -> Array:

@@ -28,6 +28,14 @@ class Operator(ABC):
     def rmatvec(self, y: Array) -> Array:
         """B'y for y of shape (P,) or (P, k)."""
 
+    def normal(self, weight: Array, x: Array, single: bool = False) -> Array:
+        """B' diag(weight) B x for x of shape (n,) or (n, k).
+
+        With `single` an operator may take it in single precision on the way, where that is faster.
+        """
+        lift = self.matvec(x)
+        return self.rmatvec(weight * lift if x.ndim == 1 else weight[:, None] * lift)
+
     def dense(self) -> Array:
         """The (P, n) array."""
         return self.matvec(np.eye(self.shape[1]))

@@ -179,6 +179,10 @@ class Stack(Operator):
         pairs = zip(self.parts, self._rows, strict=True)
         return reduce(np.add, (p.rmatvec(y[rows]) for p, rows in pairs))
 
+    def normal(self, weight: Array, x: Array, single: bool = False) -> Array:
+        pairs = zip(self.parts, self._rows, strict=True)
+        return reduce(np.add, (p.normal(weight[rows], x, single) for p, rows in pairs))
+
     def dense(self) -> Array:
         return np.vstack([p.dense() for p in self.parts])
 

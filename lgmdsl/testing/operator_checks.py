@@ -47,6 +47,12 @@ def check_operator(operator: Operator, seed: int = 0, tolerance: float = 1e-10) 
     for k in range(3):
         _same("matvec of a block", there[:, k], operator.matvec(z[:, k].copy()), tolerance)
         _same("rmatvec of a block", back[:, k], operator.rmatvec(s[:, k].copy()), tolerance)
+    w = rng.uniform(0.5, 2.0, size=rows)
+    for weight in (w, np.full(rows, 1.5)):
+        wanted = operator.rmatvec(weight[:, None] * there)
+        _same("normal", operator.normal(weight, z), wanted, tolerance)
+        _same("normal of a vector", operator.normal(weight, z[:, 0]), wanted[:, 0], tolerance)
+        _same("normal in single precision", operator.normal(weight, z, True), wanted, 1e-4)
     assert np.array_equal(z, kept_z) and np.array_equal(s, kept_s), "an argument was overwritten"
     mixed = operator.matvec(z @ np.array([1.0, -2.0, 0.5]))
     _same("linearity", mixed, there @ np.array([1.0, -2.0, 0.5]), tolerance)
