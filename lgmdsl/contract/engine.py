@@ -119,9 +119,13 @@ class Conditioned(ABC):
 
 
 class Engine(ABC):
-    """Linear-Gaussian algebra for one structure of prior and operators."""
+    """Linear-Gaussian algebra for one structure of prior and operators.
+
+    `exact`: whether variances and normalisers are, to rounding; else they are estimates.
+    """
 
     name: ClassVar[str]
+    exact: ClassVar[bool] = True
     linear: LinearGaussian
 
     @property

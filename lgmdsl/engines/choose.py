@@ -55,7 +55,7 @@ class Option:
     @property
     def exact(self) -> bool:
         """Whether variances and determinants are, to rounding."""
-        return self.entry.engine is not IterativeEngine
+        return self.entry.engine.exact
 
 
 def covariance_cost(linear: LinearGaussian) -> Estimate:

@@ -44,6 +44,7 @@ class IterativeEngine(Engine):
     """
 
     name: ClassVar[str] = "iterative"
+    exact: ClassVar[bool] = False
 
     def __init__(
         self, linear: LinearGaussian, samples: int = 20, probes: int = 16, seed: int = 0,

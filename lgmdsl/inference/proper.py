@@ -83,6 +83,8 @@ def check_mode(planned: Plan, theta: Theta) -> None:
     if not able or (able[0] == MODES[1] and linear.rows > LARGEST):
         return  # asked after the fit instead
     problem = plan(planned.canonical, able[0]).at(theta)
+    if not problem.engine.exact:
+        return  # the mode is then as dear as the method itself
     found = run(known[able[0]](), problem, Tolerances())
     # A search that failed on its way stands nowhere in particular.
     if found.posterior is not None and found.status in (Status.converged, Status.iteration_limit):
