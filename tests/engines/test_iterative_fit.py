@@ -72,7 +72,7 @@ def data() -> dict[str, Array]:
     return {"y": blurred + 0.01 * rng.normal(size=(N, N)), "psf": psf}
 
 
-def fitted(engine: str, hide: bool = False, **options: int) -> Run:
+def fitted(engine: str, hide: bool = False, samples: int = 20) -> Run:
     canonical = compile_model(lgm.loads(TEXT).checked, read(data()), find_site)
     problem = plan(canonical, "double-loop").at(canonical.hypers.theta({}))
     if engine == "iterative":
@@ -82,7 +82,7 @@ def fitted(engine: str, hide: bool = False, **options: int) -> Run:
                 Predictor({"u": Unformed(p.columns["u"])}, p.offset) for p in linear.predictors
             )
             linear = LinearGaussian(linear.blocks, hidden)
-        problem = replace(problem, engine=IterativeEngine(linear, **options))
+        problem = replace(problem, engine=IterativeEngine(linear, samples=samples))
     return run(backends()["double-loop"](), problem, Tolerances(), 12)
 
 
