@@ -15,6 +15,8 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
 
+ROUNDING = 1e-9  # of the objective: what a step that gains nothing may seem to lose
+
 
 @dataclass(frozen=True)
 class Tolerances:
@@ -80,6 +82,8 @@ def _run(
     on_step: Callable[[TraceEntry], None] | None,
 ) -> Run:
     limit = backend.spec.max_steps if max_steps is None else max_steps
+    # Estimated variances are not the slopes of the estimated normaliser to the last digit.
+    slack = ROUNDING if problem.engine.exact else max(ROUNDING, tolerances.evidence)
     began = time.perf_counter()
     state = backend.start(problem, warm)
     trace: list[TraceEntry] = []
@@ -114,7 +118,7 @@ def _run(
             if not math.isfinite(following.objective):
                 status, reason = Status.numerical_error, "the objective is not finite"
                 break
-            if backend.spec.monotone and _fell(last.objective, following.objective):
+            if backend.spec.monotone and _fell(last.objective, following.objective, slack):
                 status, reason = Status.stalled, "the objective fell"
                 break
             state = following
@@ -139,5 +143,5 @@ def _settled(now: TraceEntry, before: TraceEntry | None, tolerances: Tolerances)
     return change <= tolerances.evidence * max(1.0, abs(now.objective))
 
 
-def _fell(before: float, after: float) -> bool:
-    return after < before - 1e-9 * max(1.0, abs(before))
+def _fell(before: float, after: float, slack: float) -> bool:
+    return after < before - slack * max(1.0, abs(before))

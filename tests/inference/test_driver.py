@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any, ClassVar, cast
 
 import pytest
@@ -55,7 +56,8 @@ class Monotone(Scripted):
     spec: ClassVar[BackendSpec] = BackendSpec("monotone", Pointwise, monotone=True, max_steps=6)
 
 
-NO_PROBLEM = cast(Problem, None)
+NO_PROBLEM = cast(Problem, SimpleNamespace(engine=SimpleNamespace(exact=True)))
+ESTIMATED = cast(Problem, SimpleNamespace(engine=SimpleNamespace(exact=False)))
 
 
 def ran(*script: Step, kind: type[Scripted] = Scripted, **options: Any) -> tuple[Run, Any]:
@@ -115,6 +117,15 @@ def test_a_falling_objective_is_watched_where_monotone_is_declared() -> None:
     assert ran(*script, kind=Monotone)[0].status is Status.stalled
     assert ran(*script, kind=Monotone)[1].objective == -4.0
     assert ran(*script)[0].status is Status.iteration_limit
+
+
+def test_a_fall_within_the_tolerance_is_none_where_the_engine_estimates() -> None:
+    script = (Step(-9.0), Step(-4.0), Step(-4.0 - 1e-7), Step(-3.0))
+    watched = Monotone(script=script)
+    assert run(watched, NO_PROBLEM, Tolerances()).status is Status.stalled
+    assert run(watched, ESTIMATED, Tolerances()).status is Status.iteration_limit
+    worse = Monotone(script=(Step(-9.0), Step(-4.0), Step(-4.0 - 1e-5), Step(-3.0)))
+    assert run(worse, ESTIMATED, Tolerances()).status is Status.stalled
 
 
 def test_an_interrupt_keeps_the_last_complete_step() -> None:
