@@ -16,8 +16,11 @@ from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.weights import SiteWeight
 from lgmdsl.errors import NumericalError
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root
+from lgmdsl.operators.convolution import Convolution
+from lgmdsl.operators.difference import Difference
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import kernel, structure
+from lgmdsl.structures.independent import Flat
 
 
 def gp(n: int) -> LinearGaussian:
@@ -186,3 +189,18 @@ def test_a_covariance_that_is_none() -> None:
     np.testing.assert_array_equal(pivoted_root(np.zeros((2, 2))), np.zeros((2, 0)))
     root = pivoted_root(np.array([[4.0, 2.0], [2.0, 1.0]]))
     assert root.shape == (2, 1)
+
+
+@pytest.mark.parametrize(("size", "name"), [(16, "precision"), (128, "iterative")])
+def test_estimates_only_where_exact_answers_are_dear(size: int, name: str) -> None:
+    """A blur so wide that every row is long: 16 x 16 is solved exactly, 128 x 128 is not."""
+    n = size * size
+    blur = Convolution((size, size), np.full((15, 15), 1.0 / 225.0), "circular")
+    predictors = tuple(
+        Predictor({"u": op}, np.zeros(op.shape[0])) for op in (blur, Difference((size, size), 0))
+    )
+    linear = LinearGaussian((PriorBlock("u", (Flat(n),), np.zeros(n)),), predictors)
+    engine, why = choose(linear, available=1e12)
+    assert engine is not None and engine.name == name
+    assert engine.exact is (name == "precision")
+    assert ("only estimate variances" in why) is engine.exact
