@@ -77,9 +77,9 @@ def _explicit(operator: Operator, rng: np.random.Generator, tolerance: float) ->
     i, j = np.concatenate([i, i]), np.concatenate([j, i])
     gram = operator.gram(i, j)
     if gram is not None:
-        w = rng.uniform(0.5, 2.0, size=rows)
-        wanted = np.einsum("p,pk,pk->k", w, dense[:, i], dense[:, j])
-        _same("gram", gram(w), wanted, tolerance)
+        for w in rng.uniform(0.5, 2.0, size=(2, rows)):
+            wanted = np.einsum("p,pk,pk->k", w, dense[:, i], dense[:, j])
+            _same("gram", gram(w), wanted, tolerance)
 
 
 def _same(what: str, given: Array, wanted: Array, tolerance: float) -> None:

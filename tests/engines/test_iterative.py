@@ -15,6 +15,7 @@ from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, Prior
 from lgmdsl.contract.structure import Structure
 from lgmdsl.engines.iterative import IterativeEngine
 from lgmdsl.engines.iterative_conditioned import IterativeConditioned
+from lgmdsl.engines.iterative_variance import RowGroups
 from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Product
@@ -160,6 +161,23 @@ def test_short_rows_are_far_better_than_plain_samples() -> None:
     assert rms < 0.6 * np.sqrt(np.mean((plain / truth.latent_variance - 1.0) ** 2))
 
 
+def test_neighbours_leave_less_to_chance() -> None:
+    """Of a blurred image two pixels say little: rings about them take a good part of the error away."""
+    case = image()
+    linear = LinearGaussian(case.linear.blocks, case.linear.predictors[:3])
+    weight = (np.full(N * N, 1e3), *case.weight[1:3])
+    truth = exact(Case("blur", linear, weight, case.shift[:3]))
+    q = conditioned(Case("blur", linear, weight, case.shift[:3]))
+    alone = RowGroups(q.engine.b)
+    known = q.engine.entries(*alone.pairs)
+    assert known is not None
+    plainer, _ = alone.averaged(known(q.w), q.samples)
+    rows = slice(N * N, None)
+    given, wanted = flat(q.variance)[rows], flat(truth.variance)[rows]
+    rms = np.sqrt(np.mean((given / wanted - 1.0) ** 2))
+    assert rms < 0.75 * np.sqrt(np.mean((plainer[rows] / wanted - 1.0) ** 2))
+
+
 def test_the_control_variate_helps_long_rows() -> None:
     """A sparse design with long rows: the plain error is sqrt(2 / K)."""
     rng = np.random.default_rng(3)
@@ -265,10 +283,9 @@ def test_noise_of_any_precision(free: bool) -> None:
     other = structure("iid", 2) if free else structure("ar1", 2, rho=np.asarray(0.4))
     block = PriorBlock("w", (walk, other), np.zeros(12))
     linear = LinearGaussian((block,), (Predictor({"w": Identity(12)}, np.zeros(12)),))
-    engine = IterativeEngine(linear, samples=20000)
-    noise = engine.noise[1]
-    q = engine.prior.precision.toarray()
-    assert np.abs(noise @ noise.T / 20000 - q).max() < 0.06 * np.abs(q).max()
+    prior = IterativeEngine(linear).prior
+    root = prior.noise(np.eye(12))
+    assert np.allclose(root @ root.T, prior.precision.toarray(), rtol=1e-9, atol=1e-9)
     case = Case("walk", linear, (np.ones(12),), (np.ones(12),))
     assert np.allclose(conditioned(case).latent_mean, exact(case).latent_mean, atol=1e-6)
     near = conditioned(case, probes=400)
