@@ -162,7 +162,7 @@ def test_short_rows_are_far_better_than_plain_samples() -> None:
 
 
 def test_neighbours_leave_less_to_chance() -> None:
-    """Of a blurred image two pixels say little: rings about them take a good part of the error away."""
+    """Of a blurred image two pixels say little; rings about them take error away."""
     case = image()
     linear = LinearGaussian(case.linear.blocks, case.linear.predictors[:3])
     weight = (np.full(N * N, 1e3), *case.weight[1:3])
