@@ -18,6 +18,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError, nearest
 from lgmdsl.inference.driver import Run, Tolerances, TraceEntry
+from lgmdsl.inference.estimated import honest
 from lgmdsl.inference.legible import legible
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode
@@ -108,8 +109,8 @@ def fit_compiled(
     if result.posterior is None:
         raise NumericalError(_no_state(planned.method, result))
     result = legible(result)
-    found = result.posterior
-    assert found is not None
+    assert result.posterior is not None
+    found = honest(result.posterior)
     check_bounded(canonical, problem, found.conditioned)
     settings = {"bound": bound, "fixed": fixed, "tol": tol, "max_steps": max_steps}
     origin = provenance(model, canonical, planned.backend, seed, settings)

@@ -84,6 +84,16 @@ def derive(expr: ast.Value, lowering: Lowering, earlier: Mapping[str, Derived]) 
         left, right = (derive(e, lowering, earlier) for e in (expr.left, expr.right))
         return Join(expr.op, left, right)
     assert isinstance(expr, ast.Call), "numbers are free of latents"
+    if expr.function.id not in (*CURVED, "sum"):
+        raise MethodError(
+            Diagnostic(
+                "E501",
+                f"no report can apply `{expr.function.id}` to what is not affine, in this version",
+                expr.span,
+                "is parsed and checked, but cannot be computed",
+                help=f"apply `{expr.function.id}` to the latents, inside the function",
+            )
+        )
     over = ""
     if len(expr.positional) > 1 and isinstance(expr.positional[1], ast.Name):
         over = expr.positional[1].id

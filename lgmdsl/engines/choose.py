@@ -127,8 +127,8 @@ ENGINES = [
     Entry(SparseEngine, SparseEngine, sparse_cost),
     Entry(IterativeEngine, IterativeEngine, iterative_cost),
 ]
-# Flops of one exact conditioning beyond which estimates take its place, where they can: minutes.
-PATIENCE = 2e12
+# Flops of one exact conditioning beyond which estimates take its place: ten seconds.
+PATIENCE = 2e11
 
 
 def memory() -> float:

@@ -50,6 +50,10 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
               "observe y ~ poisson(log_rate = eta)\nconstrain sum(u, g) = 1\n"
               "constrain sum(2 * u, g) = 3\n", "count"), DATA, {},
     ),
+    "e501_report_operator": (
+        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\nreport s[obs] = cumsum(exp(eta), obs)\n"),
+        DATA, {},
+    ),
     "e501_family": (
         model(ONE + "observe y ~ weibull(log_scale = eta, shape = 2)\n", "positive"),
         {**DATA, "y": np.arange(1.0, 7.0)}, {},

@@ -11,6 +11,7 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.status import Guarantee
 from lgmdsl.dataset import read
 from lgmdsl.engines import choose
 from lgmdsl.engines.iterative import IterativeEngine
@@ -116,3 +117,8 @@ def test_a_fit_where_no_exact_engine_is_at_hand(monkeypatch: pytest.MonkeyPatch)
     again = lgm.fit(lgm.loads(TEXT), data(), method="double-loop", max_steps=8)
     assert fit.log_evidence == again.log_evidence
     assert np.array_equal(np.asarray(fit.sd("blurred")), np.asarray(again.sd("blurred")))
+    # It says what it is, and an audit, which needs exact densities, is refused.
+    assert fit.guarantee is Guarantee.APPROXIMATE and exact.guarantee is Guarantee.LOWER
+    assert "the iterative engine estimates: log evidence +-" in fit.provenance["notes"]
+    with pytest.raises(lgm.MethodError, match="estimates"):
+        fit.audit(n=200)
