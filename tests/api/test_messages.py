@@ -51,7 +51,8 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
               "constrain sum(2 * u, g) = 3\n", "count"), DATA, {},
     ),
     "e501_report_operator": (
-        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\nreport s[obs] = cumsum(exp(eta), obs)\n"),
+        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"
+              "report s[obs] = cumsum(exp(eta), obs)\n"),
         DATA, {},
     ),
     "e501_family": (
