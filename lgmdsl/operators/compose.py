@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.operators.base import Gram, Operator
-from lgmdsl.operators.explicit import Identity
+from lgmdsl.operators.explicit import Identity, Sparse
 from lgmdsl.operators.grids import fold, unfold
 from lgmdsl.operators.select import Diagonal, Select
 
@@ -79,18 +79,25 @@ class Product(Operator):
         first, last = self.factors[0], self.factors[-1]
         if len(self.factors) == 1:
             return first.gram(rows, columns)
-        if isinstance(first, Select | Diagonal | Identity):
+        squares = _squared(first)
+        if squares is not None:
             inner = Product(self.factors[1:]).gram(rows, columns)
-            if inner is None:
-                return None
-            squares = Diagonal(first.factor**2) if isinstance(first, Diagonal) else first
-            return _after(squares, inner)
+            return None if inner is None else _after(squares, inner)
         if isinstance(last, Diagonal):
             inner = Product(self.factors[:-1]).gram(rows, columns)
             return (
                 None if inner is None else _scaled(last.factor[rows] * last.factor[columns], inner)
             )
         return super().gram(rows, columns)
+
+
+def _squared(first: Operator) -> Operator | None:
+    """The squares of its entries where a row has one at most, so that B'WB is diagonal."""
+    if isinstance(first, Diagonal):
+        return Diagonal(first.factor**2)
+    if isinstance(first, Sparse) and first.entries_by_row().max(initial=0.0) <= 1.0:
+        return Sparse(first.array.power(2))
+    return first if isinstance(first, Select | Identity) else None
 
 
 def _after(first: Operator, gram: Gram) -> Gram:

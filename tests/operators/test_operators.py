@@ -64,6 +64,7 @@ EXAMPLES: dict[str, Operator] = {
     "fourier line": Fourier((9,)),
     "product": Product((mask(np.arange(30.0) % 3), Fourier((5, 6)), Diagonal(np.arange(30.0)))),
     "picked": Product((Select(np.array([3, 3, 17]), 56), Convolution((7, 8), WIDE, "circular"))),
+    "masked": Product((Sparse(sp.csr_array(np.diag(np.arange(30.0) % 4))), Fourier((5, 6)))),
     "sum": Sum((Difference((5, 6), 0, 1, "zero"), Dense(RNG.normal(size=(30, 30))))),
     "stack": Stack((Difference((5, 6), 0), Fourier((5, 6)), sparse(4, 30))),
     "kronecker": Kronecker((sparse(3, 4), Difference((5,), 0), Dense(RNG.normal(size=(2, 3))))),
@@ -73,6 +74,16 @@ EXAMPLES: dict[str, Operator] = {
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_conformance(name: str) -> None:
     check_operator(EXAMPLES[name])
+
+
+def test_entries_of_masked_products_are_told() -> None:
+    """A sparse first factor with one entry a row at most is a mask; with more, nothing is told."""
+    weight, (row, column) = RNG.uniform(size=30), np.indices((30, 30)).reshape(2, -1)
+    told = EXAMPLES["masked"].gram(row, column)
+    b = EXAMPLES["masked"].dense()
+    assert told is not None
+    assert np.allclose(told(weight), (b.T @ (weight[:, None] * b)).ravel())
+    assert Product((sparse(4, 30), Fourier((5, 6)))).gram(row, column) is None
 
 
 @dataclass(frozen=True, eq=False)
