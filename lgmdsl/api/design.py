@@ -18,6 +18,7 @@ from lgmdsl.api import design_page
 from lgmdsl.api.design_cases import METHOD, cases_of, labels_of, response_of, tester
 from lgmdsl.api.design_record import Point, Record, Task
 from lgmdsl.api.fitting import fit_compiled
+from lgmdsl.api.page import counted
 from lgmdsl.api.settings import check_numbers
 from lgmdsl.arrays import AnyArray
 from lgmdsl.compile import compile_model
@@ -35,7 +36,8 @@ class Design:
     `labelled`: cases with labels at the start. `index`, `labels`: the candidates' index and their
     labels in it; `response` the datum that is asked for. `queries`: `row` is the position among
     the candidates. `course`: a point at the start and after each block. `wanted` queries were
-    asked for (more than there are where it was interrupted).
+    asked for (more than there are where it was interrupted). `interrupted`: whether it was cut off
+    before all of them were made or the last block was re-fitted.
     """
 
     task: Task
@@ -46,13 +48,7 @@ class Design:
     queries: tuple[Query, ...]
     course: tuple[Point, ...]
     wanted: int
-
-    @property
-    def interrupted(self) -> bool:
-        """Whether it was cut off before all queries were made or the last block was re-fitted."""
-        last = self.course[-1].included if self.course else 0
-        asked = self.task.oracle is not None
-        return len(self.queries) < self.wanted or (asked and last < self.wanted)
+    interrupted: bool
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -125,8 +121,11 @@ def design(
     pool_data = read(candidates, mapping)
     cases = cases_of(fit, response, pool_data)
     if steps > len(cases.labels):
-        told = f"`steps` is {steps}, more than the {len(cases.labels)} candidates"
-        raise MethodError(Diagnostic("E108", told, help=f"ask for {len(cases.labels)} at most"))
+        number = len(cases.labels)
+        told = f"`steps` is {steps}, more than the {counted(number, 'candidate')}"
+        if number == 1:
+            told = f"`steps` is {steps}, and there is 1 candidate"
+        raise MethodError(Diagnostic("E108", told, help=f"ask for {number} at most"))
     ask = None
     if oracle is not None:
         known = labels_of(fit, response, pool_data, read(oracle, mapping), "candidates")
@@ -157,10 +156,12 @@ def design(
             raise
     points = [kept.points[k] for k in sorted(kept.points)]
     course = [p for p in points if p.included == steps or p.included % block == 0]
+    # A record that went further ended these queries too, if not with a re-fit of their own.
+    ended = len(kept.queries) >= steps and (ask is None or max(kept.points, default=0) >= steps)
     return Design(
         task, len(canonical.blocks[response].rows), cases.index, cases.labels,
         canonical.blocks[response].name, tuple(kept.queries[:steps]),
-        tuple(p for p in course if p.included <= steps), steps,
+        tuple(p for p in course if p.included <= steps), steps, not ended,
     )  # fmt: skip
 
 

@@ -174,6 +174,23 @@ def test_more_or_fewer_steps_of_the_same_record(tmp_path: Path) -> None:
     assert not fewer.interrupted
 
 
+def test_fewer_steps_that_end_within_a_block_of_the_record(tmp_path: Path) -> None:
+    place = tmp_path / "d.jsonl"
+    whole = design(record=place, steps=11)
+    before = place.read_bytes()
+    fewer = design(record=place, steps=5)
+    assert not fewer.interrupted and "interrupted" not in fewer.table
+    assert fewer.queries == whole.queries[:5] and fewer.course == whole.course[:2]
+    assert place.read_bytes() == before
+
+    def stop(done: int, wanted: int) -> None:
+        if done == 5:
+            raise KeyboardInterrupt
+
+    cut = design(record=tmp_path / "cut.jsonl", steps=5, on_query=stop)
+    assert cut.interrupted  # all are made, but the last block was not re-fitted
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [({"seed": 3}, "seed differs"), ({"block": 2}, "block differs"), ({"oracle": None}, "oracle"),
@@ -219,6 +236,8 @@ def test_a_record_that_was_edited_is_refused(tmp_path: Path, line: str) -> None:
         ({"candidates": {"X": np.eye(3, 5)}}, "E30", "X"),
         ({"candidates": {"X": np.full((3, 4), np.nan)}}, "E304", "X"),
         ({"steps": 13}, "E108", "more than the 12 candidates"),
+        ({"steps": 2, "candidates": {"X": np.ones((1, 4))}, "oracle": None}, "E108",
+         "and there is 1 candidate"),
         ({"steps": 0}, "E108", "steps"),
         ({"block": 1.5}, "E108", "block"),
         ({"outer": True}, "E108", "outer"),

@@ -64,6 +64,14 @@ def test_record_and_picture(run: Run, files: Path) -> None:
     assert other.status == 1 and "(seed differs)" in other.err
 
 
+def test_fewer_steps_of_a_record_end_well(run: Run, files: Path) -> None:
+    more = ("--block", "4", "--oracle", str(files / "oracle.npz"), "-o", str(files / "r.jsonl"))
+    whole = run(*arguments(files, "--steps", "14", *more, "--json")).json
+    fewer = run(*arguments(files, "--steps", "5", *more, "--json"))
+    assert fewer.status == 0 and not fewer.json["interrupted"]
+    assert fewer.json["queries"] == whole["queries"][:5]
+
+
 def test_an_interrupt(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from lgmdsl.acquisition.marginals import Marginals
 
