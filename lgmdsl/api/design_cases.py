@@ -10,6 +10,7 @@ import numpy as np
 
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.rows import times
+from lgmdsl.api.design_joining import check_joining
 from lgmdsl.api.predict import Prediction, predict
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.ground import ground_new
@@ -65,9 +66,11 @@ class Cases:
 def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
     """The pool of a fit and its candidates.
 
-    Raises DataError: what prediction raises for the candidates, E305 where they bring no rows.
+    Raises DataError: what prediction raises for the candidates, E305 where they bring no rows;
+    MethodError E501 where more than their observations would join.
     """
     new, block = _predicted(fit, response, candidates, "candidates")
+    check_joining(new.canonical.grounded)
     frame = new.marginals.frame
     extended = _extends(fit, new)
     linear = _linear(fit, new) if extended else fit.canonical.linear(fit.theta)
