@@ -15,7 +15,8 @@ import numpy as np
 from lgmdsl.acquisition.scores import SCORES
 from lgmdsl.acquisition.sequence import Query, Refit, Settings, sequence
 from lgmdsl.api import design_page
-from lgmdsl.api.design_cases import METHOD, cases_of, labels_of, response_of, tester
+from lgmdsl.api.design_cases import METHOD, cases_of, response_of, tester
+from lgmdsl.api.design_labels import answers_of
 from lgmdsl.api.design_record import Point, Record, Task
 from lgmdsl.api.fitting import fit_compiled
 from lgmdsl.api.page import counted
@@ -93,9 +94,10 @@ def design(
 
     The model has one `bernoulli(logit = ...)` observation with a label a case, any priors and any
     super-Gaussian potentials; it is fitted to `data` with the double loop. `candidates` holds the
-    covariates of unlabelled cases, as for `predict`. `oracle` holds their labels, which join one by
-    one; after every `block` all sites are re-fitted by `outer` outer iterations. `test` holds
-    covariates and labels of cases on which the error is taken after each block.
+    covariates of unlabelled cases, as for `predict`. `oracle` holds their labels, matched by the
+    labels of the index (by position where neither has any), which join one by one; after every
+    `block` all sites are re-fitted by `outer` outer iterations. `test` holds covariates and labels
+    of cases on which the error is taken after each block.
 
     Without an oracle the queries are ranked for someone to label: each that was chosen joins with
     its expected weight, which narrows the variances of all that are like it and leaves the means.
@@ -120,15 +122,15 @@ def design(
     fit = fit_compiled(model, canonical, METHOD, fixed, None, {}, None, seed, None, None, None)
     pool_data = read(candidates, mapping)
     cases = cases_of(fit, response, pool_data)
-    if steps > len(cases.labels):
-        number = len(cases.labels)
+    if steps > cases.members.size:
+        number = cases.members.size
         told = f"`steps` is {steps}, more than the {counted(number, 'candidate')}"
         if number == 1:
             told = f"`steps` is {steps}, and there is 1 candidate"
         raise MethodError(Diagnostic("E108", told, help=f"ask for {number} at most"))
     ask = None
     if oracle is not None:
-        known = labels_of(fit, response, pool_data, read(oracle, mapping), "candidates")
+        known = answers_of(fit, response, pool_data, cases.members, read(oracle, mapping))
         ask = known.__getitem__
     error = None
     if test is not None:
@@ -159,7 +161,7 @@ def design(
     # A record that went further ended these queries too, if not with a re-fit of their own.
     ended = len(kept.queries) >= steps and (ask is None or max(kept.points, default=0) >= steps)
     return Design(
-        task, len(canonical.blocks[response].rows), cases.index, cases.labels,
+        task, len(canonical.blocks[response].rows), cases.members.name, cases.members.labels,
         canonical.blocks[response].name, tuple(kept.queries[:steps]),
         tuple(p for p in course if p.included <= steps), steps, not ended,
     )  # fmt: skip

@@ -1,9 +1,9 @@
-"""From a fit and new data to a pool of candidates, their labels, and the error on test cases."""
+"""From a fit and new data to a pool of candidates, and the error on test cases."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -11,10 +11,10 @@ import numpy as np
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.rows import times
 from lgmdsl.api.design_joining import check_joining
+from lgmdsl.api.design_labels import labels_of
 from lgmdsl.api.predict import Prediction, predict
-from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.canonical.ground import ground_new
-from lgmdsl.canonical.ground_errors import absent
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.ground import IndexSet
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.linear import LinearGaussian, Predictor
@@ -55,11 +55,10 @@ def response_of(canonical: CanonicalModel) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Cases:
-    """Candidates as a pool, with the labels of their rows."""
+    """Candidates as a pool, and the index set of their rows."""
 
     pool: Pool
-    index: str
-    labels: AnyArray
+    members: IndexSet
     extended: bool
 
 
@@ -81,36 +80,7 @@ def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
         linear, fit.canonical.sites(fit.theta), tuple(r.answer for r in planned.routes), response,
         predictor,
     )  # fmt: skip
-    index = block.dims[0]
-    return Cases(pool, index, new.canonical.layout.labels[index], extended)
-
-
-def labels_of(fit: Fit, response: int, cases: Dataset, answers: Dataset, what: str) -> Array:
-    """(J,) labels, 0 or 1, of cases by another source.
-
-    Raises DataError: E305 where it has none, E304 for missing ones, and what grounding finds (E301
-    for another length, E303 for values that are not binary).
-    """
-    block = fit.canonical.blocks[response]
-    symbol = fit.canonical.grounded.model.symbols[block.name]
-    entry = answers.ask(block.name)
-    if entry is None:
-        key = answers.key(block.name)
-        close = answers.suggestion(block.name)
-        raise DataError(absent(symbol, answers.name, answers.keys, close, key))
-    both = replace(cases, entries={**cases.entries, cases.key(block.name): entry})
-    grounded = ground_new(fit.canonical.grounded, both)
-    missing = grounded.missing.get(block.name)
-    if missing is not None and missing.any():
-        first = grounded.indices[block.dims[0]].labels[int(np.flatnonzero(missing)[0])]
-        raise DataError(
-            Diagnostic(
-                "E304", f"the {what} lack `{block.name}` in {int(missing.sum())} cases",
-                symbol.statement.span, details=(f"first at {block.dims[0]} {first}",),
-                help="leave these cases out", layout="plain",
-            )
-        )  # fmt: skip
-    return np.asarray(grounded.values[block.name], dtype=np.float64)
+    return Cases(pool, new.canonical.grounded.indices[block.dims[0]], extended)
 
 
 def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[Array], float]:
@@ -128,7 +98,7 @@ def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[
         )  # fmt: skip
     predictor = new.canonical.predictor(block.form, block.dims, fit.theta)
     _check_finite(block, predictor, new)
-    truth = labels_of(fit, response, test, test, "test cases")
+    truth = labels_of(fit, response, test, "test cases")
     linear = fit.canonical.linear(fit.theta)
 
     def error(z: Array) -> float:

@@ -95,7 +95,7 @@ def test_labels_of_the_candidates_and_sparse_covariates() -> None:
     names = [f"case {k}" for k in range(12)]
     table = xr.DataArray(KNOWN.candidates["X"], dims=("obs", "feat"),
                          coords={"obs": names, "feat": range(4)})  # fmt: skip
-    labelled = design(candidates={"X": table}, oracle={"y": KNOWN.oracle["y"]})
+    labelled = design(candidates={"X": table}, oracle={"y": KNOWN.oracle["y"], "obs": names})
     assert labelled.rows == design().rows and "case " in labelled.table
     sparse = {k: sp.csr_array(v["X"]) for k, v in (("a", KNOWN.data), ("b", KNOWN.candidates))}
     found = design(data={"X": sparse["a"], "y": KNOWN.data["y"]}, candidates={"X": sparse["b"]})
