@@ -12,6 +12,7 @@ from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.rows import times
 from lgmdsl.api.design_joining import check_joining
 from lgmdsl.api.design_labels import labels_of
+from lgmdsl.api.page import counted
 from lgmdsl.api.predict import Prediction, predict
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.ground import IndexSet
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
 
 METHOD = "double-loop"
 FAMILY = "bernoulli.logit"
+# |b|^2 of a row above which its variance b' A^-1 b is computed at once: the updates multiply the
+# variances of two rows, so its square must not overflow.
+LARGE = 1e100
 
 
 def response_of(canonical: CanonicalModel) -> int:
@@ -65,8 +69,9 @@ class Cases:
 def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
     """The pool of a fit and its candidates.
 
-    Raises DataError: what prediction raises for the candidates, E305 where they bring no rows;
-    MethodError E501 where more than their observations would join.
+    Raises DataError: what prediction raises for the candidates, E305 where they bring no rows,
+    E303 where the predictor or its variance is not finite; MethodError E501 where more than their
+    observations would join.
     """
     new, block = _predicted(fit, response, candidates, "candidates")
     check_joining(new.canonical.grounded)
@@ -138,19 +143,27 @@ def _linear(fit: Fit, new: Prediction) -> LinearGaussian:
 
 def _check_finite(block: SiteBlock, predictor: Predictor, new: Prediction) -> None:
     """Raise E303 for rows that cannot be scored: a division by zero, an overflow."""
-    bad = ~np.isfinite(predictor.offset)
-    for operator in predictor.columns.values():
-        matrix = operator.matrix()
-        if isinstance(matrix, np.ndarray):
-            bad |= ~np.isfinite(matrix).all(axis=1)
-        else:
-            entries = matrix.tocoo()
-            bad[entries.row[~np.isfinite(entries.data)]] = True
+    square = np.where(np.isfinite(predictor.offset), 0.0, np.inf)
+    with np.errstate(all="ignore"):
+        for operator in predictor.columns.values():
+            matrix = operator.matrix()
+            if isinstance(matrix, np.ndarray):
+                square += np.einsum("ij,ij->i", matrix, matrix)
+            else:
+                square += np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
+        bad = ~np.isfinite(square)
+        far = np.flatnonzero(~bad & (square > LARGE))
+        if far.size:
+            part = new.canonical.predictor(block.form, block.dims, new.marginals.theta, far)
+            frame = new.marginals.frame
+            mean, variance = frame.conditioned.project(frame.embed(part))
+            bad[far] = ~(np.isfinite(mean) & np.isfinite(variance**2))
     if bad.any():
         labels = new.canonical.layout.labels[block.dims[0]]
+        rows = counted(int(bad.sum()), "row")
         raise DataError(
             Diagnostic(
-                "E303", f"the predictor of `{block.name}` is not finite in {int(bad.sum())} rows",
+                "E303", f"the predictor of `{block.name}` or its variance is not finite in {rows}",
                 block.span, f"first at {block.dims[0]} {labels[np.flatnonzero(bad)[0]]}",
                 help="look for a division by zero, the log of 0, or numbers too large",
             )

@@ -286,6 +286,26 @@ def test_predictors_that_are_not_finite() -> None:
     assert caught.value.codes == ("E303",) and "first at obs 5" in str(caught.value)
 
 
+@pytest.mark.parametrize("score", ["uncertainty", "information", "random"])
+@pytest.mark.parametrize("oracle", [KNOWN.oracle, None])
+def test_predictors_whose_variance_overflows(score: str, oracle: object) -> None:
+    import scipy.sparse as sp
+
+    far = KNOWN.candidates["X"].copy()
+    far[7] *= 1e200
+    sparse = {"X": sp.csr_array(KNOWN.data["X"]), "y": KNOWN.data["y"]}
+    for data, x in ((KNOWN.data, far), (sparse, sp.csr_array(far))):
+        with pytest.raises(lgm.DataError) as caught:
+            design(data=data, candidates={"X": x}, score=score, oracle=oracle)
+        assert caught.value.codes == ("E303",) and "first at obs 7" in str(caught.value)
+    # Two rows whose variances are finite, but not their product, which the updates take.
+    far[[7, 9]] = KNOWN.candidates["X"][[7, 9]] * 1e90
+    with pytest.raises(lgm.DataError, match="2 rows"):
+        design(candidates={"X": far}, score=score, oracle=oracle)
+    far[[7, 9]] *= 1e-90 * 1e60
+    assert len(design(candidates={"X": far}, score=score, oracle=None).queries) == 7
+
+
 def test_an_interrupt_before_any_query_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def stop(*_: object) -> Any:
         raise KeyboardInterrupt
