@@ -106,10 +106,10 @@ def design(
     on with the same digits. `on_query` is called with the number of queries there are and of those
     wanted. An interrupt (Ctrl-C) ends it with the queries there are. `seed` is for random.
 
-    Raises what `fit` and `predict` raise; MethodError E501 for another model, or one
-    where cases join more than its observation, E103 for an unknown
-    score, E108 for numbers that are none or more steps than candidates; DataError E301 to E305 for
-    candidates and labels that do not fit, E306 for a record of another design.
+    Raises what `fit` and `predict` raise; MethodError E501 for another model, or one where cases
+    bring more than their observation, E103 for an unknown score, E108 for numbers that are none or
+    more steps than candidates; DataError E301 to E305 for candidates and labels that do not fit,
+    E306 for a record of another design.
     """
     load_entry_points()
     _check(score, {"steps": steps, "block": block, "outer": outer})
