@@ -22,13 +22,13 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract import rows
+from lgmdsl.contract import kinks, rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.kinks import Widths
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, SuperGaussian
-from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 
 NOTE = (
@@ -37,10 +37,12 @@ NOTE = (
 )
 # sqrt(z) in units of the site's scale, first and last, and its factor from one step to the next.
 WIDEST, NARROWEST, FACTOR = 1.0, 1e-6, 0.1
-# sqrt(z) is never less than this part of a predictor's prior mean, or its slope is rounding.
-ROUNDING = 1e-10
-# Rows within so many sqrt(z) of a kink are held by it, with an sd of so many units of the scale.
-HELD, STIFF = 1e3, 3e-5
+# A scale wide beside the posterior makes z wide as well: it shrinks on, at most to LEAST, while
+# the rows it holds are not OPTIMAL; a block NEAR optimal beside another waits for that one.
+LEAST, OPTIMAL, NEAR = 1e-14, 1e-6, 1e-3
+# What holds a row at a kink, as an sd in units of the scale.
+STIFF = 3e-5
+HOLDS = "rows are held at a kink that is too weak to hold them, or let go by one that is not"
 SUFFICIENT, SHORTEST, LIMIT = 1e-4, 1e-20, 100
 ROUGH, FINE = 1e-4, 1e-8  # Newton's decrement at the end of a step, before the last z and at it
 
@@ -64,9 +66,10 @@ class ModeState:
     s: Rows
     alpha: Rows
     objective: float
-    width: float
+    width: Widths
     conditioned: Conditioned | None = None
-    residual: float = math.inf
+    left: float = math.inf
+    optimality: Widths = (0.0,)
     failed: Status | None = None
     reason: str = ""
 
@@ -86,34 +89,55 @@ class Mode(Backend[ModeState]):
     )
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> ModeState:
-        lost = [s.spec.name for s in problem.sites if _kinked(s) and not _rounds(s)]
+        lost = [s.spec.name for s in problem.sites if kinks.kinked(s) and not kinks.rounds(s)]
         if lost:
             reason = f"{lost[0]} has a kink, and no g by which it could be rounded off"
-            return ModeState((), (), -math.inf, 0.0, None, math.inf, Status.numerical_error, reason)
+            return ModeState(
+                (), (), -math.inf, (), failed=Status.numerical_error, reason=reason
+            )  # fmt: skip
         s = problem.engine.prior_mean
         alpha: Rows = tuple(np.zeros_like(x) for x in s)
         if warm is not None:
             moved = problem.engine.condition(warm.weight, warm.shift)
             if not isinstance(moved, Failed):
                 s, alpha = moved.mean, rows.slope_of(moved.shift, moved.weight, moved.mean)
-        width = WIDEST if any(_kinked(x) for x in problem.sites) else NARROWEST
-        return _at(problem, s, alpha, width)
+        width = tuple(WIDEST if kinks.kinked(x) else NARROWEST for x in problem.sites)
+        state = _at(problem, s, alpha, width)
+        # A weight of 1 / scale^2 may be lost beside the others; a narrower kink weighs more.
+        while state.failed is not None and not _last(width):
+            width = _narrower(width)
+            narrower = _at(problem, s, alpha, width)
+            state = state if narrower.failed is not None else narrower
+        return state
 
     def step(self, problem: Problem, state: ModeState) -> ModeState:
-        last = state.width <= NARROWEST
+        last = _last(state.width)
         found = _climb(problem, state, FINE if last else ROUGH)
         if isinstance(found, Failed):
             return replace(state, failed=Status.numerical_error, reason=found.reason)
         s, alpha, left = found
-        if last and left > FINE and left > 0.5 * state.residual:
+        if not last:
+            return _at(problem, s, alpha, _narrower(state.width))
+        at = _at(problem, s, alpha, state.width, left)
+        if at.failed is not None:
+            return at
+        worst = max(at.optimality)
+        width = tuple(
+            FACTOR * w if x > max(OPTIMAL, NEAR * worst) and w > LEAST else w
+            for w, x in zip(at.width, at.optimality, strict=True)
+        )
+        if width != at.width:
+            return replace(at, width=width)
+        if left > FINE and left > 0.5 * state.left:
             return replace(state, failed=Status.stalled, reason="no step raises the density")
-        width = max(FACTOR * state.width, NARROWEST)
-        return _at(problem, s, alpha, width, left if last else math.inf)
+        if worst > OPTIMAL and worst > 0.5 * max(state.optimality):
+            return replace(at, failed=Status.stalled, reason=HOLDS)
+        return at
 
     def residual(self, problem: Problem, state: ModeState) -> float:
-        """Newton's decrement, which bounds the next move of every mean in sds; inf before the last
-        z."""
-        return state.residual
+        """Newton's decrement, which bounds the next move of every mean in sds, or how far the rows
+        with kinks are from optimal, if that is more; inf before the last z."""
+        return max(state.left, *state.optimality)
 
     def posterior(self, problem: Problem, state: ModeState) -> GaussianPosterior:
         q = state.conditioned
@@ -135,24 +159,27 @@ class Mode(Backend[ModeState]):
         )
 
 
-def _kinked(site: object) -> bool:
-    return Property.KINKED in site.spec.properties  # type: ignore[attr-defined]
+def _last(width: Widths) -> bool:
+    return max(width) <= NARROWEST
 
 
-def _rounds(site: object) -> bool:
-    return isinstance(site, SuperGaussian)
+def _narrower(width: Widths) -> Widths:
+    return tuple(max(FACTOR * w, NARROWEST) for w in width)
 
 
-def _at(problem: Problem, s: Rows, alpha: Rows, width: float, left: float = math.inf) -> ModeState:
+def _at(problem: Problem, s: Rows, alpha: Rows, width: Widths, left: float = math.inf) -> ModeState:
     q = _gaussian_at(problem, s, alpha, width)
     if isinstance(q, Failed):
-        return ModeState(s, alpha, -math.inf, width, None, left, Status.numerical_error, q.reason)
+        return ModeState(
+            s, alpha, -math.inf, width, failed=Status.numerical_error, reason=q.reason
+        )  # fmt: skip
     # What the kinks hold is at them in q, and near them in s; the prior's part to second order.
     at = q.mean if left < math.inf else s
     energy = _energy(problem.log_density(at), problem, s, alpha) - sum(
         float(np.sum((m - x) * a)) for m, x, a in zip(at, s, alpha, strict=True)
     )
-    return ModeState(s, alpha, energy, width, q, left)
+    optimality = kinks.optimality(problem, q, s, width) if left < math.inf else (math.inf,)
+    return ModeState(s, alpha, energy, width, q, left, optimality)
 
 
 def _energy(values: Sequence[Array], problem: Problem, s: Rows, alpha: Rows) -> float:
@@ -164,21 +191,10 @@ def _energy(values: Sequence[Array], problem: Problem, s: Rows, alpha: Rows) -> 
     return value if math.isfinite(value) else -math.inf
 
 
-def _squared_width(problem: Problem, width: float) -> Rows:
-    """z of each row of kinked blocks, zeros elsewhere."""
-    found = []
-    for site, s0 in zip(problem.sites, problem.engine.prior_mean, strict=True):
-        declared = site.landmark() if _kinked(site) else None
-        scale = np.ones_like(s0) if declared is None else declared[1] + np.zeros_like(s0)
-        root = np.maximum(width * scale, ROUNDING * np.abs(s0))
-        found.append(root**2 if _kinked(site) else np.zeros_like(s0))
-    return tuple(found)
-
-
 def _locals(problem: Problem, s: Rows, alpha: Rows, z: Rows) -> tuple[Local, ...]:
     out = []
     for site, answer, x, a, square in zip(problem.sites, problem.answers, s, alpha, z, strict=True):
-        if not _kinked(site):
+        if not kinks.kinked(site):
             assert isinstance(answer, Pointwise)
             p = answer.pointwise(x)
             out.append(Local(p.value, p.slope, -p.curvature, rows.absolute(p.curvature)))
@@ -199,7 +215,7 @@ def _climb(
     problem: Problem, state: ModeState, tolerance: float
 ) -> tuple[Rows, Rows, float] | Failed:
     """Newton to the mode at this z: (s, alpha, the decrement left)."""
-    z = _squared_width(problem, state.width)
+    z = kinks.squared_width(problem, state.width)
     s, alpha, dual = state.s, state.alpha, state.alpha
     here = _locals(problem, s, dual, z)
     energy = _energy([l.value for l in here], problem, s, alpha)
@@ -241,23 +257,23 @@ def _conditioned(problem: Problem, here: Sequence[Local], s: Rows) -> Conditione
     return q
 
 
-def _gaussian_at(problem: Problem, s: Rows, alpha: Rows, width: float) -> Conditioned | Failed:
+def _gaussian_at(problem: Problem, s: Rows, alpha: Rows, width: Widths) -> Conditioned | Failed:
     """The Gaussian with the curvature at the mode. A row held by a kink has a weight that lets it
     move no more; off the kink a site that has no curvature gives none, unless q would not exist."""
-    z = _squared_width(problem, width)
+    z = kinks.squared_width(problem, width)
     here = _locals(problem, s, alpha, z)
     curved, slopes, safe = [], [], []
     for site, answer, x, a, square, l in zip(
         problem.sites, problem.answers, s, alpha, z, here, strict=True
     ):
         assert isinstance(answer, Pointwise)
-        if not _kinked(site):
+        if not kinks.kinked(site):
             curved.append(l.weight)
             slopes.append(l.slope)
             safe.append(l.safe)
             continue
         p = answer.pointwise(x)
-        held = x * x <= HELD**2 * square
+        held = kinks.held(x, square)
         # With the slope there as the shift the mean is 0 whatever the weight is.
         stiff = NARROWEST**2 / (STIFF**2 * square)
         curved.append(np.where(held, stiff, -p.curvature))

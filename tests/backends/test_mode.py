@@ -10,14 +10,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from scipy import optimize
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import Lasso, LogisticRegression
 
 import lgmdsl as lgm
-from lgmdsl.contract.status import Guarantee
+from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl.testing.models import random_models, smooth_families
 from lgmdsl.testing.random_model import RandomModel
-from lgmdsl_backends.mode import NOTE, Mode
+from lgmdsl_backends import mode
+from lgmdsl_backends.mode import HOLDS, NOTE, Mode
 from tests.agreement.methods import few, predictors
 from tests.backends.test_double_loop import HEAD
 
@@ -29,6 +30,17 @@ ROBUST = (
     f"{HEAD}data y[obs] : real\nlatent b[feat] ~ flat\nlet eta[obs] = X @ b\n"
     "observe y ~ laplace(mean = eta, scale = 0.7)\npotential b ~ laplace(scale = 0.3)\n"
 )
+
+LASSO = (
+    f"{HEAD}data y[obs] : real\nlatent b[feat] ~ flat\nlet eta[obs] = X @ b\n"
+    "observe y ~ normal(mean = eta, sd = 1)\npotential b ~ laplace(scale = 100)\n"
+)
+
+
+def regression(n: int, features: int, seed: int = 0) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, features))
+    return {"X": X, "y": 3.0 * X[:, 0] + rng.normal(size=n)}
 
 
 def made(n: int = 80, features: int = 20, seed: int = 0) -> dict[str, np.ndarray]:
@@ -69,6 +81,37 @@ def test_the_sparse_mode_of_a_logistic_regression() -> None:
     assert fit.sd("b").values[~free].max() < 1e-4
 
 
+@pytest.mark.parametrize("size", [(200, 20), (50, 2), (80, 150), (31, 30)])
+@pytest.mark.parametrize("scale", [1e-2, 1e-1, 1.0, 10.0, 100.0, 1e3, 1e4])
+def test_the_lasso_at_every_scale(size: tuple[int, int], scale: float) -> None:
+    data = regression(*size)
+    X, y = data["X"], data["y"]
+    fit = lgm.fit(lgm.loads(LASSO.replace("100", repr(scale))), data, "map")
+    assert fit.converged
+    b = fit.mean("b").values
+    dual, held = scale * X.T @ (y - X @ b), np.abs(b) < 1e-9
+    assert np.abs(dual[held]).max(initial=0.0) <= 1.0 + 1e-5
+    np.testing.assert_allclose(dual[~held], np.sign(b[~held]), atol=1e-5)
+
+
+@pytest.mark.parametrize("scale", [0.1, 1.0, 100.0, 1e4])
+def test_scikit_learn_s_lasso(scale: float) -> None:
+    data = regression(200, 20)
+    X, y = data["X"], data["y"]
+    fit = lgm.fit(lgm.loads(LASSO.replace("100", repr(scale))), data, "map")
+    peer = Lasso(1.0 / (scale * len(y)), fit_intercept=False, tol=1e-14, max_iter=100_000)
+    np.testing.assert_allclose(fit.mean("b").values, peer.fit(X, y).coef_, atol=1e-6)
+
+
+def test_what_is_not_the_mode_has_not_converged(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With z as wide as the coefficients themselves, rows are held that should be free."""
+    monkeypatch.setattr(mode, "LEAST", mode.NARROWEST)
+    fit = lgm.fit(lgm.loads(LASSO), regression(200, 20), "map")
+    assert fit.status is Status.stalled and not fit.converged
+    assert fit.trace[-1].residual > 100.0
+    assert any(HOLDS in str(w) for w in fit.warnings)
+
+
 @pytest.mark.parametrize("unit", [1.0, 1e4])
 def test_kinks_alone_are_a_linear_programme(unit: float) -> None:
     """min |y - Xb| / 0.7 + |b| / 0.3: at its vertex as many rows are held as there are latents."""
@@ -84,6 +127,25 @@ def test_kinks_alone_are_a_linear_programme(unit: float) -> None:
     b = fit.mean("b").values / unit
     own = np.abs(y - X @ b).sum() / 0.7 + np.abs(b).sum() / 0.3
     assert own == pytest.approx(float(exact["fun"]), rel=1e-9)
+
+
+@pytest.mark.parametrize("noise", [0.01, 0.7, 100.0])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0, 1e4])
+def test_kinks_of_unlike_scales(noise: float, scale: float) -> None:
+    rng = np.random.default_rng(3)
+    X = rng.normal(size=(30, 6))
+    y = X[:, 0] * 2.0 + rng.laplace(size=30)
+    text = ROBUST.replace("0.7", repr(noise)).replace("0.3", repr(scale))
+    fit = lgm.fit(lgm.loads(text), {"X": X, "y": y}, "map")
+    if not fit.converged:  # vertices that rounding does not let it tell from their neighbours
+        assert scale > 1.0 and fit.status is Status.stalled and fit.trace[-1].residual > 1e-4
+        return
+    cost = np.r_[np.full(12, 1.0 / scale), np.full(60, 1.0 / noise)] * min(noise, scale)
+    rows = np.hstack([X, -X, np.eye(30), -np.eye(30)])
+    exact = optimize.linprog(cost, A_eq=rows, b_eq=y, method="highs")
+    b = fit.mean("b").values
+    own = np.abs(y - X @ b).sum() / noise + np.abs(b).sum() / scale
+    assert own * min(noise, scale) == pytest.approx(float(exact["fun"]), rel=1e-9)
 
 
 @given(random_models(families=smooth_families(), rows=(1, 12), latents=(1, 6), wild=False))

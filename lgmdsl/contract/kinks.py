@@ -1,0 +1,72 @@
+"""Sites with a kink, rounded off by a variance z for each row: how wide, which rows the kink holds,
+and whether it is strong enough to hold them.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise, SuperGaussian
+from lgmdsl.contract.site import Property, Site
+
+# sqrt(z) is never less than this part of a predictor's prior mean, or its slope is rounding.
+ROUNDING = 1e-10
+# Rows within so many sqrt(z) of a kink are held by it.
+HELD = 1e3
+Widths = tuple[float, ...]  # sqrt(z) of each block, in units of the scales of its sites
+
+
+def kinked(site: Site) -> bool:
+    """Whether its log density has a kink."""
+    return Property.KINKED in site.spec.properties
+
+
+def rounds(site: Site) -> bool:
+    """Whether it has a g by which the kink can be rounded off."""
+    return isinstance(site, SuperGaussian)
+
+
+def squared_width(problem: Problem, width: Widths) -> Rows:
+    """z of each row of kinked blocks, zeros elsewhere."""
+    found = []
+    for site, s0, part in zip(problem.sites, problem.engine.prior_mean, width, strict=True):
+        declared = site.landmark() if kinked(site) else None
+        scale = np.ones_like(s0) if declared is None else declared[1] + np.zeros_like(s0)
+        root = np.maximum(part * scale, ROUNDING * np.abs(s0))
+        found.append(root**2 if kinked(site) else np.zeros_like(s0))
+    return tuple(found)
+
+
+def held(x: Array, square: Array) -> Array:
+    """Which rows of a block at x, (N,), a kink rounded off by z = `square` holds."""
+    return np.asarray(x * x <= HELD**2 * square)
+
+
+def optimality(problem: Problem, q: Conditioned, s: Rows, width: Widths) -> Widths:
+    """How far the rows of each block with a kink are from optimal at q, of means m, slopes alpha,
+    relative: held, |alpha - beta| is at most the site's own slope beside 0, and m is 0; else alpha
+    is the site's slope at m."""
+    found = []
+    z = squared_width(problem, width)
+    pairs = zip(q.mean, rows.slope_of(q.shift, q.weight, q.mean), strict=True)
+    for site, answer, x, square, (m, alpha) in zip(
+        problem.sites, problem.answers, s, z, pairs, strict=True
+    ):
+        if not kinked(site) or not m.size:
+            found.append(0.0)
+            continue
+        assert isinstance(answer, Pointwise) and isinstance(site, SuperGaussian)
+        root = np.sqrt(square)
+        sides = [answer.pointwise(r * root).slope for r in (HELD, 1.0, -1.0, -HELD)]
+        limit = np.max(np.abs(np.array(sides) - site.beta), axis=0)
+        over = np.maximum(np.abs(alpha - site.beta) / limit - 1.0, np.abs(m) / root)
+        off = np.abs(answer.pointwise(m).slope - alpha) / limit
+        worst = float(np.max(np.where(held(x, square), over, off)))
+        found.append(worst if math.isfinite(worst) else math.inf)
+    return tuple(found)
