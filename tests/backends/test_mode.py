@@ -60,7 +60,8 @@ def test_the_sparse_mode_of_a_logistic_regression() -> None:
     fit = lgm.fit(lgm.loads(SPARSE), data, "map")
     assert fit.converged
     peer = LogisticRegression(
-        solver="liblinear", l1_ratio=1.0, C=0.2, fit_intercept=False, tol=1e-12, max_iter=100_000
+        solver="liblinear", l1_ratio=1.0, C=0.2, fit_intercept=False, tol=1e-12, max_iter=100_000,
+        random_state=0,
     ).fit(X, y).coef_[0]  # fmt: skip
 
     def density(b: np.ndarray) -> float:
