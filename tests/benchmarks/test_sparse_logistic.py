@@ -72,10 +72,11 @@ def test_beside_the_mode(benchmark: Any, peers: ModuleType) -> None:
 
 
 def test_growth(benchmark: Any, peers: ModuleType) -> None:
-    """Seconds of an outer step against the non-zeros, rows and weights growing together."""
+    """Seconds of an outer step against the non-zeros, rows and weights growing together, from where
+    the iterative engine takes over."""
     model, counted, seconds = lgm.loads(MODEL), [], []
-    for part in (4, 2, 1):
-        x, y, _ = peers.realsim_like(72_000 // part, 20_000 // part, 3_700_000 // part)
+    for part in (2.0, 1.4, 1.0):
+        x, y, _ = peers.realsim_like(*(int(full / part) for full in (72_000, 20_000, 3_700_000)))
         start = time.process_time()
         fit = lgm.fit(model, {"X": sp.csr_array(x), "y": y}, "double-loop")
         seconds.append((time.process_time() - start) / (fit.steps + 1))
