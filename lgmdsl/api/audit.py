@@ -30,7 +30,6 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError, listed, nearest
-from lgmdsl.inference.estimated import estimated
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -155,7 +154,7 @@ def audit(
     functionals = tuple(
         _functional(fit, linear, name, q, name in judged) for name, q in quantities.items()
     )
-    if estimated(fit.posterior):
+    if fit.posterior.conditioned.errors is not None:
         told = "an audit needs exact variances, and this fit's are estimates (iterative engine)"
         raise MethodError(Diagnostic("E501", told, help="fit a smaller part of the data exactly"))
     q = fit.posterior.conditioned

@@ -96,7 +96,7 @@ def fit_compiled(
     theta = canonical.hypers.theta(fixed)
     problem = planned.at(theta)
     check_determined(canonical, problem)
-    check_mode(planned, theta)
+    check_mode(planned, problem, theta)
     warm = None
     if start_from is not None:
         earlier = _earlier(start_from)

@@ -49,7 +49,11 @@ def operator(
 
     Terms that went through an operator stay products of operators; nothing is multiplied out.
     """
-    through = [_applied(t, t.applied, dims, latent, sizes, theta) for t in terms if t.applied]
+    through = []
+    for term in terms:
+        if term.applied:
+            outer, inner = _around(term, term.applied, dims, latent, sizes, theta)
+            through.append(chain(outer, term.applied.transform.operator, inner))
     terms = [t for t in terms if not t.applied]
     if through:
         plain = [operator(terms, dims, latent, sizes, theta)] if terms else []
@@ -62,19 +66,6 @@ def operator(
     return Sparse(sp.csr_array(reduce(add, parts)))
 
 
-def _applied(
-    term: Term,
-    applied: Applied,
-    dims: tuple[str, ...],
-    latent: tuple[int, ...],
-    sizes: Sizes,
-    theta: Theta,
-) -> Operator:
-    """What is done with the operator's value, the operator, what it is applied to."""
-    outer, inner = _around(term, applied, dims, latent, sizes, theta)
-    return chain(outer, applied.transform.operator, inner)
-
-
 def _around(
     term: Term,
     applied: Applied,
@@ -83,6 +74,7 @@ def _around(
     sizes: Sizes,
     theta: Theta,
 ) -> tuple[Operator, Operator]:
+    """What is done with the operator's value, and what the operator is applied to."""
     t = applied.transform
     outer = operator([replace(term, applied=None)], dims, t.result, sizes, theta)
     return outer, operator(applied.terms, t.before, latent, sizes, theta)

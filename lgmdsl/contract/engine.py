@@ -63,6 +63,14 @@ class Draws:
     rank: int
 
 
+@dataclass(frozen=True)
+class Errors:
+    """Monte Carlo standard errors of log_normaliser and of `variance`."""
+
+    log_normaliser: float
+    variance: Rows
+
+
 class Conditioned(ABC):
     """The Gaussian q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned on constraints.
 
@@ -116,6 +124,11 @@ class Conditioned(ABC):
     @abstractmethod
     def adjoints(self) -> Adjoints:
         """Derivatives of log_normaliser in B, c, the prior means and K (or Q)."""
+
+    @property
+    def errors(self) -> Errors | None:
+        """Of answers that are estimates; None where they are exact."""
+        return None
 
 
 class Engine(ABC):

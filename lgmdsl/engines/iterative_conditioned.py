@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix
-from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Failed, Rows
+from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.conditioned import CHUNK, Lazy
 from lgmdsl.engines.constraints import LOG_2PI
@@ -166,6 +166,10 @@ class IterativeConditioned(Conditioned):
     def variance_error(self) -> Rows:
         """Standard errors of `variance`; zeros for Lanczos, whose error is no chance."""
         return split(self._flat_variance[1], self.linear.predictors)
+
+    @property
+    def errors(self) -> Errors:
+        return Errors(self.log_normaliser_error, self.variance_error)
 
     @cached_property
     def _latents(self) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.backend import Backend
+from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.problem import Problem
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, nearest
@@ -37,12 +38,13 @@ class Plan:
         return self.backend.spec.name
 
     @np.errstate(all="ignore")  # what is not finite is refused, or found by the driver
-    def at(self, theta: Theta) -> Problem:
-        """The problem at theta. Raises MethodError E501 where no engine can take it."""
-        linear = self.canonical.linear(theta)
-        engine, why = choose(linear)
+    def at(self, theta: Theta, engine: Engine | None = None) -> Problem:
+        """The problem at theta; `engine`: one that another plan for this model and theta built.
+        Raises MethodError E501 where no engine can take it."""
         if engine is None:
-            raise MethodError(Diagnostic("E501", why))
+            engine, why = choose(self.canonical.linear(theta))
+            if engine is None:
+                raise MethodError(Diagnostic("E501", why))
         sites = self.canonical.sites(theta)
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))
 

@@ -18,13 +18,13 @@ from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
+from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.constraints import CONTRADICT
-from lgmdsl.engines.prior import BlockPrior, is_flat
+from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan, verdict
@@ -70,31 +70,29 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
         raise ModelError(_free(canonical, improper[0], reason))
 
 
-def check_mode(planned: Plan, theta: Theta) -> None:
+def check_mode(planned: Plan, problem: Problem, theta: Theta) -> None:
     """`check_bounded` at the posterior's mode, where it can be had, so that a dear method need not
     go to infinity to learn that there is nothing to be found."""
-    blocks, linear = planned.canonical.blocks, planned.canonical.linear(theta)
-    if planned.method in MODES or not _loose(linear):
-        return
+    blocks, engine = planned.canonical.blocks, problem.engine
+    if planned.method in MODES or not engine.exact or not _loose(engine.linear):
+        return  # of an engine that estimates, the mode is as dear as the method itself
     if all(Property.KINKED in b.site.spec.properties for b in blocks):
         return  # they fall to both sides: what they determine, they bound
     known = backends()
     able = [m for m in MODES if m in known and verdict(blocks, known[m], None).runs]
-    if not able or (able[0] == MODES[1] and linear.rows > LARGEST):
+    if not able or (able[0] == MODES[1] and engine.linear.rows > LARGEST):
         return  # asked after the fit instead
-    problem = plan(planned.canonical, able[0]).at(theta)
-    if not problem.engine.exact:
-        return  # the mode is then as dear as the method itself
-    found = run(known[able[0]](), problem, Tolerances())
+    mode = plan(planned.canonical, able[0]).at(theta, engine)
+    found = run(known[able[0]](), mode, Tolerances())
     # A search that failed on its way stands nowhere in particular.
     if found.posterior is not None and found.status in (Status.converged, Status.iteration_limit):
-        check_bounded(planned.canonical, problem, found.posterior.conditioned)
+        check_bounded(planned.canonical, mode, found.posterior.conditioned)
 
 
 def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Conditioned) -> None:
     """Raise ModelError E402 where the joint density does not fall along an improper direction."""
     linear = problem.engine.linear
-    parts = [BlockPrior(b, linear.starts[b.name]) for b in _loose(linear)]
+    parts = _loose(linear)
     for part in parts:
         for unit, label in _followed(canonical, part, conditioned):
             # One posterior sd long, the proper directions staying where they are.
@@ -167,10 +165,11 @@ def _unit(predictor: Predictor) -> Array:
     return np.broadcast_to(np.eye(k), (predictor.rows // k, k, k)).copy()
 
 
-def _loose(linear: LinearGaussian) -> list[PriorBlock]:
+def _loose(linear: LinearGaussian) -> list[BlockPrior]:
     """The improper blocks, but for those whose directions are too many to be looked at."""
-    found = [b for b in linear.blocks if Shape.IMPROPER in b.shape]
-    return [b for b in found if is_flat(b) or b.size * BlockPrior(b, 0).nullity <= HELD]
+    found = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks
+             if Shape.IMPROPER in b.shape]  # fmt: skip
+    return [b for b in found if b.flat or b.size * b.nullity <= HELD]
 
 
 def _improper(problem: Problem) -> tuple[str, ...]:

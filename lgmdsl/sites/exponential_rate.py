@@ -11,6 +11,7 @@ which needs no large terms. Elsewhere l stays as it is.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
@@ -44,16 +45,16 @@ class ExponentialSite(ElementwiseSite, Expected, Decoupled):
     sign: ClassVar[float]
 
     @property
-    def constant(self) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def constant(self) -> Array: ...
 
     @property
-    def linear(self) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def linear(self) -> Array: ...
 
     @property
-    def factor(self) -> Array:
-        raise NotImplementedError
+    @abstractmethod
+    def factor(self) -> Array: ...
 
     @cached_property
     def peaked(self) -> BoolArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -35,31 +34,10 @@ from lgmdsl.testing.engine_checks import (
 )
 from lgmdsl.testing.engine_models import Case, random_case
 
+from .unformed import Unformed
+
 N = 8
 GRID = (N, N)
-
-
-@dataclass(frozen=True, eq=False)
-class Unformed(Operator):
-    """An operator that must not be written out."""
-
-    inner: Operator
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.inner.shape
-
-    def matvec(self, x: Array) -> Array:
-        return self.inner.matvec(x)
-
-    def rmatvec(self, y: Array) -> Array:
-        return self.inner.rmatvec(y)
-
-    def dense(self) -> Array:
-        raise AssertionError("densified")
-
-    def sparse(self) -> SparseMatrix:
-        raise AssertionError("written out")
 
 
 def psf() -> Array:

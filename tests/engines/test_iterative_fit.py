@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.status import Guarantee
@@ -18,9 +18,10 @@ from lgmdsl.engines.iterative import IterativeEngine
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.registry import backends
-from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
 from lgmdsl.sites.catalogue import find_site
+
+from .unformed import Unformed
 
 TEXT = """lgm 1
 index row
@@ -38,29 +39,6 @@ potential diff(u, row) ~ laplace(scale = tv)
 potential diff(u, col) ~ laplace(scale = tv)
 """
 N = 14
-
-
-@dataclass(frozen=True, eq=False)
-class Unformed(Operator):
-    """Raises where it is written out."""
-
-    inner: Operator
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.inner.shape
-
-    def matvec(self, x: Array) -> Array:
-        return self.inner.matvec(x)
-
-    def rmatvec(self, y: Array) -> Array:
-        return self.inner.rmatvec(y)
-
-    def dense(self) -> Array:
-        raise AssertionError("densified")
-
-    def sparse(self) -> SparseMatrix:
-        raise AssertionError("written out")
 
 
 def data() -> dict[str, Array]:

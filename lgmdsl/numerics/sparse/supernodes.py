@@ -11,6 +11,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, IntArray
 from lgmdsl.numerics.sparse.compiled import compiled
+from lgmdsl.numerics.sparse.elimination import postorder
 
 
 @compiled
@@ -112,38 +113,19 @@ def _in_postorder(
     first: IntArray, columns: IntArray,
 ) -> tuple[IntArray, IntArray, IntArray, IntArray]:  # fmt: skip
     stand = len(up)
-    child = np.full(stand, -1, dtype=np.int64)
-    sibling = np.full(stand, -1, dtype=np.int64)
-    for t in range(stand - 1, -1, -1):
-        if up[t] >= 0:
-            sibling[t] = child[up[t]]
-            child[up[t]] = t
     place = np.empty(stand, dtype=np.int64)
     above = np.empty(stand, dtype=np.int64)
     below = np.empty(stand, dtype=np.int64)
-    done = 0
     listed = 0
-    for root in range(stand):
-        if up[root] >= 0:
-            continue
-        t = root
-        while True:
-            while child[t] != -1:
-                down = child[t]
-                child[t] = sibling[down]
-                t = down
-            place[t] = done
-            below[done] = under[t]
-            k = head[kept[t]]
-            while k != -1:
-                columns[listed] = k
-                listed += 1
-                k = following[k]
-            done += 1
-            first[done] = listed
-            if t == root:
-                break
-            t = up[t]
+    for done, t in enumerate(postorder(up)):
+        place[t] = done
+        below[done] = under[t]
+        k = head[kept[t]]
+        while k != -1:
+            columns[listed] = k
+            listed += 1
+            k = following[k]
+        first[done + 1] = listed
     for t in range(stand):
         above[place[t]] = place[up[t]] if up[t] >= 0 else -1
     return columns, first, above, below
