@@ -91,7 +91,7 @@ def _hyper(block: HyperBlock, fixed: Mapping[str, object]) -> HyperView:
     if block.name in fixed:
         return HyperView(name, block.type, "pinned", str(fixed[block.name]))
     if block.prior is not None:
-        return HyperView(name, block.type, f"~ {show(block.prior)}", "")
+        return HyperView(name, block.type, f"~ {show(block.prior.dist)}", "")
     if block.value is not None and not block.value.depends:
         value = block.value.evaluate({}).dense()
         shown = f"{float(value):g}" if value.ndim == 0 else "an array"

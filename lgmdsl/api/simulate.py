@@ -48,12 +48,14 @@ def simulate(
 
     Covariates in `data` are used; others are drawn by type (real: standard normal; positive:
     gamma of mean 1; unit: uniform; count: 1 + Poisson(9); binary: fair; maps: uniform and onto;
-    graph: a ring). Then z from its prior, exactly and within the constraints, and y given z.
-    The result holds the labels of index sets, all data, and each latent as `truth.NAME`: it can
-    be given to `fit` as it is. The same seed gives the same digits.
+    graph: a ring). Then hypers without a value from their priors, z from its own, exactly and
+    within the constraints, and y given z. The result holds the labels of index sets, all data, and
+    each latent and drawn hyper as `truth.NAME`: it can be given to `fit` as it is. The same seed
+    gives the same digits.
 
     Raises DataError (E305: no size for an index set), MethodError (E503: a hyper without a
-    value; E501: a part this version cannot draw) and ModelError E402 for an improper prior.
+    value whose prior cannot be drawn from; E501: a part this version cannot draw) and ModelError
+    E402 for an improper prior.
     """
     load_entry_points()
     check_numbers(seed)
@@ -63,7 +65,7 @@ def simulate(
     found = complete(checked, dataset, dict(sizes or {}), rng)
     grounded = _without(found.grounded, _responses(checked.tree))
     canonical = canonicalise(grounded, sites.find_site)
-    theta = canonical.hypers.theta(fixed)
+    theta = canonical.hypers.sample(rng, fixed)
     _refuse_potentials(canonical)
     linear = canonical.linear(theta)
     _refuse_improper(canonical, linear)
@@ -81,6 +83,8 @@ def simulate(
             value = found.grounded.values[symbol.name]
             target = grounded.indices.get(symbol.target or "")
             out[symbol.name] = _external(value, symbol.type, target, symbol.dims, grounded)
+    for hyper in canonical.hypers.unpinned(fixed or ()):
+        out[TRUTH + hyper.name] = theta[hyper.name]
     for block in canonical.latents:
         out[TRUTH + block.name] = z[canonical.layout.latent(block.name)].reshape(block.sizes)
     return out

@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.hyper_priors import HyperPrior, hyper_prior
 from lgmdsl.canonical.lower import Lowering, distinct
-from lgmdsl.canonical.named import expand
+from lgmdsl.canonical.named import collapse, expand
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, nearest
 from lgmdsl.language import ast
+from lgmdsl.priors.prior import VALUE, Prior
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,15 +30,19 @@ class HyperBlock:
     sizes: tuple[int, ...]
     type: str
     span: Span
-    prior: ast.Dist | None
+    prior: HyperPrior | None
     value: Coefficient | None
 
 
 @dataclass(frozen=True, eq=False)
 class HyperSpace:
-    """All hyperparameters of a model, in the order of their declaration."""
+    """All hyperparameters of a model, in the order of their declaration.
+
+    `labels` are those of the index sets.
+    """
 
     blocks: tuple[HyperBlock, ...]
+    labels: Mapping[str, AnyArray] = field(default_factory=dict)
 
     def block(self, name: str) -> HyperBlock | None:
         return next((b for b in self.blocks if b.name == name), None)
@@ -48,6 +58,14 @@ class HyperSpace:
         Raises MethodError E503 for one without a value, and DataError for a pinned value of the
         wrong name (E103), shape (E301) or type (E303).
         """
+        return self.filled(fixed)
+
+    def filled(
+        self,
+        fixed: Mapping[str, object] | None = None,
+        give: Callable[[HyperBlock, Theta], Array] | None = None,
+    ) -> dict[str, Array]:
+        """As `theta`, with `give(block, theta so far)` the value of each free hyper not pinned."""
         pinned = dict(fixed or {})
         for name in pinned:
             if self.block(name) is None:
@@ -60,24 +78,65 @@ class HyperSpace:
             elif block.value is not None:
                 if block.value.depends <= theta.keys():
                     theta[block.name] = _computed(block, block.value, theta)
+            elif give is not None:
+                theta[block.name] = give(block, theta)
             else:
                 unset.append(block)
         if unset:
             raise MethodError(tuple(_no_value(b) for b in unset))
         return theta
 
-    def pull(self, gradient: Gradient, theta: Theta, fixed: Mapping[str, object]) -> Gradient:
+    def start(self, fixed: Mapping[str, object] | None = None) -> dict[str, Array]:
+        """Every hyper's value, a free one's in the middle of its prior given the earlier ones."""
+        return self.filled(fixed, lambda block, theta: _prior(block, theta).typical(block.sizes))
+
+    def sample(self, rng: Generator, fixed: Mapping[str, object] | None = None) -> dict[str, Array]:
+        """Every hyper's value, a free one's drawn from its prior given the earlier ones.
+
+        Raises MethodError E503 for those whose prior cannot be drawn from.
+        """
+        improper = [b for b in self.unpinned(fixed or ()) if b.prior and not b.prior.draws]
+        if improper:
+            raise MethodError(tuple(_improper(b) for b in improper))
+        return self.filled(
+            fixed, lambda block, theta: _prior(block, theta).sample(rng, block.sizes)
+        )
+
+    def unpinned(self, pinned: Collection[str] = ()) -> tuple[HyperBlock, ...]:
+        """The free blocks that are not pinned, in order."""
+        return tuple(b for b in self.blocks if b.value is None and b.name not in pinned)
+
+    def log_prior(self, theta: Theta, pinned: Collection[str] = ()) -> tuple[float, Gradient]:
+        """The log density of all hypers with a prior and not pinned, at a complete theta.
+
+        On the natural scale; its gradient there, over the same hypers, with what flows to them
+        through the arguments of later priors. A covariance's is symmetric, and that of a simplex
+        is in all its entries. Raises DataError E303 where an argument leaves its range.
+        """
+        total, gradient = 0.0, Gradient()
+        for block in self.unpinned(pinned):
+            prior, value = _prior(block, theta), theta[block.name]
+            total += prior.log_density(value)
+            slopes = prior.gradient(value)
+            gradient[block.name] = gradient.get(block.name, 0.0) + slopes.pop(VALUE)
+            block.prior.pull(slopes, theta, gradient)  # type: ignore[union-attr]
+        folded = self.pull(gradient, theta, pinned)
+        return total, {k: v for k, v in folded.items() if k not in pinned}
+
+    def pull(self, gradient: Gradient, theta: Theta, fixed: Collection[str]) -> Gradient:
         """Fold the gradients of hypers with values in earlier ones back onto the free ones."""
         out = dict(gradient)
         for block in reversed(self.blocks):
-            if block.value is None or block.name in fixed or block.name not in out:
-                continue
-            adjoint = np.asarray(out.pop(block.name))
-            axes = distinct(block.dims)
-            kept = tuple(axes.index(d) for d in block.value.dims)
-            away = tuple(i for i in range(len(axes)) if i not in kept)
-            block.value.pull(adjoint.sum(axis=away), theta, out)
+            if block.name not in fixed:
+                fold(block, theta, out)
         return {k: v for k, v in out.items() if k in self.free}
+
+
+def fold(block: HyperBlock, theta: Theta, out: Gradient) -> None:
+    """Move the gradient of a hyper given by a value onto the hypers in it."""
+    if block.value is not None and block.name in out:
+        adjoint = np.asarray(out.pop(block.name))
+        block.value.pull(collapse(adjoint, distinct(block.dims), block.value.dims), theta, out)
 
 
 def hyper_space(lowering: Lowering) -> HyperSpace:
@@ -87,14 +146,22 @@ def hyper_space(lowering: Lowering) -> HyperSpace:
         statement = symbol.statement
         assert isinstance(statement, ast.Hyper)
         value = None if statement.value is None else lowering.coefficient(statement.value)
+        dist = statement.prior
+        prior = None if dist is None else hyper_prior(symbol, dist, lowering)
         sizes = tuple(lowering.sizes[d] for d in symbol.dims)
         blocks.append(
             HyperBlock(
                 symbol.name, symbol.dims, sizes, symbol.type, statement.name.span,
-                statement.prior, value,
+                prior, value,
             )
         )  # fmt: skip
-    return HyperSpace(tuple(blocks))
+    labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
+    return HyperSpace(tuple(blocks), labels)
+
+
+def _prior(block: HyperBlock, theta: Theta) -> Prior:
+    assert block.prior is not None, "a hyper has a prior or a value"
+    return block.prior.at(theta)
 
 
 def _computed(block: HyperBlock, value: Coefficient, theta: Theta) -> Array:
@@ -191,4 +258,14 @@ def _no_value(block: HyperBlock) -> Diagnostic:
         note="VALUE is a matrix, as in [[1, 0.3], [0.3, 2]]" if block.type == "covariance" else "",
         help=f'pin it: --set {block.name}=VALUE, or fixed={{"{block.name}": VALUE}} in Python, '
         f"or write = VALUE in the model",
+    )
+
+
+def _improper(block: HyperBlock) -> Diagnostic:
+    return Diagnostic(
+        "E503",
+        f"hyper `{block.name}` has no value, and its prior cannot be drawn from",
+        block.span,
+        f"declared {block.type}, with an improper prior",
+        help=f'pin it: --set {block.name}=VALUE, or fixed={{"{block.name}": VALUE}} in Python',
     )

@@ -93,6 +93,20 @@ def test_robust_responses_are_drawn_from_their_own_family() -> None:
     assert np.abs(y).mean() == pytest.approx(2, abs=0.06)
 
 
+def test_hypers_without_a_value_are_drawn_from_their_priors() -> None:
+    model = lgm.loads(
+        "lgm 1\nindex a\ndata y[a] : real\nhyper t : positive ~ exponential(rate = 1)\n"
+        "hyper s : positive ~ uniform(lower = t, upper = 2 * t)\nlatent u[a] ~ normal(sd = s)\n"
+        "observe y ~ normal(mean = u, sd = 1)\n"
+    )
+    drawn = simulate(model, sizes={"a": 4000}, seed=3)
+    t, s = drawn["truth.t"], drawn["truth.s"]
+    assert t < s < 2 * t and drawn["truth.u"].std() == pytest.approx(s, rel=0.05)
+    assert simulate(model, sizes={"a": 4}, seed=4)["truth.t"] != t
+    pinned = simulate(model, sizes={"a": 4000}, fixed={"t": 0.01, "s": 2.0}, seed=3)
+    assert "truth.t" not in pinned and pinned["truth.u"].std() == pytest.approx(2, rel=0.05)
+
+
 @pytest.mark.parametrize(
     ("prior", "rest", "code", "kind"),
     [
@@ -104,7 +118,7 @@ def test_robust_responses_are_drawn_from_their_own_family() -> None:
     ],
 )
 def test_refusals(prior: str, rest: str, code: str, kind: type[Exception]) -> None:
-    hyper = "hyper s : positive ~ exponential(rate = 1)\n" if "s)" in prior else ""
+    hyper = "hyper s : positive ~ flat\n" if "s)" in prior else ""
     model = lgm.loads(
         f"lgm 1\nindex a\ndata y[a] : real\n{hyper}latent u[a] ~ {prior}\n"
         f"observe y ~ normal(mean = u, sd = 1)\n{rest}"

@@ -78,8 +78,13 @@ def test_predictions_in_every_format(run: Run, model: Path, data: Path, tmp_path
 def test_simulate_refusals(run: Run, model: Path, tmp_path: Path) -> None:
     done = run("simulate", model, "--set", "s=1")
     assert done.status == 1 and "--sizes obs=20,feat=3" in done.err
-    done = run("simulate", model, "--sizes", "obs=4,feat=2")
-    assert done.status == 1 and "E503" in done.err
+    improper = tmp_path / "improper.lgm"
+    improper.write_text(
+        "lgm 1\nindex a\ndata y[a] : real\nhyper s : positive ~ flat\n"
+        "latent u[a] ~ normal(sd = s)\nobserve y ~ normal(mean = u, sd = 1)\n"
+    )
+    done = run("simulate", improper, "--sizes", "a=3")
+    assert done.status == 1 and "E503" in done.err and "--set s=VALUE" in done.err
     flat = tmp_path / "flat.lgm"
     flat.write_text(
         "lgm 1\nindex a\ndata y[a] : real\nlatent u[a] ~ flat\n"

@@ -1,0 +1,1 @@
+"""Learning hyperparameters: the coordinates in which they are maximised and integrated."""

@@ -1,0 +1,167 @@
+"""The base classes of hyperpriors: densities on the natural scale of the declared type."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.priors.refusals import require
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+VALUE = "value"  # the key of d log density / d value among the slopes in the arguments
+TINIEST = 2.0**-54
+
+
+class Bounds(NamedTuple):
+    """The interval that a prior leaves of a real line; infinite where it has no end."""
+
+    lower: Array
+    upper: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Prior(ABC):
+    """A prior at the values of its arguments, which are its fields: float64 arrays.
+
+    A prior whose density depends on the hyper's type has the field `type` as well. Arguments
+    broadcast over the value, entry by entry; those of a matrix or a simplex hyper are single
+    numbers unless the class says otherwise.
+    """
+
+    name: ClassVar[str]
+    normalised: ClassVar[bool] = True  # False: the constant is not known
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if field.name != "type":
+                value = np.asarray(getattr(self, field.name), dtype=np.float64)
+                object.__setattr__(self, field.name, value)
+                require(np.isfinite(value), self.name, field.name, value, "finite")
+        self.check()
+
+    def check(self) -> None:  # noqa: B027 (most need it, flat does not)
+        """Raise Unsuitable (E303) for arguments that the prior cannot take."""
+
+    @property
+    def proper(self) -> bool:
+        """Whether the prior can be drawn from."""
+        return True
+
+    @property
+    @abstractmethod
+    def bounds(self) -> Bounds:
+        """The interval of each entry; (-inf, inf) for matrices."""
+
+    def pull_bounds(self, lower: Array, upper: Array) -> dict[str, Array]:
+        """dF/dargument from dF/dlower and dF/dupper, where arguments set the bounds."""
+        return {}
+
+    @abstractmethod
+    def log_density(self, value: Array) -> float:
+        """The log density, summed over entries; -inf outside the support."""
+
+    @abstractmethod
+    def gradient(self, value: Array) -> dict[str, Array]:
+        """d log density / d value under "value", and d / d argument under each argument's name.
+
+        Each has its argument's shape. A covariance's is symmetric: d log p = sum_ij G_ij dS_ij.
+        """
+
+    @abstractmethod
+    def sample(self, rng: Generator, shape: tuple[int, ...] = ()) -> Array:
+        """One draw of a value of that shape. Raises TypeError unless `proper`."""
+
+    @abstractmethod
+    def typical(self, shape: tuple[int, ...] = ()) -> Array:
+        """A value of that shape in the middle of the prior, where an optimiser may start."""
+
+
+class Terms(NamedTuple):
+    """Entry by entry: the log density and its slopes in the value and in the arguments."""
+
+    log_density: Array
+    slope: Array
+    arguments: dict[str, Array]
+
+
+class Elementwise(Prior):
+    """Entries are independent, each with a density, and a distribution function to invert."""
+
+    @abstractmethod
+    def terms(self, value: Array) -> Terms:
+        """The terms at a value within the bounds."""
+
+    @abstractmethod
+    def quantile(self, p: Array) -> Array:
+        """The value that lies above a share p of the prior, 0 < p < 1."""
+
+    def log_density(self, value: Array) -> float:
+        value = np.asarray(value, dtype=np.float64)
+        lower, upper = self.bounds
+        with np.errstate(all="ignore"):
+            logs = self.terms(value).log_density
+        # an edge where the density has no end is left out
+        inside = (value >= lower) & (value <= upper) & ~np.isnan(logs)
+        return float(np.where(inside, logs, -np.inf).sum())
+
+    def gradient(self, value: Array) -> dict[str, Array]:
+        value = np.asarray(value, dtype=np.float64)
+        with np.errstate(all="ignore"):
+            terms = self.terms(value)
+        out = {k: summed_to(s, value, getattr(self, k).shape) for k, s in terms.arguments.items()}
+        return {VALUE: np.array(np.broadcast_to(terms.slope, value.shape)), **out}
+
+    def sample(self, rng: Generator, shape: tuple[int, ...] = ()) -> Array:
+        return self._within(self.quantile(np.maximum(rng.random(shape), TINIEST)), shape)
+
+    def typical(self, shape: tuple[int, ...] = ()) -> Array:
+        return self._within(self.quantile(np.full(shape, 0.5)), shape)
+
+    def _within(self, value: Array, shape: tuple[int, ...]) -> Array:
+        """Rounding may put a quantile on the edge of an open interval."""
+        lower, upper = self.bounds
+        inside = np.clip(value, np.nextafter(lower, np.inf), np.nextafter(upper, -np.inf))
+        return np.array(np.broadcast_to(inside, shape))
+
+
+def summed_to(slopes: Array, value: Array, shape: tuple[int, ...]) -> Array:
+    """Slopes entry by entry, summed over the entries that share an argument of that shape."""
+    slopes = np.broadcast_to(slopes, np.broadcast_shapes(np.shape(slopes), value.shape))
+    lead = slopes.ndim - len(shape)
+    slopes = slopes.sum(axis=tuple(range(lead)))
+    own = tuple(i for i, n in enumerate(shape) if n == 1 and slopes.shape[i] != 1)
+    return np.asarray(slopes.sum(axis=own, keepdims=True))
+
+
+def positive(prior: Prior, *arguments: str) -> None:
+    """Require that arguments are positive."""
+    for argument in arguments:
+        value = getattr(prior, argument)
+        require(value > 0.0, prior.name, argument, value, "positive")
+
+
+def probability(prior: Prior, *arguments: str) -> None:
+    """Require that arguments lie strictly between 0 and 1."""
+    for argument in arguments:
+        value = getattr(prior, argument)
+        fine = (value > 0.0) & (value < 1.0)
+        require(fine, prior.name, argument, value, "between 0 and 1, both excluded",
+                f"give a probability, e.g. {argument} = 0.05")  # fmt: skip
+
+
+POSITIVE = Bounds(np.array(0.0), np.array(np.inf))
+UNIT = Bounds(np.array(0.0), np.array(1.0))
+CORRELATION = Bounds(np.array(-1.0), np.array(1.0))
+REAL = Bounds(np.array(-np.inf), np.array(np.inf))
+
+
+def natural_bounds(type_: str) -> Bounds:
+    """The interval of a hyper type's entries."""
+    known = {"positive": POSITIVE, "unit": UNIT, "simplex": UNIT, "correlation": CORRELATION}
+    return known.get(type_, REAL)
