@@ -13,19 +13,23 @@ energy of any point on the line is 1/2 (s - s0)'alpha: no prior covariance is ev
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import numpy as np
 
+from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.joint import lifted, pulled
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.profile import maximise_mean
 from lgmdsl.contract.questions import Expected, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property
+from lgmdsl.contract.stacked import split
 from lgmdsl.contract.status import Guarantee, Status
 
 # Armijo's constant, and how far a step is cut before the line search gives up: an exponential link
@@ -102,8 +106,9 @@ class Laplace(Backend[LaplaceState]):
         return state.decrement if state.definite else math.inf
 
     def posterior(self, problem: Problem, state: LaplaceState) -> GaussianPosterior:
-        q = state.conditioned
-        assert q is not None, "the driver keeps the last state that has a posterior"
+        mode = state.conditioned
+        assert mode is not None, "the driver keeps the last state that has a posterior"
+        q = mode
         notes: tuple[str, ...] = ()
         if self.correct_mean:
             corrected = _corrected(problem, q)
@@ -115,7 +120,35 @@ class Laplace(Backend[LaplaceState]):
             log_evidence=state.objective,
             guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
             notes=notes,
+            slopes=lambda: _parameter_slopes(problem, mode),
+            adjoints=lambda: mode.adjoints(_tilt(problem, mode)),
         )
+
+
+def _tilt(problem: Problem, q: Conditioned) -> Rows:
+    """d(-1/2 log|A|)/ds of the mode, half the third derivative times V: with it, the gradient of the evidence is that of
+    log_normaliser + tilt's at fixed (W, b), s being E_q[s].
+
+    The mode moves as E_q[s] does at fixed (W, b): what W and b gain as it moves cancels.
+    """
+    return tuple(
+        0.5 * cast(Pointwise, a).pointwise(m, v).third
+        for a, m, v in zip(problem.answers, q.mean, q.variance, strict=True)
+    )
+
+
+def _parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Array], ...]:
+    """dl + 1/2 tr V d(curvature) + (Cov(s) tilt)'d(slope) for each continuous parameter."""
+    linear = problem.engine.linear
+    u = q.solve(pulled(linear, _tilt(problem, q)))
+    moved, found = split(lifted(linear, u), linear.predictors), []
+    for site, m, v, du in zip(problem.sites, q.mean, q.variance, moved, strict=True):
+        curves = site.parameter_curves(m)
+        found.append({
+            name: c.value + 0.5 * rows.trace(c.curvature, v) + rows.inner(c.slope, du)
+            for name, c in curves.items()
+        })  # fmt: skip
+    return tuple(found)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from lgmdsl.bounds.jaakkola import Jaakkola
 from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
 from lgmdsl.bounds.quadrature import (
     ExpectedByQuadrature,
+    ExpectedSlopesByQuadrature,
     SlopesByQuadrature,
     TiltedByQuadrature,
 )
@@ -21,6 +22,7 @@ _BOUNDS: list[Bound] = [
     ExpectedByQuadrature(),
     TiltedByQuadrature(),
     SlopesByQuadrature(),
+    ExpectedSlopesByQuadrature(),
     Jaakkola(),
     Bohning(),
 ]

@@ -19,7 +19,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.bound import Bound
-from lgmdsl.contract.questions import Expected, ExpectedAnswer
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
 from lgmdsl.sites.logistic import LogisticDensity, LogisticSite
 
@@ -28,17 +28,21 @@ from lgmdsl.sites.logistic import LogisticDensity, LogisticSite
 class LogisticForm:
     """l(s) = constant + y x - n log(1 + e^x), x = s / width; (N,) each.
 
-    The logistic density is the square root's square: y = 1 of n = 2, over its width.
+    The logistic density is the square root's square: y = 1 of n = 2, over its width, which is
+    `widening` times the family's parameter `scale`; the others have no continuous parameter.
     """
 
     constant: Array
     y: Array
     n: Array
     width: Array
+    widening: float | None = None
 
     def take(self, rows: IntArray) -> LogisticForm:
         """The form of some rows."""
-        return LogisticForm(self.constant[rows], self.y[rows], self.n[rows], self.width[rows])
+        return LogisticForm(
+            self.constant[rows], self.y[rows], self.n[rows], self.width[rows], self.widening
+        )
 
 
 def logistic_form(site: Site) -> LogisticForm:
@@ -48,7 +52,7 @@ def logistic_form(site: Site) -> LogisticForm:
     if isinstance(site, LogisticDensity):
         width = site.width
         one = np.ones_like(width)
-        return LogisticForm(-np.log(width), one, 2.0 * one, width)
+        return LogisticForm(-np.log(width), one, 2.0 * one, width, site.widening)
     raise TypeError(f"{site.spec.name} is no logistic site")
 
 
@@ -72,7 +76,7 @@ class SoftplusBound(Bound):
 
 
 @dataclass(frozen=True, eq=False)
-class LogisticExpected(Expected):
+class LogisticExpected(Expected, ExpectedSlopes):
     """A lower bound of E[l] for the sites of a form."""
 
     form: LogisticForm
@@ -97,6 +101,14 @@ class LogisticExpected(Expected):
             d_variance2=twice,
             d_mean2=None if u.d_mean2 is None else -n * u.d_mean2 / width**2,
         )
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """f = F(m / width, v / width^2) - log width: df/dwidth from f_m and f_v."""
+        if self.form.widening is None:
+            return {}
+        f = self.expected(mean, variance)
+        by_width = -1.0 - mean * f.d_mean - 2.0 * variance * f.d_variance
+        return {"scale": by_width * self.form.widening / self.form.width}
 
     def take(self, rows: IntArray) -> LogisticExpected:
         """The answer of some rows."""

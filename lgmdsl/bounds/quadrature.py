@@ -1,6 +1,7 @@
-"""The bound `quadrature`: Expected, Tilted and TiltedSlopes of any smooth scalar site, to 1e-9.
+"""The bound `quadrature`: Expected and Tilted of any smooth scalar site, and their slopes in its
+parameters, to 1e-9.
 
-One class for each question it gives. Both ask for Pointwise (with log_density, which every site
+One class for each question it gives. All ask for Pointwise (with log_density, which every site
 has), so a third-party site that answers nothing else runs with every back end.
 """
 
@@ -14,6 +15,7 @@ from lgmdsl.contract.bound import Bound, BoundSpec
 from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
+    ExpectedSlopes,
     Pointwise,
     Tilted,
     TiltedAnswer,
@@ -29,13 +31,16 @@ from lgmdsl.sites.quadrature import (
 
 
 @dataclass(frozen=True, eq=False)
-class QuadratureExpected(Expected):
-    """E_{N(m, v)}[l] by quadrature."""
+class QuadratureExpected(Expected, ExpectedSlopes):
+    """E_{N(m, v)}[l] by quadrature, and E[dl/dparameter]."""
 
     site: Site
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         return expected_by_quadrature(self.site, mean, variance, second)
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return slopes_by_quadrature(self.site, mean, variance, 0.0)
 
     def take(self, rows: IntArray) -> QuadratureExpected:
         """The answer of some rows."""
@@ -90,6 +95,16 @@ class ExpectedByQuadrature(Bound):
 
     def lift(self, site: Site) -> QuadratureExpected:
         return QuadratureExpected(site)
+
+
+@dataclass(frozen=True)
+class ExpectedSlopesByQuadrature(ExpectedByQuadrature):
+    """E[dl/dparameter] over N(m, v), for families that answer Expected themselves."""
+
+    spec: ClassVar[BoundSpec] = BoundSpec(
+        "quadrature", asks=Pointwise, gives=ExpectedSlopes, guarantee=Guarantee.NUMERICAL,
+        error=1e-9, summary="parameter slopes of expectations by quadrature",
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

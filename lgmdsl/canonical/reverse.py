@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.canonical import flatten
@@ -39,13 +40,17 @@ def pull(
         offset = block.form.offset
         if offset.depends:
             offset.pull(_spread(block, adjoints.offset[k].reshape(-1), offset.dims), theta, out)
-        for name, slope in slopes[k].items():
+        for name in parameters(block) & slopes[k].keys():
             node = block.parameters[name]
-            if node.depends:
-                node.pull(_spread(block, slope, node.dims), theta, out)
+            node.pull(_spread(block, slopes[k][name], node.dims), theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out
+
+
+def parameters(block: SiteBlock) -> set[str]:
+    """The site parameters that depend on hyperparameters."""
+    return {name for name, node in block.parameters.items() if node.depends}
 
 
 def _operators(
@@ -64,14 +69,18 @@ def _operators(
         flatten.pull_operator(terms, block.dims, sizes, block.sizes, theta, adjoint, out)
 
 
-def _all_rows(block: SiteBlock, adjoint: Matrix) -> Array:
+def _all_rows(block: SiteBlock, adjoint: Matrix) -> Matrix:
     """The adjoint with zero rows where the entry is missing."""
-    dense = adjoint if isinstance(adjoint, np.ndarray) else adjoint.toarray()
     if block.complete:
-        return dense
-    full = np.zeros((int(np.prod(block.shape)), dense.shape[1]))
-    full[block.rows] = dense
-    return full
+        return adjoint
+    size = int(np.prod(block.shape, dtype=np.int64)), adjoint.shape[1]
+    if isinstance(adjoint, np.ndarray):
+        full = np.zeros(size)
+        full[block.rows] = adjoint
+        return full
+    held = np.zeros(size[0] + 1, dtype=np.int64)
+    held[block.rows + 1] = np.diff(adjoint.indptr)
+    return sp.csr_array((adjoint.data, adjoint.indices, np.cumsum(held)), shape=size)
 
 
 def _spread(block: SiteBlock, values: Array, dims: tuple[str, ...]) -> Array:

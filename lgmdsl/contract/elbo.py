@@ -11,18 +11,22 @@ At its optimum W = -2 f_v and b = f_m + W m (ALGORITHMS, Variational Gaussian).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, cast
 
 import numpy as np
 
+from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.joint import newton_move
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.questions import ExpectedAnswer
+from lgmdsl.contract.questions import ExpectedAnswer, ExpectedSlopes
+from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
+from lgmdsl.errors import Diagnostic, MethodError
 
 
 class Standing(Protocol):
@@ -71,13 +75,45 @@ class ElboPoint:
         """What a back end hands back of this point: exact where all sites are Gaussian, else what
         the back end claims."""
         guarantee = Guarantee.EXACT if problem.gaussian else claim
-        return GaussianPosterior(self.weight, self.shift, self.conditioned, self.elbo, guarantee)
+        return GaussianPosterior(
+            self.weight, self.shift, self.conditioned, self.elbo, guarantee,
+            slopes=lambda: expected_slopes(problem, self.mean, self.variance),
+        )  # fmt: skip
 
 
 def expected(problem: Problem, mean: Rows, variance: Rows) -> tuple[ExpectedAnswer, ...]:
     """The Expected answers of all blocks."""
     return tuple(
         site.expected(m, v) for site, m, v in zip(problem.expecting(), mean, variance, strict=True)
+    )
+
+
+def expected_slopes(
+    problem: Problem, mean: Rows, variance: Rows
+) -> tuple[Mapping[str, Array], ...]:
+    """df/dparameter of each site block, f being what the answers give: at the ELBO's optimum its
+    slope in the parameters. Raises MethodError E501 where nobody knows it."""
+    found: list[Mapping[str, Array]] = []
+    sites = zip(problem.sites, problem.answers, mean, variance, strict=True)
+    for k, (site, answer, m, v) in enumerate(sites):
+        if isinstance(answer, ExpectedSlopes):
+            found.append(answer.expected_slopes(m, v))
+        elif not site.parameter_slopes(m):
+            found.append({})
+        elif answer is site and problem.lift is not None:  # f is the expectation itself
+            lifted = cast("tuple[ExpectedSlopes, ...]", problem.lift(ExpectedSlopes))
+            found.append(lifted[k].expected_slopes(m, v))
+        else:
+            raise MethodError(_unknown_slope(site, answer))
+    return tuple(found)
+
+
+def _unknown_slope(site: Site, answer: object) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        f"the bound that answers for `{site.spec.name}` does not tell its slope in "
+        f"{' and '.join(site.spec.parameters)}",
+        help=f"{type(answer).__name__} needs a method `expected_slopes`; or fit without the bound",
     )
 
 

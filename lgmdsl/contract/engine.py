@@ -35,10 +35,11 @@ class Failed:
 
 @dataclass(frozen=True)
 class Adjoints:
-    """Derivatives of log_normaliser at fixed (W, b).
+    """Derivatives of F = log_normaliser, or of F = log_normaliser + t'E[s], at fixed (W, b, t).
 
-    `offset`: alpha = b - Wm for each site block, flattened (P,). `operator[k][name]`:
-    dF/dB of site block k and latent block name, (P, n_b) dense, or csr on B's pattern.
+    `offset`: alpha = b - Wm for each site block, flattened (P,); a tilt adds t - W Cov(s) t.
+    `operator[k][name]`: dF/dB of site block k and latent block name, (P, n_b) dense, or csr on B's
+    pattern.
     `mean[name]`: (n_b,). `covariance[name]` or `precision[name]`: dF/dK or dF/dQ,
     (n_b, n_b), the latter dense or csr on Q's pattern.
     """
@@ -122,8 +123,13 @@ class Conditioned(ABC):
         """The draws of `sample`, from the same random numbers, with their distances."""
 
     @abstractmethod
-    def adjoints(self) -> Adjoints:
-        """Derivatives of log_normaliser in B, c, the prior means and K (or Q)."""
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints:
+        """Derivatives of log_normaliser in B, c, the prior means and K (or Q); with a `tilt` t,
+        shaped like the shifts, those of log_normaliser + t'E[s], for one more solve.
+
+        E[s] is the derivative of log_normaliser in b, and all adjoints are quadratic in b: theirs
+        along t is what a tilt adds.
+        """
 
     @property
     def errors(self) -> Errors | None:

@@ -51,12 +51,29 @@ def row_covariance(q: Conditioned, linear: LinearGaussian) -> Array:
 def newton_move(linear: LinearGaussian, q: Conditioned, gaps: Rows) -> float:
     """sqrt(g'Cov(z)g) with g = B' gaps, for shifts that are `gaps` off: how far Newton with q's own
     curvature would move any mean at most, in posterior sds. Costs one solve."""
-    slope = np.zeros(linear.size)
-    for predictor, gap in zip(linear.predictors, gaps, strict=True):
+    slope = pulled(linear, gaps)
+    return float(np.sqrt(abs(slope @ q.solve(slope))))
+
+
+def pulled(linear: LinearGaussian, rows: Rows) -> Array:
+    """B'x for x given by site blocks, (n,)."""
+    out = np.zeros(linear.size)
+    for predictor, x in zip(linear.predictors, rows, strict=True):
         for name, operator in predictor.columns.items():
             start = linear.starts[name]
-            slope[start : start + operator.shape[1]] += operator.rmatvec(gap.reshape(-1))
-    return float(np.sqrt(abs(slope @ q.solve(slope))))
+            out[start : start + operator.shape[1]] += operator.rmatvec(x.reshape(-1))
+    return out
+
+
+def lifted(linear: LinearGaussian, z: Array) -> Array:
+    """B z for z over all latents, flat (P,)."""
+    parts, where = [np.zeros(0)], linear.slices
+    for predictor in linear.predictors:
+        part = np.zeros(predictor.rows)
+        for name, operator in predictor.columns.items():
+            part += operator.matvec(z[where[name]])
+        parts.append(part)
+    return np.concatenate(parts)
 
 
 def unstacked(flat: Array, like: Rows) -> Rows:

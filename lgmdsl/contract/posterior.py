@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.engine import Adjoints, Conditioned, Rows
 from lgmdsl.contract.status import Guarantee
 
 
@@ -15,8 +15,9 @@ class GaussianPosterior:
     """q(z) proportional to p(z) exp(-1/2 s'Ws + b's): everything follows from (weight, shift).
 
     `log_evidence` = log_normaliser + the sum of the sites' corrections. `slopes`, where a back end
-    gives them: dlog_evidence/dparameter of each site block, one value a site; they and
-    conditioned.adjoints() make the gradient in the hyperparameters.
+    gives them: dlog_evidence/dparameter of each site block, one value a site; they and the adjoints
+    make the gradient in the hyperparameters. `adjoints`: those of log_evidence, where (W, b) are
+    not such that its slope in them is zero; None: conditioned.adjoints().
     """
 
     weight: Rows
@@ -26,3 +27,4 @@ class GaussianPosterior:
     guarantee: Guarantee
     notes: tuple[str, ...] = ()
     slopes: Callable[[], tuple[Mapping[str, Array], ...]] | None = None
+    adjoints: Callable[[], Adjoints] | None = None

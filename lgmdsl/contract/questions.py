@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from lgmdsl.arrays import Array
 
@@ -21,6 +22,15 @@ class PointwiseAnswer:
     slope: Array
     curvature: Array
     third: Array
+
+
+class ParameterCurve(NamedTuple):
+    """dl/dparameter, (N,), dl'/dparameter, (N,) or (N, K), and dl''/dparameter, (N,) or
+    (N, K, K), of each site."""
+
+    value: Array
+    slope: Array
+    curvature: Array
 
 
 class Pointwise(ABC):
@@ -58,6 +68,16 @@ class Expected(ABC):
     @abstractmethod
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         """E_{N(mean, variance)}[l] and derivatives; `second` asks for the mixed and second ones."""
+
+
+class ExpectedSlopes(ABC):
+    """Slopes of an expectation in the site's parameters (what the gradient of a variational
+    bound's evidence needs). What answers Expected by a bound answers this for the bound."""
+
+    @abstractmethod
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """df/dparameter, (N,) for each continuous parameter, f being what `expected` gives: for
+        exact expectations E_{N(mean, variance)}[dl/dparameter]."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from enum import Flag, auto
 from typing import TYPE_CHECKING, ClassVar, Self
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.contract.questions import ParameterCurve
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -95,6 +96,16 @@ class Site(ABC):
     @abstractmethod
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         """dl/dparameter at s for each continuous parameter, (N,) each."""
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        """dl/dparameter at s with its first two derivatives in s, for each continuous parameter
+        of a family that answers Pointwise (the gradient of Laplace's evidence asks).
+
+        The default takes differences of `pointwise` in the parameter, good to about 1e-10.
+        """
+        from lgmdsl.contract.curves import curves_by_differences  # numpy, only where needed
+
+        return curves_by_differences(self, self.parameter_slopes(s), s)
 
     def conditional_mean(self, s: Array) -> Array:
         """E[y | s], (N,) (for potentials there is none: raises TypeError)."""

@@ -15,6 +15,7 @@ from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.engines.constraints import Kept, Kriging, krige
 from lgmdsl.engines.design import row_chunks, transpose_dense
+from lgmdsl.engines.turn import Outer, Turn
 from lgmdsl.engines.weights import SiteWeight, cut, flatten, site_blocks, split
 
 if TYPE_CHECKING:
@@ -58,8 +59,9 @@ class RowConditioned(Conditioned):
         """m, (P,)."""
 
     @abstractmethod
-    def _operator_adjoint(self, k: int, at: int, name: str) -> object:
-        """dF/dB of site block k, whose rows begin at `at`, and one latent block."""
+    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
+        """dF/dB of site block k, whose rows begin at `at`, and one latent block; `product` is its
+        part of low rank over all rows and latents."""
 
     @cached_property
     def mean(self) -> Rows:
@@ -70,15 +72,20 @@ class RowConditioned(Conditioned):
         """b - W m = dF/dc, (P,)."""
         return flatten(self.shift) - self.site_weight.times(self.flat_mean)
 
-    def flat_alpha(self) -> Rows:
-        """alpha in flat pieces, one for each site block."""
-        return tuple(cut(self.alpha, self.linear.predictors))
+    def turn(self, tilt: Rows | None) -> Turn:
+        """How q moves along a tilt of its shifts."""
+        return Turn.of(self, self.linear, self.site_weight.times, tilt)
 
-    def operator_adjoints(self) -> tuple[Mapping[str, object], ...]:
+    def offset_adjoints(self, turn: Turn) -> Rows:
+        """alpha in flat pieces, one for each site block, and its turn."""
+        return tuple(cut(self.alpha + turn.alpha, self.linear.predictors))
+
+    def operator_adjoints(self, turn: Turn) -> tuple[Mapping[str, object], ...]:
         """dF/dB = alpha mean' - W B Cov(z), computed when read; on B's pattern where sparse."""
         at, out = 0, []
+        product = turn.product(self.alpha, self.latent_mean)
         for k, p in enumerate(self.linear.predictors):
-            makers = {name: _maker(self, k, at, name) for name in p.columns}
+            makers = {name: _maker(self, k, at, name, product) for name in p.columns}
             out.append(Lazy(makers))
             at += p.rows
         return tuple(out)
@@ -128,7 +135,7 @@ class DenseConditioned(RowConditioned):
         """Var of the predictors by site block, without constraints."""
 
     @abstractmethod
-    def adjoints(self) -> Adjoints: ...
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints: ...
 
     def constrain(self, kept: Kept) -> bool:
         """Condition on the constraints; False where CVC' is not positive definite."""
@@ -232,26 +239,27 @@ class DenseConditioned(RowConditioned):
         rank = self.free_rank - len(self.kriging.kept.rows)
         return Draws(self.kriging.correct(z), np.maximum(radius() - lost, 0.0), rank)
 
-    def _operator_adjoint(self, k: int, at: int, name: str) -> object:
+    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
         p, where = self.linear.predictors[k], self.linear.slices
-        mean = self.latent_mean[where[name]]
         weight = SiteWeight((p,), (self.weight[k],))
-        operator, alpha = p.columns[name], self.alpha[at : at + p.rows]
+        operator, block = p.columns[name], where[name]
         step = max(1, CHUNK // max(self.linear.size, 1))
         if p.event:
             step = max(p.event, step - step % p.event)
         chunks = row_chunks(p.columns, where, p.rows, self.linear.size, step)
         if not operator.is_sparse:
-            dense = np.empty((p.rows, len(mean)))
+            dense = np.empty(operator.shape)
             for rows, pieces in chunks:
-                cross = self._cross(pieces, rows, where[name])
-                dense[rows] = alpha[rows, None] * mean - _weighted(weight, p, rows, cross)
+                cross = self._cross(pieces, rows, block)
+                own = slice(at + rows.start, at + rows.stop)
+                dense[rows] = product.dense(own, block) - _weighted(weight, p, rows, cross)
             return dense
         pattern = sp.csr_array(operator.sparse())
         values = np.empty(pattern.nnz)
         for rows, pieces in chunks:
-            cross = self._cross(pieces, rows, where[name])
-            value = alpha[rows, None] * mean - _weighted(weight, p, rows, cross)
+            cross = self._cross(pieces, rows, block)
+            own = slice(at + rows.start, at + rows.stop)
+            value = product.dense(own, block) - _weighted(weight, p, rows, cross)
             here = slice(pattern.indptr[rows.start], pattern.indptr[rows.stop])
             line = np.repeat(
                 np.arange(rows.stop - rows.start),
@@ -266,8 +274,10 @@ class DenseConditioned(RowConditioned):
         return self.solve(x)[block].T
 
 
-def _maker(q: RowConditioned, k: int, at: int, name: str) -> Callable[[], object]:
-    return lambda: q._operator_adjoint(k, at, name)
+def _maker(
+    q: RowConditioned, k: int, at: int, name: str, product: Outer
+) -> Callable[[], object]:  # fmt: skip
+    return lambda: q._operator_adjoint(k, at, name, product)
 
 
 def _weighted(weight: SiteWeight, p: Predictor, rows: slice, cross: Array) -> Array:

@@ -194,23 +194,27 @@ class CovarianceConditioned(DenseConditioned):
         moving = np.concatenate([np.zeros(0), *(b.moving for b in proper)])
         return z.T, lambda: np.asarray((free**2).sum(axis=0) + moving @ noise**2)
 
-    def adjoints(self) -> Adjoints:
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints:
         """dmu = g - C2'a0; dK = (gg' - B'M_tot B - Y D^-1 Y' - C2'(a0 a0' - D0^-1)C2)/2 with
         g = B'alpha + Y lambda, V C' = K Y, and a0, D0 those of the constraints under the prior."""
-        g = self.space.transposed(self.row_alpha)
-        y = None
+        turn, g = self.turn(tilt), self.space.transposed(self.row_alpha)
+        moved, y = np.zeros_like(g), None
+        if not turn.still:
+            moved = self._preimage(turn.pulled[:, None])[0][:, 0]
         pull = g
         if self.kriging is not None:
             kept = self.kriging.kept
             y, _ = self._preimage(np.ascontiguousarray(kept.rows.T))
             g = g + y @ self.kriging.multiplier
             pull = g - kept.rows[: kept.proper].T @ kept.multiplier
-        makers = {b.name: self._covariance_adjoint(b, g, y) for b in self.space.proper}
-        mean = {b.name: pull[b.where] for b in self.space.proper}
+            gap = self.kriging.spread.T @ turn.pulled
+            moved = moved - y @ self.kriging.factor.solve(gap)
+        makers = {b.name: self._covariance_adjoint(b, g, moved, y) for b in self.space.proper}
+        mean = {b.name: (pull + moved)[b.where] for b in self.space.proper}
         mean |= {b.name: np.zeros(b.size) for b in self.space.flats}
         return Adjoints(
-            offset=self.flat_alpha(),
-            operator=self.operator_adjoints(),
+            offset=self.offset_adjoints(turn),
+            operator=self.operator_adjoints(turn),
             mean=mean,
             covariance=Lazy(makers),
         )
@@ -225,10 +229,17 @@ class CovarianceConditioned(DenseConditioned):
             m -= half.T @ half
         return m
 
-    def _covariance_adjoint(self, b: BlockPrior, g: Array, y: Array | None) -> Callable[[], Array]:
+    def _covariance_adjoint(
+        self, b: BlockPrior, g: Array, moved: Array, y: Array | None
+    ) -> Callable[[], Array]:
+        """`moved`: what a tilt adds to g."""
+
         def make() -> Array:
             own = g[b.where]
             out = np.outer(own, own) - self.space.compress(self.inverse_total, b)
+            if moved.any():
+                cross = np.outer(moved[b.where], own)
+                out += cross + cross.T
             if y is not None and self.kriging is not None:
                 kept = self.kriging.kept
                 half = self.kriging.factor.forward(y[b.where].T)

@@ -22,6 +22,7 @@ from lgmdsl.engines.iterative_variance import (
     plain,
 )
 from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.turn import Outer, Turn
 from lgmdsl.engines.weights import cut, flatten, split
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.lanczos import lanczos, root_of_inverse
@@ -231,36 +232,35 @@ class IterativeConditioned(Conditioned):
             radius[at : at + count] = np.einsum("ij,ij->j", made.u, made.lifted)
         return Draws(z, np.maximum(radius, 0.0), n)
 
-    # ---- adjoints --------------------------------------------------------------------------------
-
-    def adjoints(self) -> Adjoints:
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints:
         """alpha and Q(m - mu) as exact as the mean; the rest with the samples' covariance."""
         prior, predictors = self.engine.prior, self.linear.predictors
-        pull = prior.times(self.delta)
+        turn = Turn.of(self, self.linear, lambda x: self.w * x, tilt)
+        pull = prior.times(self.delta + turn.latent)
+        product = turn.product(self.alpha, self.latent_mean)
         starts = np.cumsum([0, *(p.rows for p in predictors)])
         operators = tuple(
-            Lazy({name: self._operator_adjoint(k, int(at), name) for name in p.columns})
+            Lazy({name: self._operator_adjoint(k, int(at), name, product) for name in p.columns})
             for k, (p, at) in enumerate(zip(predictors, starts, strict=False))
         )
-        makers = {b.name: self._precision_adjoint(b) for b in prior.blocks if not b.nullity}
+        makers = {b.name: self._precision_adjoint(b, turn) for b in prior.blocks if not b.nullity}
         return Adjoints(
-            offset=tuple(cut(self.alpha, predictors)),
+            offset=tuple(cut(self.alpha + turn.alpha, predictors)),
             operator=operators,
             mean={b.name: pull[b.where] for b in prior.blocks},
             precision=Lazy(makers),
         )
 
-    def _precision_adjoint(self, block: BlockPrior) -> Callable[[], Matrix]:
+    def _precision_adjoint(self, block: BlockPrior, turn: Turn) -> Callable[[], Matrix]:
         """(K - V - dd')/2 on Q's pattern."""
 
         def make() -> Matrix:
             q = block.sparse_precision
             rows = np.repeat(np.arange(block.size), np.diff(q.indptr))
             columns = q.indices.astype(np.int64)
-            u, delta = self.samples.u[block.where], self.delta[block.where]
-            values = (
-                self.engine.prior.covariance(block, rows, columns) - delta[rows] * delta[columns]
-            )
+            u = self.samples.u[block.where]
+            values = self.engine.prior.covariance(block, rows, columns)
+            values = values - turn.squared(self.delta, rows, columns, block.where.start)
             spread = np.einsum("ik,ik->i", u[rows], u[columns]) / self.samples.count
             on = rows == columns
             spread[on] = self.latent_variance[block.where][rows[on]]
@@ -269,18 +269,19 @@ class IterativeConditioned(Conditioned):
 
         return make
 
-    def _operator_adjoint(self, k: int, at: int, name: str) -> Callable[[], object]:
+    def _operator_adjoint(self, k: int, at: int, name: str,
+                          product: Outer) -> Callable[[], object]:  # fmt: skip
         """alpha mean' - W B V, B V from the samples."""
 
         def make() -> object:
             p, where = self.linear.predictors[k], self.linear.slices[name]
-            rows, mean, u = slice(at, at + p.rows), self.latent_mean[where], self.samples.u
+            rows, u = slice(at, at + p.rows), self.samples.u
             lift = self.w[rows, None] * self._operator(p).matvec(u) / self.samples.count
             if not p.columns[name].is_sparse:
-                return np.outer(self.alpha[rows], mean) - lift @ u[where].T
+                return product.dense(rows, where) - lift @ u[where].T
             pattern = sp.csr_array(p.columns[name].sparse())
             line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
-            values = self.alpha[rows][line] * mean[pattern.indices]
+            values = product.entries(line + at, pattern.indices + where.start)
             values -= np.einsum("ik,ik->i", lift[line], u[where][pattern.indices])
             return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 

@@ -24,6 +24,7 @@ from lgmdsl.engines.design import Design, transpose_dense
 from lgmdsl.engines.directions import undetermined
 from lgmdsl.engines.gram import choose_gram
 from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.turn import Turn
 from lgmdsl.engines.weights import SiteWeight, flatten, split
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
@@ -221,28 +222,30 @@ class PrecisionConditioned(DenseConditioned):
             v = v - half.T @ half
         return v
 
-    def adjoints(self) -> Adjoints:
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints:
         """dmu = Q(m - mu_c); dQ = (K_c - V - (m - mu)(m - mu)' + (mu_c - mu)(mu_c - mu)')/2,
         mu_c and K_c being the constrained prior's (mu and K without constraints)."""
-        engine, m = self.engine, self.latent_mean
+        engine, m, turn = self.engine, self.latent_mean, self.turn(tilt)
         centre = engine.constrained_prior[0] if engine.kept is not None else engine.mu
-        pull = engine.precision @ (m - centre)
+        pull = engine.precision @ (m - centre + turn.latent)
         mean = {b.name: pull[b.where] for b in engine.blocks}
-        makers = {b.name: self._precision_adjoint(b.where) for b in engine.blocks if not b.flat}
+        makers = {
+            b.name: self._precision_adjoint(b.where, turn) for b in engine.blocks if not b.flat
+        }
         return Adjoints(
-            offset=self.flat_alpha(),
-            operator=self.operator_adjoints(),
+            offset=self.offset_adjoints(turn),
+            operator=self.operator_adjoints(turn),
             mean=mean,
             precision=Lazy(makers),
         )
 
-    def _precision_adjoint(self, where: slice) -> Callable[[], Array]:
+    def _precision_adjoint(self, where: slice, turn: Turn) -> Callable[[], Array]:
         def make() -> Array:
             centre, k = self.engine.constrained_prior
-            away = self.latent_mean[where] - self.engine.mu[where]
+            away = turn.square(self.latent_mean - self.engine.mu, where)
             moved = centre[where] - self.engine.mu[where]
             out = k[where, where] - self._covariance[where, where]
-            out = out - np.outer(away, away) + np.outer(moved, moved)
+            out = out - away + np.outer(moved, moved)
             return np.asarray(0.5 * out)
 
         return make

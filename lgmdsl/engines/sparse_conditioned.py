@@ -20,6 +20,7 @@ from lgmdsl.engines.conditioned import CHUNK, Lazy, RowConditioned
 from lgmdsl.engines.pair_table import table_of
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.restriction import Restriction
+from lgmdsl.engines.turn import Outer, Turn
 from lgmdsl.engines.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
 
@@ -126,45 +127,44 @@ class SparseConditioned(RowConditioned):
         rank = self.linear.size - self.restriction.rows.shape[0]
         return Draws(self.latent_mean + away.T, np.maximum(radius, 0.0), rank)
 
-    def adjoints(self) -> Adjoints:
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints:
         """dmu = Q(m - mu_c); dQ = (K_c - V - (m - mu)(m - mu)' + (mu_c - mu)(mu_c - mu)')/2 on Q's
         pattern, mu_c and K_c being the constrained prior's."""
-        prior = self.engine.prior
-        pull = times(prior.precision, self.latent_mean - prior.mean)
-        makers = {b.name: self._precision_adjoint(b) for b in prior.blocks if not b.flat}
+        prior, turn = self.engine.prior, self.turn(tilt)
+        pull = times(prior.precision, self.latent_mean - prior.mean + turn.latent)
+        makers = {b.name: self._precision_adjoint(b, turn) for b in prior.blocks if not b.flat}
         return Adjoints(
-            offset=self.flat_alpha(),
-            operator=self.operator_adjoints(),
+            offset=self.offset_adjoints(turn),
+            operator=self.operator_adjoints(turn),
             mean={b.name: pull[b.where] for b in prior.blocks},
             precision=Lazy(makers),
         )
 
-    def _precision_adjoint(self, block: BlockPrior) -> Callable[[], Matrix]:
+    def _precision_adjoint(self, block: BlockPrior, turn: Turn) -> Callable[[], Matrix]:
         def make() -> Matrix:
             prior, q = self.engine.prior, block.sparse_precision
             rows = np.repeat(np.arange(block.size), np.diff(q.indptr)) + block.where.start
             columns = q.indices.astype(np.int64) + block.where.start
-            away, moved = self._delta, prior.mean - prior.mu
+            moved = prior.mean - prior.mu
             values = prior.covariance(rows, columns)
             values -= self._covariance[self.engine.table.pattern.find(rows, columns)]
-            values += moved[rows] * moved[columns] - away[rows] * away[columns]
+            values += moved[rows] * moved[columns] - turn.squared(self._delta, rows, columns)
             return sp.csr_array((0.5 * values, q.indices, q.indptr), shape=q.shape)
 
         return make
 
-    def _operator_adjoint(self, k: int, at: int, name: str) -> object:
+    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
         p, where = self.linear.predictors[k], self.linear.slices[name]
         operator, rows = p.columns[name], slice(at, at + p.rows)
         weight = SiteWeight((p,), (self.weight[k],))
-        alpha, mean = self.alpha[rows], self.latent_mean[where]
         if not operator.is_sparse:  # its zeros may be hyperparameters, and are not in A
             dense = self.solve(self._rows(p).toarray().T)[where].T
-            return alpha[:, None] * mean - weight.times(np.ascontiguousarray(dense))
+            return product.dense(rows, where) - weight.times(np.ascontiguousarray(dense))
         pattern = sp.csr_array(operator.sparse())
         line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
         weighted = sp.csr_array(weight.sparse() @ self.engine.b[rows])
         products = sp.csr_array(weighted @ self._neighbouring[:, where])
-        values = alpha[line] * mean[pattern.indices]
+        values = product.entries(line + at, pattern.indices + where.start)
         values -= np.asarray(products[line, pattern.indices]).reshape(-1)
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 

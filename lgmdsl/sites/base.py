@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
+from lgmdsl.contract.questions import ParameterCurve, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Site
 
 if TYPE_CHECKING:
@@ -55,6 +55,16 @@ class LocationSite(ElementwiseSite):
         if self.spec.potential:
             return super().sample(s, rng)
         return s + self.noise(np.shape(s), rng)
+
+
+def scale_curve(l: PointwiseAnswer, residual: Array, scale: Array) -> ParameterCurve:
+    """The curve in `scale` of l = f(residual / scale) - log scale, from l and its derivatives."""
+    x = residual
+    return ParameterCurve(
+        -(1.0 + x * l.slope) / scale,
+        -(l.slope + x * l.curvature) / scale,
+        -(2.0 * l.curvature + x * l.third) / scale,
+    )
 
 
 class CountSite(ElementwiseSite):

@@ -17,6 +17,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
+    ExpectedSlopes,
     PointwiseAnswer,
     SuperGaussian,
     Tilted,
@@ -34,7 +35,9 @@ _FAR = 9.0  # sds from the cusp beyond which it carries less than 1e-17 of the m
 
 
 @dataclass(frozen=True, eq=False)
-class ExpPowerPotential(LocationSite, Expected, Tilted, TiltedSlopes, SuperGaussian):
+class ExpPowerPotential(
+    LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian
+):
     """The exponential-power (generalised Gaussian) density at s."""
 
     scale: Array
@@ -141,6 +144,11 @@ class ExpPowerPotential(LocationSite, Expected, Tilted, TiltedSlopes, SuperGauss
             "scale": np.where(point, plain["scale"], (p * u - 1.0) / a),
             "power": np.where(point, plain["power"], gain - bent),
         }
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """The tilted ones at a power that no double sees."""
+        with np.errstate(over="ignore"):
+            return self.tilted_slopes(mean, variance, 1e-200)
 
     @property
     def beta(self) -> Array:

@@ -25,6 +25,8 @@ from lgmdsl.contract.questions import (
     Decoupled,
     Expected,
     ExpectedAnswer,
+    ExpectedSlopes,
+    ParameterCurve,
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
@@ -39,7 +41,7 @@ _LARGEST_RATE = 9e18  # numpy draws Poisson counts as 64-bit integers
 _SMALLEST = -745.0  # the log of the smallest double
 
 
-class ExponentialSite(ElementwiseSite, Expected, Decoupled):
+class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
     """l = constant + linear s - factor e^{sign s}."""
 
     sign: ClassVar[float]
@@ -177,6 +179,13 @@ class PoissonLogRate(CountSite, ExponentialSite):
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {"exposure": self.y / self.exposure - capped_exp(s)}
 
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        rate = capped_exp(s)
+        return {"exposure": ParameterCurve(self.y / self.exposure - rate, -rate, -rate)}
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.parameter_slopes(mean + 0.5 * variance)
+
     def conditional_mean(self, s: Array) -> Array:
         """exposure e^s."""
         return capped_exp(self.log_factor + s)
@@ -226,8 +235,15 @@ class GammaLogMean(ExponentialSite):
         constant = np.log(self.shape) + 1.0 + np.log(self.y) - special.digamma(self.shape)
         return {"shape": constant - s - self.y * capped_exp(-s)}
 
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        ratio, slope = self.y * capped_exp(-s), self.parameter_slopes(s)["shape"]
+        return {"shape": ParameterCurve(slope, ratio - 1.0, -ratio)}
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        half = 0.5 * variance
+        return {"shape": self.parameter_slopes(mean - half)["shape"] - half}
+
     def conditional_mean(self, s: Array) -> Array:
-        """e^s."""
         return capped_exp(s)
 
     def conditional_variance(self, s: Array) -> Array:
@@ -264,6 +280,13 @@ class NormalLogVar(ExponentialSite):
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {"mean": (self.y - self.mean) * capped_exp(-s)}
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        pull = self.parameter_slopes(s)["mean"]
+        return {"mean": ParameterCurve(pull, -pull, pull)}
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.parameter_slopes(mean - 0.5 * variance)
 
     def conditional_mean(self, s: Array) -> Array:
         """The mean, whatever s."""

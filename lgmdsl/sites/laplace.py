@@ -18,6 +18,7 @@ from lgmdsl.contract.questions import (
     Decoupled,
     Expected,
     ExpectedAnswer,
+    ExpectedSlopes,
     PointwiseAnswer,
     SuperGaussian,
     Tilted,
@@ -36,7 +37,7 @@ _SHAPE = Property.LOG_CONCAVE | Property.KINKED | Property.BOUNDED
 _ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 
 
-class LaplaceSite(LocationSite, Expected, Tilted, TiltedSlopes, Decoupled):
+class LaplaceSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, Decoupled):
     """The Laplace density at s - y."""
 
     scale: Array
@@ -115,6 +116,9 @@ class LaplaceSite(LocationSite, Expected, Tilted, TiltedSlopes, Decoupled):
         size = np.exp(above[0] - total) * above[1] - np.exp(below[0] - total) * below[1]
         size = np.where(point, np.abs(x), size)
         return {"scale": (size / self.scale - 1.0) / self.scale}
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.tilted_slopes(mean, variance, 0.0)
 
     def _sides(self, x: Array, variance: Array, power: float) -> list[tuple[Array, Array, Array]]:
         """log mass (but for the constant), mean and variance of the tilted x above and below 0."""

@@ -15,10 +15,10 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import PointwiseAnswer, SuperGaussian
+from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import log_cosh, sigmoids, softplus
-from lgmdsl.sites.base import ElementwiseSite
+from lgmdsl.sites.base import ElementwiseSite, scale_curve
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -174,6 +174,9 @@ class LogisticDensity(ElementwiseSite, SuperGaussian):
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         x = s / self.width
         return {"scale": (x * np.tanh(0.5 * x) - 1.0) / self.scale}
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        return {"scale": scale_curve(self.pointwise(s), s, self.scale)}
 
     def landmark(self) -> tuple[Array, Array]:
         return np.zeros_like(self.scale), np.pi * self.width

@@ -14,7 +14,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import PointwiseAnswer
+from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus
 from lgmdsl.sites.base import CountSite
@@ -68,6 +68,17 @@ class NegbinomialLogMean(CountSite):
         up, down, _ = sigmoids(x)
         gain = special.digamma(self.y + self.size) - special.digamma(self.size)
         return {"size": gain - softplus(x) + up - self.y * down / self.size}
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        up, down, _ = sigmoids(s - self.log_size)
+        spread, share = up * down, (self.y + self.size) / self.size
+        return {
+            "size": ParameterCurve(
+                self.parameter_slopes(s)["size"],
+                share * spread - up,
+                spread * (share * (down - up) - 1.0),
+            )
+        }
 
     def landmark(self) -> tuple[Array, Array]:
         return self.log_size, np.full_like(self.y, np.pi)

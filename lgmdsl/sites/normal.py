@@ -11,6 +11,8 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
+    ExpectedSlopes,
+    ParameterCurve,
     PointwiseAnswer,
     SuperGaussian,
     Tilted,
@@ -20,7 +22,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, log_normal_density
-from lgmdsl.sites.base import LocationSite, answer
+from lgmdsl.sites.base import LocationSite, answer, scale_curve
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 _SHAPE = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | Property.BOUNDED
 
 
-class NormalSite(LocationSite, Expected, Tilted, TiltedSlopes, SuperGaussian):
+class NormalSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian):
     """l = -1/2 log(2 pi sd^2) - (s - y)^2 / (2 sd^2)."""
 
     sd: Array
@@ -44,6 +46,9 @@ class NormalSite(LocationSite, Expected, Tilted, TiltedSlopes, SuperGaussian):
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         x = self.residual(s) / self.sd
         return {"sd": (x * x - 1.0) / self.sd}
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        return {"sd": scale_curve(self.pointwise(s), self.residual(s), self.sd)}
 
     def noise_variance(self) -> Array:
         return self.sd**2
@@ -80,7 +85,10 @@ class NormalSite(LocationSite, Expected, Tilted, TiltedSlopes, SuperGaussian):
     def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
         """(E[x^2] / sd^2 - 1) / sd."""
         found = self.tilted(mean, variance, power)
-        second = self.residual(found.mean) ** 2 + found.variance
+        return self.expected_slopes(found.mean, found.variance)
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        second = self.residual(mean) ** 2 + variance
         return {"sd": (second / self.sd**2 - 1.0) / self.sd}
 
     @property

@@ -14,9 +14,9 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import PointwiseAnswer, SuperGaussian
+from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.sites.base import LocationSite
+from lgmdsl.sites.base import LocationSite, scale_curve
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -66,6 +66,20 @@ class StudentTSite(LocationSite):
         return {
             "scale": (bend - 1.0) / self.scale,
             "df": 0.5 * (gammas - 1.0 / df - np.log1p(x2) + bend / df),
+        }
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        """With D = scale^2 df + x^2: l' = -(df + 1) x / D, l'' = -(df + 1) (1/D - 2 x^2/D^2)."""
+        x, square = self.residual(s), self.scale**2
+        total = square * self.df + x * x
+        power, share = self.df + 1.0, x * x / total
+        return {
+            "scale": scale_curve(self.pointwise(s), x, self.scale),
+            "df": ParameterCurve(
+                self.parameter_slopes(s)["df"],
+                x / total * (power * square / total - 1.0),
+                (2.0 * share - 1.0 + power * square / total * (1.0 - 4.0 * share)) / total,
+            ),
         }
 
     def landmark(self) -> tuple[Array, Array]:

@@ -45,8 +45,9 @@ def check_engine(engine: type[Engine], cases: Iterable[Case] | None = None) -> i
         taken += 1
         check_answers(make, case)
         check_distances(make, case)
-        check_offset_adjoint(make, case)
-        check_adjoints(make, case)
+        for tilt in (None, tilted(case)):
+            check_offset_adjoint(make, case, tilt=tilt)
+            check_adjoints(make, case, tilt=tilt)
     assert taken, f"{engine.name} refuses every case"
     check_failure(engine)
     return taken
@@ -127,7 +128,15 @@ def check_draws(make: MakeEngine, case: Case, size: int = 40_000, seed: int = 0)
     assert np.abs(error).max() < 5.5, f"{case.name}: covariance of draws off"
 
 
-def check_offset_adjoint(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
+def tilted(case: Case, seed: int = 4) -> Rows:
+    """A random tilt of the shifts."""
+    rng = np.random.default_rng(seed)
+    return tuple(rng.normal(size=np.shape(b)) for b in case.shift)
+
+
+def check_offset_adjoint(
+    make: MakeEngine, case: Case, step: float = 1e-5, tilt: Rows | None = None
+) -> None:
     """dF/dc by central differences along a random direction."""
     rng = np.random.default_rng(2)
     turns = [rng.normal(size=p.rows) for p in case.linear.predictors]
@@ -137,14 +146,16 @@ def check_offset_adjoint(make: MakeEngine, case: Case, step: float = 1e-5) -> No
                       for p, d in zip(case.linear.predictors, turns, strict=True))  # fmt: skip
         return replace(case, linear=replace(case.linear, predictors=moved))
 
-    adjoint = conditioned(make, case).adjoints().offset
+    adjoint = conditioned(make, case).adjoints(tilt).offset
     slope = sum(float(a.reshape(-1) @ d) for a, d in zip(adjoint, turns, strict=True))
-    _slope(case, "offset", slope, make, at, step)
+    _slope("offset", slope, make, at, step, tilt)
 
 
-def check_adjoints(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
+def check_adjoints(
+    make: MakeEngine, case: Case, step: float = 1e-5, tilt: Rows | None = None
+) -> None:
     """dF/dB (on B's pattern), dF/dmu and dF/dK or dF/dQ by central differences."""
-    adjoints, rng = conditioned(make, case).adjoints(), np.random.default_rng(3)
+    adjoints, rng = conditioned(make, case).adjoints(tilt), np.random.default_rng(3)
     for k, p in enumerate(case.linear.predictors):
         for name, operator in p.columns.items():
             given = adjoints.operator[k][name]
@@ -164,7 +175,7 @@ def check_adjoints(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
                 moved[k] = Predictor(columns, moved[k].offset, moved[k].event)
                 return replace(case, linear=replace(case.linear, predictors=tuple(moved)))
 
-            _slope(case, f"operator {name}", slope, make, at, step)
+            _slope(f"operator {name}", slope, make, at, step, tilt)
     for i, block in enumerate(case.linear.blocks):
         if Shape.IMPROPER in block.shape:
             continue
@@ -176,16 +187,16 @@ def check_adjoints(make: MakeEngine, case: Case, step: float = 1e-5) -> None:
                 case, i, PriorBlock(block.name, block.factors, block.mean + t * turn)
             )
 
-        _slope(
-            case, f"mean {block.name}", float(adjoints.mean[block.name] @ turn), make, mean_at, step
-        )
+        slope = float(adjoints.mean[block.name] @ turn)
+        _slope(f"mean {block.name}", slope, make, mean_at, step, tilt)
         _check_prior(make, case, i, adjoints.covariance.get(block.name),
-                     adjoints.precision.get(block.name), rng, step)  # fmt: skip
+                     adjoints.precision.get(block.name), rng, step, tilt)  # fmt: skip
 
 
 def _check_prior(
     make: MakeEngine, case: Case, i: int,
     covariance: Array | None, precision: Matrix | None, rng: np.random.Generator, step: float,
+    tilt: Rows | None,
 ) -> None:  # fmt: skip
     """dF/dK along K + t K turn K (a singular K keeps its range), or dF/dsd through Q."""
     block = case.linear.blocks[i]
@@ -197,7 +208,8 @@ def _check_prior(
         def at(t: float) -> Case:
             return _with_factor(case, i, DenseCovariance(np.ascontiguousarray(k + t * turn)))
 
-        _slope(case, f"covariance {block.name}", float(np.sum(covariance * turn)), make, at, step)
+        slope = float(np.sum(covariance * turn))
+        _slope(f"covariance {block.name}", slope, make, at, step, tilt)
     if precision is not None:
         q = _diagonal_precision(block)
         sd, stretch = 1.0 / np.sqrt(q), rng.normal(size=block.size)
@@ -206,7 +218,7 @@ def _check_prior(
             return _with_factor(case, i, Normal(block.size, 0.0, sd + t * stretch))
 
         slope = float(precision.diagonal() @ (-2.0 * stretch / sd**3))
-        _slope(case, f"precision {block.name}", slope, make, scaled, step)
+        _slope(f"precision {block.name}", slope, make, scaled, step, tilt)
 
 
 def _diagonal_precision(block: PriorBlock) -> Array:
@@ -245,14 +257,18 @@ def check_failure(engine: type[Engine]) -> None:
         assert "f[" in lost.reason, f"the undetermined direction is not named: {lost.reason}"
 
 
-def _slope(case: Case, what: str, slope: float, make: MakeEngine, at: Callable[[float], Case],
-           step: float) -> None:  # fmt: skip
-    steps = (2 * step, step, -step, -2 * step)
-    values = [conditioned(make, at(t)).log_normaliser for t in steps]
+def _slope(what: str, slope: float, make: MakeEngine, at: Callable[[float], Case],
+           step: float, tilt: Rows | None) -> None:  # fmt: skip
+    """`slope` against that of log_normaliser (+ tilt'E[s]) along `at`."""
+    values = []
+    for t in (2 * step, step, -step, -2 * step):
+        q = conditioned(make, at(t))
+        turns = () if tilt is None else zip(tilt, q.mean, strict=True)
+        values.append(q.log_normaliser + sum(float(np.sum(t * m)) for t, m in turns))
     measured = (8 * (values[1] - values[2]) - (values[0] - values[3])) / (12 * step)
     error = abs(slope - measured)
     assert error <= 1e-5 * max(1.0, abs(measured)), (
-        f"{case.name}: d{what} {slope} but measured {measured}"
+        f"{at(0.0).name}: d{what} {slope} but measured {measured}"
     )
 
 

@@ -138,6 +138,34 @@ def _parameters(site: Site) -> Iterator[str]:
             yield from _compare(
                 f"slope in {name} at s = {x:g}", slope * value, found, smooth, site.log_density(s)
             )
+        if isinstance(site, Pointwise) and not site.spec.vector:
+            yield from _curves(site, x, s)
+
+
+def _curves(site: Site, x: float, s: Array) -> Iterator[str]:
+    """parameter_curves: values are the slopes, and each part differentiates the one before."""
+    curves, slopes = site.parameter_curves(s), site.parameter_slopes(s)
+    if curves.keys() != slopes.keys():
+        yield f"curves in {sorted(curves)}, but slopes in {sorted(slopes)}"
+        return
+    kinked = Property.KINKED in site.spec.properties
+    for name, found in curves.items():
+        if not np.allclose(found.value, slopes[name], rtol=1e-10, atol=1e-10):
+            yield f"the curve in {name} at s = {x:g} has another value than the slope"
+
+        def value(t: Array, name: str = name) -> Array:
+            return site.parameter_slopes(t)[name]
+
+        def slope(t: Array, name: str = name) -> Array:
+            return site.parameter_curves(t)[name].slope
+
+        pairs = (("slope", value, found.slope), ("curvature", slope, found.curvature))
+        for part, below, given in pairs:
+            measured, smooth = difference(below, s)
+            trusted = smooth if kinked else np.ones_like(smooth)
+            yield from _compare(
+                f"{part} of the curve in {name} at s = {x:g}", given, measured, trusted, below(s)
+            )
 
 
 def _shape(site: Site) -> Iterator[str]:

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import cast
 
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.bounds.catalogue import bounds
 from lgmdsl.bounds.quadrature import (
     ExpectedByQuadrature,
     SlopesByQuadrature,
     TiltedByQuadrature,
 )
-from lgmdsl.contract.questions import Decoupled, Expected, Tilted, TiltedSlopes
+from lgmdsl.contract.questions import (
+    Decoupled,
+    Expected,
+    ExpectedSlopes,
+    Tilted,
+    TiltedSlopes,
+)
 from lgmdsl.contract.site import Property, Site
 
 NODES = 20001
@@ -40,8 +48,17 @@ def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
         sloping.append(("the quadrature lift's tilted_slopes()", SlopesByQuadrature().lift(site)))
         expecting.append(("the quadrature lift's expected()", ExpectedByQuadrature().lift(site)))
         tilting.append(("the quadrature lift's tilted()", TiltedByQuadrature().lift(site)))
+    lifts: dict[str, Callable[[Site], object]] = {
+        f"the lift of `{b.spec.name}`": b.lift for b in bounds()
+        if b.spec.gives is Expected and not b.applies_to(type(site))
+    }  # fmt: skip
+    if isinstance(site, ExpectedSlopes):
+        lifts["itself"] = lambda s: s
     for sd in _SDS:
         variance = np.full(len(site), sd * sd)
+        for name, lift in lifts.items():
+            for problem in _expected_slopes(site, lift, mean, variance):
+                yield f"{name}, sd {sd:g}: {problem}"
         for name, answers in expecting:
             for problem in _expected(site, answers, mean, variance, tolerance):
                 yield f"{name}, sd {sd:g}: {problem}"
@@ -142,6 +159,31 @@ def _slopes(site: Site, answers: TiltedSlopes, mean: Array, variance: Array) -> 
         known = (log_mass(-2) - 8.0 * log_mass(-1) + 8.0 * log_mass(1) - log_mass(2)) / (12.0 * h)
         if not _close(power * slope, known, 1e-6):
             yield f"{name} is off by {np.max(np.abs(power * slope - known)):.2g}"
+
+
+def _expected_slopes(
+    site: Site, lift: Callable[[Site], object], mean: Array, variance: Array
+) -> Iterator[str]:
+    """Against five-point differences, in each parameter, of what `expected` gives."""
+    answers = lift(site)
+    if not isinstance(answers, ExpectedSlopes):
+        yield "no expected_slopes, so that no hyper in a parameter can be learnt"
+        return
+    found = answers.expected_slopes(mean, variance)
+    if set(found) != set(site.parameter_slopes(mean)):
+        yield f"slopes of {sorted(found)}, but not those of the site"
+        return
+    for name, slope in found.items():
+        at = getattr(site, name)
+        h = 1e-3 * np.maximum(np.abs(at), 0.1)
+
+        def value(k: int, name: str = name, at: Array = at, h: Array = h) -> Array:
+            moved = cast(Expected, lift(dataclasses.replace(site, **{name: at + k * h})))
+            return moved.expected(mean, variance).value
+
+        known = (value(-2) - 8.0 * value(-1) + 8.0 * value(1) - value(2)) / (12.0 * h)
+        if not _close(slope, known, 1e-6):
+            yield f"expected slope of {name} is off by {np.max(np.abs(slope - known)):.2g}"
 
 
 def _decoupled(site: Decoupled, same: Expected, n: int, rng: np.random.Generator) -> Iterator[str]:
