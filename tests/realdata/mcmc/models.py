@@ -107,10 +107,10 @@ def scotland(d):
     size = len(d["y"])
     root, variances = st.besag_root(d["edges"], size)
     s = p.pc_sd("s", 1.0, 0.01)
-    mix = p.pc_mix("mix", variances, 0.5, 2.0 / 3.0)
+    _, root_mix, root_rest = p.pc_mix("mix", variances, 0.5, 2.0 / 3.0)
     alone = numpyro.sample("alone", dist.Normal(0.0, 1.0).expand([size]).to_event(1))
     together = numpyro.sample("together", dist.Normal(0, 1).expand([root.shape[1]]).to_event(1))
-    v = keep("v", s * (jnp.sqrt(1.0 - mix) * alone + jnp.sqrt(mix) * (root @ together)))
+    v = keep("v", s * (root_rest * alone + root_mix * (root @ together)))
     eta = p.normal("b0", 10.0) + p.normal("b", 2.5) * d["x"] + v
     numpyro.sample("y", dist.Poisson(d["E"] * jnp.exp(eta)), obs=d["y"])
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -30,23 +28,20 @@ LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
 DENSE = {"epil_51", "epil_53", "seeds_01", "seeds_02", "rats"}
 DENSE |= {"salamander_1", "salamander_2", "salamander_3", "leukaemia_weibull"}
 DENSE |= {"leukaemia_exponential", "coal"}
-# numpyro's own coordinates, of which no model file knows
-HIDDEN = ("_e", "_root", "_distance", "_prior", "alone", "together", "sds", "line", "time")
-INTERNAL: dict[str, tuple[str, Callable[[Any], Any]]] = {
-    "positive": ("log", np.log),
-    "unit": ("logit", lambda x: np.log(x) - np.log1p(-x)),
-    "correlation": ("atanh", np.arctanh),
-}
+# coordinates of the sampler, of which no model file knows
+HIDDEN = ("_e", "_root", "_distance", "_prior")
+ALSO_HIDDEN = {"alone", "together", "sds", "line"}
+INTERNAL = {"positive": ("log", np.log), "correlation": ("atanh", np.arctanh)}
 HYPERS = {
     "positive": ("v", "v0", "v1", "v_f", "v_m", "sigma", "sigma0", "sigma1", "sigma_f", "sigma_m",
                  "s", "noise", "shape"),
-    "unit": ("mix",), "correlation": ("phi",),
+    "correlation": ("phi",),
 }  # fmt: skip
 
 
 def with_other_scales(draws):
     """Hypers on their internal scales besides; of a covariance its sds and correlation."""
-    out = {k: v for k, v in draws.items() if not k.endswith(HIDDEN)}
+    out = {k: v for k, v in draws.items() if not k.endswith(HIDDEN) and k not in ALSO_HIDDEN}
     if "S" in out:
         S = out["S"]
         for k in (0, 1):
