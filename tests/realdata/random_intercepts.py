@@ -13,7 +13,7 @@ from scipy.optimize import minimize
 from scipy.special import gammaln
 from scipy.stats import chi2, norm, qmc
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 
 DEGREES = 6.0  # of the proposal
 
@@ -119,7 +119,7 @@ def normal_log(beta: Array, sd: float) -> Array:
     return np.asarray(-0.5 * (rest**2 / sd**2 + np.log(2 * np.pi * sd**2)).sum(axis=1))
 
 
-def poisson(X: Array, y: Array, who: Array, sd: float, shape: float, scale: float) -> Problem:
+def poisson(X: Array, y: Array, who: IntArray, sd: float, shape: float, scale: float) -> Problem:
     """Counts, grouped by `who`; normal(sd) slopes, a flat intercept, an inv_gamma variance."""
     groups = int(who.max()) + 1
     indicator = np.eye(groups)[who]

@@ -46,10 +46,12 @@ def exact(case: str, folder: Path) -> tuple[Exact, tuple[str, ...], str]:
     d = {k: np.asarray(v, dtype=np.float64) for k, v in LOADERS[case][1](folder).items()}
     if case == "epil_51":
         _, who = np.unique(d["who"], return_inverse=True)
-        names = ("b0", "b_base", "b_trt", "b_base_trt", "b_age", "b_v4")
+        names: tuple[str, ...] = ("b0", "b_base", "b_trt", "b_base_trt", "b_age", "b_v4")
         columns = [d["base"], d["trt"], d["base"] * d["trt"], d["age"], d["v4"]]
         X = np.column_stack([np.ones(len(who)), *columns])
-        problem = random_intercepts.poisson(X, d["y"], who, np.sqrt(1000.0), 2.0, 1.14)
+        problem = random_intercepts.poisson(
+            X, d["y"], who.astype(np.int64), np.sqrt(1000.0), 2.0, 1.14
+        )
         start = np.array([-1.3, 0.9, -0.9, 0.3, 0.5, -0.2, -1.1])
         return random_intercepts.integrate(problem, start), names, "sigma1"
     names = ("b0", "b_seed", "b_extract", "b_both")[: 3 if case == "seeds_01" else 4]
