@@ -214,7 +214,7 @@ def _functional(
     if isinstance(tree, Leaf):
         predictor = fit.canonical.predictor(tree.form, dims, fit.theta)
         return Functional(name, mean, sd, lambda x: moved(linear, predictor, x), judged)
-    centre, marginals = fit.posterior.conditioned.latent_mean, fit.marginals
+    centre, marginals = fit.posterior.conditioned.latent_mean, fit.conditional
 
     def curved(x: Array) -> Array:
         return np.asarray(marginals.evaluate(name, centre + x).reshape(len(x), -1) - mean)

@@ -112,9 +112,9 @@ def _placed(fit: Fit, data: Mapping[str, Any], rng: np.random.Generator) -> Iter
             if variance > KNOWN * float(c**2 @ q.latent_variance):
                 yield from _place(f"mean({block.name})", float(c @ z), mean, variance)
     for name in fit.canonical.named:
-        at = fit.marginals.evaluate(name, z[None, :]).reshape(-1)
+        at = fit.conditional.evaluate(name, z[None, :]).reshape(-1)
         moments = fit.quantity(name)
-        if name in fit.marginals.affine and at.size:
+        if name in fit.conditional.affine and at.size:
             k = int(rng.integers(at.size))
             mean, sd = moments.mean.reshape(-1)[k], moments.sd.reshape(-1)[k]
             yield from _place(f"{name}[.]" if at.size > 1 else name, at[k], mean, sd**2)

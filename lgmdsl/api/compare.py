@@ -13,7 +13,8 @@ from dataclasses import replace
 
 from lgmdsl.api.comparison import Compared, Comparison, difference, moments
 from lgmdsl.api.fit import Fit
-from lgmdsl.api.fitting import check_hyper, fit_compiled
+from lgmdsl.api.fitting import fit_compiled
+from lgmdsl.api.hyper_ways import check_hyper
 from lgmdsl.api.settings import check_numbers
 from lgmdsl.assess.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
@@ -87,7 +88,7 @@ def compare(
             continue
         try:
             fit = fit_compiled(
-                model, canonical, name, fixed, bound, given.get(name, {}), None, seed, tol,
+                model, canonical, name, hyper, fixed, bound, given.get(name, {}), None, seed, tol,
                 max_steps, _told(on_step, name),
             )  # fmt: skip
             rows.append(_audited(name, fit, draws, seed) if audit else Compared(name, fit))

@@ -120,7 +120,9 @@ def design(
     )  # fmt: skip
     canonical = compile_model(model.checked, read(data, mapping), sites.find_site)
     response = response_of(canonical)
-    fit = fit_compiled(model, canonical, METHOD, fixed, None, {}, None, seed, None, None, None)
+    fit = fit_compiled(
+        model, canonical, METHOD, "fixed", fixed, None, {}, None, seed, None, None, None
+    )
     pool_data = read(candidates, mapping)
     cases = cases_of(fit, response, pool_data)
     if steps > cases.members.size:

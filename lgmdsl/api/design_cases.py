@@ -75,7 +75,7 @@ def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
     """
     new, block = _predicted(fit, response, candidates, "candidates")
     check_joining(new.canonical.grounded)
-    frame = new.marginals.frame
+    frame = new.marginals.part(0).frame
     extended = _extends(fit, new)
     linear = _linear(fit, new) if extended else fit.canonical.linear(fit.theta)
     predictor = frame.embed(new.canonical.predictor(block.form, block.dims, fit.theta))
@@ -138,7 +138,7 @@ def _extends(fit: Fit, new: Prediction) -> bool:
 
 
 def _linear(fit: Fit, new: Prediction) -> LinearGaussian:
-    return cast(RowConditioned, new.marginals.frame.conditioned).linear
+    return cast(RowConditioned, new.marginals.part(0).frame.conditioned).linear
 
 
 def _check_finite(block: SiteBlock, predictor: Predictor, new: Prediction) -> None:
@@ -154,8 +154,8 @@ def _check_finite(block: SiteBlock, predictor: Predictor, new: Prediction) -> No
         bad = ~np.isfinite(square)
         far = np.flatnonzero(~bad & (square > LARGE))
         if far.size:
-            part = new.canonical.predictor(block.form, block.dims, new.marginals.theta, far)
-            frame = new.marginals.frame
+            part = new.canonical.predictor(block.form, block.dims, new.marginals.part(0).theta, far)
+            frame = new.marginals.part(0).frame
             mean, variance = frame.conditioned.project(frame.embed(part))
             bad[far] = ~(np.isfinite(mean) & np.isfinite(variance**2))
     if bad.any():

@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.api.frame import fitted_frame
 from lgmdsl.api.labelled import dataset, labelled
+from lgmdsl.api.learning_record import Learning
 from lgmdsl.api.marginals import Marginals, Quantity, probability_levels
+from lgmdsl.api.mixture import HyperMarginals, Mixture, mixture
+from lgmdsl.api.points import Point
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
@@ -30,13 +33,16 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """A Gaussian posterior of a model, and how it was found.
+    """A posterior of a model, and how it was found: Gaussian at fixed or maximised hyperparameters,
+    a mixture of Gaussians over `points` where they were integrated (`hyper`).
 
-    `log_evidence` is log p(y | hypers) in nats, as the method estimates it; `guarantee` says what
-    that promises. Everything named in the model can be asked for by name; results are
-    xarray.DataArrays with the model's labels. `weight` and `shift` are the sites' W and b.
-    `starts`: how each start ended, where the sites are not log-concave and two were tried.
-    `audited`: the audit that summary and file show, where one was asked for with the fit.
+    `log_evidence` is log p(y | hypers) in nats, as the method estimates it, and log p(y) where
+    hyperparameters were integrated; `guarantee` says what that promises. `theta`, `weight` and
+    `shift` (the sites' W and b), `posterior` and `trace` are those at the hyperparameters' mode.
+    Everything named in the model can be asked for by name; results are xarray.DataArrays with the
+    model's labels. `starts`: how each start ended, where the sites are not log-concave and two
+    were tried. `audited`: the audit that summary and file show, where one was asked for.
+    `hypers`: marginals of what was learned; `learning`: how.
     """
 
     model: Model
@@ -58,6 +64,10 @@ class Fit:
     provenance: Mapping[str, str] = field(default_factory=dict, repr=False)
     stored: Mapping[str, Quantity] = field(default_factory=dict, repr=False)
     audited: Audit | None = field(default=None, repr=False)
+    hyper: str = "fixed"
+    hypers: HyperMarginals | None = field(default=None, repr=False)
+    mixed: tuple[Point, ...] = field(default=(), repr=False)
+    learning: Learning | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -70,11 +80,31 @@ class Fit:
             self.weight, self.shift, self.condition(), self.log_evidence, self.guarantee
         )
 
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The hyperparameter points that the posterior is a mixture of, the heaviest first."""
+        mode = Point(
+            self.theta, 1.0, self.log_evidence, self.weight, self.shift,
+            lambda: self.posterior.conditioned,
+        )  # fmt: skip
+        return self.mixed or (mode,)
+
     @cached_property
-    def marginals(self) -> Marginals:
+    def marginals(self) -> Mixture:
         """The unlabelled moments behind the methods below."""
+        return mixture(self.canonical, self.points, self._at, self.hypers, self.seed)
+
+    @cached_property
+    def conditional(self) -> Marginals:
+        """The unlabelled moments given the hyperparameters `theta`."""
         frame = fitted_frame(self.canonical, self.posterior.conditioned)
         return Marginals(self.canonical, self.theta, frame, self.seed)
+
+    def _at(self, point: Point) -> Marginals:
+        if point.theta is self.theta:
+            return self.conditional
+        frame = fitted_frame(self.canonical, point.condition())
+        return Marginals(self.canonical, point.theta, frame, self.seed)
 
     def quantity(self, name: str) -> Quantity:
         """Unlabelled mean and sd; those of a loaded file are read, not computed again."""
@@ -105,7 +135,8 @@ class Fit:
     ) -> xr.Dataset:
         """Exact joint draws from q of every latent, let and report (or of `names`).
 
-        The same seed gives the same digits. The leading axis is `sample`.
+        The same seed gives the same digits. The leading axis is `sample`. Where hyperparameters
+        were integrated, draws are from the points of the mixture, hyperparameters too if named.
         """
         wanted = [names] if isinstance(names, str) else names
         if wanted is None:

@@ -32,6 +32,31 @@ class Quantity:
     sd: Array
 
 
+@dataclass(frozen=True)
+class Normal:
+    """A quantity x ~ N(mean, sd^2), or g(x) where `tree` and the increasing `curve` are g."""
+
+    dims: tuple[str, ...]
+    mean: Array
+    variance: Array
+    tree: Derived | None = None
+    curve: derived.Elementwise | None = None
+
+    @property
+    def sd(self) -> Array:
+        return np.sqrt(self.variance)
+
+    def curved(self, x: Array) -> Array:
+        """g(x)."""
+        return x if self.curve is None else self.curve(x)
+
+    def moments(self) -> tuple[Array, Array]:
+        """Mean and sd of g(x)."""
+        if self.tree is None or self.curve is None:
+            return self.mean, self.sd
+        return _transformed(self.tree, self.curve, self.mean, self.variance)
+
+
 @dataclass(frozen=True, eq=False)
 class Marginals:
     """Marginals of latents, lets, reports and hypers at fixed hyperparameters.
@@ -45,19 +70,23 @@ class Marginals:
     frame: Frame
     seed: int = 0
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """Every name that can be asked for."""
-        return (
-            *(b.name for b in self.canonical.latents),
-            *self.canonical.named,
-            *(h.name for h in self.canonical.hypers.blocks),
-        )
-
     def quantity_dims(self, name: str) -> tuple[str, ...]:
         """The declared indices of a name."""
         block = self.canonical.hypers.block(name)
-        return block.dims if block is not None else self._tree(name)[0]
+        return block.dims if block is not None else named_tree(self.canonical, name)[0]
+
+    def normal(self, name: str) -> Normal | None:
+        """A latent, let or report that is Gaussian under q, or a monotone function of what is;
+        None for hypers and other reports."""
+        if self.canonical.hypers.block(name) is not None:
+            return None
+        dims, tree = named_tree(self.canonical, name)
+        if isinstance(tree, Leaf):
+            return Normal(dims, *self._gaussian(name, tree.form, dims))
+        curve = derived.monotone(tree)
+        if curve is None:
+            return None
+        return Normal(dims, *self._gaussian(name, curve[0], dims), tree, curve[1])
 
     def quantity(self, name: str) -> Quantity:
         """Mean and sd of a name; raises ModelError E103 for an unknown one."""
@@ -65,14 +94,10 @@ class Marginals:
         if block is not None:
             value = np.asarray(self.theta[name])
             return Quantity(block.dims, value, np.zeros_like(value))
-        dims, tree = self._tree(name)
-        if isinstance(tree, Leaf):
-            mean, variance = self._gaussian(name, tree.form, dims)
-            return Quantity(dims, mean, np.sqrt(variance))
-        curve = derived.monotone(tree)
-        if curve is not None:
-            mean, variance = self._gaussian(name, curve[0], dims)
-            return Quantity(dims, *_transformed(tree, curve[1], mean, variance))
+        found = self.normal(name)
+        if found is not None:
+            return Quantity(found.dims, *found.moments())
+        dims = self.quantity_dims(name)
         draws = self._report_draws(name)
         with np.errstate(all="ignore"):  # an infinite draw has no moments
             return Quantity(dims, draws.mean(axis=0), draws.std(axis=0, ddof=1))
@@ -83,26 +108,20 @@ class Marginals:
         if block is not None:
             value = np.asarray(self.theta[name])
             return block.dims, np.broadcast_to(value, (len(levels), *value.shape)).copy()
-        dims, tree = self._tree(name)
-        curve = derived.monotone(tree)
-        form = tree.form if isinstance(tree, Leaf) else curve[0] if curve else None
-        if form is None:
+        found = self.normal(name)
+        if found is None:
             with np.errstate(all="ignore"):
+                dims = self.quantity_dims(name)
                 return dims, np.quantile(self._report_draws(name), levels, axis=0)
-        mean, variance = self._gaussian(name, form, dims)
-        z = special.ndtri(levels).reshape(-1, *(1 for _ in dims))
-        values = mean + z * np.sqrt(variance)
-        return dims, values if curve is None else curve[1](values)
+        z = special.ndtri(levels).reshape(-1, *(1 for _ in found.mean.shape))
+        return found.dims, found.curved(found.mean + z * found.sd)
 
     def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
         """Joint draws of several names, each with a leading sample axis.
 
         Raises ModelError E108 for a size or a seed that is not a whole number from 0.
         """
-        asked = ((size, "draws are asked for in a number"), (seed, "a seed is a number"))
-        for value, what in asked:
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-                raise ModelError(Diagnostic("E108", f"{what} that is whole and not below 0"))
+        check_draws(size, seed)
         z = self.frame.conditioned.sample(np.random.default_rng(seed), size)
         return {name: self.evaluate(name, z) for name in names}
 
@@ -112,7 +131,7 @@ class Marginals:
         if block is not None:
             value = np.asarray(self.theta[name])
             return np.broadcast_to(value, (len(z), *value.shape)).copy()
-        dims, tree = self._tree(name)
+        dims, tree = named_tree(self.canonical, name)
         drawn: dict[int, Named] = {}
         for leaf in derived.leaves(tree):
             drawn[id(leaf)] = self._draw_form(leaf.form, z)
@@ -127,25 +146,6 @@ class Marginals:
         return frozenset(n for n, (_, tree) in named.items() if isinstance(tree, Leaf))
 
     # ---- pieces ----------------------------------------------------------------------------
-
-    def _tree(self, name: str) -> tuple[tuple[str, ...], Derived]:
-        if name in self.canonical.layout.starts:
-            return self.canonical.layout.dims[name], Leaf(self._latent_form(name))
-        if name not in self.canonical.named:
-            close = nearest(name, self.names)
-            raise ModelError(
-                Diagnostic(
-                    "E103",
-                    f"the model has no latent, let, report or hyper named `{name}`",
-                    help=f"did you mean `{close}`?"
-                    if close
-                    else f"it has: {', '.join(self.names)}",
-                )
-            )
-        return self.canonical.named[name]
-
-    def _latent_form(self, name: str) -> Affine:
-        return affine.latent(name, self.canonical.layout.dims[name], self.canonical.sizes)
 
     def _gaussian(self, name: str, form: Affine, dims: tuple[str, ...]) -> tuple[Array, Array]:
         shape = self.canonical.layout.shape(dims)
@@ -182,11 +182,45 @@ class Marginals:
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite (log of a negative)."""
-        tree = self._tree(name)[1]
+        tree = named_tree(self.canonical, name)[1]
         if isinstance(tree, Leaf) or derived.monotone(tree) is not None:
             return 0.0
         with np.errstate(all="ignore"):
             return float(1.0 - np.isfinite(self._report_draws(name, FEWEST)).mean())
+
+
+def all_names(canonical: CanonicalModel) -> tuple[str, ...]:
+    """Every name that can be asked for."""
+    return (
+        *(b.name for b in canonical.latents), *canonical.named,
+        *(h.name for h in canonical.hypers.blocks),
+    )  # fmt: skip
+
+
+def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], Derived]:
+    """The declared indices and the tree of a latent, let or report; raises ModelError E103."""
+    dims = canonical.layout.dims
+    if name in canonical.layout.starts:
+        return dims[name], Leaf(affine.latent(name, dims[name], canonical.sizes))
+    if name in canonical.named:
+        return canonical.named[name]
+    names = all_names(canonical)
+    close = nearest(name, names)
+    raise ModelError(
+        Diagnostic(
+            "E103",
+            f"the model has no latent, let, report or hyper named `{name}`",
+            help=f"did you mean `{close}`?" if close else f"it has: {', '.join(names)}",
+        )
+    )
+
+
+def check_draws(size: int, seed: int) -> None:
+    """Raise ModelError E108 for a size or a seed that is not a whole number from 0."""
+    asked = ((size, "draws are asked for in a number"), (seed, "a seed is a number"))
+    for value, what in asked:
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
+            raise ModelError(Diagnostic("E108", f"{what} that is whole and not below 0"))
 
 
 def probability_levels(given: object) -> Array:

@@ -8,11 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.frame import Frame, extended_frame, fitted_frame
+from lgmdsl.api.frame import extended_frame, fitted_frame
 from lgmdsl.api.kept import check_members, check_prior_data
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import Marginals, probability_levels
+from lgmdsl.api.mixed import mixed_moments
+from lgmdsl.api.mixture import Mixture, mixture
+from lgmdsl.api.points import Point
 from lgmdsl.api.response import probabilities, response_moments
+from lgmdsl.arrays import Array
 from lgmdsl.canonical.ground import ground_new
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.model import CanonicalModel
@@ -36,7 +40,7 @@ class Prediction:
     """
 
     canonical: CanonicalModel
-    marginals: Marginals
+    marginals: Mixture
 
     def mean(self, name: str) -> xr.DataArray:
         """Mean of a let, report or latent at the new data."""
@@ -71,16 +75,20 @@ class Prediction:
         Raises ModelError E103 where the model observes no such datum.
         """
         block = self._block(name)
-        mean, variance = self._predictor(block)
-        site = block.bind_family(self.marginals.theta)
-        first, spread = response_moments(site, mean, variance)
+        parts = [self.marginals.part(k) for k in range(len(self.marginals.weights))]
+        at = [(part.theta, *self._predictor(block, part)) for part in parts]
+        moments = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
+        means, sds = (np.array([m[i] for m in moments]) for i in (0, 1))
+        first, spread = mixed_moments(self.marginals.weights, means, sds)
         shape, dims = block.shape, block.dims
         out = {
             "mean": self._labelled(dims, first.reshape(shape), "mean"),
             "sd": self._labelled(dims, spread.reshape(shape), "sd"),
         }
-        table = probabilities(block, self.marginals.theta, mean, variance, first, spread)
-        if table is not None:
+        tables = [probabilities(block, t, m, v, first, spread) for t, m, v in at]
+        found = [t for t in tables if t is not None]
+        if found:
+            table = np.tensordot(self.marginals.weights, np.array(found), axes=1)
             out["probability"] = labelled(
                 self.canonical.layout, dims, table.reshape(*shape, -1),
                 last="value", labels=np.arange(table.shape[-1]),
@@ -108,10 +116,9 @@ class Prediction:
         names = [n for n, (dims, _) in self.canonical.named.items() if changed & set(dims)]
         return tuple(names or self.canonical.named)
 
-    def _predictor(self, block: SiteBlock) -> tuple[np.ndarray, np.ndarray]:
-        frame: Frame = self.marginals.frame
-        predictor = self.canonical.predictor(block.written, block.dims, self.marginals.theta)
-        mean, variance = frame.conditioned.project(frame.embed(predictor))
+    def _predictor(self, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:
+        predictor = self.canonical.predictor(block.written, block.dims, part.theta)
+        mean, variance = part.frame.conditioned.project(part.frame.embed(predictor))
         return mean, np.maximum(variance, 0.0)
 
     def _block(self, name: str) -> SiteBlock:
@@ -148,11 +155,16 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     missing = {n: m for n, m in grounded.missing.items() if n not in responses}
     new = canonicalise(replace(grounded, values=kept, missing=missing), sites.find_site)
     changed = {*grounded.replaced, *grounded.new_levels}
-    if any(changed & set(b.dims) for b in fit.canonical.latents):
-        frame = extended_frame(fit.canonical, new, fit.theta, fit.weight, fit.shift)
-    else:
-        frame = fitted_frame(fit.canonical, fit.posterior.conditioned)
-    return Prediction(new, Marginals(new, fit.theta, frame, fit.seed))
+    extended = any(changed & set(b.dims) for b in fit.canonical.latents)
+
+    def at(point: Point) -> Marginals:
+        if extended:
+            frame = extended_frame(fit.canonical, new, point.theta, point.weight, point.shift)
+        else:
+            frame = fitted_frame(fit.canonical, point.condition())
+        return Marginals(new, point.theta, frame, fit.seed)
+
+    return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed))
 
 
 def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Dataset:

@@ -12,6 +12,7 @@ import numpy as np
 
 from lgmdsl.api.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.fit import Fit
+from lgmdsl.api.learning_file import read_learning
 from lgmdsl.api.marginals import Quantity
 from lgmdsl.api.store import FORMAT, KINDS, PARTS, unusable
 from lgmdsl.arrays import Array
@@ -95,13 +96,15 @@ def _read(file: Any) -> Fit:
     weight: Rows = tuple(array(site[f"weight_{k}"]) for k in range(count))
     shift: Rows = tuple(array(site[f"shift_{k}"]) for k in range(count))
     theta = {b.name: array(file["hyper"].variables[b.name]) for b in canonical.hypers.blocks}
-    names = (*(b.name for b in canonical.latents), *canonical.named)
-    dims = {**canonical.layout.dims, **{n: d for n, (d, _) in canonical.named.items()}}
+    dims = {
+        **canonical.layout.dims, **{n: d for n, (d, _) in canonical.named.items()},
+        **{b.name: b.dims for b in canonical.hypers.blocks},
+    }  # fmt: skip
     mean, sd = file["mean"].variables, file["sd"].variables
     trace = file["trace"].variables
     columns = [array(trace[c]) for c in ("step", "objective", "residual", "seconds")]
     columns.append(array(trace["stage"]) if "stage" in trace else np.full(len(columns[0]), ""))
-    return Fit(
+    fit = Fit(
         model=model,
         method=str(file.attrs["method"]),
         status=Status[str(file.attrs["status"])],
@@ -120,9 +123,10 @@ def _read(file: Any) -> Fit:
         theta=theta,
         condition=lambda: recondition(canonical, theta, weight, shift),
         provenance=provenance,
-        stored={n: Quantity(dims[n], array(mean[n]), array(sd[n])) for n in names},
+        stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
     )
+    return read_learning(file, fit, array, recondition)
 
 
 def _audit(file: Any, canonical: CanonicalModel) -> Audit:

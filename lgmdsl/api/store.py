@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.api.digest import ATTRIBUTE, digest
+from lgmdsl.api.learning_file import write_learning
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.lower import distinct
@@ -81,9 +82,8 @@ def _write(fit: Fit, name: str) -> None:
             _input(inputs, name_, grounded.values[name_])
         hyper = file.create_group("hyper")
         for block in fit.canonical.hypers.blocks:
-            _labelled(
-                hyper, block.name, block.dims, fit.theta[block.name], layout.coords(block.dims)
-            )
+            coords = layout.coords(block.dims)
+            _labelled(hyper, block.name, block.dims, fit.theta[block.name], coords)
         site = file.create_group("site")
         for k, block_ in enumerate(fit.canonical.blocks):
             _plain(site, f"weight_{k}", fit.weight[k])
@@ -93,7 +93,7 @@ def _write(fit: Fit, name: str) -> None:
                 _plain(site, f"y_{k}", block_.y)  # the rewritten predictor holds the response
             site.variables[f"weight_{k}"].attrs["of"] = block_.name
         mean, sd = file.create_group("mean"), file.create_group("sd")
-        for name_ in (*(b.name for b in fit.canonical.latents), *fit.canonical.named):
+        for name_ in kept_names(fit):
             quantity = fit.quantity(name_)
             coords = layout.coords(quantity.dims)
             _labelled(mean, name_, quantity.dims, quantity.mean, coords)
@@ -104,9 +104,17 @@ def _write(fit: Fit, name: str) -> None:
         _plain(trace, "stage", np.array([e.stage for e in fit.trace], dtype=np.str_))
         if fit.audited is not None:
             _audit(file, fit.audited)
+        write_learning(file, fit, _plain)
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
         file.create_group("provenance").attrs.update(provenance)
         file.attrs[ATTRIBUTE] = digest(file)
+
+
+def kept_names(fit: Fit) -> tuple[str, ...]:
+    """The names whose means and sds a file holds: hypers only where they were learned."""
+    latents = (b.name for b in fit.canonical.latents)
+    hypers = (b.name for b in fit.canonical.hypers.blocks) if fit.learning is not None else ()
+    return (*latents, *fit.canonical.named, *hypers)
 
 
 def _audit(file: Any, audit: Audit) -> None:

@@ -9,7 +9,9 @@ from typing import Protocol
 
 import numpy as np
 
-from lgmdsl.api.marginals import Marginals, Quantity
+from lgmdsl.api.learning_record import Learning
+from lgmdsl.api.marginals import Quantity
+from lgmdsl.api.mixture import Mixture
 from lgmdsl.api.page import WIDTH, columns, counted, wrapped
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
@@ -47,17 +49,23 @@ class Fitted(Protocol):
     @property
     def theta(self) -> Mapping[str, Array]: ...
     @property
-    def marginals(self) -> Marginals: ...
+    def marginals(self) -> Mixture: ...
     @property
     def warnings(self) -> tuple[Diagnostic, ...]: ...
     @property
     def provenance(self) -> Mapping[str, str]: ...
+    @property
+    def hyper(self) -> str: ...
+    @property
+    def learning(self) -> Learning | None: ...
     def quantity(self, name: str) -> Quantity: ...
 
 
 def summary(fit: Fitted, full: bool = False) -> str:
     """Method, status, evidence, hypers, latents and small reports; `full` shows every row."""
     parts = [*_head(fit), *_hypers(fit, full)]
+    learned = [_table(fit, name, full) for name in learned_names(fit)]
+    parts += _joined("hyperparameters", learned)
     tables = [_table(fit, name, full) for name in fit.canonical.latent_names]
     parts += _joined("latents", tables)
     reports = [s.name for s in fit.canonical.grounded.model.of_kind("report")]
@@ -84,6 +92,7 @@ def _head(fit: Fitted) -> list[str]:
         ("method", f"{fit.method}, {counted(fit.steps, 'step')}, {_seconds(fit.seconds)}"),
         ("status", fit.status.value if fit.status is not Status.converged else "converged"),
         ("log evidence", _evidence(fit)),
+        *([("hypers", _learned(fit, fit.learning))] if fit.learning is not None else []),
         *([("note", fit.provenance["notes"])] if "notes" in fit.provenance else []),
         ("sites", f"{number:,} ({kinds})"),
         ("latents", f"{size:,} in {counted(len(fit.canonical.latents), 'block')}"),
@@ -97,9 +106,27 @@ def _evidence(fit: Fitted) -> str:
     return f"{fit.log_evidence:.4f}, {fit.guarantee.value}"
 
 
+def _learned(fit: Fitted, how: Learning) -> str:
+    fits = f"{counted(how.fits, 'fit')}"
+    if fit.hyper == "integrate":
+        return f"integrated over {counted(how.points, 'point')} ({how.design}), {fits}"
+    return f"at the mode of evidence and prior, {fits}; sds from the curvature there"
+
+
+def learned_names(fit: Fitted) -> tuple[str, ...]:
+    """The hyperparameters that have a posterior, and not just a value."""
+    if fit.learning is None:
+        return ()
+    blocks = fit.canonical.hypers.blocks
+    return tuple(b.name for b in blocks if fit.quantity(b.name).sd.any())
+
+
 def _hypers(fit: Fitted, full: bool) -> list[str]:
     rows: list[tuple[str, str]] = []
+    learned = learned_names(fit)
     for block in fit.canonical.hypers.blocks:
+        if block.name in learned:
+            continue
         value = np.asarray(fit.theta[block.name], dtype=np.float64)
         if value.ndim == 0:
             rows.append((block.name, f"{float(value):.6g}"))

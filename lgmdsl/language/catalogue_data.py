@@ -177,4 +177,28 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "report r = log(b)                                 b may be negative",
         "report r = exp(b)",
     ),
+    Entry(
+        "W604",
+        "a hyperparameter is not identified",
+        "Neither the data nor the priors say where it is: the density hardly falls over a factor "
+        "of 100, so its value and whatever depends on it mean little.",
+        "hyper s : positive ~ flat                         with two groups",
+        "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)",
+    ),
+    Entry(
+        "W605",
+        "a hyperparameter is at the edge of its range",
+        "The density rises all the way to the edge, as that of a standard deviation towards 0 "
+        "where the groups do not differ: there is no mode inside, and no standard error.",
+        "hyper s : positive ~ flat",
+        "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)   and --hyper integrate",
+    ),
+    Entry(
+        "W606",
+        "the integral over the hyperparameters is rough",
+        "Points of the integration have no fit, or one that did not converge, or the density has "
+        "not fallen off where the points end, as under a prior that is improper.",
+        "hyper s : positive ~ flat",
+        "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
+    ),
 )

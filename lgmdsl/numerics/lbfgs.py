@@ -78,6 +78,11 @@ class LBFGS:
         if not now.pairs:
             norm = math.sqrt(max(self.inner(q, q), 1e-300))
             return -q * min(1.0, self.first / norm)
+        return -self.inverse_times(now, q)
+
+    def inverse_times(self, now: Iterate[T], vector: Array) -> Array:
+        """H v with the inverse Hessian of the last pairs, of which there must be one."""
+        q = np.array(vector)
         kept = []
         for s, y, rho in reversed(now.pairs):
             a = rho * self.inner(s, q)
@@ -87,7 +92,7 @@ class LBFGS:
         q /= rho * self.inner(y, y)
         for (s, y, rho), a in zip(now.pairs, reversed(kept), strict=True):
             q += (a - rho * self.inner(y, q)) * s
-        return -q
+        return q
 
     def step(self, now: Iterate[T], function: Function[T]) -> Iterate[T] | None:
         """The next point; None where no step along the direction, nor along the gradient, lowers f.

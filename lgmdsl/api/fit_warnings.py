@@ -1,0 +1,139 @@
+"""What a fit tells its user without being asked: W601 to W607."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Status
+from lgmdsl.errors import Diagnostic, listed
+from lgmdsl.inference.driver import Run
+from lgmdsl.inference.starts import Started
+from lgmdsl.learning.identify import findings
+from lgmdsl.learning.learn import Learned
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+
+def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
+    """W603 for reports that are not finite in some draws."""
+    reports = {s.name: s.statement.span for s in fit.model.checked.of_kind("report")}
+    shares = {name: fit.marginals.undefined(name) for name in reports}
+    return tuple(
+        Diagnostic(
+            "W603",
+            f"report `{name}` is not finite in {max(100 * share, 0.1):.1f} % of draws",
+            reports[name],
+            "its mean and sd mean nothing",
+            help="look for the log or the root of a negative number, or a division by zero",
+            severity="warning",
+        )
+        for name, share in shares.items()
+        if share > 0.0
+    )
+
+
+def local_optima(canonical: CanonicalModel, starts: tuple[Started, ...]) -> tuple[Diagnostic, ...]:
+    """W602 where a site is not log-concave, so that another optimum may exist."""
+    curved = [b for b in canonical.blocks if Property.LOG_CONCAVE not in b.site.spec.properties]
+    told = ("the higher of two starts is kept:", *map(str, starts)) if starts else ()
+    return tuple(
+        Diagnostic(
+            "W602",
+            f"`{b.family.spec.name}` is not log-concave: the optimum found may be a local one",
+            b.span,
+            details=told,
+            help="compare fits from other starts: --start-from, or other methods",
+            severity="warning",
+        )
+        for b in curved[:1]
+    )
+
+
+def unfinished(result: Run) -> tuple[Diagnostic, ...]:
+    """W601 for a fit that stopped early."""
+    if result.status is Status.converged:
+        return ()
+    last = result.trace[-1]
+    before = result.trace[-2].objective if len(result.trace) > 1 else last.objective
+    advice = {
+        Status.iteration_limit: f"--max-steps {2 * max(result.steps, 1)}, or --start-from the "
+        "saved fit",
+    }.get(result.status, result.status.value)
+    return (
+        Diagnostic(
+            "W601",
+            _HEADLINES[result.status],
+            details=(
+                f"status {result.status}, step {result.steps}"
+                + (f": {result.reason}" if result.reason else ""),
+                f"last change of the objective {abs(last.objective - before):.1e}, "
+                f"distance from a fixed point {last.residual:.1e} sd",
+            ),
+            help=advice,
+            severity="warning",
+        ),
+    )
+
+
+_HEADLINES = {
+    Status.iteration_limit: "stopped at the iteration limit; "
+    "the result is usable but not converged",
+    Status.stalled: "no further progress; the best state is reported, not a converged one",
+    Status.diverged: "the fit ran away; do not use the result",
+    Status.numerical_error: "numerical trouble; the last good state is reported",
+    Status.interrupted: "interrupted; the last complete step is reported",
+}
+
+
+def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
+    """W601 for a search that stopped early, W604 and W605 for what the data do not say, W606 for
+    an integral that is not to be trusted."""
+    out = []
+    if learned.maximum.status is not Status.converged:
+        last = learned.maximum.steps[-1]
+        out.append(_warning(
+            "W601", "the search for the hyperparameters' mode stopped early",
+            f"{learned.maximum.reason or 'at its limit'}, step {last.step}; another step promises "
+            f"{last.gain:.1e} nats",
+            help="start from other values: --start-from, or pin what the data do not determine",
+        ))  # fmt: skip
+    for found in findings(learned):
+        names = listed([f"`{n}`" for n in found.names])
+        if found.kind == "flat":
+            out.append(_warning(
+                "W604", f"data and priors hardly say where {names} {_is(found.names)}",
+                "the density falls by less than half a nat over a factor of 100",
+                help="give a prior that says more, or pin it: --set NAME=VALUE",
+            ))  # fmt: skip
+        else:
+            out.append(_warning(
+                "W605", f"{names} {_is(found.names)} at the edge of the range",
+                "the density rises up to the edge: there is no mode inside",
+                help="leave the term out, or give a prior that keeps away from the edge",
+            ))  # fmt: skip
+    integrated = learned.integrated
+    if integrated is not None:
+        wrong = []
+        if integrated.unbounded:
+            wrong.append("the density has not fallen off where the exploration ended")
+        if integrated.lost:
+            wrong.append(f"{integrated.lost} of the points have no fit")
+        if integrated.unfinished:
+            wrong.append(f"{integrated.unfinished} of the points' fits did not converge")
+        if wrong:
+            out.append(_warning(
+                "W606", "the integral over the hyperparameters is rough", *wrong,
+                help="give hyperparameters proper priors; --hyper map needs none of these points",
+            ))  # fmt: skip
+    return tuple(out)
+
+
+def _is(names: tuple[str, ...]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _warning(code: str, message: str, *details: str, help: str) -> Diagnostic:
+    return Diagnostic(code, message, details=details, help=help, severity="warning")

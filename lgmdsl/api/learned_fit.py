@@ -1,0 +1,53 @@
+"""A fit with what was learned of its hyperparameters: marginals, mixture points, warnings."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from lgmdsl.api.fit_warnings import learning_warnings
+from lgmdsl.api.learning_record import Learning
+from lgmdsl.api.mixture import HyperMarginals
+from lgmdsl.api.points import Point
+from lgmdsl.api.restore import recondition
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.learning.asymptotic import Asymptotic, ModeOnly
+from lgmdsl.learning.learn import Learned
+from lgmdsl.learning.visited import Fitted
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+
+def with_hypers(fit: Fit, learned: Learned) -> Fit:
+    """The fit at the mode as one of all hyperparameters."""
+    found = learned.integrated
+    record = Learning(
+        learned.maximum.steps, learned.calls, learned.iterations,
+        found.design if found else "", len(found.points) if found else 1,
+    )  # fmt: skip
+    warnings = (*fit.warnings, *learning_warnings(learned))
+    if found is None:
+        hypers: HyperMarginals = ModeOnly(learned.coordinates, fit.theta)
+        if learned.frame is not None:
+            hypers = Asymptotic(learned.coordinates, fit.theta, learned.frame)
+        return replace(fit, hyper="map", hypers=hypers, learning=record, warnings=warnings)
+    return replace(
+        fit,
+        hyper="integrate",
+        log_evidence=found.log_evidence,
+        # An integral by a rule over bounds or exact evidences is an approximation.
+        guarantee=Guarantee.APPROXIMATE,
+        hypers=found.posterior,
+        mixed=tuple(_point(fit.canonical, at, share) for at, share in found.points),
+        learning=record,
+        warnings=warnings,
+    )
+
+
+def _point(canonical: CanonicalModel, at: Fitted, share: float) -> Point:
+    return Point(
+        at.theta, share, at.log_evidence, at.weight, at.shift,
+        lambda: recondition(canonical, at.theta, at.weight, at.shift),
+    )  # fmt: skip

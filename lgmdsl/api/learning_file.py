@@ -1,0 +1,124 @@
+"""The part of a result file that says what was learned of the hyperparameters.
+
+Group `learning`: how (attributes), the search's steps, the mode and axes of the standardised
+coordinates and, where hyperparameters were integrated, the nodes of their posterior. Group
+`points`: theta, share, evidence and the sites' weights and shifts of every point of the mixture,
+stacked along a first axis.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl.api.learning_record import Learning
+from lgmdsl.api.points import Point
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.learning.asymptotic import Asymptotic, ModeOnly
+from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.hyper_posterior import HyperPosterior
+from lgmdsl.learning.maximise import LearningStep
+from lgmdsl.learning.standardised import Standardised
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+COLUMNS = ("step", "objective", "gain", "calls")
+
+
+def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None]) -> None:
+    """Add the groups; `put` writes one array into a group."""
+    record, hypers = fit.learning, fit.hypers
+    if record is None:
+        return
+    group = file.create_group("learning")
+    group.attrs.update(
+        hyper=fit.hyper, fits=record.fits, iterations=record.iterations, design=record.design,
+        points=record.points,
+    )  # fmt: skip
+    for column in COLUMNS:
+        put(group, column, np.array([getattr(s, column) for s in record.steps]))
+    if isinstance(hypers, Asymptotic | HyperPosterior | ModeOnly):
+        group.attrs["pinned"] = json.dumps(sorted(hypers.coordinates.pinned))
+    if isinstance(hypers, Asymptotic | HyperPosterior):
+        put(group, "mode", hypers.frame.mode)
+        put(group, "axes", hypers.frame.axes)
+        put(group, "flat", hypers.frame.flat.astype(np.int8))
+    if isinstance(hypers, HyperPosterior):
+        group.attrs["log_integral"] = hypers.log_integral
+        put(group, "nodes", hypers.z)
+        put(group, "shares", hypers.weights)
+    if fit.mixed:
+        points = file.create_group("points")
+        put(points, "share", np.array([p.share for p in fit.mixed]))
+        put(points, "log_evidence", np.array([p.log_evidence for p in fit.mixed]))
+        for block in fit.canonical.hypers.blocks:
+            put(points, f"theta_{block.name}", np.array([p.theta[block.name] for p in fit.mixed]))
+        for k in range(len(fit.weight)):
+            put(points, f"weight_{k}", np.array([p.weight[k] for p in fit.mixed]))
+            put(points, f"shift_{k}", np.array([p.shift[k] for p in fit.mixed]))
+
+
+def read_learning(
+    file: Any,
+    fit: Fit,
+    array: Callable[[Any], AnyArray],
+    recondition: Callable[[CanonicalModel, Mapping[str, Array], Rows, Rows], Conditioned],
+) -> Fit:
+    """The fit with what the groups hold."""
+    if "learning" not in file.groups:
+        return fit
+    group = file["learning"]
+    held, given = {n: array(v) for n, v in group.variables.items()}, group.attrs
+    steps = tuple(
+        LearningStep(int(a), float(b), float(c), int(d))
+        for a, b, c, d in zip(*(held[c] for c in COLUMNS), strict=True)
+    )
+    record = Learning(
+        steps, int(given["fits"]), int(given["iterations"]), str(given["design"]),
+        int(given["points"]),
+    )  # fmt: skip
+    fit = replace(fit, hyper=str(given["hyper"]), learning=record)
+    if "pinned" in given:
+        pinned = {n: fit.theta[n] for n in json.loads(given["pinned"])}
+        coordinates = Coordinates(fit.canonical.hypers, pinned)
+        if "axes" not in held:
+            return replace(fit, hypers=ModeOnly(coordinates, fit.theta))
+        frame = Standardised(held["mode"], held["axes"], held["flat"].astype(bool))
+        if "nodes" in held:
+            integral = float(given["log_integral"])
+            posterior = HyperPosterior(coordinates, frame, held["nodes"], held["shares"], integral)
+            fit = replace(fit, hypers=posterior)
+        else:
+            fit = replace(fit, hypers=Asymptotic(coordinates, fit.theta, frame))
+    return replace(fit, mixed=_points(file, fit, array, recondition))
+
+
+def _points(
+    file: Any,
+    fit: Fit,
+    array: Callable[[Any], AnyArray],
+    recondition: Callable[[CanonicalModel, Mapping[str, Array], Rows, Rows], Conditioned],
+) -> tuple[Point, ...]:
+    if "points" not in file.groups:
+        return ()
+    held = {n: array(v) for n, v in file["points"].variables.items()}
+
+    def point(m: int) -> Point:
+        theta = {b.name: held[f"theta_{b.name}"][m] for b in fit.canonical.hypers.blocks}
+        weight, shift = (
+            tuple(held[f"{kind}_{k}"][m] for k in range(len(fit.weight)))
+            for kind in ("weight", "shift")
+        )
+        return Point(
+            theta, float(held["share"][m]), float(held["log_evidence"][m]), weight, shift,
+            lambda: recondition(fit.canonical, theta, weight, shift),
+        )  # fmt: skip
+
+    return tuple(point(m) for m in range(len(held["share"])))

@@ -1,0 +1,19 @@
+"""What a fit keeps of how its hyperparameters were learned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lgmdsl.learning.maximise import LearningStep
+
+
+@dataclass(frozen=True)
+class Learning:
+    """`steps`: the search for the mode; `fits` and `iterations`: fits made in all and their steps;
+    `design`: of the integration, with `points` of weight; empty where there was none."""
+
+    steps: tuple[LearningStep, ...]
+    fits: int
+    iterations: int
+    design: str
+    points: int

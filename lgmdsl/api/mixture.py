@@ -1,0 +1,173 @@
+"""The posterior as a mixture over hyperparameter points: the same questions as `Marginals`.
+
+    q(z, theta) = sum_k weight_k q_k(z) delta(theta - theta_k)
+
+Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and what is
+made of them alone, have the smooth marginals that `learning` found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property, partial
+from typing import Protocol
+
+import numpy as np
+
+from lgmdsl.api.marginals import (
+    Marginals,
+    Normal,
+    Quantity,
+    all_names,
+    check_draws,
+    named_tree,
+)
+from lgmdsl.api.mixed import mixed_moments, mixed_quantile
+from lgmdsl.api.points import Point
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.derived import Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.named import expand
+
+# Conditioned Gaussians are kept where the model has no more latents than this, and rebuilt at
+# every use where it has more: a mixture has up to some dozens.
+KEPT = 1000
+REPORT_DRAWS, REPORT_VALUES, FEWEST = 4000, 2 * 10**7, 200
+
+
+class HyperMarginals(Protocol):
+    """Marginals of functions of the hyperparameters, entry by entry of the function's value."""
+
+    def mean(self, of: Callable[[Theta], Array]) -> Array: ...
+    def sd(self, of: Callable[[Theta], Array]) -> Array: ...
+    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array: ...
+
+
+def mixture(
+    canonical: CanonicalModel,
+    points: Sequence[Point],
+    at: Callable[[Point], Marginals],
+    hypers: HyperMarginals | None,
+    seed: int,
+) -> Mixture:
+    """The mixture of the marginals `at` each point."""
+    weights = np.array([p.share for p in points])
+    return Mixture(canonical, weights, tuple(partial(at, p) for p in points), hypers, seed)
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """`parts[k]()` makes the marginals at point k, of weight `weights[k]`. `hypers`: the marginals
+    of the hyperparameters, None where they are fixed."""
+
+    canonical: CanonicalModel
+    weights: Array
+    parts: tuple[Callable[[], Marginals], ...]
+    hypers: HyperMarginals | None
+    seed: int = 0
+    _normal: dict[str, tuple[Normal, ...] | None] = field(default_factory=dict, repr=False)
+
+    def part(self, k: int) -> Marginals:
+        """The marginals at one point."""
+        return self._held[k] if self._held else self.parts[k]()
+
+    def quantity_dims(self, name: str) -> tuple[str, ...]:
+        """The declared indices of a name."""
+        block = self.canonical.hypers.block(name)
+        return block.dims if block is not None else named_tree(self.canonical, name)[0]
+
+    def quantity(self, name: str) -> Quantity:
+        """Mean and sd of a name; raises ModelError E103 for an unknown one."""
+        dims = self.quantity_dims(name)
+        of = self._of(name)
+        if of is not None and self.hypers is not None:
+            return Quantity(dims, self.hypers.mean(of), self.hypers.sd(of))
+        if len(self.parts) == 1:
+            return self.part(0).quantity(name)
+        found = self._parts_of(name)
+        if found is not None:
+            moments = [n.moments() for n in found]
+            means, sds = (np.array([m[i] for m in moments]) for i in (0, 1))
+            return Quantity(dims, *mixed_moments(self.weights, means, sds))
+        draws = self._report_draws(name)
+        with np.errstate(all="ignore"):  # an infinite draw has no moments
+            return Quantity(dims, draws.mean(axis=0), draws.std(axis=0, ddof=1))
+
+    def quantile(self, name: str, levels: Array) -> tuple[tuple[str, ...], Array]:
+        """Declared indices, and quantiles with a leading axis over the levels."""
+        dims = self.quantity_dims(name)
+        of = self._of(name)
+        if of is not None and self.hypers is not None:
+            return dims, self.hypers.quantile(of, levels)
+        if len(self.parts) == 1:
+            return self.part(0).quantile(name, levels)
+        found = self._parts_of(name)
+        if found is None:
+            with np.errstate(all="ignore"):
+                return dims, np.quantile(self._report_draws(name), levels, axis=0)
+        means, sds = np.array([n.mean for n in found]), np.array([n.sd for n in found])
+        return dims, found[0].curved(mixed_quantile(self.weights, means, sds, levels))
+
+    def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
+        """Joint draws of several names, each with a leading sample axis, in random order of the
+        points. Raises ModelError E108 for a size or seed that is not a whole number from 0."""
+        if len(self.parts) == 1:
+            return self.part(0).draws(names, size, seed)
+        check_draws(size, seed)
+        rng = np.random.default_rng(seed)
+        counts = rng.multinomial(size, self.weights)
+        drawn: dict[str, list[Array]] = {name: [] for name in names}
+        for k in np.flatnonzero(counts):
+            part = self.part(int(k))
+            z = part.frame.conditioned.sample(rng, int(counts[k]))
+            for name in names:
+                drawn[name].append(part.evaluate(name, z))
+        order = rng.permutation(size)
+        empty = {name: self.part(0).evaluate(name, np.zeros((0, 0))) for name in names if not size}
+        return empty or {name: np.concatenate(parts)[order] for name, parts in drawn.items()}
+
+    def undefined(self, name: str) -> float:
+        """The share of entries and draws in which a report is not finite."""
+        if len(self.parts) == 1 or self.part(0).normal(name) is not None:
+            return self.part(0).undefined(name)
+        with np.errstate(all="ignore"):
+            return float(1.0 - np.isfinite(self._report_draws(name)[:FEWEST]).mean())
+
+    # ---- pieces ----------------------------------------------------------------------------
+
+    @cached_property
+    def _held(self) -> tuple[Marginals, ...]:
+        small = len(self.parts) == 1 or sum(b.size for b in self.canonical.latents) <= KEPT
+        return tuple(make() for make in self.parts) if small else ()
+
+    def _of(self, name: str) -> Callable[[Theta], Array] | None:
+        """A hyperparameter, or a report of hyperparameters alone, as a function of them."""
+        if self.canonical.hypers.block(name) is not None:
+            return lambda theta: np.asarray(theta[name], dtype=np.float64)
+        dims, tree = named_tree(self.canonical, name)
+        if not isinstance(tree, Leaf) or tree.form.latents or not tree.form.offset.depends:
+            return None
+        offset, sizes = tree.form.offset, {**self.canonical.sizes, **tree.form.sizes}
+        return lambda theta: np.array(expand(offset.evaluate(theta), dims, sizes))
+
+    def _parts_of(self, name: str) -> tuple[Normal, ...] | None:
+        """The normal marginals of a name at every point; those of all names are found at once, so
+        that each point is conditioned once."""
+        if name not in self._normal:
+            names = [name] if self._held else all_names(self.canonical)
+            rows = []
+            for k in range(len(self.parts)):
+                part = self.part(k)
+                rows.append([part.normal(n) for n in names])
+            for n, column in zip(names, zip(*rows, strict=True), strict=True):
+                found = tuple(c for c in column if c is not None)
+                self._normal[n] = found or None
+        return self._normal[name]
+
+    def _report_draws(self, name: str) -> Array:
+        shape = self.canonical.layout.shape(self.quantity_dims(name))
+        size = int(np.prod(shape, dtype=np.int64))
+        draws = max(FEWEST, min(REPORT_DRAWS, REPORT_VALUES // max(size, 1)))
+        return self.draws([name], draws, self.seed)[name]

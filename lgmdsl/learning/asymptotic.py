@@ -1,0 +1,86 @@
+"""The normal approximation of the hyperparameters' posterior at a mode, in coordinates x.
+
+x ~ N(x^, (-H)^-1);   a hyperparameter made of one coordinate has transformed quantiles, any
+other a normal marginal by the delta method
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.standardised import Standardised
+
+# Central differences of theta(x) over this many sds of x.
+SHARE = 1e-3
+
+
+@dataclass(frozen=True, eq=False)
+class Asymptotic:
+    """`theta`: the hyperparameters at the mode; `frame` holds the mode in x and the curvature."""
+
+    coordinates: Coordinates
+    theta: Theta
+    frame: Standardised
+
+    def mean(self, of: Callable[[Theta], Array]) -> Array:
+        """The value at the mode."""
+        return np.asarray(of(self.theta), dtype=np.float64)
+
+    def sd(self, of: Callable[[Theta], Array]) -> Array:
+        """The root of the diagonal of J cov(x) J', of the function's shape."""
+        slopes = self._slopes(of, self.frame.axes.T)
+        return np.asarray(np.sqrt(sum((s**2 for s in slopes), np.zeros_like(self.mean(of)))))
+
+    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+        """(Q, ...): where the value moves with one coordinate alone, its value at the coordinate's
+        quantiles, else normal ones."""
+        mean, z = self.mean(of), special.ndtri(levels)
+        out = mean + z.reshape(-1, *(1 for _ in mean.shape)) * self.sd(of)
+        units = np.diag(np.sqrt(np.diag(self.frame.covariance)))
+        slopes = self._slopes(of, units)
+        alone = np.sum([s != 0.0 for s in slopes], axis=0) == 1
+        for unit, slope in zip(units, slopes, strict=True):
+            for sign in (1.0, -1.0):  # a falling function has its quantiles in the other order
+                moves = alone & (sign * slope > 0.0)
+                if moves.any():
+                    ends = np.array([self._at(of, sign * level * unit) for level in z])
+                    out = np.where(moves, ends, out)
+        return out
+
+    def _slopes(self, of: Callable[[Theta], Array], steps: Array) -> list[Array]:
+        """Derivatives along each row of `steps`, (k, d), by central differences."""
+        return [(self._at(of, SHARE * s) - self._at(of, -SHARE * s)) / (2.0 * SHARE) for s in steps]
+
+    def _at(self, of: Callable[[Theta], Array], step: Array) -> Array:
+        return np.asarray(of(self.coordinates.unpack(self.frame.mode + step)), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class ModeOnly:
+    """Values at a mode whose curvature is not known: what was learned has sd NaN."""
+
+    coordinates: Coordinates
+    theta: Theta
+
+    def mean(self, of: Callable[[Theta], Array]) -> Array:
+        """The value at the mode."""
+        return np.asarray(of(self.theta), dtype=np.float64)
+
+    def sd(self, of: Callable[[Theta], Array]) -> Array:
+        """NaN where the value was learned, 0 where it is fixed."""
+        x = self.coordinates.pack(self.theta)
+        moved = np.asarray(of(self.coordinates.unpack(x + SHARE)), dtype=np.float64)
+        return np.where(moved == self.mean(of), 0.0, np.nan)
+
+    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+        """(Q, ...) the value where it is fixed, NaN where it was learned."""
+        return self.mean(of) + np.zeros((len(levels), *(1 for _ in self.mean(of).shape))) * self.sd(
+            of
+        )

@@ -1,0 +1,98 @@
+"""Where to fit when hyperparameters are integrated: designs in standardised coordinates z.
+
+grid            a lattice, explored from the mode outwards while the density matters (Rue, Martino
+                and Chopin 2009, 6.5 of the supplement; they step by 1 and stop 2.5 nats below)
+ccd             centre, axial and factorial points on a sphere of radius F0 sqrt(d) (the same, 6.5;
+                Box and Wilson 1951)
+gauss-hermite   the product rule (Naylor and Smith 1982; Liu and Pierce 1994)
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.polynomial.hermite_e import hermegauss
+
+from lgmdsl.arrays import Array
+
+F0 = 1.1  # the radius of the composite design over sqrt(d)
+# Points of the lattice whose density is this many nats below the highest one end an exploration;
+# beyond REACH sds nothing is explored. Steps by dimension: the trapezoid rule of a normal density
+# is exact to 2 exp(-2 pi^2 / step^2).
+DROP, REACH = 7.0, 8.0
+SERIOUS = 4.0  # nats below the highest point: what is cut off at such a density is missed
+STEP = {1: 1.0, 2: 1.25}
+# Columns whose product gives each further column of a fraction of the corners.
+GENERATORS: dict[int, tuple[tuple[int, ...], ...]] = {
+    5: ((0, 1, 2, 3),),
+    6: ((0, 1, 2, 3, 4),),
+    7: ((0, 1, 2, 3, 4, 5),),
+    8: ((0, 1, 2, 3), (0, 1, 4, 5)),
+}
+# Nodes of the product rule by dimension.
+NODES = {1: 9, 2: 7, 3: 5, 4: 3}
+
+
+def explored(size: int, density: Callable[[Sequence[tuple[int, ...]]], Sequence[float]]) -> bool:
+    """Explore the lattice of cells (integer d-tuples) from 0 outwards; whether the exploration
+    ended before the density had fallen off.
+
+    `density` is asked for waves of new cells, in a fixed order, and keeps them; a cell's
+    neighbours are visited where its log density is within DROP of the highest. -inf stops.
+    """
+    step = STEP.get(size, 1.5)
+    centre = (0,) * size
+    top = density([centre])[0]
+    known, wave, cut = {centre}, [centre], False
+    while wave:
+        around = sorted(
+            {
+                tuple(c + s * (k == axis) for k, c in enumerate(cell))
+                for cell in wave
+                for axis in range(size)
+                for s in (-1, 1)
+            }
+            - known
+        )
+        inside = [c for c in around if step * float(np.linalg.norm(c)) <= REACH]
+        known.update(around)
+        values = density(inside) if inside else []
+        top = max([top, *values])
+        wave = [c for c, value in zip(inside, values, strict=True) if value >= top - DROP]
+        cut = cut or any(
+            value >= top - SERIOUS and step * (float(np.linalg.norm(c)) + 1.0) > REACH
+            for c, value in zip(inside, values, strict=True)
+        )
+    return cut
+
+
+def composite(size: int) -> Array:
+    """(n, d) the central composite design: the centre first, then all at radius F0 sqrt(d)."""
+    axial = np.sqrt(size) * np.concatenate([np.eye(size), -np.eye(size)])
+    return F0 * np.concatenate([np.zeros((1, size)), axial, factorial(size)])
+
+
+def factorial(size: int) -> Array:
+    """(n, d) of +-1: all corners for d <= 4, then a half or less of them, of resolution V, so that
+    no two-factor interactions are confounded (Box, Hunter and Hunter 2005, table 6.22)."""
+    generators = GENERATORS.get(size, ())
+    basic = size - len(generators)
+    corners = np.array(list(itertools.product((-1.0, 1.0), repeat=basic))).reshape(-1, basic)
+    extra = [corners[:, list(columns)].prod(axis=1, keepdims=True) for columns in generators]
+    return np.concatenate([corners, *extra], axis=1)
+
+
+def composite_weights(size: int, count: int) -> Array:
+    """(n,) weights of the composite design that are exact for a standard normal density and
+    quadratic functions: (1 - 1/F0^2) on the centre, the rest even over the sphere."""
+    return np.concatenate([[1.0 - F0**-2], np.full(count - 1, F0**-2 / (count - 1))])
+
+
+def gauss_hermite(size: int) -> tuple[Array, Array]:
+    """Nodes (n, d) and weights (n,), which sum to 1, of the product rule for a standard normal."""
+    nodes, weights = hermegauss(NODES.get(size, 3))
+    z = np.array(list(itertools.product(nodes, repeat=size))).reshape(-1, size)
+    w = np.array([np.prod(c) for c in itertools.product(weights / weights.sum(), repeat=size)])
+    return z, w

@@ -1,0 +1,99 @@
+"""Learning the hyperparameters of a plan: the mode, the curvature there and, if wanted, the
+integral."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.status import Status
+from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.integrate import Integrated, default_design, integrate
+from lgmdsl.learning.maximise import LearningStep, Maximiser, Maximum
+from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.standardised import Standardised, standardised
+
+# More hyperparameters than this get no standard errors by differences of gradients.
+STANDARD_ERRORS = 50
+# Starts that are tried where the first has no fit: all coordinates moved by this much.
+MOVES = (-1.0, 1.0, -2.5, 2.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Learned:
+    """`start`: (d,) the coordinates where the search began; `maximum` of the posterior density: of
+    the hyperparameters (map) or of their coordinates (integrate); `frame`: None without a
+    curvature; `calls`: fits made, of `iterations` steps."""
+
+    start: Array
+    maximum: Maximum
+    coordinates: Coordinates
+    frame: Standardised | None
+    integrated: Integrated | None
+    calls: int
+    iterations: int
+
+    @property
+    def mode(self) -> Evaluation:
+        return self.maximum.at
+
+    @property
+    def status(self) -> Status:
+        """The search's, unless the fit at the mode itself did not converge."""
+        if self.maximum.status is Status.converged:
+            return self.mode.run.status
+        return self.maximum.status
+
+
+def learn(
+    planned: Plan,
+    fixed: Mapping[str, object],
+    tolerances: Tolerances,
+    max_steps: int | None = None,
+    warm: GaussianPosterior | None = None,
+    integration: str | None = None,
+    on_step: Callable[[LearningStep], None] | None = None,
+    workers: int | None = None,
+) -> Learned:
+    """Maximise; integrate where `integration` names a design (`auto`: by their number).
+
+    Raises NumericalError E601 where there is no fit at the start nor near it.
+    """
+    space = planned.canonical.hypers
+    coordinates = Coordinates(space, fixed)
+    objective = Objective(planned, coordinates, fixed, tolerances, max_steps)
+    first = _first(objective, warm)
+    size = coordinates.size
+    search = Maximiser(objective, jacobian=integration is not None)
+    maximum = search.run(first, on_step, integration is not None or size <= STANDARD_ERRORS)
+    frame = None
+    if maximum.hessian is not None or integration is not None:
+        frame = standardised(maximum.at.x, maximum.hessian)
+    found = None
+    if integration is not None:
+        assert frame is not None
+        design = default_design(size) if integration == "auto" else integration
+        found = integrate(objective, maximum.at, frame, design, workers)
+    return Learned(first.x, maximum, coordinates, frame, found, objective.calls, objective.steps)
+
+
+def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
+    space = objective.planned.canonical.hypers
+    x = objective.coordinates.pack(space.start(objective.pinned))
+    for move in (0.0, *MOVES):
+        found = objective.at(x + move, warm)
+        if found is not None:
+            return found
+    names = ", ".join(objective.coordinates.names[:6])
+    raise NumericalError(
+        Diagnostic(
+            "E601",
+            f"method `{objective.planned.method}` found no usable state at any start of {names}",
+            help="pin the hyperparameters (--set NAME=VALUE) to see where it can start",
+        )
+    )

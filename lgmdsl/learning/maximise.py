@@ -1,0 +1,129 @@
+"""Maximising the log posterior of the hyperparameters, and its curvature there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.status import Status
+from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
+
+# A maximum is found where the quadratic model promises less than this many nats more; where fits
+# are too rough to climb on, less than NOISE does.
+GAIN, NOISE = 1e-7, 1e-4
+# No coordinate (log of a scale, logit of a share) goes farther out than this.
+FARTHEST_OUT = 30.0
+# Differences of gradients are taken over this share of a standard deviation, and at most so far.
+SHARE, FARTHEST = 0.1, 1e-2
+
+
+@dataclass(frozen=True)
+class LearningStep:
+    """One outer step: its number, the objective, the expected gain of another, the fits so far."""
+
+    step: int
+    objective: float
+    gain: float
+    calls: int
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """The highest point found. `hessian`: (d, d) of the objective there, None where it was not
+    wanted or could not be had."""
+
+    at: Evaluation
+    status: Status
+    steps: tuple[LearningStep, ...]
+    hessian: Array | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Maximiser:
+    """L-BFGS with warm-started fits. `jacobian`: maximise the density of the coordinates rather
+    than that of theta on its natural scale."""
+
+    objective: Objective
+    jacobian: bool
+    limit: int = 200
+
+    def value(self, at: Evaluation) -> float:
+        return at.density if self.jacobian else at.value
+
+    def gradient(self, at: Evaluation) -> Array:
+        return at.density_gradient if self.jacobian else at.gradient
+
+    def run(
+        self,
+        first: Evaluation,
+        on_step: Callable[[LearningStep], None] | None = None,
+        curvature: bool = True,
+    ) -> Maximum:
+        """From an evaluated start to a maximum."""
+        search = LBFGS(memory=max(10, len(first.x)))
+        now: Iterate[Evaluation] = search.start(first.x, self._minimised(first))
+        steps: list[LearningStep] = []
+        status, reason = Status.iteration_limit, ""
+        for k in range(self.limit + 1):
+            gain = _gain(search, now)
+            steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
+            if on_step is not None:
+                on_step(steps[-1])
+            if gain <= GAIN:
+                status = Status.converged
+                break
+            if k == self.limit:
+                break
+            warm = now.at.kept.posterior
+            following = search.step(now, partial(self._evaluate, warm=warm))
+            if following is None:
+                status, reason = Status.stalled, "no step along the gradient raises the objective"
+                if gain <= NOISE:
+                    status = Status.converged  # as far as the fits' own tolerance lets it be seen
+                break
+            now = following
+        best = now.at.kept
+        hessian = self.hessian(best, _spread(search, now)) if curvature else None
+        return Maximum(best, status, tuple(steps), hessian, reason)
+
+    def hessian(self, at: Evaluation, spread: Array) -> Array | None:
+        """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
+        warm, size = at.posterior, len(at.x)
+        columns = []
+        for j in range(size):
+            h = min(SHARE * float(spread[j]), FARTHEST)
+            ends = [self.objective.at(at.x + sign * h * np.eye(size)[j], warm) for sign in (1, -1)]
+            if ends[0] is None or ends[1] is None:
+                return None
+            columns.append((self.gradient(ends[0]) - self.gradient(ends[1])) / (2.0 * h))
+        hessian = np.array(columns)
+        return 0.5 * (hessian + hessian.T)
+
+    def _evaluate(self, x: Array, warm: GaussianPosterior) -> Evaluated[Evaluation] | None:
+        found = self.objective.at(x, warm) if np.abs(x).max() < FARTHEST_OUT else None
+        return None if found is None else self._minimised(found)
+
+    def _minimised(self, at: Evaluation) -> Evaluated[Evaluation]:
+        return Evaluated(-self.value(at), -self.gradient(at), at)
+
+
+def _gain(search: LBFGS, now: Iterate[Evaluation]) -> float:
+    """What a step of the quadratic model would gain: g'Hg / 2."""
+    g = now.at.gradient
+    return -0.5 * float(g @ search.direction(now))
+
+
+def _spread(search: LBFGS, now: Iterate[Evaluation]) -> Array:
+    """(d,) rough sds of the coordinates: roots of the diagonal of L-BFGS's inverse Hessian."""
+    size = len(now.x)
+    if not now.pairs:
+        return np.ones(size)
+    columns = [search.inverse_times(now, unit) for unit in np.eye(size)]
+    return np.sqrt(np.maximum(np.diag(np.array(columns)), 1e-12))

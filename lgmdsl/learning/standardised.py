@@ -1,0 +1,66 @@
+"""Coordinates in which the posterior of the hyperparameters is about a standard normal.
+
+    x = mode + T u,   T = V Lambda^-1/2 from the eigen-decomposition of minus the Hessian
+    u_j = s_j(sign z_j) z_j
+
+The stretches s make up for skewness: along each half-axis the density falls by 1 nat at
+z = sqrt(2), as a normal one does (Rue, Martino and Chopin 2009, 6.5, take the half-axes so).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+
+# A direction wider than this (in log or logit units) is not resolved; it is called flat.
+WIDEST = 5.0
+
+
+@dataclass(frozen=True, eq=False)
+class Standardised:
+    """`mode`: (d,); `axes`: (d, d), columns are the principal axes, one sd long; `flat`: (d,) the
+    principal axes along which the density hardly falls, and whose length was cut to WIDEST."""
+
+    mode: Array
+    axes: Array
+    flat: BoolArray
+
+    @property
+    def size(self) -> int:
+        return len(self.mode)
+
+    @property
+    def log_volume(self) -> float:
+        """log |dx/du|."""
+        return float(np.linalg.slogdet(self.axes)[1])
+
+    @property
+    def covariance(self) -> Array:
+        """(d, d) of x, as the curvature has it."""
+        return self.axes @ self.axes.T
+
+    def x(self, u: Array) -> Array:
+        """(d,) or (n, d) coordinates."""
+        return self.mode + u @ self.axes.T
+
+
+def standardised(mode: Array, hessian: Array | None) -> Standardised:
+    """From the mode and the Hessian (None: not to be had, so nothing is known)."""
+    size = len(mode)
+    if hessian is None or not np.isfinite(hessian).all():
+        return Standardised(mode, WIDEST * np.eye(size), np.ones(size, dtype=bool))
+    values, vectors = np.linalg.eigh(-hessian)
+    flat = values < WIDEST**-2
+    lengths = 1.0 / np.sqrt(np.maximum(values, WIDEST**-2))
+    # Each axis points to where its largest entry is positive, so that signs are no accident.
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(size)])
+    return Standardised(mode, vectors * (signs * lengths), flat)
+
+
+def gaussian_log_integral(size: int) -> float:
+    """log of the integral of exp(-z'z/2) over R^size."""
+    return 0.5 * size * math.log(2.0 * math.pi)

@@ -1,0 +1,98 @@
+"""A smooth stand-in for the log density of the hyperparameters, through the fits that were made.
+
+    log density(u) = c - z(u)'z(u)/2 + r(u)
+
+r is a Gaussian process of squared exponential covariance, conditioned on values and gradients at
+all fits (Rasmussen and Williams 2006, 9.4: a derivative of a Gaussian process is jointly Gaussian
+with it). Far from them the density falls back to a split normal one. r's length is the one of
+highest marginal likelihood.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+
+LENGTHS = (1.0, 1.4, 2.0, 2.8)
+# What the fits' tolerances leave uncertain in values (nats) and, relative to the process, at all.
+NOISE = 1e-7
+ROUGH = 4.0  # nats below the highest point, where noise begins to grow
+CHUNK = 2_000_000
+
+
+@dataclass(frozen=True, eq=False)
+class Surrogate:
+    """`points`: (n, d) of u; `weights`: (n, 1 + d) of values and gradients; `constant`: the split
+    normal's height, `stretch` its half-axes."""
+
+    points: Array
+    weights: Array
+    length: float
+    constant: float
+    top: float
+    stretch: Array
+
+    def __call__(self, u: Array) -> Array:
+        """(m,) the log density at u, (m, d): never above that of the highest point of the fits, for
+        what is higher has been found by the search for the mode."""
+        out = np.empty(len(u))
+        step = max(1, CHUNK // max(1, self.points.size))
+        for k in range(0, len(u), step):
+            part = u[k : k + step]
+            gap = (part[:, None, :] - self.points) / self.length
+            kernel = np.exp(-0.5 * np.einsum("mnd,mnd->mn", gap, gap))
+            slopes = np.einsum("mnd,nd->mn", gap, self.weights[:, 1:]) / self.length
+            out[k : k + step] = np.einsum("mn,mn->m", kernel, self.weights[:, 0] + slopes)
+        return np.asarray(np.minimum(self.top, self.normal(u)[0] + out))
+
+    def normal(self, u: Array) -> tuple[Array, Array]:
+        """(m,) the log density of the split normal, and its gradient, (m, d)."""
+        z = u / np.where(u < 0.0, self.stretch[:, 0], self.stretch[:, 1])
+        slope = -z / np.where(u < 0.0, self.stretch[:, 0], self.stretch[:, 1])
+        return self.constant - 0.5 * np.einsum("md,md->m", z, z), slope
+
+
+def surrogate(points: Array, values: Array, gradients: Array, stretch: Array) -> Surrogate:
+    """Through values (n,) and gradients (n, d) of the log density at points (n, d) of u; `stretch`
+    (d, 2): the lengths of the split normal's half-axes."""
+    top = float(values.max())
+    whole = Surrogate(points, np.zeros((len(points), 1 + points.shape[1])), 1.0, top, top, stretch)
+    normal, slope = whole.normal(points)
+    target = np.concatenate([(values - normal)[:, None], gradients - slope], axis=1).reshape(-1)
+    # A fit far down says that the density is low there, and no more.
+    rough = np.repeat(np.exp(2.0 * np.clip(top - values - ROUGH, 0.0, 12.0)), 1 + points.shape[1])
+    fits = [_conditioned(points, target, NOISE * rough, length) for length in LENGTHS]
+    _, weights, length = max(fits, key=lambda f: f[0])
+    return replace(whole, weights=weights.reshape(len(points), -1), length=length)
+
+
+def _conditioned(
+    points: Array, target: Array, noise: Array, length: float
+) -> tuple[float, Array, float]:
+    """log marginal likelihood with the process's scale at its best, weights, and the length."""
+    covariance = joint_covariance(points, length)
+    covariance[np.diag_indices_from(covariance)] += noise
+    root = np.linalg.cholesky(covariance)
+    half = np.linalg.solve(root, target)
+    weights = np.linalg.solve(root.T, half)
+    scale = max(float(half @ half) / len(target), 1e-12)
+    likelihood = -0.5 * len(target) * np.log(scale) - np.log(np.diag(root)).sum()
+    return float(likelihood), weights, length
+
+
+def joint_covariance(points: Array, length: float) -> Array:
+    """(n (1 + d), n (1 + d)): cov of (r, dr/dz) at all points, a point's entries together."""
+    n, d = points.shape
+    gap = (points[:, None, :] - points) / length
+    kernel = np.exp(-0.5 * np.einsum("mnd,mnd->mn", gap, gap))
+    out = np.empty((n, 1 + d, n, 1 + d))
+    out[:, 0, :, 0] = kernel
+    first = np.moveaxis(gap, 2, 1) * kernel[:, None, :] / length  # cov(r(x), dr(x')/dx'_j)
+    out[:, 0, :, 1:] = np.moveaxis(first, 1, 2)
+    out[:, 1:, :, 0] = -first
+    second = np.eye(d)[None, :, None, :] - np.einsum("mni,mnj->minj", gap, gap)
+    out[:, 1:, :, 1:] = second * kernel[:, None, :, None] / length**2
+    return out.reshape(n * (1 + d), n * (1 + d))

@@ -1,0 +1,103 @@
+"""Fits at places around the mode, each made once, several at a time."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.status import Status
+from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.standardised import Standardised
+from lgmdsl.learning.surrogate import Surrogate, surrogate
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What is kept of a fit at one point: not its factorisation, which a mixture of large models
+    has no room for."""
+
+    theta: Theta
+    density: float
+    density_gradient: Array
+    log_evidence: float
+    weight: Rows
+    shift: Rows
+    converged: bool
+
+    @classmethod
+    def of(cls, at: Evaluation) -> Fitted:
+        """The evaluation without its posterior."""
+        q = at.posterior
+        return cls(
+            at.theta, at.density, at.density_gradient, q.log_evidence, q.weight, q.shift,
+            at.run.status is Status.converged,
+        )  # fmt: skip
+
+
+@dataclass
+class Visited:
+    """The fits made so far, by their places u in standardised coordinates. All of them start from
+    the mode's, so their digits depend neither on their order nor on `workers`, the threads."""
+
+    objective: Objective
+    mode: Evaluation
+    frame: Standardised
+    workers: int
+    stretch: Array = field(default_factory=lambda: np.ones((1, 2)))
+    known: dict[tuple[float, ...], Fitted | None] = field(default_factory=dict)
+
+    @property
+    def u(self) -> Array:
+        """(n, d) places that have a fit."""
+        return np.array([u for u, f in self.known.items() if f is not None])
+
+    def moved(self, z: Array) -> Array:
+        """(n, d) the places u of z."""
+        return np.asarray(z * np.where(z < 0.0, self.stretch[:, 0], self.stretch[:, 1]))
+
+    def fit(self, z: Array) -> Fitted:
+        """The fit at one place z, (d,), which there is."""
+        found = self.known[_key(self.moved(z[None])[0])]
+        assert found is not None
+        return found
+
+    def at(self, z: Array) -> list[float]:
+        """The log densities at z, (n, d), with the stretches; -inf where there is no fit."""
+        return self.at_u(self.moved(z))
+
+    def at_u(self, places: Array) -> list[float]:
+        """The log densities at u, (n, d): places that are new are fitted, in parallel."""
+        keys = [_key(u) for u in places]
+        new = [u for u in dict.fromkeys(keys) if u not in self.known]
+        self.known.update(zip(new, self._fits(new), strict=True))
+        found = [self.known[u] for u in keys]
+        return [-np.inf if f is None else f.density for f in found]
+
+    def surrogate(self) -> Surrogate:
+        """The log density through all fits."""
+        fits = [f for f in self.known.values() if f is not None]
+        gradients = np.array([f.density_gradient for f in fits]) @ self.frame.axes
+        return surrogate(self.u, np.array([f.density for f in fits]), gradients, self.stretch)
+
+    def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
+        warm = self.mode.posterior
+
+        def at(place: tuple[float, ...]) -> Fitted | None:
+            if not any(place):
+                return Fitted.of(self.mode)
+            found = self.objective.at(self.frame.x(np.array(place)), warm)
+            return None if found is None else Fitted.of(found)
+
+        if self.workers == 1 or len(places) < 2:
+            return [at(place) for place in places]
+        with ThreadPoolExecutor(min(self.workers, len(places))) as pool:
+            return list(pool.map(at, places))
+
+
+def _key(u: Array) -> tuple[float, ...]:
+    return tuple(float(v) + 0.0 for v in u)  # -0.0 is 0.0
