@@ -143,8 +143,8 @@ def quadrature_nodes(fitted: Surrogate) -> tuple[Array, Array]:
     little wider than the fits, or draws of a split Student-t along the split normal's axes."""
     size = fitted.points.shape[1]
     if size in LATTICE:
-        lengths = zip(fitted.points.T, fitted.stretch, strict=True)
-        ends = [(c.min() - MARGIN * s[0], c.max() + MARGIN * s[1]) for c, s in lengths]
+        along = zip(fitted.points.T, fitted.stretch, strict=True)
+        ends = [(c.min() - MARGIN * s[0], c.max() + MARGIN * s[1]) for c, s in along]
         axes = [np.linspace(low, high, LATTICE[size]) for low, high in ends]
         nodes = np.stack([a.reshape(-1) for a in np.meshgrid(*axes, indexing="ij")], axis=1)
         cell = float(np.prod([a[1] - a[0] for a in axes]))
