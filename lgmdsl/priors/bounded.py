@@ -62,10 +62,12 @@ class Uniform(Elementwise):
     def check(self) -> None:
         help = "exchange lower and upper"
         require(self.lower < self.upper, self.name, "lower", self.lower, "below upper", help)
-        low, high = self.bounds
-        told = f"bounds with a part inside the range of `{self.type}`"
-        require(low < high, self.name, "lower", self.lower, f"below the values of `{self.type}`",
-                f"give {told}")  # fmt: skip
+        low, high = natural_bounds(self.type)
+        help = f"give bounds with values of type {self.type} between them"
+        wanted = f"above {low:g}, where `{self.type}` begins"
+        require(self.upper > low, self.name, "upper", self.upper, wanted, help)
+        wanted = f"below {high:g}, where `{self.type}` ends"
+        require(self.lower < high, self.name, "lower", self.lower, wanted, help)
 
     @property
     def bounds(self) -> Bounds:

@@ -20,6 +20,7 @@ from lgmdsl.priors.refusals import Unsuitable
 _NEAR = 0.1  # |x| below which (x - log(1 + x)) / x^2 is a series
 _TERMS = 18
 _BISECTIONS = 70
+_AT_ONCE = 500_000  # entries of an array of values by eigenvalues
 
 
 class Distance(NamedTuple):
@@ -72,20 +73,21 @@ class PcMix(Elementwise):
         """With d = mix sqrt(B), B = sum (g - 1)^2 h(x), A = sum (g - 1)^2 / (1 + x):
         d' = A / (2 sqrt B) and d'' = (A' - A B' / (2 B)) / (2 sqrt B)."""
         flat = np.asarray(mix, dtype=np.float64).reshape(-1)
-        rows = [self._at(m) for m in flat]
-        parts = (np.array(part).reshape(np.shape(mix)) for part in zip(*rows, strict=True))
-        return Distance(*parts)
+        rows = max(1, _AT_ONCE // len(self.graph))
+        starts = range(0, max(1, len(flat)), rows)
+        parts = zip(*(self._several(flat[k : k + rows]) for k in starts), strict=True)
+        return Distance(*(np.concatenate(p).reshape(np.shape(mix)) for p in parts))
 
-    def _at(self, mix: float) -> tuple[float, float, float]:
+    def _several(self, mix: Array) -> Distance:
         off = self.graph - 1.0
-        x = mix * off
+        x = mix[:, None] * off
         h, h_slope = _quotient(x)
         square = off * off
-        b, b_slope = float(square @ h), float((square * off) @ h_slope)
-        share = square / (1.0 + x)
-        a, a_slope = float(share.sum()), -float((share * off / (1.0 + x)).sum())
+        b, b_slope = h @ square, h_slope @ (square * off)
+        inverse = 1.0 / (1.0 + x)
+        a, a_slope = inverse @ square, -(inverse * inverse) @ (square * off)
         root = 2.0 * np.sqrt(b)
-        return mix * 0.5 * root, a / root, (a_slope - 0.5 * a * b_slope / b) / root
+        return Distance(mix * 0.5 * root, a / root, (a_slope - 0.5 * a * b_slope / b) / root)
 
     @property
     def rate(self) -> Array:
