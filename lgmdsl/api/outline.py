@@ -17,7 +17,7 @@ from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.blocks import latent_blocks
 from lgmdsl.canonical.ground import GroundedModel, ground
-from lgmdsl.canonical.hypers import HyperBlock, hyper_space
+from lgmdsl.canonical.hypers import HyperBlock, HyperSpace, hyper_space
 from lgmdsl.canonical.lower import Lowered, Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import Rewrite, SiteBlock, rewrite, site_blocks
@@ -143,13 +143,14 @@ def neutral(block: HyperBlock) -> Array | float:
 
 
 def check_priors(outline: Outline) -> None:
-    """Raise LgmError for what the structures refuse of their axes and data: every block's, with
-    stand-ins for hyperparameters without a value (then what is out of range may be theirs)."""
+    """Raise LgmError for arguments that hyperpriors refuse, where no other hyper is in them, and
+    for what the structures refuse of their axes and data: every block's, with stand-ins for
+    hyperparameters without a value (then what is out of range may be theirs)."""
     if outline.canonical is None or not outline.given:
         return
     space = outline.canonical.hypers
     free = {b.name: neutral(b) for b in space.blocks if b.value is None}
-    found: list[Diagnostic] = []
+    wrong, found = _wrong_priors(space), list[Diagnostic]()
     try:
         theta = space.theta(free)
         for block in outline.canonical.latents:
@@ -160,5 +161,16 @@ def check_priors(outline: Outline) -> None:
     except LgmError as error:
         found += error.diagnostics
     found = [d for d in dict.fromkeys(found) if not (free and d.code.startswith("E3"))]
-    if found:
-        raise LgmError(tuple(found))
+    if wrong or found:
+        raise LgmError(tuple(dict.fromkeys((*wrong, *found))))
+
+
+def _wrong_priors(space: HyperSpace) -> list[Diagnostic]:
+    wrong: list[Diagnostic] = []
+    for block in space.blocks:
+        if block.prior is not None and not block.prior.depends:
+            try:
+                block.prior.at({})
+            except LgmError as error:
+                wrong += error.diagnostics
+    return wrong

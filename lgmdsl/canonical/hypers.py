@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 
+# Of a covariance's largest eigenvalue: what rounding may take from one that is zero.
+ROUNDING = 1e-14
+
+
 @dataclass(frozen=True, eq=False)
 class HyperBlock:
     """One declared hyperparameter. `value` is set where the model gives one; `prior` otherwise."""
@@ -225,7 +229,8 @@ def _violation(type_: str, values: Array) -> str:
     if type_ == "covariance":
         if not np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-10, atol=0.0):
             return "it is not symmetric"
-        if np.linalg.eigvalsh(values).min() < 0:
+        eigenvalues = np.linalg.eigvalsh(values)
+        if (eigenvalues[..., 0] < -ROUNDING * eigenvalues[..., -1]).any():
             return "it is not positive semi-definite"
     return ""
 

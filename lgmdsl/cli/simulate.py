@@ -47,8 +47,9 @@ def command(
     lgm simulate model.lgm --sizes obs=100,feat=3 --set s=0.5 -o data.npz
     lgm simulate model.lgm data.npz -o replicate.npz
 
-    Covariates come from DATA, or are drawn by type. The latents that were drawn are in the file
-    as truth.NAME. Without -o the data are only listed; --json prints them.
+    Covariates come from DATA, or are drawn by type; hypers without a value come from their
+    priors. The latents and hypers that were drawn are in the file as truth.NAME. Without -o
+    the data are only listed; --json prints them.
     """
     from lgmdsl.cli.files import writable
 

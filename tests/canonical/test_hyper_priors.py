@@ -168,3 +168,14 @@ def test_a_graph_without_edges_is_refused_as_besag_refuses_it() -> None:
     with pytest.raises(ModelError) as caught:
         found.start()
     assert caught.value.codes == ("E401",) and "`area`" in str(caught.value)
+
+
+def test_a_covariance_of_low_rank_is_none_the_worse_for_rounding() -> None:
+    found = space("index k = 3\nhyper S[k, k] : covariance ~ flat\n")
+    rng = np.random.default_rng(0)
+    for scale in (1e-8, 1.0, 1e8):
+        for _ in range(20):  # about half of these have an eigenvalue below 0
+            v = scale * rng.normal(size=3)
+            assert found.theta({"S": np.outer(v, v)})["S"].shape == (3, 3)
+    with pytest.raises(DataError, match="positive semi-definite"):
+        found.theta({"S": np.diag([1.0, 1.0, -1e-12])})

@@ -59,3 +59,22 @@ def test_stand_ins_for_free_hypers_are_not_blamed(run: Run, tmp_path: Path) -> N
     place.write_text(MODEL.format(prior="ar1(sd = 1, rho = r)", s="= 2", r="2 * s - 3"))
     done = run("check", place, data)
     assert done.status == 1 and "error[E303]" in done.err and "`r`" in done.err
+
+
+@pytest.mark.parametrize(
+    ("prior", "told"),
+    [
+        ("~ pc_df(u = 1.5, alpha = 0.1)", "`u` of `pc_df` must be above 2"),
+        ("~ inv_gamma(shape = 1, scale = y0 - 3)", "`scale` of `inv_gamma` must be positive"),
+    ],
+)
+def test_what_a_hyperprior_refuses_is_told_though_its_hyper_is_free(
+    run: Run, tmp_path: Path, prior: str, told: str
+) -> None:
+    place, data = tmp_path / "m.lgm", tmp_path / "d.npz"
+    text = MODEL.format(prior="normal(sd = s)", s=prior, r=0.5)
+    place.write_text(text.replace("hyper s", "data y0 : positive\nhyper s"))
+    np.savez(data, **DATA, y0=2.0)
+    assert run("check", place).status == 0
+    done = run("check", place, data)
+    assert done.status == 1 and f"error[E303]: {told}" in done.err and "m.lgm:7:" in done.err
