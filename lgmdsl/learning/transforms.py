@@ -1,7 +1,8 @@
 """Maps between a hyper's natural values and coordinates without bounds, one class for each range.
 
 Values are rounded into the open range: at coordinates of 30 a correlation is the last double
-before 1, while slopes and Jacobians are those of the coordinate.
+before 1, while slopes and Jacobians are those of the coordinate. Exponentials stop at e^340, so
+that a line search that goes too far sees a bad value, and no warning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.stable import sigmoids, softplus
+from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus
 
 _LOG_2 = float(np.log(2.0))
 _NONE = np.zeros(())
@@ -81,14 +82,16 @@ class Above(Transform):
     lower: Array
 
     def value(self, x: Array) -> Array:
-        return np.maximum(self.lower + np.exp(self._shaped(x)), np.nextafter(self.lower, np.inf))
+        return np.maximum(
+            self.lower + capped_exp(self._shaped(x)), np.nextafter(self.lower, np.inf)
+        )
 
     def coordinates(self, value: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             return np.asarray(np.log(np.asarray(value) - self.lower)).reshape(-1)
 
     def pull(self, adjoint: Array, x: Array) -> Slopes:
-        return Slopes(np.asarray(adjoint * np.exp(self._shaped(x))).reshape(-1), adjoint)
+        return Slopes(np.asarray(adjoint * capped_exp(self._shaped(x))).reshape(-1), adjoint)
 
     def log_jacobian(self, x: Array) -> tuple[float, Slopes]:
         return float(np.sum(x)), Slopes(np.ones(self.size), np.zeros(self.shape))
@@ -186,7 +189,8 @@ class Ordered(Transform):
         value = self._shaped(x).copy()
         for k in range(1, self.shape[-1]):
             before = value[..., k - 1]
-            value[..., k] = np.maximum(before + np.exp(value[..., k]), np.nextafter(before, np.inf))
+            step = capped_exp(value[..., k])
+            value[..., k] = np.maximum(before + step, np.nextafter(before, np.inf))
         return value
 
     def coordinates(self, value: Array) -> Array:
@@ -196,7 +200,7 @@ class Ordered(Transform):
 
     def pull(self, adjoint: Array, x: Array) -> Slopes:
         above = np.cumsum(adjoint[..., ::-1], axis=-1)[..., ::-1].copy()
-        above[..., 1:] *= np.exp(self._shaped(x)[..., 1:])
+        above[..., 1:] *= capped_exp(self._shaped(x)[..., 1:])
         return Slopes(above.reshape(-1))
 
     def log_jacobian(self, x: Array) -> tuple[float, Slopes]:
@@ -222,7 +226,7 @@ class Covariance(Transform):
         rows, columns = np.tril_indices(k)
         factor[..., rows, columns] = np.asarray(x).reshape(*self.shape[:-2], -1)
         i = np.arange(k)
-        factor[..., i, i] = np.exp(factor[..., i, i])
+        factor[..., i, i] = capped_exp(factor[..., i, i])
         return factor
 
     def value(self, x: Array) -> Array:

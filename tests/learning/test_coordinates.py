@@ -137,6 +137,16 @@ def test_thirty_is_not_too_far(at: float) -> None:
     assert one.log_jacobian(np.array([at]))[0] == pytest.approx(-2 * np.log(np.cosh(30.0)))
 
 
+@pytest.mark.parametrize("at", [-2000.0, 2000.0])
+def test_a_line_search_may_go_too_far(at: float) -> None:
+    coordinates = Coordinates(full(), {"L": 1.0, "S": 1.0, "T": 1.0})
+    x = np.full(coordinates.size, at)
+    for name in ("v", "tau", "m0"):  # what other bounds are made of
+        x[coordinates.slices[name]] = 0.1
+    assert all(np.isfinite(v).all() for v in coordinates.unpack(x).values())
+    assert not np.isnan(coordinates.log_jacobian(x)[1]).any()
+
+
 def test_a_value_on_the_edge_is_refused() -> None:
     found = space("hyper m : unit ~ flat\nhyper w : real ~ uniform(lower = 1, upper = 4)\n")
     for theta in ({"m": 0.0, "w": 2.0}, {"m": 0.5, "w": 5.0}):

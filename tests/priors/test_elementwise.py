@@ -102,6 +102,15 @@ def test_tails_on_both_sides() -> None:
     assert low == pytest.approx(0.1, abs=2e-6) and 1 - high == pytest.approx(0.1, abs=2e-6)
 
 
+def test_an_optimiser_does_not_start_in_the_corner() -> None:
+    """pc_cor0 starts at the median of |rho|."""
+    found = elementwise(("pc_cor0", "correlation", {"u": 0.4, "alpha": 0.2}))
+    start = float(found.typical())
+    _, below = distribution(found)
+    low, high = below(coordinate(found, np.array([-start, start])))
+    assert start > 0.0 and high - low == pytest.approx(0.5, abs=1e-5)
+
+
 def test_closed_forms_against_scipy() -> None:
     x, at = np.array([0.05, 0.4, 0.9]), {"rate": 2.0, "scale": 1.7, "shape": 2.6, "sd": 0.8}
     pairs = [
