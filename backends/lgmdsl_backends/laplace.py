@@ -126,10 +126,9 @@ class Laplace(Backend[LaplaceState]):
 
 
 def _tilt(problem: Problem, q: Conditioned) -> Rows:
-    """d(-1/2 log|A|)/ds of the mode, half the third derivative times V: with it, the gradient of
-    the evidence is that of
-    log_normaliser + tilt's at fixed (W, b), s being E_q[s].
+    """d(-1/2 log|A|)/ds at the mode: half the third derivative, contracted with V.
 
+    With it the evidence has the gradient of log_normaliser + tilt'E[s] at fixed (W, b).
     The mode moves as E_q[s] does at fixed (W, b): what W and b gain as it moves cancels.
     """
     return tuple(

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from enum import Flag, auto
 from typing import ClassVar
 
-from lgmdsl.arrays import Array, Matrix, SparseMatrix
+from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
 
 
 class Shape(Flag):
@@ -74,6 +74,17 @@ class Structure(ABC):
         import scipy.sparse as sp
 
         return sp.csr_array((0, self.size))
+
+    def covariance_at(self, rows: IntArray, columns: IntArray) -> Array | None:
+        """Entries (row, column) of K at places where Q stores one, in closed form; None where there
+        is none (engines then factor Q)."""
+        return None
+
+    @property
+    def proportional(self) -> tuple[object, float] | None:
+        """(key, c) where K, or Q^+, is c times what `key` alone determines: engines keep what they
+        compute of that as long as the key lives. None where it is not known to be."""
+        return None
 
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dargument from dF/dK, (n, n); keys are argument names, shapes those of the values."""

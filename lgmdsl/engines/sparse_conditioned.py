@@ -19,6 +19,7 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.engines.conditioned import CHUNK, Lazy, RowConditioned
 from lgmdsl.engines.pair_table import table_of
 from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.prior_entries import covariance_entries
 from lgmdsl.engines.restriction import Restriction
 from lgmdsl.engines.turn import Outer, Turn
 from lgmdsl.engines.weights import SiteWeight
@@ -143,10 +144,13 @@ class SparseConditioned(RowConditioned):
     def _precision_adjoint(self, block: BlockPrior, turn: Turn) -> Callable[[], Matrix]:
         def make() -> Matrix:
             prior, q = self.engine.prior, block.sparse_precision
-            rows = np.repeat(np.arange(block.size), np.diff(q.indptr)) + block.where.start
-            columns = q.indices.astype(np.int64) + block.where.start
+            rows = np.repeat(np.arange(block.size), np.diff(q.indptr))
+            columns = q.indices.astype(np.int64)
+            tied = prior.reaches(block)
+            values = np.zeros(0) if tied else covariance_entries(block.block, rows, columns)
+            rows, columns = rows + block.where.start, columns + block.where.start
+            values = prior.covariance(rows, columns) if tied else values
             moved = prior.mean - prior.mu
-            values = prior.covariance(rows, columns)
             values -= self._covariance[self.engine.table.pattern.find(rows, columns)]
             values += moved[rows] * moved[columns] - turn.squared(self._delta, rows, columns)
             return sp.csr_array((0.5 * values, q.indices, q.indptr), shape=q.shape)

@@ -64,12 +64,12 @@ class SparsePrior:
         self.broken, self.rows, self.values = "", sp.csr_array(tied), np.zeros(tied.shape[0])
         if linear.constraints is not None and self.asked:
             self.broken, self.rows, self.values = self._joined(linear.constraints)
-        self.reached = [b for b in self.blocks if b.nullity and self._reaches(b)]
+        self.reached = [b for b in self.blocks if b.nullity and self.reaches(b)]
         turned = self._directions(self.reached)
         self.pins = np.concatenate([self._own_pins(self.reached), turned.tied])
         self.free = sum(b.nullity for b in self.blocks) - len(self.pins)
 
-    def _reaches(self, block: BlockPrior) -> bool:
+    def reaches(self, block: BlockPrior) -> bool:
         """Whether the user constrains the block."""
         given = self.linear.constraints
         return given is not None and block.name in given.columns
@@ -128,9 +128,9 @@ class SparsePrior:
 
         Raises NumericalError E601 where Q is not positive definite off its null space.
         """
-        plain = [b for b in self.blocks if b.flat and not self._reaches(b)]
+        plain = [b for b in self.blocks if b.flat and not self.reaches(b)]
         turned = [b for b in self.blocks if b not in plain and (
-            self._reaches(b) or b.nullity > b.tied.rows.shape[0]) and b.nullity]  # fmt: skip
+            self.reaches(b) or b.nullity > b.tied.rows.shape[0]) and b.nullity]  # fmt: skip
         directions = self._directions(turned)
         pins = np.concatenate([self._own_pins(turned), directions.every])
         tau, diagonal = self.tau(pins), np.zeros(self.linear.size)

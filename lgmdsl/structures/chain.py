@@ -93,6 +93,16 @@ class Chain(Structure):
     def log_det_precision(self) -> float:
         return float(-2.0 * self.size * np.log(self.sd) - np.log(self.left).sum())
 
+    def covariance_at(self, rows: IntArray, columns: IntArray) -> Array:
+        """sd^2 on the diagonal, sd^2 r beside it."""
+        place = np.arange(self.size)
+        if self.order is not None:
+            place = np.empty(self.size, dtype=np.int64)
+            place[self.order] = np.arange(self.size)
+        i, j = place[rows], place[columns]
+        links = np.append(self.correlations, 1.0)  # for the last point, whose place is n - 1
+        return np.asarray(float(self.sd) ** 2 * np.where(i == j, 1.0, links[np.minimum(i, j)]))
+
     def _link_slopes(self, adjoint: Matrix) -> Array:
         """(n - 1,) dF/dr of each link: with l = 1 - r^2, dc/dr = d(c r^2)/dr = 2 r c / l and
         d(c r)/dr = c (1 + r^2) / l."""

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix, SparseMatrix
+from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
@@ -59,6 +59,9 @@ class Normal(Structure):
     def log_det_precision(self) -> float:
         return float(-2.0 * np.log(_filled(self.sd, self.order)).sum())
 
+    def covariance_at(self, rows: IntArray, columns: IntArray) -> Array:
+        return np.where(rows == columns, self.variance()[rows], 0.0)
+
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dsd_i = 2 sd_i dF/dK_ii, summed where sd is one number."""
         return {"sd": _summed(2.0 * _filled(self.sd, self.order) * adjoint.diagonal(), self.sd)}
@@ -96,6 +99,9 @@ class Iid(Structure):
 
     def precision(self) -> SparseMatrix:
         return _diagonal(np.ones(self.order))
+
+    def covariance_at(self, rows: IntArray, columns: IntArray) -> Array:
+        return np.where(rows == columns, 1.0, 0.0)
 
     def log_det_precision(self) -> float:
         return 0.0
@@ -188,6 +194,9 @@ class Dense(Structure):
         n = self.size
         columns, starts = np.tile(np.arange(n), n), np.arange(n + 1) * n
         return sp.csr_array((self._inverse.reshape(-1), columns, starts), shape=(n, n))
+
+    def covariance_at(self, rows: IntArray, columns: IntArray) -> Array:
+        return np.asarray(self.cov[rows, columns])
 
     def log_det_precision(self) -> float:
         assert self._factor is not None

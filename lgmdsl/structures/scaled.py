@@ -114,6 +114,10 @@ class Scaled(Structure):
             raise TypeError(f"{self.name} has {self.unit.free} directions of infinite variance")
         return np.asarray(self.unit.covariance * float(self.sd) ** 2)
 
+    @property
+    def proportional(self) -> tuple[object, float]:
+        return self.unit, float(self.sd) ** 2
+
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dsd = 2/sd <dF/dK, K>."""
         return {"sd": np.asarray(2.0 * float(self.sd) * np.sum(adjoint * self.unit.covariance))}

@@ -13,7 +13,7 @@ from lgmdsl.bounds import catalogue
 from lgmdsl.bounds.catalogue import applicable, bound, named, register_bound
 from lgmdsl.bounds.piecewise import Piecewise
 from lgmdsl.contract.bound import Bound, BoundSpec
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, Tilted, TiltedSlopes
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes, Tilted, TiltedSlopes
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import LgmError
@@ -26,7 +26,8 @@ def test_series_by_name() -> None:
         found = bound(f"piecewise-quadratic-{size}", Expected)
         assert found == Piecewise("quadratic", size)
         assert found.spec.name == f"piecewise-quadratic-{size}"
-    assert [b.spec.gives for b in named("quadrature")] == [Expected, Tilted, TiltedSlopes]
+    given = [b.spec.gives for b in named("quadrature")]
+    assert given == [Expected, Tilted, TiltedSlopes, ExpectedSlopes]
 
 
 @pytest.mark.parametrize(
