@@ -14,7 +14,7 @@ from typing import TypeAlias
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import IntArray, Matrix
+from lgmdsl.arrays import IntArray, Matrix, SparseMatrix
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Applied, Term, compose, substitute
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
@@ -63,7 +63,17 @@ def operator(
     parts = [_matrix(t, dims, latent, sizes, theta) for t in terms]
     if any(isinstance(p, np.ndarray) for p in parts):
         return Dense(reduce(add, [p if isinstance(p, np.ndarray) else p.toarray() for p in parts]))
-    return Sparse(sp.csr_array(reduce(add, parts)))
+    return Sparse(_sum([sp.csr_array(p) for p in parts]))
+
+
+def _sum(parts: Sequence[SparseMatrix]) -> SparseMatrix:
+    """The sum, on all the places that any part stores: a loading that is 0 keeps its derivative."""
+    if len(parts) == 1:
+        return parts[0]
+    stored = [p.tocoo() for p in parts]
+    rows, columns = (np.concatenate(x) for x in zip(*((p.row, p.col) for p in stored), strict=True))
+    values = np.concatenate([p.data for p in stored])
+    return sp.csr_array((values, (rows, columns)), shape=parts[0].shape)
 
 
 def _around(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -73,21 +74,51 @@ class CanonicalModel:
     def linear(self, theta: Theta) -> LinearGaussian:
         """Prior blocks, predictors of the observed rows, constraints.
 
-        Raises DataError E303 for a predictor or an argument of a prior that is not finite.
+        Operators that no hyper stands in are the same objects at every theta, by which engines know
+        them again. Raises DataError E303 for a predictor or an argument of a prior that is not
+        finite.
         """
-        predictors = tuple(
-            self.predictor(b.form, b.dims, theta, None if b.complete else b.rows)
-            for b in self.blocks
-        )
-        for block, predictor in zip(self.blocks, predictors, strict=True):
-            _check_finite(block, predictor)
+        predictors = tuple(self._observed(k, theta) for k in range(len(self.blocks)))
         return LinearGaussian(
             tuple(b.at(theta) for b in self.latents), predictors, self._constraints(theta)
         )
 
+    def _observed(self, k: int, theta: Theta) -> Predictor:
+        """The predictor of a site block's observed rows."""
+        block, known = self.blocks[k], self._still.get(k)
+        rows = None if block.complete else block.rows
+        if known is None:
+            made = self.predictor(block.form, block.dims, theta, rows)
+            _check_finite(block, made)
+            if not flatten.depends(block.form.terms):
+                self._still[k] = made
+            return made
+        if not block.form.offset.depends:
+            return known
+        moved = Affine((), block.form.offset, block.form.sizes)
+        offset = self.predictor(moved, block.dims, theta, rows).offset
+        _check_finite(block, Predictor({}, offset))
+        return Predictor(known.columns, offset, known.event)
+
     def sites(self, theta: Theta) -> tuple[Site, ...]:
-        """The bound sites of every block."""
-        return tuple(b.bind(theta) for b in self.blocks)
+        """The bound sites of every block, the same objects where no parameter has a hyper."""
+        return tuple(self._bound(k, theta) for k in range(len(self.blocks)))
+
+    def _bound(self, k: int, theta: Theta) -> Site:
+        block, known = self.blocks[k], self._sites.get(k)
+        if known is None:
+            known = block.bind(theta)
+            if not any(p.depends for p in block.parameters.values()):
+                self._sites[k] = known
+        return known
+
+    @cached_property
+    def _still(self) -> dict[int, Predictor]:
+        return {}
+
+    @cached_property
+    def _sites(self) -> dict[int, Site]:
+        return {}
 
     def latent(self, name: str) -> LatentBlock:
         """The block of one latent."""

@@ -156,6 +156,8 @@ class BlockPrior:
         """(n, k) orthonormal basis of the directions of density 1."""
         if self.flat:
             return np.eye(self.size)
+        if len(self.block.factors) == 1:
+            return self.block.factors[0].null_space()
         basis, order = np.zeros((1, 0)), 1
         for f in self.block.factors:
             null = f.null_space()

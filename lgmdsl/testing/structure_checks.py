@@ -61,6 +61,7 @@ def check_structure(build: Callable[[Arguments], Structure], arguments: Argument
         _slopes(build, arguments, s.pullback_precision, dense_precision, "precision")
         if Shape.SPARSE in shape:
             _pattern(build, arguments, s)
+            _covariance_entries(build, arguments, s)
 
 
 def dense_precision(s: Structure) -> Array:
@@ -91,6 +92,27 @@ def _pattern(build: Callable[[Arguments], Structure], arguments: Arguments,
         if whole[key].shape != q.shape:
             away = np.abs(turned[key] - sparse[key]).max(initial=0.0)
             assert away <= scale, f"slope of {key} sees one half of the adjoint"
+
+
+def _covariance_entries(build: Callable[[Arguments], Structure], arguments: Arguments,
+                        s: Structure) -> None:  # fmt: skip
+    """covariance_at gives Q^+ where Q stores an entry; of equal keys K is the same but for c."""
+    q = sp.csr_array(s.precision())
+    rows, columns = np.repeat(np.arange(s.size), np.diff(q.indptr)), q.indices.astype(np.int64)
+    inverse = np.linalg.pinv(q.toarray(), hermitian=True)
+    found = s.covariance_at(rows, columns)
+    if found is not None:
+        assert np.allclose(found, inverse[rows, columns], rtol=1e-8), "covariance_at is not Q^+"
+    share = s.proportional
+    if share is None:
+        return
+    for key, at in arguments.items():
+        other = build({**arguments, key: at * 0.9})
+        moved = other.proportional
+        assert moved is not None, f"proportional at one {key}, not at another"
+        if moved[0] is share[0]:
+            scaled = np.linalg.pinv(dense_precision(other), hermitian=True) * share[1] / moved[1]
+            assert np.allclose(scaled, inverse, rtol=1e-8, atol=1e-10), f"{key} is not in the key"
 
 
 def _slopes(build: Callable[[Arguments], Structure], arguments: Arguments,
