@@ -7,7 +7,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.questions import ParameterCurve
@@ -56,6 +58,11 @@ class SiteSpec:
     @property
     def potential(self) -> bool:
         return not self.observed
+
+    @property
+    def discrete(self) -> bool:
+        """Whether y takes whole values alone."""
+        return bool({"binary", "count", "integer"} & set(self.observed))
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,3 +125,24 @@ class Site(ABC):
     def sample(self, s: Array, rng: Generator) -> Array:
         """One draw of y given s, (N,) (for potentials: raises TypeError)."""
         raise TypeError(f"{self.spec.name} observes nothing")
+
+    def cdf(self, s: Array) -> Array:
+        """P(Y <= y | s), (N,), 0 below the support (raises TypeError where a family, or a
+        potential, has none). Of rows that are censored too: it is a function of y alone."""
+        raise TypeError(f"{self.spec.name} gives no distribution function of y")
+
+    def distribution(self, s: Array) -> tuple[Array, Array]:
+        """P(Y < y | s) and P(Y <= y | s), (N,) each: equal where y is continuous.
+
+        Raises TypeError where there is no `cdf`.
+        """
+        upto = self.cdf(s)
+        if not self.spec.discrete:
+            return upto, upto
+        before: dict[str, Any] = {"y": getattr(self, "y") - 1.0}  # noqa: B009
+        return dataclasses.replace(self, **before).cdf(s), upto
+
+    @property
+    def censored(self) -> BoolArray:
+        """Which rows are censored, so that y is not what was observed, (N,)."""
+        return np.zeros(np.shape(getattr(self, dataclasses.fields(self)[0].name)), dtype=np.bool_)

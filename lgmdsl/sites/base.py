@@ -56,6 +56,24 @@ class LocationSite(ElementwiseSite):
             return super().sample(s, rng)
         return s + self.noise(np.shape(s), rng)
 
+    def noise_cdf(self, x: Array) -> Array:
+        """P(y - s <= x), (N,)."""
+        raise NotImplementedError  # each family of location sites has its own
+
+    def cdf(self, s: Array) -> Array:
+        """P(Y <= y | s), (N,)."""
+        if self.spec.potential:
+            return super().cdf(s)
+        return self.noise_cdf(-self.residual(s))
+
+
+def binomial_cdf(y: Array, n: Array | float, failure: Array) -> Array:
+    """P(Y <= y) of n trials that fail with probability `failure`: 0 for y < 0, 1 for y >= n."""
+    left = np.asarray(n - y)
+    inside = (y >= 0.0) & (left > 0.0)
+    inner = special.betainc(np.where(inside, left, 1.0), np.where(inside, y, 0.0) + 1.0, failure)
+    return np.where(inside, inner, np.where(y < 0.0, 0.0, 1.0))
+
 
 def scale_curve(l: PointwiseAnswer, residual: Array, scale: Array) -> ParameterCurve:
     """The curve in `scale` of l = f(residual / scale) - log scale, from l and its derivatives."""

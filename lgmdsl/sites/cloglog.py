@@ -17,7 +17,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.expectation import expectations
 from lgmdsl.numerics.stable import capped_exp
-from lgmdsl.sites.base import ElementwiseSite
+from lgmdsl.sites.base import ElementwiseSite, binomial_cdf
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -87,6 +87,9 @@ class BernoulliCloglog(ElementwiseSite, Expected):
 
     def sample(self, s: Array, rng: Generator) -> Array:
         return (rng.exponential(size=np.shape(s)) < capped_exp(s)).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return binomial_cdf(self.y, 1.0, np.exp(-capped_exp(s)))
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         # y = 0: f = -exp(m + v/2), whose derivatives are f, f/2, f/2, f/4.

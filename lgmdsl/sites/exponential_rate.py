@@ -198,6 +198,10 @@ class PoissonLogRate(CountSite, ExponentialSite):
         mean = np.minimum(self.conditional_mean(s), _LARGEST_RATE)
         return rng.poisson(mean).astype(np.float64)
 
+    def cdf(self, s: Array) -> Array:
+        inside = special.gammaincc(np.maximum(self.y, 0.0) + 1.0, self.conditional_mean(s))
+        return np.where(self.y < 0.0, 0.0, inside)
+
 
 @dataclass(frozen=True, eq=False)
 class GammaLogMean(ExponentialSite):
@@ -253,6 +257,9 @@ class GammaLogMean(ExponentialSite):
     def sample(self, s: Array, rng: Generator) -> Array:
         return np.asarray(rng.gamma(self.shape, capped_exp(s) / self.shape))
 
+    def cdf(self, s: Array) -> Array:
+        return np.asarray(special.gammainc(self.shape, capped_exp(self.log_factor - s)))
+
 
 @dataclass(frozen=True, eq=False)
 class NormalLogVar(ExponentialSite):
@@ -298,3 +305,6 @@ class NormalLogVar(ExponentialSite):
 
     def sample(self, s: Array, rng: Generator) -> Array:
         return np.asarray(self.mean + capped_exp(0.5 * s) * rng.standard_normal(np.shape(s)))
+
+    def cdf(self, s: Array) -> Array:
+        return np.asarray(special.ndtr((self.y - self.mean) * capped_exp(-0.5 * s)))

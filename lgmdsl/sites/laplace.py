@@ -63,6 +63,10 @@ class LaplaceSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, 
     def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
         return np.asarray(self.scale * rng.laplace(size=shape))
 
+    def noise_cdf(self, x: Array) -> Array:
+        tail = 0.5 * np.exp(-np.abs(x) / self.scale)
+        return np.where(x < 0.0, tail, 1.0 - tail)
+
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         """E|x| = sd sqrt(2/pi) e^(-r^2/2) + x erf(r / sqrt 2), r = x / sd; d/dv = N(0; x, v)."""
         x = self.residual(mean)

@@ -18,7 +18,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import log_cosh, sigmoids, softplus
-from lgmdsl.sites.base import ElementwiseSite, scale_curve
+from lgmdsl.sites.base import ElementwiseSite, binomial_cdf, scale_curve
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -103,6 +103,9 @@ class LogisticSite(ElementwiseSite, SuperGaussian):
     def sample(self, s: Array, rng: Generator) -> Array:
         trials = np.asarray(self.trials, dtype=np.int64)
         return rng.binomial(trials, special.expit(s)).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return binomial_cdf(self.y, self.trials, special.expit(-s))
 
     @property
     def beta(self) -> Array:

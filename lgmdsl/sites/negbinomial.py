@@ -94,3 +94,9 @@ class NegbinomialLogMean(CountSite):
     def sample(self, s: Array, rng: Generator) -> Array:
         rate = rng.gamma(self.size, capped_exp(s) / self.size)
         return rng.poisson(np.minimum(rate, _LARGEST_RATE)).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        """The regularised incomplete beta function at size / (size + mean)."""
+        after = np.maximum(self.y, 0.0) + 1.0
+        inside = special.betainc(self.size, after, special.expit(self.log_size - s))
+        return np.where(self.y < 0.0, 0.0, inside)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import (
@@ -55,6 +56,9 @@ class NormalSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, S
 
     def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
         return self.sd * rng.standard_normal(shape)
+
+    def noise_cdf(self, x: Array) -> Array:
+        return np.asarray(special.ndtr(x / self.sd))
 
     def landmark(self) -> tuple[Array, Array]:
         return -self.residual(np.zeros_like(self.sd)), self.sd

@@ -17,7 +17,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import PointwiseAnswer, Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import normal_tail
-from lgmdsl.sites.base import ElementwiseSite
+from lgmdsl.sites.base import ElementwiseSite, binomial_cdf
 from lgmdsl.sites.quadrature import tilted_by_quadrature
 
 if TYPE_CHECKING:
@@ -72,6 +72,9 @@ class BernoulliProbit(ElementwiseSite, Tilted):
 
     def sample(self, s: Array, rng: Generator) -> Array:
         return (rng.standard_normal(np.shape(s)) < s).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return binomial_cdf(self.y, 1.0, special.ndtr(-s))
 
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
         if power != 1.0:
@@ -146,3 +149,6 @@ class BinomialProbit(ElementwiseSite):
     def sample(self, s: Array, rng: Generator) -> Array:
         trials = np.asarray(self.n, dtype=np.int64)
         return rng.binomial(trials, special.ndtr(s)).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return binomial_cdf(self.y, self.n, special.ndtr(-s))

@@ -93,6 +93,9 @@ class StudentTSite(LocationSite):
     def noise(self, shape: tuple[int, ...], rng: Generator) -> Array:
         return np.asarray(self.scale * rng.standard_t(self.df, size=shape))
 
+    def noise_cdf(self, x: Array) -> Array:
+        return np.asarray(special.stdtr(self.df, x / self.scale))
+
 
 @dataclass(frozen=True, eq=False)
 class StudentTMean(StudentTSite):

@@ -36,6 +36,29 @@ def sampling_failures(site: Site, seed: int = 0) -> Iterator[str]:
             if abs(total - 1.0) > _NORMALISED:
                 yield f"the density of y sums to {total:.9g} at s = {x:g} (site {i})"
             yield from _draws(site.take(np.full(DRAWS, i)), x, rng)
+    try:
+        site.cdf(np.zeros(len(site)))
+    except TypeError:
+        return  # a family need not have one
+    for x in PREDICTORS:
+        yield from _distribution(site, x)
+
+
+def _distribution(site: Site, x: float) -> Iterator[str]:
+    """P(Y < y) and P(Y <= y) against the density: their difference or their slope in y."""
+    s = np.full(len(site), x)
+    below, upto = site.distribution(s)
+    if np.any(below < 0.0) or np.any(upto > 1.0):
+        yield f"distribution() leaves [0, 1] at s = {x:g}"
+    if not site.spec.discrete:
+        h = 1e-3 * np.minimum(1.0, np.abs(site.y) + 1e-3)  # type: ignore[attr-defined]
+        h = h * (1.0 - site.y) if "unit" in site.spec.observed else h  # type: ignore[attr-defined]
+        values = [_observing(site, site.y + k * h).cdf(s) for k in (-2, -1, 1, 2)]  # type: ignore[attr-defined]
+        mass = (values[0] - 8.0 * values[1] + 8.0 * values[2] - values[3]) / (12.0 * h)
+    else:
+        mass = upto - below
+    if not np.allclose(mass, np.exp(site.log_density(s)), rtol=1e-6, atol=1e-9):
+        yield f"cdf() does not follow the density of y at s = {x:g}"
 
 
 def _total(one: Site, x: float) -> float:

@@ -1,0 +1,85 @@
+"""P(Y < y | s) and P(Y <= y | s) of every observation family against scipy.stats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special, stats
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.site import Site
+from lgmdsl.sites.catalogue import BUILT_IN
+from lgmdsl.testing.site_checks import site_failures
+from tests.sites.examples import example
+
+OBSERVING = [s.spec.name for s in BUILT_IN if not s.spec.potential]
+POTENTIALS = [s.spec.name for s in BUILT_IN if s.spec.potential]
+
+KNOWN: dict[str, Callable[[Any, Array], Any]] = {
+    "normal.mean": lambda p, s: stats.norm(s, p.sd),
+    "student_t.mean": lambda p, s: stats.t(p.df, s, p.scale),
+    "laplace.mean": lambda p, s: stats.laplace(s, p.scale),
+    "normal.log_var": lambda p, s: stats.norm(p.mean, np.exp(0.5 * s)),
+    "gamma.log_mean": lambda p, s: stats.gamma(p.shape, scale=np.exp(s) / p.shape),
+    "bernoulli.logit": lambda p, s: stats.bernoulli(special.expit(s)),
+    "bernoulli.probit": lambda p, s: stats.bernoulli(special.ndtr(s)),
+    "bernoulli.cloglog": lambda p, s: stats.bernoulli(-np.expm1(-np.exp(s))),
+    "binomial.logit": lambda p, s: stats.binom(p.n, special.expit(s)),
+    "binomial.probit": lambda p, s: stats.binom(p.n, special.ndtr(s)),
+    "poisson.log_rate": lambda p, s: stats.poisson(p.exposure * np.exp(s)),
+    "negbinomial.log_mean": lambda p, s: stats.nbinom(p.size, p.size / (p.size + np.exp(s))),
+}
+
+
+def test_every_family_that_observes_is_compared() -> None:
+    assert set(KNOWN) == set(OBSERVING)
+
+
+@pytest.mark.parametrize("name", OBSERVING)
+def test_distribution_is_that_of_scipy(name: str) -> None:
+    count = 40
+    site: Any = example(name, count, seed=4)
+    s = np.linspace(-2.5, 2.5, count)
+    known = KNOWN[name](site, s)
+    below, upto = site.distribution(s)
+    assert upto.shape == below.shape == (count,)
+    np.testing.assert_allclose(upto, known.cdf(site.y), rtol=1e-11, atol=1e-15)
+    before = known.cdf(site.y - 1.0) if site.spec.discrete else known.cdf(site.y)
+    np.testing.assert_allclose(below, before, rtol=1e-11, atol=1e-15)
+    assert np.array_equal(site.cdf(s), upto)
+    assert site.censored.dtype == np.bool_
+    assert not site.censored.any()
+
+
+@pytest.mark.parametrize("name", OBSERVING)
+def test_distribution_at_predictors_that_are_far_off(name: str) -> None:
+    """Within [0, 1] and without warnings, for every s of the contract; 0 and 1 in the limits."""
+    site = example(name, 12, seed=1)
+    for far in (-1e4, -300.0, 300.0, 1e4):
+        below, upto = site.distribution(np.full(12, far))
+        assert np.all((below >= 0.0) & (below <= upto) & (upto <= 1.0))
+
+
+@pytest.mark.parametrize("name", POTENTIALS)
+def test_potentials_have_none(name: str) -> None:
+    site = example(name, 3)
+    with pytest.raises(TypeError):
+        site.distribution(np.zeros(3))
+    with pytest.raises(TypeError):
+        site.cdf(np.zeros(3))
+    assert site.censored.shape == (3,)
+
+
+@pytest.mark.parametrize("name", ["gamma.log_mean", "poisson.log_rate"])
+def test_the_conformance_check_reads_it(name: str) -> None:
+    right = example(name)
+
+    def cdf(self: Site, s: Array) -> Array:
+        return np.asarray(type(right).cdf(self, s) ** 1.01)
+
+    wrong = type("Wrong", (type(right),), {"cdf": cdf})
+    site = wrong(**{n: getattr(right, n) for n in ("y", *right.spec.parameters)})
+    assert any("cdf()" in failure for failure in site_failures(site))
