@@ -272,4 +272,7 @@ def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite,
         return block, (Rewrite(block.name, "binomial(logit) to a logistic site with power n"),)
     if name in ("normal.mean", "normal"):
         return block, (Rewrite(block.name, "normal observations into the Gaussian part: exact"),)
+    if name == "lognormal.mean":
+        note = "lognormal observations into the Gaussian part, as log y: exact"
+        return block, (Rewrite(block.name, note),)
     return block, ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.sites.beta import BetaLogitMean
 from lgmdsl.sites.cloglog import BernoulliCloglog
 from lgmdsl.sites.exp_power import ExpPowerPotential
 from lgmdsl.sites.exponential_rate import GammaLogMean, NormalLogVar, PoissonLogRate
@@ -14,10 +15,12 @@ from lgmdsl.sites.logistic import (
     LogisticPotential,
     Sech2Potential,
 )
+from lgmdsl.sites.lognormal import LognormalMean
 from lgmdsl.sites.negbinomial import NegbinomialLogMean
 from lgmdsl.sites.normal import NormalMean, NormalPotential
 from lgmdsl.sites.probit import BernoulliProbit, BinomialProbit
 from lgmdsl.sites.student_t import StudentTMean, StudentTPotential
+from lgmdsl.sites.survival import ExponentialLogRate, WeibullLogScale
 
 BUILT_IN: tuple[type[Site], ...] = (
     NormalMean,
@@ -29,6 +32,10 @@ BUILT_IN: tuple[type[Site], ...] = (
     PoissonLogRate,
     NegbinomialLogMean,
     GammaLogMean,
+    LognormalMean,
+    ExponentialLogRate,
+    WeibullLogScale,
+    BetaLogitMean,
     StudentTMean,
     LaplaceMean,
     NormalLogVar,

@@ -28,7 +28,7 @@ from lgmdsl.sites.base import LocationSite, answer, scale_curve
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-_SHAPE = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | Property.BOUNDED
+GAUSSIAN = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | Property.BOUNDED
 
 
 class NormalSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian):
@@ -116,7 +116,7 @@ class NormalMean(NormalSite):
     y: Array
     sd: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "normal.mean", {"sd": None}, properties=_SHAPE, observed=("real",), link="identity",
+        "normal.mean", {"sd": None}, properties=GAUSSIAN, observed=("real",), link="identity",
         summary="y ~ N(s, sd^2)",
     )  # fmt: skip
 
@@ -127,5 +127,5 @@ class NormalPotential(NormalSite):
 
     sd: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "normal", {"sd": None}, properties=_SHAPE, summary="normal density of sd `sd` at s"
+        "normal", {"sd": None}, properties=GAUSSIAN, summary="normal density of sd `sd` at s"
     )

@@ -172,8 +172,9 @@ def _over_tilted(
     drop = DROP
     if Property.LOG_CONCAVE not in site.spec.properties:
         drop = DROP_OF_TWO_PEAKS
-        low = np.minimum(low, towards - _REACH * sd)
-        high = np.maximum(high, towards + _REACH * sd)
+        # Peaks may stand at the mean, at the centre and where the search from the mean ended.
+        low = np.minimum(low, np.minimum(towards, 0.0) - _REACH * sd)
+        high = np.maximum(high, np.maximum(towards, 0.0) + _REACH * sd)
         # The peak of the Gaussian factor may be one of two: the step must resolve it.
         far = np.hypot(1.0, np.abs(x) + 8.0 * sd / scale)
         step = np.minimum(step, np.maximum(1.1 * sd / (scale * far), 1e-3))

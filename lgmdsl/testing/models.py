@@ -29,9 +29,10 @@ from lgmdsl.vocabulary.lookup import lookup
 
 # Predictors at which data are drawn stay within: exp(4) counts at most, so to speak.
 FARTHEST = 4.0
-# Parameters of these names have a range of their own.
+# Parameters of these names (or of a family) have a range of their own.
 VALUES: dict[str, tuple[float, ...]] = {
     "power": (1.5, 1.0, 0.5, 2.0), "df": (4.0, 1.0, 30.0), "exposure": (1.0, 0.01, 30.0),
+    "weibull.shape": (1.0, 0.3, 1.6),
 }  # fmt: skip
 POSITIVE, REAL = (1.0, 0.3, 3.0), (0.0, 0.7)
 TAME, WILD = (1.0, 0.3, 2.0), (1.0, 0.3, 3.0, 0.03, 10.0, 30.0)
@@ -171,7 +172,7 @@ def _sites(
     spec, rows = family.spec, len(eta)
     types = {n: _type(spec, n) for n in spec.parameters}
     parameters = {
-        n: _parameter(draw, rng, n, types[n], rows)
+        n: _parameter(draw, rng, spec.family, n, types[n], rows)
         for n, default in spec.parameters.items()
         if default is None or draw(st.booleans())
     }
@@ -195,12 +196,15 @@ def _sites(
 
 
 def _parameter(
-    draw: st.DrawFn, rng: np.random.Generator, name: str, kind: str, rows: int
+    draw: st.DrawFn, rng: np.random.Generator, family: str, name: str, kind: str, rows: int
 ) -> float | Array:
     """A number, or one for each row."""
     if kind == "count":
         return rng.integers(0, draw(st.sampled_from((2, 6, 40))), rows).astype(np.float64)
-    value = draw(st.sampled_from(VALUES.get(name, REAL if kind == "real" else POSITIVE)))
+    if kind == "binary":
+        return rng.integers(0, 2, rows).astype(np.float64)
+    usual = VALUES.get(name, REAL if kind == "real" else POSITIVE)
+    value = draw(st.sampled_from(VALUES.get(f"{family}.{name}", usual)))
     if draw(st.booleans()):
         return float(value)
     return np.round(value * rng.uniform(0.3, 1.0, rows), 6)

@@ -11,10 +11,11 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property, Site
+from lgmdsl.testing.site_censoring_checks import censoring_failures, uncensored
+from lgmdsl.testing.standard_errors import is_zero
 
 PREDICTORS = (-1.3, 0.4, 1.6)
 DRAWS = 4000
-_STANDARD_ERRORS = 5.5
 _MOST_COUNTS = 20000
 _NORMALISED = 1e-7
 
@@ -27,6 +28,8 @@ def sampling_failures(site: Site, seed: int = 0) -> Iterator[str]:
     if site.spec.potential:
         yield from _potential(site, seed)
         return
+    yield from censoring_failures(site, seed)
+    site = uncensored(site)
     rows = range(min(len(site), 6))
     rng = np.random.default_rng(seed)
     for i in rows:
@@ -104,22 +107,14 @@ def _draws(many: Site, x: float, rng: np.random.Generator) -> Iterator[str]:
     if y.shape != s.shape or not np.all(np.isfinite(y)):
         yield f"sample() gives shape {y.shape} or values that are not finite at s = {x:g}"
         return
-    yield from _is_zero(y - many.conditional_mean(s), f"mean of y less conditional_mean, s = {x:g}")
+    yield from is_zero(y - many.conditional_mean(s), f"mean of y less conditional_mean, s = {x:g}")
     if isinstance(many, Pointwise):
         drawn = _observing(many, y)
         assert isinstance(drawn, Pointwise)
         a = drawn.pointwise(s)
-        yield from _is_zero(a.slope, f"E[l'] over draws at s = {x:g}")
+        yield from is_zero(a.slope, f"E[l'] over draws at s = {x:g}")
         if Property.KINKED not in many.spec.properties:
-            yield from _is_zero(a.slope**2 + a.curvature, f"E[l'^2 + l''] over draws at s = {x:g}")
-
-
-def _is_zero(values: Array, what: str) -> Iterator[str]:
-    mean = float(np.mean(values))
-    error = float(np.std(values)) / np.sqrt(len(values))
-    # A rare value may be missing from the draws altogether: 1 / DRAWS of slack.
-    if abs(mean) > _STANDARD_ERRORS * error + 1e-9 + 1.0 / len(values):
-        yield f"{what} is {mean:.4g}, {abs(mean) / max(error, 1e-300):.1f} standard errors from 0"
+            yield from is_zero(a.slope**2 + a.curvature, f"E[l'^2 + l''] over draws at s = {x:g}")
 
 
 def _potential(site: Site, seed: int) -> Iterator[str]:

@@ -56,8 +56,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         DATA, {},
     ),
     "e501_family": (
-        model(ONE + "observe y ~ weibull(log_scale = eta, shape = 2)\n", "positive"),
-        {**DATA, "y": np.arange(1.0, 7.0)}, {},
+        model(ONE + "observe y ~ multinomial(softmax = eta, n = 3)\n", "count"), DATA, {},
     ),
     "e501_operator": (
         model("index k = 2\nindex j = 2\nhyper h[j, k] : positive = 1\n"

@@ -12,7 +12,12 @@ from lgmdsl.sites.observed import make_sites
 RANGES: dict[str, tuple[float, float]] = {
     "sd": (0.3, 2.5), "scale": (0.3, 2.5), "df": (2.2, 20.0), "size": (0.6, 12.0),
     "shape": (0.6, 8.0), "exposure": (0.3, 4.0), "power": (0.5, 1.9), "mean": (-1.0, 1.0),
+    "concentration": (4.0, 40.0),
 }  # fmt: skip
+
+# e^{-shape s} at sd 10 has its mass shape * 10 sds from the mean, beyond what brute force sums.
+NARROWER: dict[str, dict[str, tuple[float, float]]] = {"weibull.log_scale": {"shape": (0.6, 1.6)}}
+WHOLE: dict[str, tuple[int, int]] = {"n": (1, 20), "event": (0, 2)}
 
 
 def example(name: str, count: int = 8, seed: int = 0) -> Site:
@@ -20,8 +25,11 @@ def example(name: str, count: int = 8, seed: int = 0) -> Site:
     cls = find_site(name)
     assert cls is not None
     rng = np.random.default_rng(seed)
+    ranges = RANGES | NARROWER.get(name, {})
     parameters: dict[str, Array] = {
-        k: rng.integers(1, 20, count).astype(float) if k == "n" else rng.uniform(*RANGES[k], count)
+        k: rng.uniform(*ranges[k], count)
+        if k in ranges
+        else rng.integers(*WHOLE[k], count).astype(np.float64)
         for k in cls.spec.parameters
     }
     if cls.spec.potential:
@@ -33,6 +41,8 @@ def example(name: str, count: int = 8, seed: int = 0) -> Site:
         y = (np.arange(count) % 2).astype(float)
     elif kind == "count":
         y = rng.poisson(2.0, count).astype(float)
+    elif kind == "unit":
+        y = rng.uniform(0.02, 0.98, count)
     elif kind == "positive":
         y = rng.gamma(2.0, size=count)
     else:

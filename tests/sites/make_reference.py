@@ -62,6 +62,17 @@ def _gamma(s: Real, y: Real, k: Real) -> Real:
     return k * mp.log(k) - mp.loggamma(k) - k * s + (k - 1) * mp.log(y) - k * y * mp.exp(-s)
 
 
+def _weibull(s: Real, y: Real, k: Real, event: Real) -> Real:
+    x = y * mp.exp(-s)
+    return event * (mp.log(k) + (k - 1) * mp.log(x) - s) - x**k
+
+
+def _beta(s: Real, y: Real, c: Real) -> Real:
+    a, b = c / (1 + mp.exp(-s)), c / (1 + mp.exp(s))
+    gammas = mp.loggamma(c) - mp.loggamma(a) - mp.loggamma(b)
+    return gammas + (a - 1) * mp.log(y) + (b - 1) * mp.log1p(-y)
+
+
 DENSITIES: dict[str, Density] = {
     "normal.mean": lambda s, y, p: _log_normal(y - s, p["sd"] ** 2),
     "bernoulli.logit": lambda s, y, p: _logit(s, y, mp.mpf(1)),
@@ -74,6 +85,10 @@ DENSITIES: dict[str, Density] = {
     ),
     "negbinomial.log_mean": lambda s, y, p: _negbinomial(s, y, p["size"]),
     "gamma.log_mean": lambda s, y, p: _gamma(s, y, p["shape"]),
+    "lognormal.mean": lambda s, y, p: _log_normal(mp.log(y) - s, p["sd"] ** 2) - mp.log(y),
+    "exponential.log_rate": lambda s, y, p: p["event"] * s - y * mp.exp(s),
+    "weibull.log_scale": lambda s, y, p: _weibull(s, y, p["shape"], p["event"]),
+    "beta.logit_mean": lambda s, y, p: _beta(s, y, p["concentration"]),
     "student_t.mean": lambda s, y, p: _student(s - y, p["scale"], p["df"]),
     "laplace.mean": lambda s, y, p: -abs(s - y) / p["scale"] - mp.log(2 * p["scale"]),
     "normal.log_var": lambda s, y, p: _log_normal(y - p["mean"], mp.exp(s)),
@@ -86,6 +101,13 @@ DENSITIES: dict[str, Density] = {
         -(abs(s / p["scale"]) ** p["power"]) - mp.log(2 * p["scale"] * mp.gamma(1 + 1 / p["power"]))
     ),
 }
+
+# Densities that hold e^{+- pace s}.
+GROWTH: dict[str, Callable[[Mapping[str, Real]], Real]] = {
+    "bernoulli.cloglog": lambda p: 1, "poisson.log_rate": lambda p: 1,
+    "gamma.log_mean": lambda p: 1, "normal.log_var": lambda p: 1,
+    "exponential.log_rate": lambda p: 1, "weibull.log_scale": lambda p: p["shape"],
+}  # fmt: skip
 
 
 @lru_cache(maxsize=4)
@@ -152,6 +174,8 @@ def _centre(name: str, y: Real, p: Mapping[str, Real]) -> tuple[Real, Real]:
     scale = p.get("scale", p.get("sd", mp.mpf(1)))
     if name == "negbinomial.log_mean":
         return mp.log(p["size"]), mp.mpf(1)
+    if name == "lognormal.mean":
+        return mp.log(y), scale
     if name.endswith(".mean"):
         return y, scale
     return mp.mpf(0), scale
@@ -171,10 +195,11 @@ def expected(name: str, y: Real, m: Real, v: Real, p: Mapping[str, Real]) -> lis
             w * (t**4 - 6 * t**2 + 3) / (4 * v * v),
         ]  # fmt: skip
 
-    # e^s moves the mass by sd^2; 13 sds beyond leave 1e-38.
-    grows = name in ("bernoulli.cloglog", "poisson.log_rate", "gamma.log_mean", "normal.log_var")
-    reach = 13 * sd + (v if grows else 0)
-    breaks = _graded(centre, scale, _cusp(name)) + [m + k * sd for k in range(-24, 25)]
+    # e^(pace s) moves the mass by pace sd^2; 13 sds beyond leave 1e-38.
+    pace = GROWTH[name](p) if name in GROWTH else 0
+    reach = 13 * sd + pace * v
+    most = 24 + int(pace * sd)
+    breaks = _graded(centre, scale, _cusp(name)) + [m + k * sd for k in range(-most, most + 1)]
     return _agreed(f, _panels(breaks, m - reach, m + reach))
 
 
@@ -225,16 +250,23 @@ def _draw(rng: np.random.Generator, name: str) -> tuple[float | None, dict[str, 
     """An observation and parameters in a family's range."""
     uniform = {
         "sd": (0.3, 3.0), "scale": (0.2, 3.0), "df": (1.5, 30.0), "size": (0.5, 20.0),
-        "shape": (0.5, 9.0), "exposure": (0.3, 4.0), "power": (0.4, 1.9), "mean": (-1.0, 1.0),
+        "concentration": (0.5, 60.0), "shape": (0.5, 9.0), "exposure": (0.3, 4.0),
+        "power": (0.4, 1.9), "mean": (-1.0, 1.0),
     }  # fmt: skip
     wanted = {
         "normal.mean": "sd", "binomial.logit": "n", "binomial.probit": "n",
         "poisson.log_rate": "exposure", "negbinomial.log_mean": "size", "gamma.log_mean": "shape",
         "student_t.mean": "scale df", "laplace.mean": "scale", "normal.log_var": "mean",
+        "lognormal.mean": "sd", "beta.logit_mean": "concentration",
+        "weibull.log_scale": "shape event", "exponential.log_rate": "event",
         "normal": "sd", "laplace": "scale", "student_t": "scale df", "sech2": "scale",
         "logistic": "scale", "exp_power": "scale power",
     }.get(name, "").split()  # fmt: skip
-    p = {k: float(np.round(rng.uniform(*uniform[k]), 3)) for k in wanted if k != "n"}
+    p = {k: float(np.round(rng.uniform(*uniform[k]), 3)) for k in wanted if k in uniform}
+    if name.startswith("weibull"):
+        p["shape"] = round(p["shape"] / 4, 3)  # e^(pace^2 v / 2) must be a double
+    if "event" in wanted:
+        p["event"] = float(rng.integers(0, 2))
     if "n" in wanted:
         p["n"] = float(rng.integers(1, 30))
     if "." not in name:
@@ -245,7 +277,9 @@ def _draw(rng: np.random.Generator, name: str) -> tuple[float | None, dict[str, 
         return float(rng.integers(0, int(p["n"]) + 1)), p
     if name.startswith(("poisson", "negbinomial")):
         return float(rng.integers(0, 12)), p
-    if name.startswith("gamma"):
+    if name.startswith("beta"):
+        return float(np.round(rng.uniform(0.01, 0.99), 4)), p
+    if name.startswith(("gamma", "lognormal", "exponential", "weibull")):
         return float(np.round(rng.gamma(2.0), 4) + 1e-3), p
     return float(np.round(rng.normal() * 2, 3)), p
 
