@@ -64,6 +64,7 @@ def told(values):
     flat = values.reshape(-1, *values.shape[2:])
     with np.errstate(invalid="ignore", divide="ignore"):
         ess, rhat = effective_sample_size(values), split_gelman_rubin(values)
+    assert np.isfinite(values).all() and np.isfinite(ess).all(), "a chain that went nowhere"
     found = {
         "shape": list(flat.shape[1:]),
         "mean": rounded(flat.mean(axis=0)), "sd": rounded(flat.std(axis=0)),

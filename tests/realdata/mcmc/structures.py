@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-NOTHING = 1e-9  # of the largest eigenvalue
-
 
 def scaled_root(precision):
-    """(B, variances): B B' = U^+ of the scaled structure U, whose marginal sds have geometric
-    mean 1; the eigenvalues of U^+, zeros included."""
+    """(B, variances): B B' = U^+ of the scaled structure U, in which the level alone is free, of
+    marginal sds with geometric mean 1; the eigenvalues of U^+, zeros included."""
     values, vectors = np.linalg.eigh(precision)
-    kept = values > NOTHING * values[-1]
+    kept = np.arange(len(values)) > 0
     inverse = np.where(kept, 1.0 / np.where(kept, values, 1.0), 0.0)
     marginal = (vectors**2) @ inverse
     inverse /= np.exp(np.log(marginal).mean())
