@@ -1,0 +1,42 @@
+"""`lgm fit --hyper`: what is printed and written where hyperparameters are learned."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.cli.conftest import Run
+from tests.learning.glmm import GLMM, counts
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[str, str, str]:
+    (tmp_path / "m.lgm").write_text(GLMM)
+    np.savez(tmp_path / "d.npz", **counts(groups=8))  # type: ignore[arg-type]
+    return str(tmp_path / "m.lgm"), str(tmp_path / "d.npz"), str(tmp_path / "o.nc")
+
+
+def test_hyperparameters_are_integrated_unless_told_otherwise(
+    files: tuple[str, str, str], run: Run
+) -> None:
+    model, data, out = files
+    found = run("fit", model, data, "--json", "-o", out)
+    assert found.status == 0, found.err
+    hyper = json.loads(found.out)["hyper"]
+    assert hyper["s"]["sd"] > 0.0
+    page = run("summary", out).out
+    assert "integrated over" in page and max(map(len, page.splitlines())) <= 80
+
+
+def test_the_mode_is_told_as_one(files: tuple[str, str, str], run: Run) -> None:
+    model, data, _ = files
+    assert "at the mode of evidence and prior" in run("fit", model, data, "--hyper", "map").out
+
+
+def test_a_wrong_design_is_an_error(files: tuple[str, str, str], run: Run) -> None:
+    model, data, _ = files
+    found = run("fit", model, data, "--option", "integration=cdd")
+    assert found.status == 1 and "did you mean `ccd`" in found.err
