@@ -59,8 +59,9 @@ class HyperPosterior:
     def sd(self, of: Callable[[Theta], Array]) -> Array:
         """Posterior standard deviation, of the function's shape."""
         values = self.values(of)
-        gap = values - np.tensordot(self.weights, values, axes=1)
-        return np.sqrt(np.tensordot(self.weights, gap**2, axes=1))
+        with np.errstate(over="ignore"):  # what is not determined may have no variance
+            gap = values - np.tensordot(self.weights, values, axes=1)
+            return np.sqrt(np.tensordot(self.weights, gap**2, axes=1))
 
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
         """(Q, ...) quantiles."""

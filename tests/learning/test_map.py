@@ -24,7 +24,7 @@ def test_the_mode_is_that_of_evidence_and_prior_on_the_natural_scale() -> None:
     s, h = float(np.exp(best.x)), 1e-3
     assert fit.converged and fit.hyper == "map"
     assert float(fit.mean("s")) == pytest.approx(s, rel=1e-4)
-    assert fit.log_evidence == pytest.approx(-best.fun - np.log(rate) + rate * s, abs=1e-5)
+    assert fit.log_evidence == pytest.approx(-best.fun - np.log(rate) + rate * s, abs=5e-4)
     curvature = (lost(best.x + h) - 2 * best.fun + lost(best.x - h)) / h**2
     assert float(fit.sd("s")) == pytest.approx(s / np.sqrt(curvature), rel=2e-3)
     levels = [0.05, 0.5, 0.95]
