@@ -102,6 +102,13 @@ def test_tails_on_both_sides() -> None:
     assert low == pytest.approx(0.1, abs=2e-6) and 1 - high == pytest.approx(0.1, abs=2e-6)
 
 
+def test_bounds_that_the_type_cuts_do_not_move_with_their_arguments() -> None:
+    for lower, upper, moves in ((-1.0, 0.5, (0.0, 3.0)), (0.2, 1.5, (2.0, 0.0))):
+        found = prior("uniform", "unit", lower=lower, upper=upper)
+        pulled = found.pull_bounds(np.array([1.5, 0.5]), np.array([1.0, 2.0]))
+        assert (float(pulled["lower"]), float(pulled["upper"])) == moves
+
+
 def test_an_optimiser_does_not_start_in_the_corner() -> None:
     """pc_cor0 starts at the median of |rho|."""
     found = elementwise(("pc_cor0", "correlation", {"u": 0.4, "alpha": 0.2}))
