@@ -27,6 +27,10 @@ def test_the_log_prior_is_the_sum_of_densities() -> None:
     value, gradient = found.log_prior(theta, pinned={"x"})
     assert value == pytest.approx(own, rel=1e-13)
     assert gradient["t"] == pytest.approx(-1.5 / 4.0)
+    # a computed hyper that is pinned stands between its ingredients and what depends on it
+    theta = found.theta({"t": 1.5, "v": 3.0, "x": np.array([0.3, 4.0])})
+    _, gradient = found.log_prior(theta, pinned=("v",))
+    assert gradient["t"] == pytest.approx(-1.5 / 4.0) and set(gradient) == {"t", "x"}
 
 
 def test_gradients_flow_to_the_hypers_in_arguments() -> None:
