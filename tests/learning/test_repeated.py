@@ -6,11 +6,17 @@ from typing import cast
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
+from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.gradient import evidence_gradient
+from lgmdsl.operators.explicit import Identity
+from lgmdsl.structures.catalogue import structure
 from tests.learning.test_gradients import COUNT, PRIORS, check, compiled, data, fitted, model
 
 SPARSE = ["besag * ar1", "bym2", "rw2", "constrained walk", "loadings"]
@@ -89,3 +95,21 @@ def test_no_prior_is_factored_for_a_gradient(monkeypatch: pytest.MonkeyPatch) ->
     canonical = made("besag * ar1")
     check(canonical, "laplace", "sparse")
     assert max(asked, default=0) <= 7  # besag's regions, never regions x years
+
+
+def test_another_graph_of_the_same_degrees_has_its_own_table() -> None:
+    """The operator is the same object, and Q stores as many entries in each row."""
+    rows = Predictor({"v": Identity(6)}, np.zeros(6))
+    pairs = [np.array([[0, 1], [2, 3], [4, 5]]), np.array([[0, 2], [1, 3], [4, 5]])]
+    found = []
+    for edges in pairs:
+        i, j = np.concatenate([edges, edges[:, ::-1]]).T
+        graph = sp.csr_array((np.ones(6), (i, j)), shape=(6, 6))
+        block = PriorBlock("v", (structure("besag", 6, graph=graph),), np.zeros(6))
+        linear = LinearGaussian((block,), (rows,))
+        q = SparseEngine(linear).condition((np.ones(6),), (np.arange(6.0),))
+        wanted = PrecisionEngine(linear).condition((np.ones(6),), (np.arange(6.0),))
+        assert isinstance(q, Conditioned) and isinstance(wanted, Conditioned)
+        np.testing.assert_allclose(q.latent_mean, wanted.latent_mean, rtol=1e-9)
+        found.append(q.latent_mean)
+    assert not np.allclose(found[0], found[1])
