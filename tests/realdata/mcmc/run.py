@@ -51,7 +51,8 @@ def with_other_scales(draws):
         out["atanh corr S"] = np.arctanh(out["corr S"])
     for kind, names in HYPERS.items():
         word, internal = INTERNAL[kind]
-        out |= {f"{word} {k}": internal(out[k]) for k in names if k in out}
+        scalars = [k for k in names if k in out and out[k].ndim == 2]
+        out |= {f"{word} {k}": internal(out[k]) for k in scalars}
     return out
 
 
