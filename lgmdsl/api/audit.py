@@ -15,6 +15,7 @@ import numpy as np
 from lgmdsl.api.audit_words import Advice, advised, sentence
 from lgmdsl.api.labelled import labelled
 from lgmdsl.api.marginals import Quantity
+from lgmdsl.api.own_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.audit import Findings
 from lgmdsl.assess.audit import audit as audit_draws
@@ -26,11 +27,8 @@ from lgmdsl.canonical.derived import Leaf
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.compile import compile_model
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.dataset import Dataset, read
-from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError, listed, nearest
-from lgmdsl.sites import catalogue as sites
+from lgmdsl.errors import Diagnostic, MethodError, ModelError, nearest
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -147,7 +145,8 @@ def audit(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             told = f"`{name}` must be a whole number not below {least}"
             raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
-    canonical = _with_data(fit, data, mapping)
+    how = "fit.audit(data=...), lgm summary FIT --audit --data DATA"
+    canonical = with_responses(fit, data, mapping, "an audit", how)
     linear = canonical.linear(fit.theta)
     quantities = dict(_quantities(fit))
     judged = judged_names(canonical)
@@ -220,31 +219,3 @@ def _functional(
         return np.asarray(marginals.evaluate(name, centre + x).reshape(len(x), -1) - mean)
 
     return Functional(name, mean, sd, curved, judged)
-
-
-def _with_data(fit: Fit, data: object, mapping: Mapping[str, str] | None) -> CanonicalModel:
-    """The canonical model with its responses: the fit's own, or made again from the data."""
-    canonical = fit.canonical
-    if data is None:
-        lacking = [b.name for b in canonical.blocks if b.y is None and not b.site.spec.potential]
-        if lacking:
-            raise DataError(_absent(lacking))
-        return canonical
-    dataset = data if isinstance(data, Dataset) else read(data, mapping)
-    again = compile_model(fit.model.checked, dataset, sites.find_site)
-    kept = {k.removeprefix("sha256_"): v for k, v in fit.provenance.items()}
-    other = [n for n, h in again.grounded.hashes.items() if kept.get(n, h) != h]
-    if other:
-        names = listed([f"`{n}`" for n in other])
-        told = f"the data are not those of the fit: {names}"
-        raise DataError(Diagnostic("E303", told, help="give the file that the fit was made from"))
-    return again
-
-
-def _absent(names: list[str]) -> Diagnostic:
-    shown = listed([f"`{n}`" for n in names])
-    return Diagnostic(
-        "E305",
-        f"an audit needs {shown}, which result files do not hold",
-        help="give the data of the fit: fit.audit(data=...), lgm summary FIT --audit --data DATA",
-    )

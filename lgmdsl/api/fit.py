@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from lgmdsl.api.assessable import Assessable
 from lgmdsl.api.frame import fitted_frame
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.learning_record import Learning
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Fit:
+class Fit(Assessable):
     """A posterior of a model, and how it was found: Gaussian at fixed or maximised hyperparameters,
     a mixture of Gaussians over `points` where they were integrated (`hyper`).
 

@@ -74,7 +74,7 @@ class Prediction:
         `probability`, P(y = value) with a trailing axis `value`.
         Raises ModelError E103 where the model observes no such datum.
         """
-        block = self._block(name)
+        block = self.observed(name)
         parts = [self.marginals.part(k) for k in range(len(self.marginals.weights))]
         at = [(part.theta, *self._predictor(block, part)) for part in parts]
         moments = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
@@ -94,6 +94,16 @@ class Prediction:
                 last="value", labels=np.arange(table.shape[-1]),
             )  # fmt: skip
         return dataset(out)
+
+    def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
+        """Predictive draws of an observed datum at the new data (leading axis `sample`).
+
+        Raises ModelError E103 where the model observes no such datum, NumericalError E602 where its
+        family cannot be drawn from so far out.
+        """
+        from lgmdsl.api.predictive import sample_response
+
+        return sample_response(self, name, size, seed)
 
     def to_dataset(self) -> xr.Dataset:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability."""
@@ -121,7 +131,8 @@ class Prediction:
         mean, variance = part.frame.conditioned.project(part.frame.embed(predictor))
         return mean, np.maximum(variance, 0.0)
 
-    def _block(self, name: str) -> SiteBlock:
+    def observed(self, name: str) -> SiteBlock:
+        """The block of an observed datum; raises ModelError E103 where there is none."""
         for block in self.canonical.blocks:
             if block.name == name and not block.family.spec.potential:
                 return block

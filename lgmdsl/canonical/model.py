@@ -67,7 +67,7 @@ class CanonicalModel:
         for name in form.latents:
             terms = [t for t in form.terms if t.latent == name]
             latent = self.latent(name).sizes
-            columns[name] = _take(flatten.operator(terms, dims, latent, sizes, theta), rows)
+            columns[name] = take_rows(flatten.operator(terms, dims, latent, sizes, theta), rows)
         offset = expand(form.offset.evaluate(theta), dims, sizes).reshape(-1)
         return Predictor(columns, np.array(offset if rows is None else offset[rows]))
 
@@ -180,7 +180,7 @@ def _check_finite(block: SiteBlock, predictor: Predictor) -> None:
         )
 
 
-def _take(operator: Operator, rows: IntArray | None) -> Operator:
+def take_rows(operator: Operator, rows: IntArray | None) -> Operator:
     """Some rows of an operator."""
     if rows is None:
         return operator

@@ -1,0 +1,119 @@
+"""The components of a fit's posterior: what every assessment of it is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.observations import Observations
+from lgmdsl.api.own_data import with_responses
+from lgmdsl.arrays import Array
+from lgmdsl.assess.component import Component
+from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.named import expand
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.errors import Diagnostic, MethodError
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Assessed:
+    """A fit as its assessments see it: the model with its responses, the components of the
+    posterior, and where the responses stand."""
+
+    canonical: CanonicalModel
+    components: tuple[Component, ...]
+    observations: Observations
+
+
+def assessed(fit: Fit, data: object, mapping: Mapping[str, str] | None, call: str) -> Assessed:
+    """Everything behind `fit.CALL`.
+
+    Raises MethodError E501 where the model observes nothing, or the posterior's variances are
+    estimates; DataError as `with_responses`.
+    """
+    what = f"fit.{call}()"
+    canonical = with_responses(fit, data, mapping, what, f"fit.{call}(data=...)")
+    if not observed(canonical):
+        told = f"{what} is about observed data, and the model has potentials alone"
+        raise MethodError(Diagnostic("E501", told, help="fit.audit() tells how good the fit is"))
+    if fit.posterior.conditioned.errors is not None:
+        told = f"{what} needs exact variances, and this fit's are estimates (iterative engine)"
+        raise MethodError(Diagnostic("E501", told, help="fit a smaller part of the data exactly"))
+    blocks = tuple(canonical.blocks[k] for k in observed(canonical))
+    where = tuple((b.name, b.dims, b.rows) for b in blocks)
+    return Assessed(canonical, components(fit, canonical), Observations(canonical.layout, where))
+
+
+def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
+    """The posterior as a mixture over hyperparameter points: one point at fixed hyperparameters.
+
+    `canonical` is the fit's model with its responses.
+    """
+    return (component(canonical, fit.theta, 1.0, fit.posterior.conditioned),)
+
+
+def component(
+    canonical: CanonicalModel, theta: Mapping[str, Array], weight: float, q: Conditioned
+) -> Component:
+    """The point theta of weight `weight`, at which q is the posterior.
+
+    The compiler's rewrites are undone: a site on eta - y becomes the family of y on eta.
+    """
+    at = observed(canonical)
+    blocks = [canonical.blocks[k] for k in at]
+    moved = [_moved(b, theta) for b in blocks]
+    pairs = list(zip(at, moved, strict=True))
+
+    def predictors() -> tuple[Predictor, ...]:
+        rows = [None if b.complete else b.rows for b in blocks]
+        return tuple(
+            canonical.predictor(b.written, b.dims, theta, r)
+            for b, r in zip(blocks, rows, strict=True)
+        )
+
+    return Component(
+        weight=weight,
+        sites=tuple(b.family(**b.parameter_values(theta), **_response(b)) for b in blocks),
+        mean=tuple(q.mean[k] + d for k, d in pairs),
+        variance=tuple(q.variance[k] for k in at),
+        site_weight=tuple(q.weight[k] for k in at),
+        site_shift=tuple(q.shift[k] + q.weight[k] * d if d.any() else q.shift[k] for k, d in pairs),
+        conditioned=q,
+        predict=predictors,
+        slices={b.name: canonical.layout.latent(b.name) for b in canonical.latents},
+        theta=theta,
+    )
+
+
+def observed(canonical: CanonicalModel) -> tuple[int, ...]:
+    """The positions of the site blocks that observe data."""
+    return tuple(k for k, b in enumerate(canonical.blocks) if not b.family.spec.potential)
+
+
+def _response(block: SiteBlock) -> dict[str, Array]:
+    assert block.y is not None
+    return {"y": block.y}
+
+
+def _moved(block: SiteBlock, theta: Theta) -> Array:
+    """The predictor as written less the one that the back ends see, for each observed row."""
+    if block.form is block.written:
+        return np.zeros(1)
+    return _offset(block, block.written, theta) - _offset(block, block.form, theta)
+
+
+def _offset(block: SiteBlock, form: Affine, theta: Theta) -> Array:
+    sizes = {**block.sizes, **form.sizes}
+    return np.asarray(
+        expand(form.offset.evaluate(theta), block.dims, sizes).reshape(-1)[block.rows]
+    )

@@ -1,0 +1,42 @@
+"""The model of a fit with its responses, which result files do not hold."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import compile_model
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.errors import DataError, Diagnostic, listed
+from lgmdsl.sites import catalogue as sites
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit import Fit
+
+
+def with_responses(
+    fit: Fit, data: object, mapping: Mapping[str, str] | None, what: str, how: str
+) -> CanonicalModel:
+    """The canonical model with its responses: the fit's own, or made again from the data.
+
+    `what` needs them, `how` says how to give them. Raises DataError: E305 where the fit comes from
+    a file and no data are given, E303 for other data than the fit's.
+    """
+    canonical = fit.canonical
+    if data is None:
+        lacking = [b.name for b in canonical.blocks if b.y is None and not b.site.spec.potential]
+        if lacking:
+            shown = listed([f"`{n}`" for n in lacking])
+            told = f"{what} needs {shown}, which result files do not hold"
+            raise DataError(Diagnostic("E305", told, help=f"give the data of the fit: {how}"))
+        return canonical
+    dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    again = compile_model(fit.model.checked, dataset, sites.find_site)
+    kept = {k.removeprefix("sha256_"): v for k, v in fit.provenance.items()}
+    other = [n for n, h in again.grounded.hashes.items() if kept.get(n, h) != h]
+    if other:
+        names = listed([f"`{n}`" for n in other])
+        told = f"the data are not those of the fit: {names}"
+        raise DataError(Diagnostic("E303", told, help="give the file that the fit was made from"))
+    return again

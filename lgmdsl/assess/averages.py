@@ -1,0 +1,113 @@
+"""Averages over the Gaussian marginals of predictors: of densities, of log densities, of
+distribution functions. All by quadrature or in closed form, none by sampling.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.contract.questions import Expected, Pointwise, Tilted
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.inference.routes import answering
+from lgmdsl.numerics.expectation import REACH, expectations
+from lgmdsl.sites.quadrature import landmarks
+
+# Nodes on each side of a kink: 1e-12 for |s - y| and its square times the normal density.
+SIDE = 96
+
+
+def log_density(site: Site, mean: Array, variance: Array) -> Array:
+    """log E[t(s)], s ~ N(mean, variance), (N,): the log predictive density of each response.
+
+    Raises MethodError E501 for a family that does not answer `Tilted`, as for all below.
+    """
+    asked = cast(Tilted, answering(type(site), Tilted)(site))
+    return asked.tilted(mean, variance).log_mass
+
+
+def log_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """Mean and variance of l(s), s ~ N(mean, variance), (N,) each."""
+    if site.spec.vector:
+        told = f"the variance of {site.spec.name}'s log density has no quadrature: a vector site"
+        raise MethodError(Diagnostic("E501", told, help="fit.loo() needs none"))
+    asked = cast(Expected, answering(type(site), Expected)(site))
+    first = asked.expected(mean, variance).value
+    if Property.GAUSSIAN in site.spec.properties:
+        return first, _of_quadratic(cast(Pointwise, site), mean, variance)
+    index = np.arange(len(mean))
+
+    def squared(some: Site, s: Array, where: IntArray) -> Array:
+        return np.asarray((some.log_density(s) - first[where]) ** 2)[None]
+
+    return first, _average(site, squared, mean, variance, index)[0]
+
+
+def distribution(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
+    """P(Y < y) and P(Y <= y) of each response for s ~ N(mean, variance), (N,) each; of a censored
+    one only P(Y < y) is known, and 1 is given for the other."""
+    index = np.arange(len(mean))
+
+    def both(some: Site, s: Array, where: IntArray) -> Array:
+        return np.stack(some.distribution(s))
+
+    lower, upper = np.clip(_average(site, both, mean, variance, index), 0.0, 1.0)
+    return lower, np.where(site.censored, 1.0, np.maximum(lower, upper))
+
+
+def _of_quadratic(site: Pointwise, mean: Array, variance: Array) -> Array:
+    """Var of l = l(m) + g d + d^2 h / 2, d ~ N(0, v): g^2 v + h^2 v^2 / 2."""
+    at = site.pointwise(mean)
+    spread = at.slope**2 * variance + 0.5 * (at.curvature * variance) ** 2
+    return np.asarray(spread)
+
+
+def _average(
+    site: Site,
+    values: Callable[[Site, Array, IntArray], Array],
+    mean: Array,
+    variance: Array,
+    index: IntArray,
+) -> Array:
+    """E[values], (q, N)."""
+    centre, scale, _ = landmarks(site, len(mean))
+    sd = np.maximum(np.sqrt(variance), 1e-12 * np.maximum(1.0, np.abs(mean)))
+
+    def at(where: IntArray, s: Array, t: Array) -> Array:
+        many = np.repeat(index[where], s.shape[1])
+        found = values(site.take(many), s.reshape(-1), many)
+        return found.reshape(len(found), *s.shape)
+
+    if Property.KINKED in site.spec.properties:
+        return _beside_kink(at, mean, sd, centre, index)
+    return expectations(at, mean, sd, centre, scale, checked=True)
+
+
+def _beside_kink(
+    values: Callable[[IntArray, Array, Array], Array], mean: Array, sd: Array, kink: Array,
+    index: IntArray,
+) -> Array:  # fmt: skip
+    """Gauss-Legendre on both sides of a kink, as far as the normal density reaches."""
+    nodes, weights = _legendre(SIDE)
+    at = np.clip((kink - mean) / sd, -REACH, REACH)
+    total: Array | None = None
+    for low, high in ((np.full_like(at, -REACH), at), (at, np.full_like(at, REACH))):
+        half = 0.5 * (high - low)
+        t = 0.5 * (high + low)[:, None] + half[:, None] * nodes
+        mass = half[:, None] * weights * np.exp(-0.5 * t * t) / np.sqrt(2.0 * np.pi)
+        part = (values(index, mean[:, None] + sd[:, None] * t, t) * mass).sum(axis=-1)
+        total = part if total is None else total + part
+    assert total is not None
+    return total
+
+
+@cache
+def _legendre(count: int) -> tuple[Array, Array]:
+    """Nodes and weights on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(count)
+    return nodes, weights

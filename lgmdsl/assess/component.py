@@ -1,0 +1,66 @@
+"""What an assessment is made of: the Gaussian at each hyperparameter point, and its weight.
+
+A posterior over hyperparameters is a mixture of Gaussians; a fit at fixed hyperparameters is one of
+a single component of weight 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.model import take_rows
+from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.site import Site
+
+
+@dataclass(frozen=True, eq=False)
+class Component:
+    """One hyperparameter point of a posterior, its observed rows alone (no potentials).
+
+    `weight`: the point's posterior weight; the weights of all components sum to 1.
+    `sites`: the families as the model writes them, bound at this point with their responses.
+    `mean`, `variance`: of the predictors that `sites` take, under q; `site_weight`, `site_shift`:
+    the W and b of their Gaussian sites. One array for each observed datum, (N,) or (N, K) and
+    (N, K, K). `predict` gives the predictors themselves as maps of z, whose latent blocks stand at
+    `slices` of the `conditioned` Gaussian. `theta`: the hyperparameters by name.
+    """
+
+    weight: float
+    sites: tuple[Site, ...]
+    mean: Rows
+    variance: Rows
+    site_weight: Rows
+    site_shift: Rows
+    conditioned: Conditioned
+    predict: Callable[[], tuple[Predictor, ...]]
+    slices: Mapping[str, slice]
+    theta: Mapping[str, Array]
+
+    @cached_property
+    def predictors(self) -> tuple[Predictor, ...]:
+        """The predictors of the observed rows of each datum."""
+        return self.predict()
+
+    def rows(self, block: int, sites: IntArray) -> Predictor:
+        """The predictor rows of some sites of one datum."""
+        whole = self.predictors[block]
+        event = max(whole.event, 1)
+        flat = (sites[:, None] * event + np.arange(event)).reshape(-1)
+        columns = {name: take_rows(op, flat) for name, op in whole.columns.items()}
+        return Predictor(columns, whole.offset[flat], whole.event)
+
+    def at(self, z: Array) -> Rows:
+        """The predictors at draws z, (size, n): (size, N) or (size, N, K) for each datum."""
+        out = []
+        for predictor, mean in zip(self.predictors, self.mean, strict=True):
+            s = np.repeat(predictor.offset[:, None], len(z), axis=1)
+            for name, operator in predictor.columns.items():
+                s += operator.matvec(np.ascontiguousarray(z[:, self.slices[name]].T))
+            out.append(s.T.reshape(len(z), *mean.shape))
+        return tuple(out)

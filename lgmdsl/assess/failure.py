@@ -1,0 +1,46 @@
+"""Why a leave-one-out value is not to be trusted, or is not there at all."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.assess.influence import MOST_MOVED
+
+# Effective share of the hyperparameter points below which their weights are degenerate.
+LEAST_EVEN = 0.1
+
+
+class Failure(IntEnum):
+    """Flags of a response, the worst of what holds; `words` says each in a sentence."""
+
+    none = 0
+    influential = 1
+    hyperparameters = 2
+    not_finite = 3
+    improper = 4
+
+    @property
+    def words(self) -> str:
+        return WORDS[self]
+
+
+WORDS = {
+    Failure.none: "",
+    Failure.influential: "moves the predictors of others, whose sites would change",
+    Failure.hyperparameters: "moves the hyperparameters too far to reweight their points",
+    Failure.not_finite: "the predictive density is not finite",
+    Failure.improper: "without it its predictor has no proper posterior",
+}
+
+
+def judged(log_density: Array, sound: BoolArray, evenness: Array, influence: Array) -> IntArray:
+    """Flags (N,). `influence`: moves of other predictors in sds, 0 where they do no harm."""
+    flag = np.zeros(len(log_density), dtype=np.int64)
+    flag[influence > MOST_MOVED] = Failure.influential
+    flag[np.logical_not(evenness >= LEAST_EVEN)] = Failure.hyperparameters
+    flag[np.logical_not(np.isfinite(log_density))] = Failure.not_finite
+    flag[np.logical_not(sound)] = Failure.improper
+    return flag

@@ -1,0 +1,169 @@
+"""Leave-group-out predictive densities: all responses of a group left out together.
+
+The joint cavity takes the Gaussian sites of the group's rows off their joint marginal under q;
+log p(y_G | y_-G) is then a joint predictive density (`joint`). With a refit, the mean and the
+covariance of the group's predictors are those of a fit without the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.assess.cavity import cavity
+from lgmdsl.assess.component import Component
+from lgmdsl.assess.failure import Failure, judged
+from lgmdsl.assess.influence import group_influence
+from lgmdsl.assess.joint import joint_density
+from lgmdsl.assess.loo import Choose, Refit, gaussian
+from lgmdsl.assess.mixture import left_out, weights_of
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.operators.explicit import Sparse
+
+# Rows of each datum that belong to one group.
+Group = tuple[IntArray, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class GroupsOut:
+    """`log_density`, (G,): log p(y_G | y_-G), NaN where there is none; `error`: the standard error
+    of its integral; `flag`, (G,): `Failure`; `refitted`, (G,): whose value is from a refit."""
+
+    log_density: Array
+    error: Array
+    flag: IntArray
+    refitted: BoolArray
+
+
+def groups_out(
+    components: Sequence[Component],
+    groups: Sequence[Group],
+    n: int,
+    seed: int,
+    refit: Refit | None = None,
+    chosen: Choose | None = None,
+) -> GroupsOut:
+    """Leave out every group; `n` quasi-random points for each that is not Gaussian. `refit` and
+    `chosen` as in `loo`."""
+    exact = gaussian(components)
+    values = [_left_out(components, g, n, seed, exact, None) for g in groups]
+    flag = np.array([v.flag for v in values], dtype=np.int64)
+    again = np.zeros(len(groups), dtype=bool)
+    if refit is not None:
+        again = flag > 0 if chosen is None else chosen(flag)
+        for k in map(int, np.flatnonzero(again)):
+            values[k] = _left_out(components, groups[k], n, seed, exact, refit)
+    return GroupsOut(
+        np.array([v.log for v in values]),
+        np.array([v.error for v in values]),
+        np.array([v.flag for v in values], dtype=np.int64),
+        again,
+    )
+
+
+@dataclass(frozen=True)
+class _Value:
+    log: float
+    error: float
+    flag: int
+
+
+def _left_out(
+    components: Sequence[Component],
+    group: Group,
+    n: int,
+    seed: int,
+    exact: bool,
+    refit: Refit | None,
+) -> _Value:
+    removed = [_removed(c, group, refit) for c in components]
+    sound = all(r is not None for r in removed)
+    if not sound:
+        return _Value(np.nan, np.nan, int(Failure.improper))
+    logs, errors = [], []
+    for c, found in zip(components, removed, strict=True):
+        assert found is not None
+        taken = [(s.take(r), m[r].shape) for s, m, r in zip(c.sites, c.mean, group, strict=True)]
+        taken = [(s, shape) for s, shape in taken if shape[0]]
+        density = joint_density(
+            [s for s, _ in taken], [shape for _, shape in taken],
+            found.mean, found.covariance, found.weight, found.shift, n, seed,
+        )  # fmt: skip
+        logs.append(density.log)
+        errors.append(density.error)
+    mixed = left_out(weights_of(components), np.array(logs)[:, None])
+    error = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))
+    moved = 0.0
+    if not exact and refit is None:
+        top = int(np.argmax([c.weight for c in components]))
+        found = removed[top]
+        assert found is not None
+        moved = group_influence(components[top], group, found.predictor, found.pull)
+    flag = judged(mixed.log_density, np.array([True]), mixed.evenness, np.array([moved]))
+    return _Value(float(mixed.log_density[0]), error, int(flag[0]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Removed:
+    """The predictors of a group without its sites, and the sites' own W and b; Cov(z, s) pull is
+    how z moves without them."""
+
+    mean: Array
+    covariance: Array
+    weight: Array
+    shift: Array
+    predictor: Predictor
+    pull: Array
+
+
+def _removed(component: Component, group: Group, refit: Refit | None) -> _Removed | None:
+    weight, shift = own_sites(component, group)
+    predictor = joined(component, group)
+    if refit is not None:
+        found = refit(component, group)
+        return None if found is None else _Removed(*found, weight, shift, predictor, 0.0 * shift)
+    mean, covariance = component.conditioned.project(predictor, full=True)
+    left = cavity(mean[None], covariance[None], weight[None], shift[None])
+    if not left.sound[0]:
+        return None
+    pull = np.linalg.solve(np.eye(len(mean)) - weight @ covariance, weight @ mean - shift)
+    return _Removed(
+        left.mean[0], left.variance[0], weight, shift, predictor, np.asarray(pull, dtype=np.float64)
+    )
+
+
+def own_sites(component: Component, group: Group) -> tuple[Array, Array]:
+    """W (P, P) and b (P,) of the Gaussian sites of a group."""
+    blocks, shifts = [], []
+    for w, b, sites in zip(component.site_weight, component.site_shift, group, strict=True):
+        blocks += [np.diag(w[sites])] if w.ndim == 1 else list(w[sites])
+        shifts.append(b[sites].reshape(-1))
+    return np.asarray(sl.block_diag(*blocks)), np.concatenate([np.zeros(0), *shifts])
+
+
+def joined(component: Component, group: Group) -> Predictor:
+    """The predictors of a group's rows, of all data, as one."""
+    parts = [component.rows(k, sites) for k, sites in enumerate(group) if len(sites)]
+    first, *others = parts
+    whole = replace(first, event=0)
+    for part in others:
+        whole = _below(whole, part)
+    return whole
+
+
+def _below(above: Predictor, below: Predictor) -> Predictor:
+    """Two predictors as one, the second below the first."""
+    columns = {}
+    for name in {**above.columns, **below.columns}:
+        width = next(p.columns[name].shape[1] for p in (above, below) if name in p.columns)
+        parts = [
+            p.columns[name].sparse() if name in p.columns else sp.csr_array((p.rows, width))
+            for p in (above, below)
+        ]
+        columns[name] = Sparse(sp.csr_array(sp.vstack(parts, format="csr")))
+    return Predictor(columns, np.concatenate([above.offset, below.offset]))

@@ -1,0 +1,150 @@
+"""Joint predictive densities: log int N(s; c, C) prod_i t_i(s_i) ds over a few sites.
+
+Exact where all sites are Gaussian. Else randomised quasi-Monte Carlo by importance, in the range of
+C: proposals with the moments of N(s; c, C) prod_i g_i(s_i), where g are q's Gaussian sites, and
+heavier tails (`importance`, with q as control variate, so that t = g leaves no error); the standard
+error is that between independent scramblings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+import scipy.linalg as sl
+from scipy import stats
+
+from lgmdsl.arrays import Array
+from lgmdsl.assess.importance import DF, best_proposal
+from lgmdsl.assess.moments import Evidence
+from lgmdsl.contract.questions import Pointwise
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI
+
+Shapes: TypeAlias = Sequence[tuple[int, ...]]
+
+SCRAMBLINGS = 8
+# Directions of C with less of its largest variance than this are rounding.
+RANGE = 1e-13
+
+
+@dataclass(frozen=True)
+class JointDensity:
+    """`log` p(y_G | ...) and the standard error of that log, 0 where it is exact."""
+
+    log: float
+    error: float
+
+
+def joint_density(
+    sites: Sequence[Site],
+    shapes: Shapes,
+    mean: Array,
+    covariance: Array,
+    weight: Array,
+    shift: Array,
+    n: int,
+    seed: int,
+) -> JointDensity:
+    """The density of all responses of `sites` for s ~ N(mean, covariance), (P,) and (P, P).
+
+    `shapes`: (N,) or (N, K) of each block of sites, whose predictors follow one another in `mean`;
+    `weight` (P, P) and `shift` (P,) are the Gaussian sites behind the proposal; `n` points in all.
+    """
+    values, vectors = np.linalg.eigh(covariance)
+    kept = values > RANGE * max(float(values.max(initial=0.0)), 1e-300)
+    root = vectors[:, kept] * np.sqrt(values[kept])
+    if all(Property.GAUSSIAN in s.spec.properties for s in sites):
+        return JointDensity(_gaussian(sites, mean, covariance), 0.0)
+    if not kept.any():
+        return JointDensity(float(_level(sites, shapes, mean[None])[0]), 0.0)
+    target = _proposal(root, mean, weight, shift)
+    count = max(1 << int(np.ceil(np.log2(max(n, 1) / SCRAMBLINGS))), 64)
+    logs = np.array([
+        _scrambled(sites, shapes, mean, root, *target, count, np.random.default_rng([seed, r]))
+        for r in range(SCRAMBLINGS)
+    ])  # fmt: skip
+    top = float(logs.max())
+    if not np.isfinite(top):
+        return JointDensity(-np.inf, np.inf)
+    level = np.exp(logs - top)
+    error = float(level.std(ddof=1) / level.mean() / np.sqrt(SCRAMBLINGS))
+    return JointDensity(top + float(np.log(level.mean())), error)
+
+
+def _gaussian(sites: Sequence[Site], mean: Array, covariance: Array) -> float:
+    """log N of the responses: each Gaussian site is e^a N(s; r, 1/w) in s."""
+    zero, at = np.zeros(len(mean)), 0
+    r, noise, total = np.empty(len(mean)), np.empty(len(mean)), 0.0
+    for site in sites:
+        where = slice(at, at + len(site))
+        found = cast(Pointwise, site).pointwise(zero[where])
+        precision = -found.curvature
+        r[where], noise[where] = found.slope / precision, 1.0 / precision
+        peak = found.value + 0.5 * found.slope * r[where]
+        total += float(np.sum(peak + 0.5 * (LOG_TWO_PI - np.log(precision))))
+        at = where.stop
+    factor = np.linalg.cholesky(covariance + np.diag(noise))
+    half = sl.solve_triangular(factor, r - mean, lower=True)
+    return float(
+        total - 0.5 * half @ half - np.log(np.diag(factor)).sum() - 0.5 * len(r) * LOG_TWO_PI
+    )
+
+
+def _proposal(root: Array, mean: Array, weight: Array, shift: Array) -> tuple[Array, Array]:
+    """Mean and root of the covariance of e ~ N(0, I) exp(-1/2 s'Ws + b's), s = mean + root e; the
+    plain N(0, I) where that has none."""
+    rank = root.shape[1]
+    precision = np.eye(rank) + root.T @ weight @ root
+    try:
+        factor = np.linalg.cholesky(0.5 * (precision + precision.T))
+    except np.linalg.LinAlgError:
+        return np.zeros(rank), np.eye(rank)
+    pull = root.T @ (shift - weight @ mean)
+    centre = sl.cho_solve((factor, True), pull)
+    return centre, np.asarray(sl.solve_triangular(factor, np.eye(rank), lower=True).T)
+
+
+def _scrambled(
+    sites: Sequence[Site],
+    shapes: Shapes,
+    mean: Array,
+    root: Array,
+    centre: Array,
+    spread: Array,
+    count: int,
+    rng: np.random.Generator,
+) -> float:
+    """The log integral from one scrambled Sobol' net."""
+    rank = len(centre)
+    net = stats.qmc.Sobol(rank + 1, scramble=True, rng=rng).random(count)
+    net = np.clip(net, 1e-12, 1.0 - 1e-12)
+    normal = stats.norm.ppf(net[:, :-1])
+    stretch = np.sqrt((DF - 2.0) / stats.chi2.ppf(net[:, -1], DF))
+    radius = np.einsum("ij,ij->i", normal, normal)
+    log_root = float(np.log(np.abs(np.diag(spread))).sum())
+
+    def ratio(x: Array) -> Array:
+        """log of N(e; 0, I) prod t over the Gaussian proposal at e = centre + spread x."""
+        e = centre + x @ spread.T
+        prior = -0.5 * np.einsum("ij,ij->i", e, e) + 0.5 * np.einsum("ij,ij->i", x, x)
+        return np.asarray(_level(sites, shapes, mean + e @ root.T) + prior + log_root)
+
+    own, far = ratio(normal), ratio(normal * stretch[:, None])
+    return Evidence(best_proposal(own, far, radius, stretch, rank)).log
+
+
+@np.errstate(all="ignore")
+def _level(sites: Sequence[Site], shapes: Shapes, s: Array) -> Array:
+    """sum of l over the sites at s, (k, P): (k,)."""
+    total, at = np.zeros(len(s)), 0
+    for site, (n, *event) in zip(sites, shapes, strict=True):
+        width = int(np.prod([n, *event]))
+        many = site.take(np.tile(np.arange(n), len(s)))
+        flat = s[:, at : at + width].reshape(len(s) * n, *event)
+        level = many.log_density(flat).reshape(len(s), n).sum(axis=1)
+        total += np.where(np.isnan(level), -np.inf, level)
+        at += width
+    return np.asarray(total)

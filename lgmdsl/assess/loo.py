@@ -1,0 +1,114 @@
+"""Leave-one-out predictive densities from cavities, or from fits without the responses.
+
+At fixed hyperparameters p(y_i | y_-i) = int N(s; cavity) t_i(s) ds, the cavity being q's marginal
+without the site's own Gaussian: exact where all sites are Gaussian, else as good as the other
+sites' Gaussians stay without y_i. A refit moves them too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.assess.averages import log_density
+from lgmdsl.assess.cavity import Cavity, cavity
+from lgmdsl.assess.component import Component
+from lgmdsl.assess.failure import judged
+from lgmdsl.assess.influence import influences
+from lgmdsl.assess.mixture import left_out, weights_of
+from lgmdsl.contract.site import Property
+
+# component, rows left out of each datum -> their joint mean (P,) and covariance (P, P); None where
+# the rest has no posterior
+Refit: TypeAlias = Callable[
+    [Component, tuple[IntArray, ...]], "tuple[Array, Array] | None"
+]  # fmt: skip
+Choose: TypeAlias = Callable[[IntArray], BoolArray]
+
+
+@dataclass(frozen=True, eq=False)
+class LooBlock:
+    """One datum's responses left out one at a time.
+
+    `log_density`, (N,): log p(y_i | y_-i), NaN where there is none; `flag`, (N,): `Failure`;
+    `refitted`, (N,): whose value is from a fit without them. `cavities`: of each component, and
+    `weight`, (C, N): the components' weights without y_i.
+    """
+
+    log_density: Array
+    flag: IntArray
+    refitted: BoolArray
+    cavities: tuple[Cavity, ...]
+    weight: Array
+
+
+def loo(
+    components: Sequence[Component], refit: Refit | None = None, chosen: Choose | None = None
+) -> tuple[LooBlock, ...]:
+    """Leave out every response. With `refit`, those that `chosen` picks by their flags (all
+    that are flagged, where it is None) are left out of new fits at each component's theta."""
+    exact = gaussian(components)
+    blocks = []
+    for k in range(len(components[0].sites)):
+        cavities = tuple(
+            cavity(c.mean[k], c.variance[k], c.site_weight[k], c.site_shift[k]) for c in components
+        )
+        top = max(range(len(components)), key=lambda j: components[j].weight)
+        moved = np.zeros(len(cavities[0].mean))
+        if not exact:
+            moved = influences(components[top], k, cavities[top])
+        block = _block(components, k, cavities, moved, np.zeros(len(moved), dtype=np.bool_))
+        if refit is not None:
+            pick = block.flag > 0 if chosen is None else chosen(block.flag)
+            again = tuple(
+                _refitted(c, k, old, np.flatnonzero(pick), refit)
+                for c, old in zip(components, cavities, strict=True)
+            )
+            block = _block(components, k, again, np.where(pick, 0.0, moved), pick)
+        blocks.append(block)
+    return tuple(blocks)
+
+
+def gaussian(components: Sequence[Component]) -> bool:
+    """Whether every site of the posterior is Gaussian, so that removing one moves no other.
+    (A potential that is not makes cavities of the other sites approximate too.)"""
+    c = components[0]
+    return len(c.conditioned.weight) == len(c.sites) and all(
+        Property.GAUSSIAN in s.spec.properties for s in c.sites
+    )
+
+
+def _block(
+    components: Sequence[Component],
+    k: int,
+    cavities: tuple[Cavity, ...],
+    influence: Array,
+    refitted: BoolArray,
+) -> LooBlock:
+    sound = np.logical_and.reduce([c.sound for c in cavities])
+    logs = np.full((len(components), len(sound)), np.nan)
+    for row, (c, removed) in enumerate(zip(components, cavities, strict=True)):
+        at = np.flatnonzero(sound)
+        logs[row, at] = log_density(c.sites[k].take(at), removed.mean[at], removed.variance[at])
+    mixed = left_out(weights_of(components), logs)
+    flag = judged(mixed.log_density, sound, mixed.evenness, influence)
+    return LooBlock(mixed.log_density, flag, refitted, cavities, mixed.weight)
+
+
+def _refitted(component: Component, k: int, old: Cavity, rows: IntArray, refit: Refit) -> Cavity:
+    """The cavities with those of some rows from fits without them."""
+    mean, variance, sound = old.mean.copy(), old.variance.copy(), old.sound.copy()
+    none = [np.arange(0)] * len(component.sites)
+    for row in rows:
+        without = (*none[:k], np.array([row]), *none[k + 1 :])
+        found = refit(component, without)
+        sound[row] = found is not None
+        mean[row], variance[row] = np.nan, np.nan
+        if found is not None:
+            mean[row] = found[0] if mean.ndim > 1 else found[0][0]
+            variance[row] = found[1] if mean.ndim > 1 else found[1][0, 0]
+    return Cavity(mean, variance, old.left, sound)

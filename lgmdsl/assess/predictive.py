@@ -1,0 +1,75 @@
+"""Draws of new responses for the observed rows, and the densities of the responses at draws."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.component import Component
+from lgmdsl.assess.mixture import weights_of
+from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, NumericalError
+
+# Predictor entries of all draws that are held at once.
+CHUNK = 1 << 21
+# Counts beyond this are not whole in float64 any more; real responses that large mean no good.
+MOST = 2.0**53
+
+
+@dataclass(frozen=True, eq=False)
+class Drawn:
+    """Some draws of one component: their places among all draws, and z, (k, n)."""
+
+    component: Component
+    places: IntArray
+    z: Array
+
+
+def joint_draws(components: Sequence[Component], size: int, seed: int) -> Iterator[Drawn]:
+    """`size` joint draws of hyperparameter points and z, in pieces. The same seed gives the same
+    draws."""
+    rng = np.random.default_rng(seed)
+    one = len(components) == 1
+    point = np.zeros(size, np.int64) if one else rng.choice(
+        len(components), size=size, p=weights_of(components)
+    )  # fmt: skip
+    for k, component in enumerate(components):
+        places = np.flatnonzero(point == k)
+        widest = max(1, sum(m.size for m in component.mean))
+        step = max(1, CHUNK // widest)
+        for at in range(0, len(places), step):
+            some = places[at : at + step]
+            yield Drawn(component, some, component.conditioned.sample(rng, len(some)))
+
+
+def repeated(site: Site, draws: int) -> Site:
+    """The sites once for each draw, draws first."""
+    return site.take(np.tile(np.arange(len(site)), draws))
+
+
+def log_densities(sites: Sequence[Site], s: Rows) -> Rows:
+    """l at predictors (k, N) or (k, N, K) of k draws: (k, N) for each datum."""
+    return tuple(
+        repeated(site, len(x)).log_density(x.reshape(-1, *x.shape[2:])).reshape(x.shape[:2])
+        for site, x in zip(sites, s, strict=True)
+    )
+
+
+def responses(site: Site, s: Array, rng: np.random.Generator, name: str) -> Array:
+    """One draw of every response at each of k draws of its predictor, (k, N) or (k, N, K): (k, N).
+
+    Raises NumericalError E602 where a family cannot be drawn from so far out.
+    """
+    try:
+        y = repeated(site, len(s)).sample(s.reshape(-1, *s.shape[2:]), rng)
+    except ValueError:  # numpy's generators refuse rates beyond 1e18
+        y = np.full(s.shape[:2], np.nan)
+    if not (np.abs(y) <= MOST).all():
+        told = f"`{name}` cannot be drawn: its predictor reaches {np.abs(s).max(initial=0.0):.3g}"
+        advice = "give the latents priors on the scale of the link, e.g. sd = 1"
+        raise NumericalError(Diagnostic("E602", told, help=advice))
+    return np.asarray(y, dtype=np.float64).reshape(s.shape[:2])

@@ -1,0 +1,71 @@
+"""Fits without some of the responses, at the same hyperparameters, by the same method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.component import Component
+from lgmdsl.assess.groups import joined
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.status import Status
+from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.starts import run_from_starts
+
+
+@dataclass(frozen=True, eq=False)
+class Without:
+    """Runs the plan of a fit on its model less some rows, from the Gaussian sites of the others.
+
+    `observed`: the positions of the blocks that observe among all site blocks. Called with a
+    component and the rows left out of each datum, it gives the joint mean (P,) and covariance
+    (P, P) of their predictors; None where the rest determines no posterior.
+    """
+
+    plan: Plan
+    observed: Sequence[int]
+    tolerances: Tolerances
+    max_steps: int | None = None
+
+    def __call__(
+        self, component: Component, rows: tuple[IntArray, ...]
+    ) -> tuple[Array, Array] | None:
+        gone = dict(zip(self.observed, rows, strict=True))
+        kept = [
+            np.delete(np.arange(len(b.rows)), gone.get(k, np.arange(0)))
+            for k, b in enumerate(self.plan.canonical.blocks)
+        ]
+        blocks = [_kept(b, at) for b, at in zip(self.plan.canonical.blocks, kept, strict=True)]
+        filled = [k for k, b in enumerate(blocks) if len(b.rows)]
+        canonical: CanonicalModel = replace(
+            self.plan.canonical, blocks=tuple(blocks[k] for k in filled)
+        )
+        routes = tuple(self.plan.routes[k] for k in filled)
+        problem = replace(self.plan, canonical=canonical, routes=routes).at(component.theta)
+        q = component.conditioned
+        weight = tuple(q.weight[k][kept[k]] for k in filled)
+        shift = tuple(q.shift[k][kept[k]] for k in filled)
+        start = problem.engine.condition(weight, shift)
+        if isinstance(start, Failed):
+            return None
+        if not filled:  # the prior: no method has anything to do
+            return start.project(joined(component, rows), full=True)
+        warm = GaussianPosterior(weight, shift, start, -np.inf, self.plan.backend.spec.guarantee)
+        found, _ = run_from_starts(
+            self.plan.backend, problem, self.tolerances, self.max_steps, warm
+        )
+        if found.posterior is None or found.status in (Status.diverged, Status.numerical_error):
+            return None
+        return found.posterior.conditioned.project(joined(component, rows), full=True)
+
+
+def _kept(block: SiteBlock, at: IntArray) -> SiteBlock:
+    y = None if block.y is None else block.y[at]
+    return replace(block, rows=block.rows[at], y=y)
