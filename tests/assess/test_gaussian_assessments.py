@@ -132,22 +132,23 @@ def test_mixtures_over_hyperparameters_are_exact(model: LinearModel) -> None:
         assert out.log_density[g] == pytest.approx(whole - logsumexp(each, b=prior), abs=1e-8)
 
 
-def test_criteria_of_mixtures_average_over_the_points(model: LinearModel) -> None:
+def test_criteria_of_mixtures_average_over_the_points() -> None:
+    model = linear_model(0)
     parts, _ = mixture(model, np.array([0.2, 0.3, 0.5]))
     weight = np.array([c.weight for c in parts])
     rng = np.random.default_rng(0)
     rows = np.arange(len(model.y))
     deviance, effective = deviances(parts), widely(parts)
-    point = rng.choice(3, size=200_000, p=weight)
+    point = rng.choice(3, size=50_000, p=weight)
     s = np.stack([c.mean[0] for c in parts])[point] + np.sqrt(
         np.stack([c.variance[0] for c in parts])[point]
     ) * rng.normal(size=(len(point), len(rows)))
     noise = np.array([h["noise"] for h in HYPERS])[point][:, None]
     level = stats.norm(s, noise).logpdf(model.y)
-    np.testing.assert_allclose(deviance.mean[0], -2 * level.mean(axis=0), rtol=0.02, atol=0.02)
-    np.testing.assert_allclose(effective.effective[0], level.var(axis=0), rtol=0.05, atol=5e-3)
+    np.testing.assert_allclose(deviance.mean[0], -2 * level.mean(axis=0), rtol=0.03, atol=0.03)
+    np.testing.assert_allclose(effective.effective[0], level.var(axis=0), rtol=0.1, atol=0.01)
     lppd = np.log(np.exp(level).mean(axis=0))
-    np.testing.assert_allclose(effective.lppd[0], lppd, atol=0.02)
+    np.testing.assert_allclose(effective.lppd[0], lppd, atol=0.03)
     top = HYPERS[int(np.argmax(weight))]["noise"]
     plug = -2 * stats.norm(sum(c.weight * c.mean[0] for c in parts), top).logpdf(model.y)
     np.testing.assert_allclose(deviance.at_mean[0], plug, rtol=1e-10)
