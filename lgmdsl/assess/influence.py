@@ -21,7 +21,7 @@ from lgmdsl.contract.linear import Predictor
 # error was above 0.3.
 MOST_MOVED = 0.7
 # Only so many responses of a datum, those whose own predictors move most, are looked at.
-LOOKED_AT = 2000
+LOOKED_AT = 1000
 BATCH = 64
 
 

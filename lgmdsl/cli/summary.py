@@ -11,7 +11,8 @@ from lgmdsl.cli.output import note, show, show_json
 @click.command("summary")
 @click.argument("fit", metavar="FIT.nc")
 @audit_options
-@click.option("--data", metavar="DATA", help="The data of the fit, which its audit needs again.")
+@click.option("--data", metavar="DATA", help="The data of the fit, for --audit or --criteria.")
+@click.option("--criteria", is_flag=True, help="Print DIC, WAIC and leave-one-out.")
 @map_option
 @seed_option
 @json_option
@@ -21,6 +22,7 @@ def command(
     audit: bool,
     draws: int,
     data: str | None,
+    criteria: bool,
     mapping: dict[str, str],
     seed: int,
     as_json: bool,
@@ -32,9 +34,10 @@ def command(
     \b
     lgm summary model.fit.nc
     lgm summary model.fit.nc --audit --data data.npz
+    lgm summary model.fit.nc --criteria --data data.npz
     """
-    if data is not None and not audit:
-        raise click.UsageError("--data is for --audit", click.get_current_context())
+    if data is not None and not (audit or criteria):
+        raise click.UsageError("--data is for --audit and --criteria", click.get_current_context())
     from dataclasses import replace
 
     from lgmdsl.api.restore import load_fit
@@ -42,12 +45,20 @@ def command(
     result = load_fit(fit)
     if audit:
         result = replace(result, audited=result.audit(draws, seed, data, mapping))
+    if criteria:
+        from lgmdsl.cli.criteria import criteria as computed
+
+        told, numbers = computed(result, data, mapping)
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
 
         fields, left_out = fit_json(result, full)
+        if criteria:
+            fields["criteria"] = numbers
         show_json(fields)
         if left_out:
             note(f"left out, too long: {', '.join(left_out)} (--full prints all)")
     else:
         show(result.summary(full))
+        if criteria:
+            show(f"\n{told}")

@@ -1,0 +1,28 @@
+"""DIC, WAIC and leave-one-out of a fit, for `lgm summary --criteria`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lgmdsl.api.fit import Fit
+
+
+def criteria(fit: Fit, data: str | None, mapping: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
+    """The pages one below the other, and their numbers."""
+    dic, waic = fit.dic(data, mapping), fit.waic(data, mapping)
+    loo = fit.loo(data=data, mapping=mapping)
+    fields = {
+        "dic": dic.dic,
+        "p_d": dic.p_d,
+        "waic": waic.waic,
+        "p_waic": waic.p_waic,
+        "elpd_waic": waic.elpd,
+        "elpd_waic_se": waic.se,
+        "elpd_loo": loo.elpd,
+        "elpd_loo_se": loo.se,
+        "p_loo": loo.p_loo,
+        "flagged": loo.flagged,
+        "failed": loo.failed,
+    }
+    return "\n\n".join(map(str, (dic, waic, loo))), fields
