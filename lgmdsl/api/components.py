@@ -38,14 +38,17 @@ class Assessed:
 def assessed(fit: Fit, data: object, mapping: Mapping[str, str] | None, call: str) -> Assessed:
     """Everything behind `fit.CALL`.
 
-    Raises MethodError E501 where the model observes nothing, or the posterior's variances are
-    estimates; DataError as `with_responses`.
+    Raises MethodError E501 where the model observes nothing, the fit is a mode alone, or its
+    variances are estimates; DataError as `with_responses`.
     """
     what = f"fit.{call}()"
     canonical = with_responses(fit, data, mapping, what, f"fit.{call}(data=...)")
     if not observed(canonical):
         told = f"{what} is about observed data, and the model has potentials alone"
         raise MethodError(Diagnostic("E501", told, help="fit.audit() tells how good the fit is"))
+    if np.isnan(fit.log_evidence):
+        told = f"{what} is about the posterior, and method `{fit.method}` finds its mode alone"
+        raise MethodError(Diagnostic("E501", told, help="fit by laplace, ep or natural-gradient"))
     if fit.posterior.conditioned.errors is not None:
         told = f"{what} needs exact variances, and this fit's are estimates (iterative engine)"
         raise MethodError(Diagnostic("E501", told, help="fit a smaller part of the data exactly"))

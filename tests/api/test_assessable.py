@@ -137,6 +137,12 @@ def test_models_that_observe_nothing_are_refused() -> None:
         fit.waic()
 
 
+def test_modes_alone_are_refused() -> None:
+    with pytest.raises(lgm.MethodError, match="finds its mode alone"):
+        fitted(method="map").loo()
+    assert np.isfinite(fitted(NORMAL, method="map").loo().elpd)  # there it is the posterior
+
+
 def test_settings_are_checked(fit: Fit) -> None:
     for wrong in ({"exact": "some"}, {"n": 3}, {"seed": -1}):
         with pytest.raises(lgm.MethodError):

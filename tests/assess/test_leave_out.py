@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,7 @@ from scipy import special, stats
 
 import lgmdsl as lgm
 from lgmdsl.api.components import assessed
-from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.arrays import AnyArray, Array, BoolArray
 from lgmdsl.assess.averages import distribution, log_density, log_moments
 from lgmdsl.assess.cavity import cavity
 from lgmdsl.assess.failure import Failure
@@ -21,6 +21,7 @@ from lgmdsl.assess.joint import joint_density
 from lgmdsl.assess.pit import histogram
 from lgmdsl.contract.site import Site
 from lgmdsl.sites import catalogue
+from lgmdsl.sites.normal import NormalMean
 from tests.assess.small_models import SmallModel, small_model, truth
 
 # ---- cavities --------------------------------------------------------------------------------
@@ -104,6 +105,19 @@ def test_averages_are_those_of_a_fine_grid(name: str) -> None:
         assert mass[i] == pytest.approx(np.log(w @ np.exp(level)), abs=1e-7)
         assert lower[i] == pytest.approx(w @ low, abs=1e-7)
         assert upper[i] == pytest.approx(w @ high, abs=1e-7)
+
+
+def test_of_a_censored_response_a_lower_bound_is_known() -> None:
+    @dataclass(frozen=True, eq=False)
+    class Censored(NormalMean):
+        @property
+        def censored(self) -> BoolArray:
+            return self.y > 1.0
+
+    y, one = np.array([0.4, 1.5]), np.ones(2)
+    lower, upper = distribution(Censored(y, one), np.zeros(2), one)
+    np.testing.assert_allclose(lower, stats.norm(0, np.sqrt(2)).cdf(y), atol=1e-9)
+    np.testing.assert_allclose(upper, [lower[0], 1.0], atol=1e-9)
 
 
 @pytest.mark.parametrize("name", ["poisson.log_rate", "bernoulli.logit", "gamma.log_mean"])
