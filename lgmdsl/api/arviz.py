@@ -11,8 +11,8 @@ import numpy as np
 from lgmdsl.api.components import Assessed, assessed
 from lgmdsl.api.frame import fitted_frame
 from lgmdsl.api.labelled import dataset, labelled
-from lgmdsl.api.marginals import Marginals
-from lgmdsl.api.predictive import check_draws, like_data
+from lgmdsl.api.marginals import Marginals, all_names, check_draws
+from lgmdsl.api.predictive import like_data
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import joint_draws, log_densities, responses
 
@@ -75,7 +75,7 @@ def _drawn(
     for drawn in joint_draws(asked.components, size, seed):
         c = drawn.component
         marginals = Marginals(canonical, c.theta, fitted_frame(canonical, c.conditioned))
-        for name in dict.fromkeys((*canonical.latent_names, *marginals.names)):
+        for name in dict.fromkeys((*canonical.latent_names, *all_names(canonical))):
             values = marginals.evaluate(name, drawn.z)
             if name not in posterior:
                 whole = np.empty((size, *values.shape[1:]))

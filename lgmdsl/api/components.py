@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.mixture import KEPT
 from lgmdsl.api.observations import Observations
 from lgmdsl.api.own_data import with_responses
+from lgmdsl.api.points import Point
 from lgmdsl.arrays import Array
 from lgmdsl.assess.component import Component
 from lgmdsl.canonical.affine import Affine
@@ -62,17 +64,24 @@ def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
 
     `canonical` is the fit's model with its responses.
     """
-    return (component(canonical, fit.theta, 1.0, fit.posterior.conditioned),)
+    kept = sum(b.size for b in canonical.latents) <= KEPT
+    return tuple(component(canonical, p, held(p) if kept else p.condition) for p in fit.points)
+
+
+def held(point: Point) -> Callable[[], Conditioned]:
+    """The point's Gaussian, made once."""
+    q = point.condition()
+    return lambda: q
 
 
 def component(
-    canonical: CanonicalModel, theta: Mapping[str, Array], weight: float, q: Conditioned
+    canonical: CanonicalModel, point: Point, condition: Callable[[], Conditioned]
 ) -> Component:
-    """The point theta of weight `weight`, at which q is the posterior.
+    """The posterior at one point.
 
     The compiler's rewrites are undone: a site on eta - y becomes the family of y on eta.
     """
-    at = observed(canonical)
+    at, theta, q = observed(canonical), point.theta, condition()
     blocks = [canonical.blocks[k] for k in at]
     moved = [_moved(b, theta) for b in blocks]
     pairs = list(zip(at, moved, strict=True))
@@ -85,13 +94,13 @@ def component(
         )
 
     return Component(
-        weight=weight,
+        weight=point.share,
         sites=tuple(b.family(**b.parameter_values(theta), **_response(b)) for b in blocks),
         mean=tuple(q.mean[k] + d for k, d in pairs),
         variance=tuple(q.variance[k] for k in at),
         site_weight=tuple(q.weight[k] for k in at),
         site_shift=tuple(q.shift[k] + q.weight[k] * d if d.any() else q.shift[k] for k, d in pairs),
-        conditioned=q,
+        condition=condition,
         predict=predictors,
         slices={b.name: canonical.layout.latent(b.name) for b in canonical.latents},
         theta=theta,

@@ -8,10 +8,10 @@ made of them alone, have the smooth marginals that `learning` found.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -25,11 +25,14 @@ from lgmdsl.api.marginals import (
 )
 from lgmdsl.api.mixed import mixed_moments, mixed_quantile
 from lgmdsl.api.points import Point
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import expand
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 # Conditioned Gaussians are kept where the model has no more latents than this, and rebuilt at
 # every use where it has more: a mixture has up to some dozens.
@@ -113,20 +116,26 @@ class Mixture:
     def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
         """Joint draws of several names, each with a leading sample axis, in random order of the
         points. Raises ModelError E108 for a size or seed that is not a whole number from 0."""
-        if len(self.parts) == 1:
-            return self.part(0).draws(names, size, seed)
         check_draws(size, seed)
-        rng = np.random.default_rng(seed)
-        counts = rng.multinomial(size, self.weights)
-        drawn: dict[str, list[Array]] = {name: [] for name in names}
-        for k in np.flatnonzero(counts):
-            part = self.part(int(k))
-            z = part.frame.conditioned.sample(rng, int(counts[k]))
+        out = {}
+        for part, places, z in self.joint(size, np.random.default_rng(seed)):
             for name in names:
-                drawn[name].append(part.evaluate(name, z))
-        order = rng.permutation(size)
-        empty = {name: self.part(0).evaluate(name, np.zeros((0, 0))) for name in names if not size}
-        return empty or {name: np.concatenate(parts)[order] for name, parts in drawn.items()}
+                values = part.evaluate(name, z)
+                if name not in out:
+                    out[name] = np.empty((size, *values.shape[1:]))
+                out[name][places] = values
+        return out
+
+    def joint(self, size: int, rng: Generator) -> Iterator[tuple[Marginals, IntArray, Array]]:
+        """Joint draws point by point: its marginals, the places of its draws among all, and z."""
+        if len(self.parts) == 1:
+            part = self.part(0)
+            yield part, np.arange(size), part.frame.conditioned.sample(rng, size)
+            return
+        chosen = rng.choice(len(self.parts), size=size, p=self.weights)
+        for k in np.unique(chosen) if size else [0]:
+            part, places = self.part(int(k)), np.flatnonzero(chosen == k)
+            yield part, places, part.frame.conditioned.sample(rng, len(places))
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite."""

@@ -9,10 +9,10 @@ import numpy as np
 
 from lgmdsl.api.components import assessed
 from lgmdsl.api.labelled import dataset, labelled
+from lgmdsl.api.marginals import check_draws
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.predictive import joint_draws, responses
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, ModelError
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -42,26 +42,19 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     """Draws of one datum at new data. See `Prediction.sample_response`."""
     check_draws(size, seed)
     block = prediction.observed(name)
-    canonical, marginals = prediction.canonical, prediction.marginals
-    predictor = marginals.frame.embed(
-        canonical.predictor(block.written, block.dims, marginals.theta)
-    )
-    z = marginals.frame.conditioned.sample(np.random.default_rng(seed), size)
-    s = np.repeat(predictor.offset[:, None], size, axis=1)
-    for latent, operator in predictor.columns.items():
-        s += operator.matvec(np.ascontiguousarray(marginals.frame.part(latent, z).T))
-    site = block.bind_family(marginals.theta)
-    y = like_data(responses(site, s.T, np.random.default_rng([seed, 1]), name), site)
+    canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
+    y = np.empty((size, int(np.prod(block.shape, dtype=np.int64))))
+    for part, places, z in prediction.marginals.joint(size, np.random.default_rng(seed)):
+        predictor = part.frame.embed(canonical.predictor(block.written, block.dims, part.theta))
+        s = np.repeat(predictor.offset[:, None], len(z), axis=1)
+        for latent, operator in predictor.columns.items():
+            s += operator.matvec(np.ascontiguousarray(part.frame.part(latent, z).T))
+        site = block.bind_family(part.theta)
+        y[places] = responses(site, s.T, noise, name)
+        typed = like_data(y, site)
     return labelled(
-        canonical.layout, block.dims, y.reshape(size, *block.shape), name, first="sample"
+        canonical.layout, block.dims, typed.reshape(size, *block.shape), name, first="sample"
     )
-
-
-def check_draws(size: object, seed: object) -> None:
-    """Raise ModelError E108 for a size or a seed that is not a whole number from 0."""
-    for value, what in ((size, "draws are asked for in a number"), (seed, "a seed is a number")):
-        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-            raise ModelError(Diagnostic("E108", f"{what} that is whole and not below 0"))
 
 
 def like_data(y: Array, site: Site) -> AnyArray:

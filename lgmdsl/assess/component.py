@@ -37,10 +37,15 @@ class Component:
     variance: Rows
     site_weight: Rows
     site_shift: Rows
-    conditioned: Conditioned
+    condition: Callable[[], Conditioned]
     predict: Callable[[], tuple[Predictor, ...]]
     slices: Mapping[str, slice]
     theta: Mapping[str, Array]
+
+    @property
+    def conditioned(self) -> Conditioned:
+        """q(z) at this point; large ones are made anew at every call."""
+        return self.condition()
 
     @cached_property
     def predictors(self) -> tuple[Predictor, ...]:

@@ -19,6 +19,7 @@ from lgmdsl.contract.questions import (
     Decoupled,
     Expected,
     ExpectedAnswer,
+    ExpectedSlopes,
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
@@ -63,6 +64,9 @@ class ExponentialLogRate(ExponentialSite):
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {}
 
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return {}
+
     def conditional_mean(self, s: Array) -> Array:
         """e^-s, of the lifetime, whether or not it is observed."""
         return capped_exp(-s)
@@ -103,9 +107,12 @@ class _UnitRate(ExponentialSite):
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {"level": np.ones_like(s)}
 
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.parameter_slopes(mean)
+
 
 @dataclass(frozen=True, eq=False)
-class WeibullLogScale(ElementwiseSite, Expected, Decoupled):
+class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
     """P(Y > y | s) = exp(-(y / e^s)^shape), R's convention:
     l = event (log shape - log y - t) - e^-t with t = shape (s - log y)."""
 
@@ -165,6 +172,12 @@ class WeibullLogScale(ElementwiseSite, Expected, Decoupled):
             d_mean_variance=None if a.d_mean_variance is None else k**3 * a.d_mean_variance,
             d_variance2=None if a.d_variance2 is None else k**4 * a.d_variance2,
         )
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """With a = s - log y, E[a e^(-shape a)] = (E a - shape v) e^(shape^2 v / 2 - shape E a)."""
+        away, k = mean - self.log_y, self.shape
+        tilted = (away - k * variance) * capped_exp(0.5 * k**2 * variance - k * away)
+        return {"shape": self.event / k - self.event * away + tilted}
 
     def conjugate(
         self, slope: Array, pull: Array, penalty: Array, centre: Array

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy import stats
 from scipy.special import logsumexp
 
+import lgmdsl as lgm
 from lgmdsl.api.components import assessed, component
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.criteria import deviances, widely
 from lgmdsl.assess.groups import groups_out
 from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import pit
+from lgmdsl.canonical.model import CanonicalModel
 from tests.assess.linear_models import LinearModel, linear_model
 
 NOISE = 0.6
@@ -92,6 +96,12 @@ HYPERS = [
 ]
 
 
+def weighted(canonical: CanonicalModel, fit: lgm.Fit, weight: float) -> Component:
+    """A fit at fixed hyperparameters as one component of a mixture."""
+    point = replace(fit.points[0], share=weight)
+    return component(canonical, point, point.condition)
+
+
 def mixture(model: LinearModel, prior: np.ndarray) -> tuple[tuple[Component, ...], np.ndarray]:
     """The exact posterior over three hyperparameter points, and log p(y) at each."""
     logs = np.array([model.log_density(np.arange(len(model.y)), **h) for h in HYPERS])
@@ -100,7 +110,7 @@ def mixture(model: LinearModel, prior: np.ndarray) -> tuple[tuple[Component, ...
     for h, w in zip(HYPERS, weight, strict=True):
         fit = model.fit(**h)
         asked = assessed(fit, None, None, "loo")
-        out.append(component(asked.canonical, fit.theta, float(w), fit.posterior.conditioned))
+        out.append(weighted(asked.canonical, fit, float(w)))
     return tuple(out), logs
 
 
@@ -168,6 +178,6 @@ def test_a_point_that_leaving_out_revives_is_flagged(model: LinearModel) -> None
     for h, w in zip(points, weight, strict=True):
         fit = broken.fit(**h)
         asked = assessed(fit, None, None, "loo")
-        parts.append(component(asked.canonical, fit.theta, float(w), fit.posterior.conditioned))
+        parts.append(weighted(asked.canonical, fit, float(w)))
     (left,) = loo(parts)
     assert left.flag[0] == 2 and (left.flag[1:] == 0).all()

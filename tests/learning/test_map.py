@@ -18,7 +18,7 @@ def test_the_mode_is_that_of_evidence_and_prior_on_the_natural_scale() -> None:
     def lost(log_s: float) -> float:
         s = float(np.exp(log_s))
         at = lgm.fit(model, data, method="laplace", hyper="fixed", fixed={"s": s})
-        return -at.log_evidence - np.log(rate) + rate * s
+        return float(-at.log_evidence - np.log(rate) + rate * s)
 
     best = optimize.minimize_scalar(lost, bracket=(-2.0, -0.5, 1.0), tol=1e-6)
     s, h = float(np.exp(best.x)), 1e-3
@@ -70,7 +70,7 @@ observe y ~ poisson(log_rate = eta)
     y = np.random.default_rng(0).poisson(np.exp(0.2 * i))
     fit = lgm.fit(load(many), {"y": y, "i": i})
     assert fit.hyper == "map" and fit.converged
-    np.testing.assert_allclose(fit.mean("c"), 0.2 * np.arange(7), atol=4 * fit.sd("c").max())
+    np.testing.assert_allclose(fit.mean("c"), 0.2 * np.arange(7), atol=4 * float(fit.sd("c").max()))
     with pytest.raises(lgm.MethodError, match="too many to integrate"):
         lgm.fit(load(many.replace("70", "70")), {"y": y, "i": np.arange(70) % 9}, hyper="integrate")
 
@@ -112,7 +112,7 @@ def test_a_method_without_evidence_cannot_learn() -> None:
 
 @pytest.mark.parametrize("hyper", ["maximise", "em", "vb"])
 def test_other_ways_are_refused_by_name(hyper: str) -> None:
-    with pytest.raises(lgm.MethodError, match="unknown way|not available"):
+    with pytest.raises(lgm.MethodError, match=r"unknown way|not available"):
         lgm.fit(load(GLMM), counts(groups=5), hyper=hyper)
 
 
