@@ -143,7 +143,9 @@ def test_a_line_search_may_go_too_far(at: float) -> None:
     x = np.full(coordinates.size, at)
     for name in ("v", "tau", "m0"):  # what other bounds are made of
         x[coordinates.slices[name]] = 0.1
-    assert all(np.isfinite(v).all() for v in coordinates.unpack(x).values())
+    theta = coordinates.unpack(x)
+    assert all(np.isfinite(v).all() for v in theta.values())
+    assert (np.diff(theta["c"]) > 0).all()  # also where a step is lost to rounding
     assert not np.isnan(coordinates.log_jacobian(x)[1]).any()
 
 
