@@ -67,6 +67,7 @@ def simulate(
     canonical = canonicalise(grounded, sites.find_site)
     theta = canonical.hypers.sample(rng, fixed)
     _refuse_potentials(canonical)
+    _refuse_censored(canonical, theta)
     linear = canonical.linear(theta)
     _refuse_improper(canonical, linear)
     z = _prior_draw(linear, rng)
@@ -177,6 +178,21 @@ def _refuse_potentials(canonical: CanonicalModel) -> None:
                     block.span,
                     "makes the prior something that is not Gaussian",
                     help="leave it out, and give its latents a prior, e.g. normal(sd = 1)",
+                )
+            )
+
+
+def _refuse_censored(canonical: CanonicalModel, theta: Theta) -> None:
+    """Whether a row is censored depends on its response, and no model says how."""
+    for block in canonical.blocks:
+        if not block.family.spec.potential and block.bind_family(theta).censored.any():
+            raise ModelError(
+                Diagnostic(
+                    "E501",
+                    f"`{block.name}` is censored in some rows, which cannot be simulated",
+                    block.span,
+                    "says that rows are censored, but not how that comes about",
+                    help="leave out `event`, `lower` and `upper`, and censor the draws yourself",
                 )
             )
 

@@ -12,6 +12,7 @@ from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical import affine as af
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.censoring import CENSORING, check_censoring
 from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import expand
@@ -140,19 +141,23 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     form = lowering.affine(value)
     y = cast("AnyArray | None", lowering.grounded.values.get(symbol.name))
     rows, observed = _rows(y, lowering.grounded.missing.get(symbol.name), symbol.dims, lowering)
-    return SiteBlock(
+    parameters = _parameters(site, given, lowering)
+    block = SiteBlock(
         name=symbol.name,
         dims=symbol.dims,
         family=site,
         site=site,
         form=form,
         written=form,
-        parameters=_parameters(site, given, lowering),
+        parameters=parameters,
         y=observed,
         rows=rows,
         span=statement.span,
         sizes={**lowering.sizes, **form.sizes},
     )
+    if observed is not None and given.keys() & set(CENSORING):
+        check_censoring(block, given)
+    return block
 
 
 def _potential(
@@ -196,6 +201,8 @@ def _site(
     """The site of a distribution: its name is family.argument for the latent argument given."""
     given = {a.name: a.value for a in family.arguments}
     names = [family.name.id] if potential else [f"{family.name.id}.{a}" for a in given]
+    if given.keys() & set(CENSORING):
+        names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
     found = [site for name in names if (site := find(name)) is not None]
     # `normal(mean = 0, log_var = h)` names two sites; the one meant takes all the arguments.
     for site in found:

@@ -33,7 +33,8 @@ class Property(Flag):
 
 @dataclass(frozen=True)
 class SiteSpec:
-    """`name` is family.argument (`poisson.log_rate`); `parameters` maps the other arguments to
+    """`name` is family.argument (`poisson.log_rate`), perhaps with what sets a variant apart
+    (`normal.mean.censored`); `parameters` maps the other arguments to
     their defaults (None: required). `observed` is the data type, empty for potentials.
     `signature` is given by third parties only, to make the family known to the language."""
 
@@ -53,7 +54,7 @@ class SiteSpec:
     @property
     def argument(self) -> str:
         """The argument that is affine in the latents; `value` for potentials."""
-        return self.name.partition(".")[2] or "value"
+        return self.name.split(".")[1] if "." in self.name else "value"
 
     @property
     def potential(self) -> bool:
@@ -77,6 +78,8 @@ class Site(ABC):
     # log_density and pointwise also take s (N, k) where the fields are (N, 1): quadrature then
     # computes what depends on the fields alone once for each site, not for each node.
     broadcasts: ClassVar[bool] = False
+    # landmark() is only where to start: quadrature refines until two rules agree all the same.
+    guessed: ClassVar[bool] = False
 
     def landmark(self) -> tuple[Array, Array] | None:
         """Where l bends and how near its complex singularities are: centre, distance, (N,) each.

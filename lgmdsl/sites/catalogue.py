@@ -5,10 +5,19 @@ from __future__ import annotations
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, ModelError, nearest
 from lgmdsl.sites.beta import BetaLogitMean
+from lgmdsl.sites.censored_families import (
+    ExponentialCensored,
+    GammaCensored,
+    LognormalCensored,
+    NormalCensored,
+    StudentTCensored,
+    WeibullCensored,
+)
 from lgmdsl.sites.cloglog import BernoulliCloglog
 from lgmdsl.sites.exp_power import ExpPowerPotential
-from lgmdsl.sites.exponential_rate import GammaLogMean, NormalLogVar, PoissonLogRate
+from lgmdsl.sites.exponential_rate import GammaLogMean, PoissonLogRate
 from lgmdsl.sites.laplace import LaplaceMean, LaplacePotential
+from lgmdsl.sites.log_variance import NormalLogVar
 from lgmdsl.sites.logistic import (
     BernoulliLogit,
     BinomialLogit,
@@ -39,6 +48,12 @@ BUILT_IN: tuple[type[Site], ...] = (
     StudentTMean,
     LaplaceMean,
     NormalLogVar,
+    NormalCensored,
+    StudentTCensored,
+    LognormalCensored,
+    GammaCensored,
+    ExponentialCensored,
+    WeibullCensored,
     NormalPotential,
     LaplacePotential,
     StudentTPotential,

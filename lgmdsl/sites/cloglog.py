@@ -27,7 +27,7 @@ _CENTRE, _DISTANCE, _MAX_STEP = 1.5, 1.2, 0.12
 _GONE = 700.0  # e^s beyond which log(1 - exp(-e^s)) and its derivatives are below 1e-300: zero
 
 
-def _derivatives(s: Array) -> tuple[Array, Array, Array, Array]:
+def log_complement(s: Array) -> tuple[Array, Array, Array, Array]:
     """log(1 - exp(-e^s)) and its first three derivatives."""
     rate = capped_exp(s)
     small = rate < 1e-2
@@ -58,12 +58,12 @@ class BernoulliCloglog(ElementwiseSite, Expected):
     )  # fmt: skip
 
     def log_density(self, s: Array) -> Array:
-        return np.where(self.y > 0.5, _derivatives(s)[0], -capped_exp(s))
+        return np.where(self.y > 0.5, log_complement(s)[0], -capped_exp(s))
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         yes = self.y > 0.5
         no = -capped_exp(s)
-        value, slope, curvature, third = _derivatives(s)
+        value, slope, curvature, third = log_complement(s)
         return PointwiseAnswer(
             value=np.where(yes, value, no),
             slope=np.where(yes, slope, no),
@@ -106,7 +106,7 @@ def _expected_yes(mean: Array, variance: Array) -> Array:
     sd = np.maximum(np.sqrt(variance), 1e-12 * np.maximum(1.0, np.abs(mean)))
 
     def stacked(rows: IntArray, s: Array, t: Array) -> Array:
-        value, slope, curvature, third = _derivatives(s)
+        value, slope, curvature, third = log_complement(s)
         last = 0.25 * third * t / sd[rows][:, None]
         return np.stack([value, slope, 0.5 * curvature, 0.5 * third, last])
 

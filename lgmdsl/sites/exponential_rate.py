@@ -1,4 +1,4 @@
-"""Sites whose only bend is an exponential: poisson.log_rate, gamma.log_mean, normal.log_var.
+"""Sites whose only bend is an exponential: poisson.log_rate, gamma.log_mean, and others.
 
 l = a + b s - c e^{k s} with k = +1 or -1, so f = a + b m - c exp(k m + v/2): d/dm, d/dv and the
 second ones are the same exponential times k, 1/2, k/2, 1/4. Counts of 1e9 would cancel in it, so
@@ -30,7 +30,6 @@ from lgmdsl.contract.questions import (
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
 
@@ -248,6 +247,7 @@ class GammaLogMean(ExponentialSite):
         return {"shape": self.parameter_slopes(mean - half)["shape"] - half}
 
     def conditional_mean(self, s: Array) -> Array:
+        """e^s."""
         return capped_exp(s)
 
     def conditional_variance(self, s: Array) -> Array:
@@ -259,52 +259,3 @@ class GammaLogMean(ExponentialSite):
 
     def cdf(self, s: Array) -> Array:
         return np.asarray(special.gammainc(self.shape, capped_exp(self.log_factor - s)))
-
-
-@dataclass(frozen=True, eq=False)
-class NormalLogVar(ExponentialSite):
-    """y ~ N(mean, e^s): l = -1/2 log 2 pi - s/2 - (y - mean)^2 e^-s / 2 (stochastic volatility)."""
-
-    y: Array
-    mean: Array
-    sign: ClassVar[float] = -1.0
-    spec: ClassVar[SiteSpec] = SiteSpec(
-        "normal.log_var", {"mean": 0.0}, properties=Property.LOG_CONCAVE,
-        observed=("real",), link="log", summary="y ~ N(mean, exp(s))",
-    )  # fmt: skip
-
-    @property
-    def constant(self) -> Array:
-        return np.full_like(self.y, -0.5 * LOG_TWO_PI)
-
-    @property
-    def linear(self) -> Array:
-        return np.full_like(self.y, -0.5)
-
-    @property
-    def factor(self) -> Array:
-        return np.asarray(0.5 * (self.y - self.mean) ** 2)
-
-    def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        return {"mean": (self.y - self.mean) * capped_exp(-s)}
-
-    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
-        pull = self.parameter_slopes(s)["mean"]
-        return {"mean": ParameterCurve(pull, -pull, pull)}
-
-    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        return self.parameter_slopes(mean - 0.5 * variance)
-
-    def conditional_mean(self, s: Array) -> Array:
-        """The mean, whatever s."""
-        return np.asarray(self.mean + 0.0 * s)
-
-    def conditional_variance(self, s: Array) -> Array:
-        """e^s."""
-        return capped_exp(s)
-
-    def sample(self, s: Array, rng: Generator) -> Array:
-        return np.asarray(self.mean + capped_exp(0.5 * s) * rng.standard_normal(np.shape(s)))
-
-    def cdf(self, s: Array) -> Array:
-        return np.asarray(special.ndtr((self.y - self.mean) * capped_exp(-0.5 * s)))

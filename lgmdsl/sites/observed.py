@@ -9,6 +9,7 @@ from typing import NoReturn
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.censoring import censoring_fault
 from lgmdsl.contract.site import Site, SiteSpec
 from lgmdsl.errors import DataError, Diagnostic, ModelError, listed
 from lgmdsl.vocabulary.lookup import lookup
@@ -70,6 +71,8 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
         values = {"y": y, **values}
     signature = _signature(spec)
     for name, value in parameters.items():
+        if name in ("lower", "upper"):
+            continue  # NaN and infinite where they are open
         known = signature.parameter(name) if signature else None
         _require(name, known.type if known and known.type in _WITHIN else "real", value)
     if y is not None and "n" in values and np.any(y > values["n"]):
@@ -77,6 +80,10 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
         raise DataError(
             Diagnostic("E303", f"`y` is {y[at]:g} of `n` = {values['n'][at]:g} at entry {at}")
         )
+    fault = censoring_fault(y, parameters) if "event" in values else None
+    if fault is not None:
+        what, at = fault[0].format(y="`y`"), int(fault[1][0])
+        raise DataError(Diagnostic("E303", f"{what}, first at entry {at}"))
     return cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
 
 

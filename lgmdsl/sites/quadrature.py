@@ -69,11 +69,11 @@ class NodeSites:
 
 
 def landmarks(site: Site, n: int) -> tuple[Array, Array, bool]:
-    """Centre and distance of each site, and whether they are declared."""
+    """Centre and distance of each site, and whether they are declared for certain."""
     declared = site.landmark()
     if declared is None:
         return np.zeros(n), np.ones(n), False
-    return declared[0] + np.zeros(n), declared[1] + np.zeros(n), True
+    return declared[0] + np.zeros(n), declared[1] + np.zeros(n), not site.guessed
 
 
 def expected_by_quadrature(

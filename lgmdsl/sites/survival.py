@@ -20,6 +20,7 @@ from lgmdsl.contract.questions import (
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
+    ParameterCurve,
     PointwiseAnswer,
 )
 from lgmdsl.contract.site import Property, SiteSpec
@@ -108,7 +109,7 @@ class _UnitRate(ExponentialSite):
         return {"level": np.ones_like(s)}
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        return self.parameter_slopes(mean)
+        return {"level": np.ones_like(mean)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,6 +159,23 @@ class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
         rate = capped_exp(-self.shape * away)
         return {"shape": self.event / self.shape - away * (self.event - rate)}
 
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        k, away = self.shape, s - self.log_y
+        rate = capped_exp(-k * away)
+        return {
+            "shape": ParameterCurve(
+                self.event / k - away * (self.event - rate),
+                rate * (1.0 - k * away) - self.event,
+                k * rate * (k * away - 2.0),
+            )
+        }
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """E[x e^-kx] = (m - k v) e^{-k m + k^2 v / 2} for x = s - log y ~ N(m, v)."""
+        k, away = self.shape, mean - self.log_y
+        rate = capped_exp(-k * away + 0.5 * k * k * variance)
+        return {"shape": self.event / k - away * self.event + (away - k * variance) * rate}
+
     def landmark(self) -> tuple[Array, Array]:
         centre, distance = self.unit.landmark()
         return self.log_y + centre / self.shape, distance / self.shape
@@ -172,12 +190,6 @@ class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
             d_mean_variance=None if a.d_mean_variance is None else k**3 * a.d_mean_variance,
             d_variance2=None if a.d_variance2 is None else k**4 * a.d_variance2,
         )
-
-    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        """With a = s - log y, E[a e^(-shape a)] = (E a - shape v) e^(shape^2 v / 2 - shape E a)."""
-        away, k = mean - self.log_y, self.shape
-        tilted = (away - k * variance) * capped_exp(0.5 * k**2 * variance - k * away)
-        return {"shape": self.event / k - self.event * away + tilted}
 
     def conjugate(
         self, slope: Array, pull: Array, penalty: Array, centre: Array

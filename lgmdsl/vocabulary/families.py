@@ -8,6 +8,8 @@ from lgmdsl.vocabulary.signature import Over, Parameter, Signature
 REAL = ("real", "positive", "unit", "integer", "count")
 POSITIVE = ("positive", "unit")
 
+# event: 1 observed, 0 right-censored at y. lower, upper: the ends of the interval in which y is
+# known to lie, open where missing; observed at y where both are missing or equal.
 _CENSORING = (
     Parameter("event", "binary", required=False),
     Parameter("lower", "real", required=False),

@@ -66,8 +66,28 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     ),
     "e501_censoring": (
         model("data hit[obs] : binary\n" + ONE +
-              "observe y ~ gamma(log_mean = eta, shape = 2, event = hit)\n", "positive"),
-        {**DATA, "y": np.arange(1.0, 7.0), "hit": np.ones(6)}, {},
+              "observe y ~ laplace(mean = eta, scale = 2, event = hit)\n"),
+        {**DATA, "hit": np.ones(6)}, {},
+    ),
+    "e104_event_and_lower": (
+        model("data hit[obs] : binary\n" + ONE +
+              "observe y ~ normal(mean = eta, sd = 2, event = hit, lower = x)\n"),
+        {**DATA, "hit": np.ones(6)}, {},
+    ),
+    "e303_interval": (
+        model("data hi[obs] : real?\n" + ONE + "observe y ~ normal(mean = eta, sd = 2, "
+              "lower = 1, upper = hi)\n"),
+        {**DATA, "y": np.arange(1.0, 7.0), "hi": np.array([2, 2.5, np.nan, 3, 9, np.nan])}, {},
+    ),
+    "e303_interval_upside_down": (
+        model("data hi[obs] : real?\n" + ONE + "observe y ~ normal(mean = eta, sd = 2, "
+              "lower = 3, upper = hi)\n"),
+        {**DATA, "y": np.arange(1.0, 7.0), "hi": np.array([4, 2.5, np.nan, 5, 9, np.nan])}, {},
+    ),
+    "e304_interval_without_y": (
+        model("data hi[obs] : real?\n" + ONE.replace("data y[obs] : real", "") +
+              "observe y ~ normal(mean = eta, sd = 2, upper = hi)\n", "real?"),
+        {**DATA, "y": np.array([1, np.nan, 3, 4, 5, 6]), "hi": np.full(6, 9.0)}, {},
     ),
     "e501_hyper": (model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"hyper": "map"}),
     "e103_hyper": (model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"hyper": "mop"}),

@@ -16,8 +16,12 @@ RANGES: dict[str, tuple[float, float]] = {
 }  # fmt: skip
 
 # e^{-shape s} at sd 10 has its mass shape * 10 sds from the mean, beyond what brute force sums.
-NARROWER: dict[str, dict[str, tuple[float, float]]] = {"weibull.log_scale": {"shape": (0.6, 1.6)}}
+NARROWER: dict[str, dict[str, tuple[float, float]]] = {
+    "weibull.log_scale": {"shape": (0.6, 1.6)},
+    "weibull.log_scale.censored": {"shape": (0.6, 1.6)},
+}
 WHOLE: dict[str, tuple[int, int]] = {"n": (1, 20), "event": (0, 2)}
+BLANK = {"lower": np.nan, "upper": np.nan}
 
 
 def example(name: str, count: int = 8, seed: int = 0) -> Site:
@@ -27,11 +31,15 @@ def example(name: str, count: int = 8, seed: int = 0) -> Site:
     rng = np.random.default_rng(seed)
     ranges = RANGES | NARROWER.get(name, {})
     parameters: dict[str, Array] = {
-        k: rng.uniform(*ranges[k], count)
+        k: np.full(count, BLANK[k])
+        if k in BLANK
+        else rng.uniform(*ranges[k], count)
         if k in ranges
         else rng.integers(*WHOLE[k], count).astype(np.float64)
         for k in cls.spec.parameters
     }
+    if cls.spec.name.endswith(".censored"):
+        return censored_example(cls, {k: v for k, v in parameters.items() if k not in BLANK}, rng)
     if cls.spec.potential:
         return make_sites(cls, None, parameters)
     kind = cls.spec.observed[0]
@@ -48,3 +56,24 @@ def example(name: str, count: int = 8, seed: int = 0) -> Site:
     else:
         y = 1.5 * rng.standard_normal(count)
     return make_sites(cls, y, parameters)
+
+
+def censored_example(
+    cls: type[Site], parameters: dict[str, Array], rng: np.random.Generator
+) -> Site:
+    """Rows of all kinds in turn: observed, event 0, between, left- and right-censored, narrow."""
+    count = len(parameters["event"])
+    positive = cls.spec.observed[0] == "positive"
+    y = rng.gamma(2.0, size=count) if positive else 1.5 * rng.standard_normal(count)
+    kind = np.arange(count) % 8
+    event = np.where(kind == 1, 0.0, 1.0)
+    low, high = np.full(count, np.nan), np.full(count, np.nan)
+    gap = rng.uniform(0.1, 2.0, count)
+    for k, width in ((2, gap), (5, 1e-3 * gap), (7, 6.0 * gap)):
+        at = kind == k
+        low[at] = y[at] / (1.0 + width[at]) if positive else y[at] - width[at]
+        high[at] = y[at] + width[at]
+    high[kind == 3] = y[kind == 3]
+    low[kind == 4] = y[kind == 4]
+    low[kind == 6] = high[kind == 6] = y[kind == 6]
+    return make_sites(cls, y, {**parameters, "event": event, "lower": low, "upper": high})

@@ -102,6 +102,45 @@ DENSITIES: dict[str, Density] = {
     ),
 }
 
+
+def _survivors(name: str, x: Real, s: Real, p: Mapping[str, Real]) -> tuple[Real, Real]:
+    """P(Y <= x | s) and P(Y > x | s)."""
+    if name in ("normal.mean", "lognormal.mean"):
+        z = ((mp.log(x) if name == "lognormal.mean" else x) - s) / p["sd"]
+        return _cdf(z), _cdf(-z)
+    if name == "gamma.log_mean":
+        k, t = p["shape"], p["shape"] * x * mp.exp(-s)
+        return mp.gammainc(k, 0, t, regularized=True), mp.gammainc(k, t, regularized=True)
+    if name == "student_t.mean":
+        z, df = (x - s) / p["scale"], p["df"]
+        tail = mp.betainc(df / 2, mp.mpf("0.5"), 0, df / (df + z * z), regularized=True) / 2
+        return (tail, 1 - tail) if z < 0 else (1 - tail, tail)
+    t = x * mp.exp(s) if name == "exponential.log_rate" else (x * mp.exp(-s)) ** p["shape"]
+    return -mp.expm1(-t), mp.exp(-t)
+
+
+def _censored(name: str) -> Density:
+    """The density where both ends are missing or equal, else the mass between them."""
+
+    def log_t(s: Real, y: Real, p: Mapping[str, Real]) -> Real:
+        low, high = p["lower"], p["upper"]
+        if not p["event"]:
+            low = y
+        elif mp.isnan(low) and mp.isnan(high):
+            return DENSITIES[name](s, y, {**p, "event": 1})
+        below, above = (0, 1) if mp.isnan(low) else _survivors(name, low, s, p)
+        upto, beyond = (1, 0) if mp.isnan(high) else _survivors(name, high, s, p)
+        return mp.log(upto - below if below < above else above - beyond)
+
+    return log_t
+
+
+CENSORED = (
+    "normal.mean", "student_t.mean", "lognormal.mean", "gamma.log_mean", "exponential.log_rate",
+    "weibull.log_scale",
+)  # fmt: skip
+DENSITIES |= {f"{name}.censored": _censored(name) for name in CENSORED}
+
 # Densities that hold e^{+- pace s}.
 GROWTH: dict[str, Callable[[Mapping[str, Real]], Real]] = {
     "bernoulli.cloglog": lambda p: 1, "poisson.log_rate": lambda p: 1,
@@ -172,6 +211,7 @@ def _cusp(name: str) -> bool:
 
 def _centre(name: str, y: Real, p: Mapping[str, Real]) -> tuple[Real, Real]:
     scale = p.get("scale", p.get("sd", mp.mpf(1)))
+    name = name.removesuffix(".censored")
     if name == "negbinomial.log_mean":
         return mp.log(p["size"]), mp.mpf(1)
     if name == "lognormal.mean":
@@ -196,7 +236,7 @@ def expected(name: str, y: Real, m: Real, v: Real, p: Mapping[str, Real]) -> lis
         ]  # fmt: skip
 
     # e^(pace s) moves the mass by pace sd^2; 13 sds beyond leave 1e-38.
-    pace = GROWTH[name](p) if name in GROWTH else 0
+    pace = GROWTH[plain](p) if (plain := name.removesuffix(".censored")) in GROWTH else 0
     reach = 13 * sd + pace * v
     most = 24 + int(pace * sd)
     breaks = _graded(centre, scale, _cusp(name)) + [m + k * sd for k in range(-most, most + 1)]
@@ -246,8 +286,17 @@ def tilted(name: str, y: Real, m: Real, v: Real, power: Real, p: Mapping[str, Re
     return [log_mass, mode + shift, second_moment / mass - shift**2]
 
 
-def _draw(rng: np.random.Generator, name: str) -> tuple[float | None, dict[str, float]]:
+def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, dict[str, float]]:
     """An observation and parameters in a family's range."""
+    if name.endswith(".censored"):
+        y, p = _draw(rng, name.removesuffix(".censored"), row)
+        assert y is not None
+        gap = float(np.round(rng.uniform(0.05, 1.5), 3)) * (4.0 if row % 2 else 0.1)
+        low = y / (1.0 + gap) if y > 0 else y - gap
+        ends = ((None, None), (None, None), (low, y + gap), (low, None), (None, y + gap))[row % 5]
+        blank = {"lower": float("nan"), "upper": float("nan")}
+        given = {k: v for k, v in zip(blank, ends, strict=True) if v is not None}
+        return y, {**p, "event": float(row % 5 != 1), **blank, **given}
     uniform = {
         "sd": (0.3, 3.0), "scale": (0.2, 3.0), "df": (1.5, 30.0), "size": (0.5, 20.0),
         "concentration": (0.5, 60.0), "shape": (0.5, 9.0), "exposure": (0.3, 4.0),
@@ -299,13 +348,15 @@ def rows(name: str, seed: int = 0) -> dict[str, list[dict[str, Any]]]:
     rng = np.random.default_rng([seed, *name.encode()])
     corners = [(-8.0, 0.1), (8.0, 0.1), (-8.0, 10.0), (8.0, 10.0), (0.0, 0.1), (0.0, 10.0)]
     free = [(float(rng.uniform(-8, 8)), float(np.exp(rng.uniform(-2.3, 2.3)))) for _ in range(16)]
+    if name.endswith(".censored"):
+        free = free[:9]
     tails = [
         (30.0, 1.0), (-30.0, 1.0), (1e-3, 1e-3), (3e4, 1e3), (-3e4, 1e3), (0.0, 1e3), (3.0, 0.1),
     ]  # fmt: skip
     out: dict[str, list[dict[str, Any]]] = {"expected": [], "tilted": []}
     for kind, points in (("expected", corners + free), ("tilted", corners + free + tails)):
         for i, (m, sd) in enumerate(points):
-            y, p = _draw(rng, name)
+            y, p = _draw(rng, name, i)
             row: dict[str, Any] = {"y": y, "parameters": p, "mean": m, "variance": sd * sd}
             if kind == "tilted":
                 row["power"] = 1.0 if i % 3 else float(np.round(rng.uniform(0.2, 1.0), 3))

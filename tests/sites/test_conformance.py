@@ -22,7 +22,16 @@ from tests.sites.examples import example
 NAMES = [s.spec.name for s in BUILT_IN]
 
 
-@pytest.mark.parametrize("name", NAMES)
+# Differences of quadratures, of quadratures: half a minute.
+LONG = {
+    f"{name}.censored"
+    for name in ("lognormal.mean", "student_t.mean", "gamma.log_mean", "weibull.log_scale")
+}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in LONG else []) for n in NAMES]
+)
 def test_family_conforms(name: str) -> None:
     check_site(example(name))
 

@@ -23,7 +23,7 @@ Cases = list[dict[str, Any]]
 TABLE: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(
     Path(__file__).with_name("reference.json").read_text()
 )
-NAMES = [s.spec.name for s in BUILT_IN]
+NAMES = [s.spec.name for s in BUILT_IN if s.spec.name in TABLE]
 FIRST_ORDER, SECOND_ORDER = 1e-9, 1e-8
 
 
