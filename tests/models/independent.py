@@ -197,6 +197,23 @@ def gamma_responses(d: Data) -> Case:
     )  # fmt: skip
 
 
+def lifetimes(d: Data) -> Case:
+    batch = one_hot(d["batch"], sorted(set(d["batch"])))
+    y, failed = d["hours"], d["failed"] > 0
+    law = stats.weibull_min
+
+    def log_density(s: Array) -> Array:
+        scale = np.exp(s)
+        seen = law.logpdf(y, 1.6, scale=scale)
+        return np.asarray(np.where(failed, seen, law.logsf(y, 1.6, scale=scale)))
+
+    design = np.hstack([np.ones((len(y), 1)), d["load"][:, None], batch])
+    return Case(
+        design, diagonal((1, 10), (1, 1), (15, 0.3)), log_density,
+        (("level", 1), ("strain", 1), ("make", 15)),
+    )  # fmt: skip
+
+
 def gp_sum(d: Data) -> Case:
     r = cdist(d["when"], d["when"])
     trend = np.exp(-0.5 * (r / 3) ** 2)
@@ -286,6 +303,7 @@ CASES: dict[str, Callable[[Data], Case]] = {
     "stochastic_volatility": stochastic_volatility,
     "negbinomial_counts": negbinomial_counts,
     "gamma_responses": gamma_responses,
+    "lifetimes": lifetimes,
     "gp_sum": gp_sum,
     "dose_response": dose_response,
     "wet_days": wet_days,

@@ -1,0 +1,113 @@
+"""Censored lifetimes of real data, with priors too wide to matter, against maximum likelihood."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+from scipy.optimize import minimize
+
+import lgmdsl as lgm
+from lgmdsl.arrays import Array
+
+Data = dict[str, Any]
+TEXT = """lgm 1
+index obs
+index term
+data X[obs, term] : real
+data y[obs] : positive
+data seen[obs] : binary
+latent b[term] ~ normal(sd = 1000)
+let eta[obs] = X @ b
+observe y ~ {family}, event = seen)
+"""
+
+
+def mice(shared: Path) -> Data:
+    """Four groups of twenty, in weeks."""
+    with np.load(shared / "data" / "mice.npz") as d:
+        group = np.concatenate([d["group_uncensored"], d["group_censored"]])
+        y = np.concatenate([d["t_uncensored"], d["censor_time"]]).astype(float)
+        seen = np.repeat([1, 0], [len(d["t_uncensored"]), len(d["censor_time"])])
+    return {"X": (group[:, None] == np.arange(1, 5)).astype(float), "y": y, "seen": seen}
+
+
+def kidney(shared: Path) -> Data:
+    """Weeks to infection, by sex and age."""
+    with np.load(shared / "data" / "kidney_infection.npz") as d:
+        age = (d["age"] - d["age"].mean()) / d["age"].std()
+        X = np.column_stack([np.ones_like(age), d["sex"], age])
+        return {"X": X, "y": d["time"], "seen": d["event"].astype(int)}
+
+
+Law = Callable[[Array], Any]
+LAWS: dict[str, tuple[str, Law]] = {
+    "weibull": (
+        "weibull(log_scale = eta, shape = 1.7",
+        lambda s: stats.weibull_min(1.7, scale=np.exp(s)),
+    ),
+    "exponential": ("exponential(log_rate = eta", lambda s: stats.expon(scale=np.exp(-s))),
+    "gamma": (
+        "gamma(log_mean = eta, shape = 1.7",
+        lambda s: stats.gamma(1.7, scale=np.exp(s) / 1.7),
+    ),
+    "lognormal": (
+        "lognormal(mean = eta, sd = 0.8",
+        lambda s: stats.lognorm(0.8, scale=np.exp(s)),
+    ),
+}
+
+
+def minus_log_likelihood(b: Array, data: Data, law: Law) -> float:
+    at = law(data["X"] @ b)
+    return -float(np.where(data["seen"] > 0, at.logpdf(data["y"]), at.logsf(data["y"])).sum())
+
+
+def best(data: Data, law: Law) -> Array:
+    """Maximum likelihood by a plain search, polished."""
+    found = np.zeros(data["X"].shape[1])
+    for method in ("Nelder-Mead", "BFGS", "Nelder-Mead"):
+        tight = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000} if method[0] == "N" else {}
+        found = minimize(
+            minus_log_likelihood, found, (data, law), method=method, options=tight
+        ).x  # fmt: skip
+    return np.asarray(found)
+
+
+def standard_errors(b: Array, data: Data, law: Law, sizes: Array) -> Array:
+    """From the curvature of the likelihood, by differences in steps of a twentieth of `sizes`."""
+    steps = np.diag(0.05 * sizes)
+
+    def at(x: Array) -> float:
+        return minus_log_likelihood(b + x, data, law)
+
+    bend = [
+        [at(i + j) - at(i - j) - at(j - i) + at(-i - j) for j in steps] for i in steps
+    ]  # fmt: skip
+    scale = 4.0 * np.outer(steps.diagonal(), steps.diagonal())
+    return np.sqrt(np.linalg.inv(np.array(bend) / scale).diagonal())
+
+
+@pytest.mark.parametrize("family", list(LAWS))
+@pytest.mark.parametrize("of", [mice, kidney], ids=lambda f: f.__name__)
+def test_laplace_is_maximum_likelihood(
+    of: Callable[[Path], Data], family: str, shared: Path
+) -> None:
+    data = of(shared)
+    text, law = LAWS[family]
+    model = lgm.loads(TEXT.format(family=text))
+    fits = {m: lgm.fit(model, data, method=m) for m in ("laplace", "natural-gradient", "ep")}
+    assert all(f.converged for f in fits.values())
+    known = best(data, law)
+    laplace = fits["laplace"]
+    sd = np.ravel(laplace.sd("b"))
+    np.testing.assert_allclose(np.ravel(laplace.mean("b")), known, atol=2e-4 * sd.max())
+    # The others centre on the mean of the posterior, well within an sd of its mode.
+    for fit in fits.values():
+        assert np.all(np.abs(np.ravel(fit.mean("b")) - known) < 0.3 * sd)
+        np.testing.assert_allclose(np.ravel(fit.sd("b")), sd, rtol=0.15)
+    np.testing.assert_allclose(sd, standard_errors(known, data, law, sd), rtol=5e-3)
