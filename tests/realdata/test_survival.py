@@ -69,13 +69,15 @@ def minus_log_likelihood(b: Array, data: Data, law: Law) -> float:
 
 def best(data: Data, law: Law) -> Array:
     """Maximum likelihood by a plain search, polished."""
-    found = np.zeros(data["X"].shape[1])
-    for method in ("Nelder-Mead", "BFGS", "Nelder-Mead"):
-        tight = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000} if method[0] == "N" else {}
-        found = minimize(
-            minus_log_likelihood, found, (data, law), method=method, options=tight
-        ).x  # fmt: skip
-    return np.asarray(found)
+
+    def f(b: Array) -> float:
+        return minus_log_likelihood(b, data, law)
+
+    tight = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000}
+    start = np.zeros(data["X"].shape[1])
+    start = minimize(f, start, method="Nelder-Mead", options=tight).x
+    start = minimize(f, start, method="BFGS").x
+    return np.asarray(minimize(f, start, method="Nelder-Mead", options=tight).x)
 
 
 def standard_errors(b: Array, data: Data, law: Law, sizes: Array) -> Array:
@@ -89,7 +91,7 @@ def standard_errors(b: Array, data: Data, law: Law, sizes: Array) -> Array:
         [at(i + j) - at(i - j) - at(j - i) + at(-i - j) for j in steps] for i in steps
     ]  # fmt: skip
     scale = 4.0 * np.outer(steps.diagonal(), steps.diagonal())
-    return np.sqrt(np.linalg.inv(np.array(bend) / scale).diagonal())
+    return np.asarray(np.sqrt(np.linalg.inv(np.array(bend) / scale).diagonal()))
 
 
 @pytest.mark.parametrize("family", list(LAWS))
