@@ -73,11 +73,16 @@ def best(data: Data, law: Law) -> Array:
     def f(b: Array) -> float:
         return minus_log_likelihood(b, data, law)
 
-    tight = {"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000}
     start = np.zeros(data["X"].shape[1])
-    start = minimize(f, start, method="Nelder-Mead", options=tight).x
+    start = minimize(
+        f, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000}
+    ).x
     start = minimize(f, start, method="BFGS").x
-    return np.asarray(minimize(f, start, method="Nelder-Mead", options=tight).x)
+    return np.asarray(
+        minimize(
+            f, start, method="Nelder-Mead", options={"xatol": 1e-9, "fatol": 1e-12, "maxiter": 5000}
+        ).x
+    )
 
 
 def standard_errors(b: Array, data: Data, law: Law, sizes: Array) -> Array:
