@@ -39,7 +39,8 @@ def joint_draws(components: Sequence[Component], size: int, seed: int) -> Iterat
     )  # fmt: skip
     for k, component in enumerate(components):
         places = np.flatnonzero(point == k)
-        widest = max(1, sum(m.size for m in component.mean))
+        latents = len(component.conditioned.latent_mean)
+        widest = max(1, latents, sum(m.size for m in component.mean))
         step = max(1, CHUNK // widest)
         for at in range(0, len(places), step):
             some = places[at : at + step]

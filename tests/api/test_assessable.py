@@ -228,3 +228,41 @@ def test_arviz_computes_the_same_loo() -> None:
     assert found.elpd == pytest.approx(ours.elpd, abs=0.05)
     assert found.se == pytest.approx(ours.se, rel=0.02)
     assert found.p == pytest.approx(ours.p_loo, abs=0.05)
+
+
+TWO = """lgm 1
+index subject
+index visit
+data first[subject, visit] : real?
+data second[subject] : real?
+latent a ~ normal(sd = 2)
+latent u[subject] ~ normal(sd = 0.8)
+observe first ~ normal(mean = a + u, sd = 0.5)
+observe second ~ normal(mean = 2 * u, sd = 0.3)
+"""
+
+
+def test_several_data_are_left_out_together() -> None:
+    """Evidence of all responses less that of the others, which is exact where all is Gaussian."""
+    rng = np.random.default_rng(0)
+    given = {"first": rng.normal(size=(3, 2)), "second": rng.normal(size=3)}
+    given["first"][0, 1] = np.nan
+    model = lgm.loads(TWO)
+    fit = lgm.fit(model, given)
+    with pytest.raises(lgm.ModelError, match="which one"):
+        fit.loo().pointwise()
+    found, again = fit.loo(groups="subject"), fit.loo(groups="subject", exact="all")
+    for k in range(3):
+        rest = {name: values.copy() for name, values in given.items()}
+        rest["first"][k], rest["second"][k] = np.nan, np.nan
+        wanted = fit.log_evidence - lgm.fit(model, rest).log_evidence
+        assert float(found.pointwise()[k]) == pytest.approx(wanted, abs=1e-8)
+        assert float(again.pointwise()[k]) == pytest.approx(wanted, abs=1e-8)
+    rest = {**given, "second": np.array([np.nan, *given["second"][1:]])}
+    wanted = fit.log_evidence - lgm.fit(model, rest).log_evidence
+    assert float(fit.loo().pointwise("second")[0]) == pytest.approx(wanted, abs=1e-8)
+    assert set(fit.sample_predictive(3)) == {"first", "second"}
+    visits = fit.loo(groups="visit")  # `second` has none, and stays
+    rest = {**given, "first": given["first"] * np.array([np.nan, 1.0])}
+    wanted = fit.log_evidence - lgm.fit(model, rest).log_evidence
+    assert float(visits.pointwise()[0]) == pytest.approx(wanted, abs=1e-8)
