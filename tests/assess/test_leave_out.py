@@ -18,6 +18,7 @@ from lgmdsl.assess.averages import distribution, log_density, log_moments
 from lgmdsl.assess.cavity import cavity
 from lgmdsl.assess.failure import Failure
 from lgmdsl.assess.joint import joint_density
+from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import histogram
 from lgmdsl.contract.site import Site
 from lgmdsl.sites import catalogue
@@ -272,10 +273,16 @@ def test_rewritten_families_keep_their_densities(family: str) -> None:
     site = assessed(fit, None, None, "loo").components[0].sites[0]
     every = np.arange(18)
     whole = grouped_log_evidence(site, who, every)
+    quick = fit.loo().pointwise().values
     found, below = fit.loo(exact="all").pointwise().values, fit.pit(exact=True).pointwise().values
     for i in range(0, 18, 3):
         left = grouped_log_evidence(site, who, np.delete(every, i))
         assert found[i] == pytest.approx(whole - left, abs=0.06)
+        assert quick[i] == pytest.approx(whole - left, abs=0.15)
+    groups = fit.loo(groups="subject").pointwise().values
+    for g in range(6):
+        left = grouped_log_evidence(site, who, every[who != g])
+        assert groups[g] == pytest.approx(whole - left, abs=0.3)
     mean = fit.predict({"x": 0 * y, "who": who}).response("y")["mean"].values
     assert np.corrcoef(below, y - mean)[0, 1] > 0.8
 
@@ -311,6 +318,18 @@ def test_influence_is_flagged_and_a_refit_is_its_remedy() -> None:
     errors = [abs(f.log_density[0][7] - wanted) for f in (found, again)]
     assert errors[0] > 0.1 and errors[1] < 0.01
     assert "exact=True" in str(found) and "fitted again without  1 response" in str(again)
+
+
+def test_a_response_that_moves_itself_alone_is_not_influential() -> None:
+    text = "lgm 1\nindex i\ndata y[i] : count\nlatent u[i] ~ normal(sd = 2)\n"
+    model = lgm.loads(f"{text}observe y ~ poisson(log_rate = u)\n")
+    fit = lgm.fit(model, {"y": np.array([0, 3, 40, 200])}, method="ep")
+    component = assessed(fit, None, None, "loo").components[0]
+    found = fit.loo()
+    assert found.flagged == 0 == fit.loo(groups="i").flagged
+    (left,) = loo([component])
+    move = (left.cavities[0].mean - component.mean[0]) / np.sqrt(component.variance[0])
+    assert np.abs(move).max() > 5.0
 
 
 def test_histograms_spread_discrete_values_evenly() -> None:
