@@ -23,7 +23,7 @@ Cases = list[dict[str, Any]]
 TABLE: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(
     Path(__file__).with_name("reference.json").read_text()
 )
-# Incomplete gamma and beta functions in 40 digits, at each of thousands of nodes, take hours: these
+# Incomplete gamma and beta functions in 40 digits, at thousands of nodes, take many minutes: these
 # two rest on `test_laws` and on the brute force of the conformance check.
 WITHOUT = {"gamma.log_mean.censored", "student_t.mean.censored"}
 NAMES = [s.spec.name for s in BUILT_IN if s.spec.name not in WITHOUT]
