@@ -116,8 +116,12 @@ def scotland(d):
 
 
 def pound_dollar(d):
-    s = p.pc_sd("s", 1.0, 0.05)
     phi = p.pc_cor1("phi", 0.9, 0.9)
+    # s, whose prior is pc_sd(1, 0.05), by the innovations' sd, of which the data say more
+    log_step = p.flat("step_e")
+    rate, stationary = -np.log(0.05), jnp.sqrt(1.0 - phi**2)
+    s = keep("s", jnp.exp(log_step) / stationary)
+    numpyro.factor("s_prior", -rate * s + jnp.log(s))
     mu = p.normal("mu", 5.0)
     size = len(d["r"])
     e = numpyro.sample("h_e", dist.Normal(0.0, 1.0).expand([size]).to_event(1))

@@ -47,7 +47,7 @@ def pc_mix(name, variances, u, alpha):
     distance is sqrt(2 KLD) from mix = 0, KLD = sum of (mix (g - 1) - log(1 + mix (g - 1))) / 2.
 
     P(logit(mix) > x) falls with exp(-rate sqrt(x)) only: on the map of Scotland 6 % of the prior is
-    above 40, where 1 - mix rounds to 0. So t is sampled, logit(mix) = t sqrt(1 + t^2)."""
+    above 40, where 1 - mix rounds to 0. So r is sampled, logit(mix) = sinh(r)."""
     null = np.asarray(variances) < 1e-12
     g = np.asarray(variances)[~null]
 
@@ -56,8 +56,8 @@ def pc_mix(name, variances, u, alpha):
         return module.sqrt(known - null.sum() * (mix + log_rest))
 
     rate = -np.log1p(-alpha) / distance(u, np.log1p(-u), np)
-    t = flat(f"{name}_e")
-    x = numpyro.deterministic(f"logit {name}", t * jnp.sqrt(1.0 + t**2))
+    r = flat(f"{name}_e")
+    x = numpyro.deterministic(f"logit {name}", jnp.sinh(r))
     mix, log_mix, log_rest = jax.nn.sigmoid(x), jax.nn.log_sigmoid(x), jax.nn.log_sigmoid(-x)
     off = np.asarray(variances) - 1.0
     small = jnp.clip(mix, 1e-100, 1e-4)
@@ -67,9 +67,10 @@ def pc_mix(name, variances, u, alpha):
     from_zero = jnp.where(mix < 1e-4, near, far)
     # (1 - mix) dd/dmix: the rest of dmix/dx is mix
     share = jnp.exp(log_rest)
-    stretch = jnp.log1p(2.0 * t**2) - 0.5 * jnp.log1p(t**2)
     slope = 0.5 * jnp.maximum(mix, 1e-100) / from_zero * (
         null.sum() + jnp.sum((g - 1.0) ** 2 * share / (1.0 + mix * (g - 1.0)))
     )  # fmt: skip
-    numpyro.factor(f"{name}_prior", -rate * from_zero + jnp.log(slope) + log_mix + stretch)
+    numpyro.factor(
+        f"{name}_prior", -rate * from_zero + jnp.log(slope) + log_mix + jnp.log(jnp.cosh(r))
+    )
     return numpyro.deterministic(name, mix), jnp.exp(0.5 * log_mix), jnp.exp(0.5 * log_rest)

@@ -27,7 +27,12 @@ CHAINS = 4
 LEVELS = (0.025, 0.25, 0.5, 0.75, 0.975)
 DENSE = {"epil_51", "epil_53", "seeds_01", "seeds_02", "rats"}
 DENSE |= {"salamander_1", "salamander_2", "salamander_3", "leukaemia_weibull"}
-DENSE |= {"leukaemia_exponential", "coal"}
+DENSE |= {"leukaemia_exponential", "coal", "scotland", "scotland_connected"}
+TOGETHER = {
+    "pound_dollar": [("phi_distance", "step_e", "mu")],
+    "toenail": [("s", "b0", "b_trt", "b_time", "b_trt_time")],
+    "epil_52": [("v0", "v1", "b0", "b_base", "b_trt", "b_base_trt", "b_age", "b_v4")],
+}  # a mass matrix for these few, a diagonal for the rest
 # coordinates of the sampler, of which no model file knows
 HIDDEN = ("_e", "_root", "_distance", "_prior")
 ALSO_HIDDEN = {"alone", "together", "sds", "line"}
@@ -80,8 +85,9 @@ def main(case, draws=10000, warmup=2000):
     numpyro.enable_x64()
     data = LOADERS[case][1](DATA)
     kernel = NUTS(
-        MODELS[case], dense_mass=case in DENSE, target_accept_prob=0.9 if case in DENSE else 0.8
-    )
+        MODELS[case], dense_mass=TOGETHER.get(case, case in DENSE),
+        target_accept_prob=0.9 if case in DENSE or case in TOGETHER else 0.8,
+    )  # fmt: skip
     mcmc = MCMC(
         kernel, num_warmup=warmup, num_samples=draws, num_chains=CHAINS,
         chain_method="vectorized", progress_bar=False,
