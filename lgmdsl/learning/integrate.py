@@ -1,12 +1,7 @@
-"""Integrating over hyperparameters: fits at design points, their weights, and the evidence.
-
-Every point's fit starts from the mode's, so the digits do not depend on the order of the fits nor
-on how many run at once.
-"""
+"""Integrating over hyperparameters: fits at design points, their weights, and the evidence."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -26,7 +21,6 @@ FEW, MOST = 6, 8
 # Secant steps for the length of a half-axis, its limits in sds, and the log ratio that is close
 # enough.
 STRETCHINGS, LIMITS, CLOSE = 3, (0.2, 6.0), 0.15
-WORTH_A_THREAD = 0.05  # seconds of a fit
 ROUNDS = 6  # of fits where the surrogate of the density is in doubt
 
 
@@ -56,14 +50,9 @@ def integrate(
     mode: Evaluation,
     frame: Standardised,
     design: str,
-    workers: int | None = None,
 ) -> Integrated:
-    """Fit at the points of a design around the mode. `workers`: threads (None: one a core, or one
-    in all where fits are so short that threads would wait for the interpreter's lock)."""
-    if workers is None:
-        long = objective.seconds >= WORTH_A_THREAD * objective.calls
-        workers = (os.cpu_count() or 1) if long else 1
-    found = Visited(objective, mode, frame, workers)
+    """Fit at the points of a design around the mode."""
+    found = Visited(objective, mode, frame)
     size = frame.size
     found.stretch = stretches(size, found)
     unbounded = False

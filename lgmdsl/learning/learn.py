@@ -4,7 +4,7 @@ integral."""
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -58,7 +58,6 @@ def learn(
     warm: GaussianPosterior | None = None,
     integration: str | None = None,
     on_step: Callable[[LearningStep], None] | None = None,
-    workers: int | None = None,
 ) -> Learned:
     """Maximise; integrate where `integration` names a design (`auto`: by their number).
 
@@ -70,15 +69,19 @@ def learn(
     first = _first(objective, warm)
     size = coordinates.size
     search = Maximiser(objective, jacobian=integration is not None)
-    maximum = search.run(first, on_step, integration is not None or size <= STANDARD_ERRORS)
-    frame = None
+    maximum = search.run(first, on_step)
+    if maximum.status is not Status.interrupted and (integration or size <= STANDARD_ERRORS):
+        maximum = search.with_curvature(maximum)
+    frame, found = None, None
     if maximum.hessian is not None or integration is not None:
         frame = standardised(maximum.at.x, maximum.hessian)
-    found = None
-    if integration is not None:
+    if integration is not None and maximum.status is not Status.interrupted:
         assert frame is not None
         design = default_design(size) if integration == "auto" else integration
-        found = integrate(objective, maximum.at, frame, design, workers)
+        try:
+            found = integrate(objective, maximum.at, frame, design)
+        except KeyboardInterrupt:
+            maximum = replace(maximum, status=Status.interrupted, reason="interrupted")
     return Learned(first.x, maximum, coordinates, frame, found, objective.calls, objective.steps)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -35,12 +35,13 @@ class LearningStep:
 
 @dataclass(frozen=True, eq=False)
 class Maximum:
-    """The highest point found. `hessian`: (d, d) of the objective there, None where it was not
-    wanted or could not be had."""
+    """The highest point found. `spread`: (d,) rough sds of the coordinates; `hessian`: (d, d) of
+    the objective, None where it was not wanted or could not be had."""
 
     at: Evaluation
     status: Status
     steps: tuple[LearningStep, ...]
+    spread: Array
     hessian: Array | None
     reason: str = ""
 
@@ -64,14 +65,14 @@ class Maximiser:
         self,
         first: Evaluation,
         on_step: Callable[[LearningStep], None] | None = None,
-        curvature: bool = True,
     ) -> Maximum:
         """From an evaluated start to a maximum."""
         search = LBFGS(memory=max(10, len(first.x)))
         now: Iterate[Evaluation] = search.start(first.x, self._minimised(first))
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
-        for k in range(self.limit + 1):
+        k = 0
+        while True:
             gain = _gain(search, now)
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
             if on_step is not None:
@@ -82,28 +83,36 @@ class Maximiser:
             if k == self.limit:
                 break
             warm = now.at.kept.posterior
-            following = search.step(now, partial(self._evaluate, warm=warm))
+            try:
+                following = search.step(now, partial(self._evaluate, warm=warm))
+            except KeyboardInterrupt:
+                status, reason = Status.interrupted, "interrupted"
+                break
             if following is None:
                 status, reason = Status.stalled, "no step along the gradient raises the objective"
                 if gain <= NOISE:
                     status = Status.converged  # as far as the fits' own tolerance lets it be seen
                 break
-            now = following
-        best = now.at.kept
-        hessian = self.hessian(best, _spread(search, now)) if curvature else None
-        return Maximum(best, status, tuple(steps), hessian, reason)
+            now, k = following, k + 1
+        return Maximum(now.at.kept, status, tuple(steps), _spread(search, now), None, reason)
+
+    def with_curvature(self, found: Maximum) -> Maximum:
+        """The maximum with its Hessian, which costs two fits for each coordinate."""
+        try:
+            return replace(found, hessian=self.hessian(found.at, found.spread))
+        except KeyboardInterrupt:
+            return replace(found, status=Status.interrupted, reason="interrupted")
 
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
         """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
-        warm, size = at.posterior, len(at.x)
-        columns = []
-        for j in range(size):
-            h = min(SHARE * float(spread[j]), FARTHEST)
-            ends = [self.objective.at(at.x + sign * h * np.eye(size)[j], warm) for sign in (1, -1)]
-            if ends[0] is None or ends[1] is None:
-                return None
-            columns.append((self.gradient(ends[0]) - self.gradient(ends[1])) / (2.0 * h))
-        hessian = np.array(columns)
+        steps = np.minimum(SHARE * spread, FARTHEST)
+        places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
+        found = self.objective.many(places, at.posterior, self.gradient)
+        gradients = [g for g in found if g is not None]
+        if len(gradients) < len(places):
+            return None
+        ends = np.array(gradients).reshape(-1, 2, len(at.x))
+        hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
         return 0.5 * (hessian + hessian.T)
 
     def _evaluate(self, x: Array, warm: GaussianPosterior) -> Evaluated[Evaluation] | None:

@@ -10,20 +10,28 @@ so the Jacobian enters only where x is integrated over (LANGUAGE.md, Conventions
 from __future__ import annotations
 
 import math
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from threading import Lock
+from typing import TypeVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.gradient import evidence_gradient
+
+T = TypeVar("T")
+WORTH_A_THREAD = 0.05  # seconds of a fit
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,22 +67,24 @@ class Evaluation:
 
 @dataclass
 class Objective:
-    """Fits a plan's model at hyperparameters. `calls` counts the fits, `steps` their iterations;
-    `seconds` is the time of all, with gradients."""
+    """Fits a plan's model at hyperparameters. `workers`: threads of `many` (None: one a core, or
+    one in all where fits are so short that threads would wait for the interpreter's lock).
+    `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates
     pinned: Mapping[str, object]
     tolerances: Tolerances
     max_steps: int | None = None
+    workers: int | None = None
     calls: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def at(self, x: Array, warm: GaussianPosterior | None = None) -> Evaluation | None:
         """Evidence, prior and gradients at x, (d,); None where there is no fit: the prior or the
         posterior does not factorise there, or numbers overflow."""
-        self.calls += 1
         began = time.perf_counter()
         with np.errstate(all="ignore"):  # what is not finite is None
             try:
@@ -82,13 +92,37 @@ class Objective:
             except (LgmError, np.linalg.LinAlgError, FloatingPointError):
                 return None
             finally:
-                self.seconds += time.perf_counter() - began
+                with self._lock:
+                    self.calls += 1
+                    self.seconds += time.perf_counter() - began
+
+    def many(
+        self, places: Sequence[Array], warm: GaussianPosterior, keep: Callable[[Evaluation], T]
+    ) -> list[T | None]:
+        """What `keep` takes of the evaluations at several places, all from the same start, so that
+        digits depend neither on their order nor on the number of threads."""
+
+        def one(x: Array) -> T | None:
+            found = self.at(x, warm)
+            return None if found is None else keep(found)
+
+        workers = self.workers
+        if workers is None:
+            long = self.seconds >= WORTH_A_THREAD * self.calls
+            workers = (os.cpu_count() or 1) if long else 1
+        if workers == 1 or len(places) < 2:
+            return [one(x) for x in places]
+        with ThreadPoolExecutor(min(workers, len(places))) as pool:
+            return list(pool.map(one, places))
 
     def _at(self, x: Array, warm: GaussianPosterior | None) -> Evaluation | None:
         theta = self.coordinates.unpack(x)
         problem = self.planned.at(theta)
         found = run(self.planned.backend, problem, self.tolerances, self.max_steps, warm)
-        self.steps += found.steps
+        if found.status is Status.interrupted:
+            raise KeyboardInterrupt
+        with self._lock:
+            self.steps += found.steps
         if found.posterior is None or not math.isfinite(found.posterior.log_evidence):
             return None
         space = self.planned.canonical.hypers

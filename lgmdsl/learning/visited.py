@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -41,13 +40,11 @@ class Fitted:
 
 @dataclass
 class Visited:
-    """The fits made so far, by their places u in standardised coordinates. All of them start from
-    the mode's, so their digits depend neither on their order nor on `workers`, the threads."""
+    """The fits made so far, by their places u in standardised coordinates."""
 
     objective: Objective
     mode: Evaluation
     frame: Standardised
-    workers: int
     stretch: Array = field(default_factory=lambda: np.ones((1, 2)))
     known: dict[tuple[float, ...], Fitted | None] = field(default_factory=dict)
 
@@ -85,18 +82,10 @@ class Visited:
         return surrogate(self.u, np.array([f.density for f in fits]), gradients, self.stretch)
 
     def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
-        warm = self.mode.posterior
-
-        def at(place: tuple[float, ...]) -> Fitted | None:
-            if not any(place):
-                return Fitted.of(self.mode)
-            found = self.objective.at(self.frame.x(np.array(place)), warm)
-            return None if found is None else Fitted.of(found)
-
-        if self.workers == 1 or len(places) < 2:
-            return [at(place) for place in places]
-        with ThreadPoolExecutor(min(self.workers, len(places))) as pool:
-            return list(pool.map(at, places))
+        there = [u for u in places if any(u)]
+        x = [self.frame.x(np.array(u)) for u in there]
+        made = dict(zip(there, self.objective.many(x, self.mode.posterior, Fitted.of), strict=True))
+        return [made[u] if any(u) else Fitted.of(self.mode) for u in places]
 
 
 def _key(u: Array) -> tuple[float, ...]:
