@@ -100,7 +100,7 @@ def test_model_file_means_what_was_sampled(case: str, folder: Path) -> None:
     for name in {block.name.partition(".")[0] for block in fit.canonical.latents}:
         q = kept[name]
         gap = np.abs(fit.mean(name).values - q.mean) / q.sd
-        assert gap.max() < 0.5, name
+        assert gap.max() < 0.3, name  # a scale off by a factor 1.3 is further off
         ratio = fit.sd(name).values / q.sd
         assert 0.7 < np.median(ratio) < 1.1, name
         compared += 1
