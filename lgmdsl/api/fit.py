@@ -131,6 +131,19 @@ class Fit(Assessable):
         layout = self.canonical.layout
         return labelled(layout, dims, values, name, first="quantile", labels=levels)
 
+    def density(self, name: str, size: int = 201) -> xr.Dataset:
+        """Marginal densities of a latent, let, report or learned hyper, entry by entry: variables
+        `x` and `density` with a last axis `point` of `size` points, all but 1e-5 of each tail.
+
+        A mixture of normals for affine quantities, transformed for monotone reports; hypers from
+        the nodes of their posterior, or normal in unconstrained coordinates after `map`. Reports
+        that only draws can tell have a kernel estimate of them (attribute `from`). NaN for entries
+        that are fixed; raises MethodError E501 where all are, ModelError E103 or E108.
+        """
+        from lgmdsl.api.marginal_density import labelled_density
+
+        return labelled_density(self, name, size)
+
     def sample(
         self, size: int, seed: int | None = None, names: Sequence[str] | None = None
     ) -> xr.Dataset:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
+from lgmdsl.api.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.api.marginals import (
     Marginals,
     Normal,
@@ -30,6 +31,7 @@ from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import expand
+from lgmdsl.learning.ranges import Ends, entry_ends
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -46,6 +48,9 @@ class HyperMarginals(Protocol):
     def mean(self, of: Callable[[Theta], Array]) -> Array: ...
     def sd(self, of: Callable[[Theta], Array]) -> Array: ...
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array: ...
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]: ...
 
 
 def mixture(
@@ -112,6 +117,21 @@ class Mixture:
                 return dims, np.quantile(self._report_draws(name), levels, axis=0)
         means, sds = np.array([n.mean for n in found]), np.array([n.sd for n in found])
         return dims, found[0].curved(mixed_quantile(self.weights, means, sds, levels))
+
+    def density(self, name: str, size: int) -> Density:
+        """Points and densities with a last axis of `size`; NaN where an entry is fixed."""
+        dims = self.quantity_dims(name)
+        of, block = self._of(name), self.canonical.hypers.block(name)
+        if of is not None and self.hypers is not None:
+            ends = None if block is None else entry_ends(block)
+            return Density(dims, *self.hypers.density(of, size, ends))
+        if block is not None:
+            value = np.repeat(self.part(0).quantity(name).mean[..., None], size, axis=-1)
+            return Density(dims, value, np.full(value.shape, np.nan))
+        found = self._parts_of(name)
+        if found is None:
+            return Density(dims, *density_of_draws(self._report_draws(name), size), "draws")
+        return Density(dims, *density_of_normals(self.weights, found, size))
 
     def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
         """Joint draws of several names, each with a leading sample axis, in random order of the

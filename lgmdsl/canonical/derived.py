@@ -29,6 +29,11 @@ MONOTONE: Mapping[str, Elementwise] = {
     "invlogit": special.expit,
     "normal_cdf": special.ndtr,
 }
+SLOPES: Mapping[str, Elementwise] = {
+    "exp": np.exp,
+    "invlogit": lambda x: special.expit(x) * special.expit(-x),
+    "normal_cdf": lambda x: np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi),
+}
 DOMAIN: Mapping[str, Elementwise] = {"log": np.log, "sqrt": np.sqrt}
 
 CURVED = (*MONOTONE, *DOMAIN, "softmax")
@@ -173,6 +178,19 @@ def monotone(tree: Derived) -> tuple[Affine, Elementwise] | None:
         return x
 
     return tree.form, composed
+
+
+def slope(tree: Derived, x: Array) -> Array:
+    """The derivative of a monotone report's function at x, by the chain rule."""
+    chain: list[str] = []
+    while isinstance(tree, Apply):
+        chain.append(tree.function)
+        tree = tree.operand
+    out = np.ones_like(x)
+    with np.errstate(all="ignore"):
+        for function in reversed(chain):
+            out, x = out * SLOPES[function](x), MONOTONE[function](x)
+    return out
 
 
 def evaluate(tree: Derived, draws: Mapping[int, Named]) -> Named:

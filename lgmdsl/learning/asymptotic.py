@@ -12,13 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.ranges import Ends
 from lgmdsl.learning.standardised import Standardised
 
 # Central differences of theta(x) over this many sds of x.
 SHARE = 1e-3
+# Densities are told over this many sds of x to both sides: all but 1e-5 of each tail.
+NORMAL_REACH = 4.265
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,20 +46,48 @@ class Asymptotic:
         quantiles, else normal ones."""
         mean, z = self.mean(of), special.ndtri(levels)
         out = mean + z.reshape(-1, *(1 for _ in mean.shape)) * self.sd(of)
+        for unit, sign, moves in self._alone(of):
+            ends = np.array([self._at(of, sign * level * unit) for level in z])
+            out = np.where(moves, ends, out)
+        return out
+
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]:
+        """(..., size) points and the density there, of the marginals that `quantile` has; NaN where
+        the value is fixed. The range is that of the coordinates' maps."""
+        mean, sd, z = self.mean(of)[..., None], self.sd(of)[..., None], NORMAL_REACH
+        nodes = np.linspace(-z, z, size)
+        normal = np.exp(-0.5 * nodes**2) / np.sqrt(2.0 * np.pi)
+        with np.errstate(all="ignore"):
+            x, p = mean + nodes * sd, np.where(sd > 0.0, normal / sd, np.nan)
+            for unit, sign, moves in self._alone(of):
+                at = [self._at(of, sign * t * unit) for t in nodes]
+                steps = [self._slopes(of, sign * unit[None], t * unit)[0] for t in sign * nodes]
+                x = np.where(moves[..., None], np.stack(at, axis=-1), x)
+                p = np.where(moves[..., None], normal / np.stack(steps, axis=-1), p)
+        return x, p
+
+    def _alone(self, of: Callable[[Theta], Array]) -> list[tuple[Array, float, BoolArray]]:
+        """One sd of a coordinate, a sign, and the entries that move with it alone, that way."""
         units = np.diag(np.sqrt(np.diag(self.frame.covariance)))
         slopes = self._slopes(of, units)
         alone = np.sum([s != 0.0 for s in slopes], axis=0) == 1
-        for unit, slope in zip(units, slopes, strict=True):
-            for sign in (1.0, -1.0):  # a falling function has its quantiles in the other order
-                moves = alone & (sign * slope > 0.0)
-                if moves.any():
-                    ends = np.array([self._at(of, sign * level * unit) for level in z])
-                    out = np.where(moves, ends, out)
-        return out
+        return [
+            (unit, sign, np.asarray(alone & (sign * slope > 0.0)))
+            for unit, slope in zip(units, slopes, strict=True)
+            for sign in (1.0, -1.0)  # a falling function has its quantiles in the other order
+            if (alone & (sign * slope > 0.0)).any()
+        ]
 
-    def _slopes(self, of: Callable[[Theta], Array], steps: Array) -> list[Array]:
-        """Derivatives along each row of `steps`, (k, d), by central differences."""
-        return [(self._at(of, SHARE * s) - self._at(of, -SHARE * s)) / (2.0 * SHARE) for s in steps]
+    def _slopes(
+        self, of: Callable[[Theta], Array], steps: Array, about: Array | float = 0.0
+    ) -> list[Array]:
+        """Derivatives along each row of `steps`, (k, d), by central differences at mode + about."""
+        return [
+            (self._at(of, about + SHARE * s) - self._at(of, about - SHARE * s)) / (2.0 * SHARE)
+            for s in steps
+        ]
 
     def _at(self, of: Callable[[Theta], Array], step: Array) -> Array:
         return np.asarray(of(self.coordinates.unpack(self.frame.mode + step)), dtype=np.float64)
@@ -84,3 +115,10 @@ class ModeOnly:
         return self.mean(of) + np.zeros((len(levels), *(1 for _ in self.mean(of).shape))) * self.sd(
             of
         )
+
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]:
+        """(..., size) the value and NaN: its density is not known."""
+        x = np.repeat(self.mean(of)[..., None], size, axis=-1)
+        return x, np.full(x.shape, np.nan)

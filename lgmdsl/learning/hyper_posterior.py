@@ -16,6 +16,8 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.kernel_density import Range, kernel_density, lattice_share, sample_share
+from lgmdsl.learning.ranges import Ends, ends_of_values
 from lgmdsl.learning.standardised import Standardised
 from lgmdsl.learning.surrogate import Surrogate
 
@@ -69,6 +71,23 @@ class HyperPosterior:
         flat = values.reshape(len(values), -1)
         columns = [weighted_quantile(c, self.weights, levels) for c in flat.T]
         return np.array(columns).T.reshape(len(levels), *values.shape[1:])
+
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]:
+        """(..., size) points between the `ends` of the function's range and the density there:
+        NaN where the value is fixed."""
+        values = self.values(of)
+        lattice = self.z.shape[1] in LATTICE
+        share = lattice_share(self.z, self.weights) if lattice else sample_share(self.weights)
+        pairs = zip(*(np.ravel(e) for e in ends or ends_of_values(values)), strict=True)
+        found = [
+            kernel_density(column, self.weights, share, size, Range(float(low), float(high)))
+            for column, (low, high) in zip(values.reshape(len(values), -1).T, pairs, strict=True)
+        ]
+        shape = (*values.shape[1:], size)
+        x, p = (np.array([f[i] for f in found]).reshape(shape) for i in (0, 1))
+        return x, p
 
     def moments_z(self) -> tuple[Array, Array]:
         """Mean (d,) and second moment (d, d) of z."""

@@ -1,0 +1,102 @@
+"""Densities of weighted values: Gaussian kernels that leave mean and variance as they are.
+
+    p(w) = sum_m weight_m N(w; a + r (w_m - a), (share sd)^2),   r^2 = 1 - share^2
+
+a and sd are the weighted values' own, so that the estimate has them too (Jones 1991, shrinking).
+Values of a bounded range are moved to the whole line first: logarithms of what lies above a bound,
+logits of what lies between two.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.numerics.stable import capped_exp
+
+# The kernel's sd over the lattice's spacing: what aliases past it is e^(-2 pi^2 share^2) = 1e-3.
+SMOOTH = 0.6
+TAIL = 1e-5  # left out at each end of the points at which a density is told
+WIDEST = 0.5  # share of the sd: a kernel is never wider
+CHUNK = 2_000_000
+
+
+@dataclass(frozen=True)
+class Range:
+    """The open interval that values come from; its ends may be infinite."""
+
+    lower: float = -np.inf
+    upper: float = np.inf
+
+    def line(self, values: Array) -> Array:
+        """The values moved to the whole line; those on an edge are moved into the range."""
+        if np.isinf(self.lower):
+            return values
+        inner = np.nextafter(self.lower, np.inf)
+        if np.isinf(self.upper):
+            return np.asarray(np.log(np.maximum(values, inner) - self.lower))
+        share = (np.clip(values, inner, np.nextafter(self.upper, -np.inf)) - self.lower) / (
+            self.upper - self.lower
+        )
+        return np.asarray(special.logit(np.clip(share, 1e-300, np.nextafter(1.0, 0.0))))
+
+    def value(self, w: Array) -> Array:
+        """Back from the whole line."""
+        if np.isinf(self.lower):
+            return w
+        if np.isinf(self.upper):
+            return np.asarray(self.lower + capped_exp(w))
+        return np.asarray(self.lower + (self.upper - self.lower) * special.expit(w))
+
+    def slope(self, w: Array) -> Array:
+        """d value / dw."""
+        if np.isinf(self.lower):
+            return np.ones_like(w)
+        if np.isinf(self.upper):
+            return np.asarray(capped_exp(w))
+        return np.asarray((self.upper - self.lower) * special.expit(w) * special.expit(-w))
+
+
+def kernel_density(
+    values: Array, weights: Array, share: float, size: int, within: Range
+) -> tuple[Array, Array]:
+    """(size,) points and the density there of values (m,) with weights (m,) that sum to 1; `share`
+    is the kernels' sd over that of the values, on the whole line. NaN densities for one value."""
+    w = within.line(values)
+    centre = float(weights @ w)
+    sd = float(np.sqrt(weights @ (w - centre) ** 2))
+    if not sd > 1e-12 * max(1.0, abs(centre)):
+        return np.full(size, within.value(np.array(centre))), np.full(size, np.nan)
+    share = min(share, WIDEST)
+    middles = centre + np.sqrt(1.0 - share**2) * (w - centre)
+    order = np.argsort(middles, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    low, high = (
+        middles[order][min(int(np.searchsorted(cumulative, p)), len(w) - 1)]
+        for p in (TAIL, 1.0 - TAIL)
+    )
+    x = np.linspace(low - 4.0 * share * sd, high + 4.0 * share * sd, size)
+    out = np.zeros(size)
+    for k in range(0, len(w), max(1, CHUNK // size)):
+        part = slice(k, k + max(1, CHUNK // size))
+        gap = (x[:, None] - middles[part]) / (share * sd)
+        out += np.exp(-0.5 * gap**2) @ weights[part]
+    out /= share * sd * np.sqrt(2.0 * np.pi)
+    return within.value(x), out / within.slope(x)
+
+
+def lattice_share(z: Array, weights: Array) -> float:
+    """The kernels' share for the nodes (m, d) of a product lattice: no row of it is seen."""
+    mean = weights @ z
+    sds = np.sqrt(weights @ (z - mean) ** 2)
+    steps = [float(np.min(np.diff(np.unique(c)), initial=np.inf)) for c in z.T]
+    found = [s / d for s, d in zip(steps, sds, strict=True) if np.isfinite(s) and d > 0.0]
+    return SMOOTH * max(found, default=0.05)
+
+
+def sample_share(weights: Array) -> float:
+    """The kernels' share for draws: Silverman's rule at their effective number."""
+    return float(1.06 * (1.0 / float(weights @ weights)) ** -0.2)
