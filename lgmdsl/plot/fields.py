@@ -1,0 +1,109 @@
+"""Quantities of two dimensions: heat maps over two indices, and maps over places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.plot.canvas import picture, short
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+TICKS = 12
+TALLEST = 14.0  # inches of a map
+
+
+@dataclass(frozen=True)
+class Heat:
+    """Mean and sd over two indices, (n, m): `axes` are their names, `labels` their members'."""
+
+    title: str
+    axes: tuple[str, str]
+    labels: tuple[Sequence[str], Sequence[str]]
+    mean: Array
+    sd: Array
+
+
+@dataclass(frozen=True)
+class Map:
+    """Mean and sd (n,) at places (n, 2); `axes` name the coordinates, `ratio` is the length of one
+    unit of the second over one of the first."""
+
+    title: str
+    axes: tuple[str, str]
+    places: Array
+    mean: Array
+    sd: Array
+    ratio: float = 1.0
+
+
+def heat_picture(heat: Heat, format: str = "png") -> bytes:
+    """Mean and sd beside one another, the longer index downwards."""
+    turned = heat.mean.shape[0] < heat.mean.shape[1]
+    rows, columns = (1, 0) if turned else (0, 1)
+    count = heat.mean.shape[rows]
+
+    def draw(figure: Figure) -> None:
+        pair = figure.subplots(1, 2, sharey=True)
+        for axes, values, what in zip(pair, (heat.mean, heat.sd), ("mean", "sd"), strict=True):
+            image = axes.imshow(
+                values.T if turned else values, aspect="auto", interpolation="nearest",
+                **_colours(values, what == "mean"),
+            )  # fmt: skip
+            axes.set_title(what)
+            axes.set_xlabel(heat.axes[columns])
+            _ticks(axes, "x", heat.labels[columns])
+            figure.colorbar(image, ax=axes, shrink=0.9)
+        _ticks(pair[0], "y", heat.labels[rows])
+        pair[0].set_ylabel(heat.axes[rows])
+
+    return picture(draw, heat.title, 9.5, float(np.clip(1.6 + 0.17 * count, 3.2, 8.0)), format)
+
+
+def map_picture(found: Map, format: str = "png") -> bytes:
+    """Two maps, coloured by mean and by sd, with equal lengths along both axes."""
+    spans = np.maximum(np.ptp(found.places, axis=0), 1e-12)
+    tall = 4.2 * float(spans[1] * found.ratio / spans[0])
+    size = float(np.clip(4000.0 / len(found.places), 4.0, 60.0))
+
+    def draw(figure: Figure) -> None:
+        pair = figure.subplots(1, 2, sharex=True, sharey=True)
+        for axes, values, what in zip(pair, (found.mean, found.sd), ("mean", "sd"), strict=True):
+            image = axes.scatter(
+                found.places[:, 0], found.places[:, 1], c=values, s=size, linewidths=0.3,
+                edgecolors="#444444", **_colours(values, what == "mean"),
+            )  # fmt: skip
+            axes.set_aspect(found.ratio, adjustable="box")
+            axes.set_title(what)
+            axes.set_xlabel(short(found.axes[0], 30))
+            axes.locator_params(axis="x", nbins=5)
+            figure.colorbar(image, ax=axes, shrink=0.85)
+        pair[0].set_ylabel(short(found.axes[1], 30))
+
+    return picture(draw, found.title, 10.0, float(np.clip(tall + 1.3, 3.4, TALLEST)), format)
+
+
+def _colours(values: Array, mean: bool) -> dict[str, object]:
+    """Diverging about zero where there are both signs, else from dark to light; both are told
+    apart by the colour-blind."""
+    finite = values[np.isfinite(values)]
+    if mean and finite.size and finite.min() < 0.0 < finite.max():
+        reach = float(np.abs(finite).max())
+        return {"cmap": "PuOr", "vmin": -reach, "vmax": reach}
+    return {"cmap": "viridis" if mean else "cividis"}
+
+
+def _ticks(axes: Axes, along: str, labels: Sequence[str]) -> None:
+    kept = np.unique(np.linspace(0, len(labels) - 1, min(len(labels), TICKS)).astype(int))
+    texts = [short(labels[k], 16) for k in kept]
+    if along == "y":
+        axes.set_yticks(kept, texts)
+    else:
+        turned = sum(map(len, texts)) > 30
+        axes.set_xticks(kept, texts, rotation=45 if turned else 0, ha="right" if turned else "center")
