@@ -3,18 +3,21 @@
 Outer: the part of phi that is concave in 1/gamma, log|A|, is bounded by its tangent, whose slopes
 are the variances z = Var[s]. Inner: what is left is an estimation problem in the means with
 penalties h*(s; z), solved by Newton; the widths follow in closed form. phi falls at every outer
-step, and where all sites are log-concave it is convex (theorem 2): the optimum is the global one.
+step (any z gives a bound: the next one is extrapolated, and taken where phi falls), and where all
+sites are log-concave it is convex (theorem 2): the optimum is the global one.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
+
+import numpy as np
 
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.profile import maximise_mean
@@ -29,14 +32,21 @@ from lgmdsl.contract.super_gaussian import (
     start,
     super_gaussian,
 )
+from lgmdsl.numerics.anderson import Anderson
+
+# Earlier outer steps that the next variances are extrapolated from.
+MEMORY = 2
 
 
 @dataclass(frozen=True)
 class DoubleLoopState:
-    """q at the widths of the last inner loop, and the distance from those it asks for."""
+    """q at the widths of the last inner loop, and the distance from those it asks for; `tangent`:
+    the variances of that loop, `history` what they and q's were at earlier steps, as logarithms."""
 
     point: WidthPoint | None
     residual: float = math.inf
+    tangent: Rows | None = None
+    history: Anderson = field(default_factory=lambda: Anderson(MEMORY))
     failed: Status | None = None
     reason: str = ""
 
@@ -67,16 +77,34 @@ class DoubleLoop(Backend[DoubleLoopState]):
     def step(self, problem: Problem, state: DoubleLoopState) -> DoubleLoopState:
         assert state.point is not None
         q = state.point.conditioned
+        history, candidate = _extrapolated(state)
+        if candidate is not None:
+            tried = self._inner(problem, q, candidate)
+            # A tangent elsewhere is a bound as well, but not one that must have risen.
+            if isinstance(tried, WidthPoint) and tried.bound >= state.point.bound:
+                found = _state(problem, tried)
+                if found.residual < state.residual:
+                    return replace(found, tangent=candidate, history=history)
+            history = Anderson(MEMORY)
+        point = self._inner(problem, q, q.variance)
+        if isinstance(point, Failed):
+            return replace(state, failed=Status.numerical_error, reason=point.reason)
+        return replace(_state(problem, point), tangent=q.variance, history=history)
+
+    def _inner(self, problem: Problem, q: Conditioned, tangent: Rows) -> WidthPoint | Failed:
+        """The best mean for these variances from q's own, and q there."""
         alpha = rows.slope_of(q.shift, q.weight, q.mean)
-        reason = ""
+        failed = Failed("")
         # Newton's curvatures may leave q improper far from the optimum; 1/gamma never does.
         for majorised in (False, True):
             penalties = [Penalty(s, majorised) for s in super_gaussian(problem)]
-            best = maximise_mean(problem.engine, penalties, q.variance, q.mean, alpha)
+            best = maximise_mean(
+                problem.engine, penalties, tangent, q.mean, alpha, leftover=q.leftover
+            )
             if not isinstance(best, Failed):
-                return _state(problem, at_moments(problem, best.mean, q.variance))
-            reason = best.reason
-        return replace(state, failed=Status.numerical_error, reason=reason)
+                return at_moments(problem, best.mean, tangent)
+            failed = best
+        return failed
 
     def residual(self, problem: Problem, state: DoubleLoopState) -> float:
         """Newton's move of a mean in posterior sds, or the relative change of a weight."""
@@ -89,5 +117,23 @@ class DoubleLoop(Backend[DoubleLoopState]):
 
 def _state(problem: Problem, point: WidthPoint | Failed) -> DoubleLoopState:
     if isinstance(point, Failed):
-        return DoubleLoopState(None, math.inf, Status.numerical_error, point.reason)
+        return DoubleLoopState(None, failed=Status.numerical_error, reason=point.reason)
     return DoubleLoopState(point, residual(problem, point.conditioned))
+
+
+def _extrapolated(state: DoubleLoopState) -> tuple[Anderson, Rows | None]:
+    """Anderson's candidate for the fixed point log tangent -> log variance; None at first, and
+    where a variance is no positive number."""
+    assert state.point is not None
+    variance = state.point.conditioned.variance
+    if state.tangent is None or not all(bool((v > 0.0).all()) for v in variance):
+        return Anderson(MEMORY), None
+    now, image = (np.log(np.concatenate(v)) for v in (state.tangent, variance))
+    history = state.history.seen(now, image)
+    if len(history.points) < 2:
+        return history, None
+    with np.errstate(over="ignore"):
+        trial = np.exp(history.candidate())
+    if not (np.isfinite(trial).all() and (trial > 0.0).all()):
+        return history, None
+    return history, tuple(np.split(trial, np.cumsum([len(v) for v in variance])[:-1]))

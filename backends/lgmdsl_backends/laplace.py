@@ -72,6 +72,7 @@ class Laplace(Backend[LaplaceState]):
         needs=Pointwise,
         forbids=Property.KINKED,
         guarantee=Guarantee.APPROXIMATE,
+        ranks=True,
         max_steps=100,
         paper="Tierney and Kadane 1986; Rasmussen and Williams 2006, algorithm 3.1",
         summary="Gaussian at the mode; fast, and the least accurate for skewed posteriors",

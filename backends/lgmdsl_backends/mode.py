@@ -83,6 +83,7 @@ class Mode(Backend[ModeState]):
         needs=Pointwise,
         guarantee=Guarantee.APPROXIMATE,
         evidence=False,
+        ranks=True,
         max_steps=100,
         paper="Seeger and Nickisch 2011 (inner loop, z to 0)",
         summary="the mode, kinks included; no evidence, and sds that are not the posterior's",

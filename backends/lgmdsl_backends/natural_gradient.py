@@ -133,7 +133,9 @@ class NaturalGradient(Backend[NaturalState]):
             weight = _shaped(trial, point.weight, logs)
             if weight is None:
                 continue
-            tried = profiled(problem, weight, point.mean, point.alpha, close)
+            tried = profiled(
+                problem, weight, point.mean, point.alpha, close, point.conditioned.leftover
+            )
             if isinstance(tried, ElboPoint) and _better(problem, tried, point):
                 return tried, history
         return None, Anderson(self.memory)
@@ -165,6 +167,9 @@ def _better(problem: Problem, tried: ElboPoint, point: ElboPoint) -> bool:
         return False
     size = max(1.0, abs(point.elbo))
     slack = max(ROUNDING * size, min(blur(tried), HELD * size))
+    errors = None if problem.engine.exact else tried.conditioned.errors
+    if errors is not None:  # their chance, which is the same in both, hides as much
+        slack = max(slack, errors.log_normaliser)
     if tried.elbo > point.elbo + slack:
         return True
     if tried.elbo < point.elbo - slack:

@@ -18,7 +18,7 @@ from lgmdsl.api.outline import Outline, neutral, outline_of
 from lgmdsl.api.terms import parameters, show_form
 from lgmdsl.canonical.hypers import HyperBlock
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.engines.choose import table
+from lgmdsl.engines.choose import preferred, table
 from lgmdsl.errors import LgmError
 from lgmdsl.graph.build import model_graph, site_name
 from lgmdsl.language import ast
@@ -222,6 +222,5 @@ def _engines(linear: LinearGaussian | None) -> tuple[EngineView, ...]:
     if linear is None:
         return ()
     options = table(linear)
-    able = [o for o in options if not o.refusal]
-    best = min(able, key=lambda o: o.flops) if able else None
-    return tuple(EngineView(o.name, o.refusal, o.flops, o is best) for o in options)
+    best = preferred(options)
+    return tuple(EngineView(o.name, o.refusal, o.flops, o is best, o.exact) for o in options)

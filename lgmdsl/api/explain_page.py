@@ -108,7 +108,10 @@ def _engine(found: Explanation) -> list[str]:
             text = f"{e.name}: cannot, {e.refusal}"
         else:
             text = f"{e.name}: {e.flops:.2g} flops for one conditioning"
-            text += "; chosen, the cheapest that can" if e.chosen else ""
+            text += "" if e.exact else ", variances and evidence by estimates"
+            cheapest = min(o.flops for o in found.engines if not o.refusal)
+            kind = "cheapest" if e.flops == cheapest else "cheapest exact one"
+            text += f"; chosen, the {kind} that can" if e.chosen else ""
         lines += wrapped(text, 2, 4)
     if found.engine_note:
         lines += wrapped(found.engine_note, 2, 4)

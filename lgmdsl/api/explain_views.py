@@ -57,12 +57,14 @@ class HyperView:
 
 @dataclass(frozen=True)
 class EngineView:
-    """One engine: what one conditioning costs, or why it cannot."""
+    """One engine: what one conditioning costs, or why it cannot; whether variances and evidence
+    are `exact` to rounding, or estimates."""
 
     name: str
     refusal: str
     flops: float
     chosen: bool
+    exact: bool
 
 
 @dataclass(frozen=True, eq=False)

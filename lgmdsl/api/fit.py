@@ -41,8 +41,8 @@ class Fit(Assessable):
     hyperparameters were integrated; `guarantee` says what that promises. `theta`, `weight` and
     `shift` (the sites' W and b), `posterior` and `trace` are those at the hyperparameters' mode.
     Everything named in the model can be asked for by name; results are xarray.DataArrays with the
-    model's labels. `starts`: how each start ended, where the sites are not log-concave and two
-    were tried. `audited`: the audit that summary and file show, where one was asked for.
+    model's labels. `starts`: how each start ended, where the sites are not log-concave and
+    several were tried. `audited`: the audit that summary and file show, where one was asked for.
     `hypers`: marginals of what was learned; `learning`: how.
     """
 

@@ -38,7 +38,7 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
 def local_optima(canonical: CanonicalModel, starts: tuple[Started, ...]) -> tuple[Diagnostic, ...]:
     """W602 where a site is not log-concave, so that another optimum may exist."""
     curved = [b for b in canonical.blocks if Property.LOG_CONCAVE not in b.site.spec.properties]
-    told = ("the higher of two starts is kept:", *map(str, starts)) if starts else ()
+    told = (f"the highest of {len(starts)} starts is kept:", *map(str, starts)) if starts else ()
     return tuple(
         Diagnostic(
             "W602",

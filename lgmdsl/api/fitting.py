@@ -56,6 +56,7 @@ def fit(
     of the back end, and `integration`: grid, ccd or gauss-hermite (default: grid for one or two
     hyperparameters, then ccd).
     `bound` names a bound through which the sites answer that it applies to (`lgm methods`).
+    `seed` is that of draws, and of the estimates of an engine that gives any.
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
     `start_from` is an earlier fit (or its file) of a model with the same sites.
 
@@ -97,7 +98,9 @@ def fit_compiled(
     planned = plan(canonical, method, bound, rest)
     way = chosen_way(canonical.hypers, hyper, fixed, planned.backend.spec, design)
     warm = None if start_from is None else _earlier(start_from).posterior
-    found = solve(planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, design)
+    found = solve(
+        planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, design, seed
+    )
     q = found.posterior
     settings = {
         "bound": bound, "hyper": None if hyper == "auto" else hyper, "fixed": fixed, "tol": tol,

@@ -63,6 +63,7 @@ def extended_frame(
     theta: Mapping[str, Array],
     weight: Rows,
     shift: Rows,
+    seed: int = 0,
 ) -> Frame:
     """The frame of new data: the fitted sites condition the old and the new latents jointly.
 
@@ -88,7 +89,7 @@ def extended_frame(
         if linear.constraints is None
         else Constraints(moved(linear.constraints.columns), linear.constraints.values),
     )
-    engine, why = choose(joint)
+    engine, why = choose(joint, seed=seed)
     outcome = Failed(why) if engine is None else engine.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(Diagnostic("E602", f"no prediction: {outcome.reason}"))

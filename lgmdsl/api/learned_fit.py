@@ -10,7 +10,6 @@ from lgmdsl.api.learning_record import Learning
 from lgmdsl.api.mixture import HyperMarginals
 from lgmdsl.api.points import Point
 from lgmdsl.api.restore import recondition
-from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.learning.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.learn import Learned
@@ -40,14 +39,14 @@ def with_hypers(fit: Fit, learned: Learned) -> Fit:
         # An integral by a rule over bounds or exact evidences is an approximation.
         guarantee=Guarantee.APPROXIMATE,
         hypers=found.posterior,
-        mixed=tuple(_point(fit.canonical, at, share) for at, share in found.points),
+        mixed=tuple(_point(fit, at, share) for at, share in found.points),
         learning=record,
         warnings=warnings,
     )
 
 
-def _point(canonical: CanonicalModel, at: Fitted, share: float) -> Point:
+def _point(fit: Fit, at: Fitted, share: float) -> Point:
     return Point(
         at.theta, share, at.log_evidence, at.weight, at.shift,
-        lambda: recondition(canonical, at.theta, at.weight, at.shift),
+        lambda: recondition(fit.canonical, at.theta, at.weight, at.shift, fit.seed),
     )  # fmt: skip

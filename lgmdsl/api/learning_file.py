@@ -69,7 +69,7 @@ def read_learning(
     file: Any,
     fit: Fit,
     array: Callable[[Any], AnyArray],
-    recondition: Callable[[CanonicalModel, Mapping[str, Array], Rows, Rows], Conditioned],
+    recondition: Callable[[CanonicalModel, Mapping[str, Array], Rows, Rows, int], Conditioned],
 ) -> Fit:
     """The fit with what the groups hold."""
     if "learning" not in file.groups:
@@ -104,7 +104,7 @@ def _points(
     file: Any,
     fit: Fit,
     array: Callable[[Any], AnyArray],
-    recondition: Callable[[CanonicalModel, Mapping[str, Array], Rows, Rows], Conditioned],
+    recondition: Callable[[CanonicalModel, Mapping[str, Array], Rows, Rows, int], Conditioned],
 ) -> tuple[Point, ...]:
     if "points" not in file.groups:
         return ()
@@ -118,7 +118,7 @@ def _points(
         )
         return Point(
             theta, float(held["share"][m]), float(held["log_evidence"][m]), weight, shift,
-            lambda: recondition(fit.canonical, theta, weight, shift),
+            lambda: recondition(fit.canonical, theta, weight, shift, fit.seed),
         )  # fmt: skip
 
     return tuple(point(m) for m in range(len(held["share"])))

@@ -170,7 +170,9 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
 
     def at(point: Point) -> Marginals:
         if extended:
-            frame = extended_frame(fit.canonical, new, point.theta, point.weight, point.shift)
+            frame = extended_frame(
+                fit.canonical, new, point.theta, point.weight, point.shift, fit.seed
+            )
         else:
             frame = fitted_frame(fit.canonical, point.condition())
         return Marginals(new, point.theta, frame, fit.seed)

@@ -95,6 +95,7 @@ def _read(file: Any) -> Fit:
     canonical = canonicalise(grounded, sites.find_site, observed)
     weight: Rows = tuple(array(site[f"weight_{k}"]) for k in range(count))
     shift: Rows = tuple(array(site[f"shift_{k}"]) for k in range(count))
+    seed = int(file.attrs["seed"])
     theta = {b.name: array(file["hyper"].variables[b.name]) for b in canonical.hypers.blocks}
     dims = {
         **canonical.layout.dims, **{n: d for n, (d, _) in canonical.named.items()},
@@ -118,10 +119,10 @@ def _read(file: Any) -> Fit:
         ),
         steps=int(file.attrs["steps"]),
         seconds=float(file.attrs["seconds"]),
-        seed=int(file.attrs["seed"]),
+        seed=seed,
         canonical=canonical,
         theta=theta,
-        condition=lambda: recondition(canonical, theta, weight, shift),
+        condition=lambda: recondition(canonical, theta, weight, shift, seed),
         provenance=provenance,
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
@@ -162,10 +163,10 @@ def _audit(file: Any, canonical: CanonicalModel) -> Audit:
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
 def recondition(
-    canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows
+    canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows, seed: int = 0
 ) -> Conditioned:
     """The posterior of given sites. Raises NumericalError E602 where it does not factorise."""
-    engine, why = choose(canonical.linear(theta))
+    engine, why = choose(canonical.linear(theta), seed=seed)
     outcome = Failed(why) if engine is None else engine.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(

@@ -41,12 +41,13 @@ def solve(
     warm: GaussianPosterior | None,
     on_step: Callable[[TraceEntry], None] | None,
     integration: str | None,
+    seed: int = 0,
 ) -> Solved:
     """`way`: fixed, map or integrate. Raises what `fit` raises for improper posteriors (E402), a
     start of another model (E501) and fits without any usable state (E601)."""
     space = planned.canonical.hypers
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed)
-    problem = planned.at(theta)
+    problem = planned.at(theta, seed=seed)
     check_determined(planned.canonical, problem)
     check_mode(planned, problem, theta)
     if warm is not None and not _same_sites(warm, problem.engine.prior_mean):
@@ -67,12 +68,12 @@ def solve(
 
     found = learn(
         planned, dict(fixed or {}), tolerances, max_steps, warm,
-        integration if way == "integrate" else None, told,
+        integration if way == "integrate" else None, told, seed,
     )  # fmt: skip
     mode = found.mode
     result = replace(mode.run, status=found.status, seconds=time.perf_counter() - began)
     out = Solved(mode.theta, _found(planned, result), result, (), found)
-    return _checked(planned, planned.at(mode.theta), out)
+    return _checked(planned, planned.at(mode.theta, seed=seed), out)
 
 
 def _found(planned: Plan, result: Run) -> GaussianPosterior:

@@ -16,7 +16,8 @@ from lgmdsl.contract.status import Guarantee, Status
 class BackendSpec:
     """`needs`: the question types it asks of every site. `requires`: properties every site must
     have; `forbids`: properties none may have (Laplace forbids KINKED, code E502).
-    `monotone`: every step raises the objective (watched by the driver).
+    `monotone`: every step raises the objective (watched by the driver). `ranks`: of two runs that
+    converged the one with the higher objective is the better, though a step need not raise it.
     `guarantee`: what its log evidence is when every site answers exactly. `evidence`: whether it
     has one at all; without, a posterior's is nan where not all sites are Gaussian."""
 
@@ -26,6 +27,7 @@ class BackendSpec:
     forbids: Property = Property.NONE
     guarantee: Guarantee = Guarantee.APPROXIMATE
     monotone: bool = False
+    ranks: bool = False
     vector: bool = True  # whether vector-valued sites are taken
     evidence: bool = True
     max_steps: int = 100

@@ -72,6 +72,24 @@ class Errors:
     variance: Rows
 
 
+@dataclass(frozen=True, eq=False)
+class Leftover:
+    """What an iterative solution of A d = h leaves: Q d = B'alpha - residual, d = E[z] - mu.
+
+    Both (n,). Where d moves along a line, so does what is left.
+    """
+
+    delta: Array
+    residual: Array
+
+    def towards(self, end: Leftover, t: float) -> Leftover:
+        """(1 - t) self + t end."""
+        return Leftover(
+            self.delta + t * (end.delta - self.delta),
+            self.residual + t * (end.residual - self.residual),
+        )
+
+
 class Conditioned(ABC):
     """The Gaussian q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned on constraints.
 
@@ -131,6 +149,15 @@ class Conditioned(ABC):
         along t is what a tilt adds.
         """
 
+    def squared_length(self, slope: Array) -> float:
+        """g'Cov_q[z] g for g of shape (n,); engines that iterate need not take it to all digits."""
+        return float(slope @ self.solve(slope))
+
+    @property
+    def leftover(self) -> Leftover | None:
+        """What the mean lacks; None where it is exact to rounding."""
+        return None
+
     @property
     def errors(self) -> Errors | None:
         """Of answers that are estimates; None where they are exact."""
@@ -155,6 +182,13 @@ class Engine(ABC):
     @abstractmethod
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         """Factorise once. An indefinite or singular posterior is `Failed`, never jittered."""
+
+    def approach(
+        self, weight: Rows, shift: Rows, begin: Leftover | None, share: float
+    ) -> Conditioned | Failed:
+        """As `condition`; an engine that iterates may start its mean at `begin` and stop where the
+        residual is `share` of what it was there: an inexact step of Newton's."""
+        return self.condition(weight, shift)
 
     @classmethod
     @abstractmethod

@@ -52,7 +52,7 @@ def newton_move(linear: LinearGaussian, q: Conditioned, gaps: Rows) -> float:
     """sqrt(g'Cov(z)g) with g = B' gaps, for shifts that are `gaps` off: how far Newton with q's own
     curvature would move any mean at most, in posterior sds. Costs one solve."""
     slope = pulled(linear, gaps)
-    return float(np.sqrt(abs(slope @ q.solve(slope))))
+    return float(np.sqrt(abs(q.squared_length(slope))))
 
 
 def pulled(linear: LinearGaussian, rows: Rows) -> Array:

@@ -32,10 +32,11 @@ class Estimate:
 
 @dataclass(frozen=True)
 class Entry:
-    """A known engine: its class, how it is built, and its cost."""
+    """A known engine: its class, how it is built (from a seed too, which those that estimate draw
+    their random numbers from), and its cost."""
 
     engine: type[Engine]
-    build: Callable[[LinearGaussian], Engine]
+    build: Callable[[LinearGaussian, int], Engine]
     cost: Callable[[LinearGaussian], Estimate]
 
 
@@ -122,10 +123,10 @@ def iterative_cost(linear: LinearGaussian) -> Estimate:
 
 # An engine, and what it costs: a new engine is one line here.
 ENGINES = [
-    Entry(CovarianceEngine, CovarianceEngine, covariance_cost),
-    Entry(PrecisionEngine, PrecisionEngine, precision_cost),
-    Entry(SparseEngine, SparseEngine, sparse_cost),
-    Entry(IterativeEngine, IterativeEngine, iterative_cost),
+    Entry(CovarianceEngine, lambda linear, _: CovarianceEngine(linear), covariance_cost),
+    Entry(PrecisionEngine, lambda linear, _: PrecisionEngine(linear), precision_cost),
+    Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
+    Entry(IterativeEngine, lambda linear, seed: IterativeEngine(linear, seed=seed), iterative_cost),
 ]
 # Flops of one exact conditioning beyond which estimates take its place: ten seconds.
 PATIENCE = 2e11
@@ -162,15 +163,26 @@ def table(linear: LinearGaussian, available: float | None = None) -> list[Option
     return options
 
 
-def choose(linear: LinearGaussian, available: float | None = None) -> tuple[Engine | None, str]:
-    """The cheapest engine that takes the model and one sentence why; None where none does."""
-    options = table(linear, available)
+def preferred(options: list[Option]) -> Option | None:
+    """The cheapest exact engine that takes the model, unless it is slow: then the cheapest of all;
+    None where none takes it."""
     able = sorted((o for o in options if not o.refusal), key=lambda o: o.flops)
-    if not able:
+    exact = [o for o in able if o.exact]
+    if exact and exact[0].flops <= PATIENCE:
+        return exact[0]
+    return able[0] if able else None
+
+
+def choose(
+    linear: LinearGaussian, available: float | None = None, seed: int = 0
+) -> tuple[Engine | None, str]:
+    """The preferred engine and one sentence why; None where none takes the model. `seed`: of
+    estimates, where it gives any."""
+    options = table(linear, available)
+    best = preferred(options)
+    if best is None:
         reasons = [f"{o.name}: {o.refusal}" for o in options]
         return None, f"no engine takes this model: {'; '.join(reasons)}"
-    exact = [o for o in able if o.exact]
-    best = exact[0] if exact and exact[0].flops <= PATIENCE else able[0]
     size = f"{linear.rows} predictor rows and {linear.size} latents"
     others = [o for o in options if o is not best]
     why = listed([
@@ -178,7 +190,7 @@ def choose(linear: LinearGaussian, available: float | None = None) -> tuple[Engi
         else f"{o.name} would only estimate variances" if best.exact and not o.exact
         else f"{o.name} would cost {o.flops / best.flops:.3g} times as much" for o in others
     ])  # fmt: skip
-    engine = best.engine or best.entry.build(linear)
+    engine = best.engine or best.entry.build(linear, seed)
     return engine, f"{best.name} engine for {size}; {why}"
 
 

@@ -18,52 +18,67 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Leftover, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.iterative_conditioned import IterativeConditioned
+from lgmdsl.engines.iterative_determinant import controlled_mean, quadratures
+from lgmdsl.engines.iterative_noise import Noise
 from lgmdsl.engines.iterative_prior import IterativePrior
-from lgmdsl.engines.iterative_variance import SHORT, RowGroups, adjacency
+from lgmdsl.engines.iterative_solve import (
+    ROUNDING,
+    certified,
+    lengths,
+    not_converged,
+    unsolved,
+)
+from lgmdsl.engines.iterative_ties import Ties
+from lgmdsl.engines.iterative_variance import RowGroups, adjacency
+from lgmdsl.engines.restriction import Held, hold
 from lgmdsl.engines.weights import flatten, split
-from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz
+from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz, smallest
 from lgmdsl.operators.base import Gram, Operator
 from lgmdsl.operators.beside import beside
-from lgmdsl.operators.compose import Stack, parts_of
-from lgmdsl.operators.convolution import Convolution
+from lgmdsl.operators.compose import Stack
 from lgmdsl.operators.explicit import Identity
 
-WIDE = 20  # latents that a short row is averaged over with its neighbours
+ILL = "the posterior precision is too badly conditioned for conjugate gradients"
+TIED = 1e-12  # relative residual of the solves that constraints need
+UNRESOLVED = 0.01  # posterior sds that a mean may be off at most
 SINGULAR = 1e-14  # smallest eigenvalue of D^-1/2 A D^-1/2 over the largest: what rounding leaves
 
 
 class IterativeEngine(Engine):
-    """Sparse precisions without constraints, any operators, scalar sites with weights >= 0.
+    """Sparse precisions, some constraints, any operators, scalar sites with weights >= 0.
 
-    samples: K. probes: of log|A|. tolerance: of the mean, relative, in the norm of D^-1.
-    loose: of samples and probes. limit: iterations. variances: "perturb", or "lanczos" with `steps`
-    vectors (from below; exact once they span everything).
+    samples: K at first; doubled, as far as `most`, where short rows' variances have relative
+    standard errors above 5 %. probes: of log|A|. tolerance: of the mean, in posterior sds,
+    |d - A^-1 h|_A. loose: of samples and probes, likewise. limit: iterations. variances: "perturb",
+    or "lanczos" with `steps` vectors (from below; exact once they span everything).
     """
 
     name: ClassVar[str] = "iterative"
     exact: ClassVar[bool] = False
 
     def __init__(
-        self, linear: LinearGaussian, samples: int = 20, probes: int = 16, seed: int = 0,
-        tolerance: float = 1e-9, loose: float = 1e-4, limit: int = 5000,
+        self, linear: LinearGaussian, samples: int = 20, most: int = 80, probes: int = 16,
+        seed: int = 0, tolerance: float = 1e-6, loose: float = 0.1, limit: int = 5000,
         variances: Literal["perturb", "lanczos"] = "perturb", steps: int = 200,
     ) -> None:  # fmt: skip
         reason = self.refuses(linear)
         if reason:
             raise TypeError(reason)
         self.linear, self.prior = linear, IterativePrior(linear)
-        self.samples, self.probes, self.seed = samples, probes, seed
+        self.samples, self.most = samples, most
         self.tolerance, self.loose, self.limit = tolerance, loose, limit
         self.variances, self.steps = variances, steps
-        self.b = whole(linear)
+        self.own, self.ties = whole(linear), Ties.of(linear)
+        self.b = self.own if self.ties is None else self.ties.extended(self.own)
         self.offset = np.concatenate([np.asarray(p.offset, float) for p in linear.predictors])
-        self.start = self.b.matvec(self.prior.mu) + self.offset
+        self.start = self.own.matvec(self.prior.mu) + self.offset
         self.flops, self.products = 0.0, 0
-        self.determined = self.prior.free == 0
+        self.examined, self.lowest = False, 1.0
         self.warm: dict[str, Array] = {}
+        self.noise = Noise(seed, self.b.shape[0], self.prior, probes)
 
     @classmethod
     def refuses(cls, linear: LinearGaussian) -> str:
@@ -71,45 +86,85 @@ class IterativeEngine(Engine):
             return "there is nothing to condition on"
         if any(p.event for p in linear.predictors):
             return "a site sees several predictors at once"
-        return IterativePrior.refuses(linear)
+        return IterativePrior.refuses(linear) or Ties.refuses(linear)
 
     @cached_property
     def prior_mean(self) -> Rows:
-        return split(self.start, self.linear.predictors)
+        if self.ties is None:
+            return split(self.start, self.linear.predictors)
+        start = self.own.matvec(self.ties.prior.mean) + self.offset
+        return split(start, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
+        return self._condition(weight, shift)
+
+    def approach(
+        self, weight: Rows, shift: Rows, begin: Leftover | None, share: float
+    ) -> Conditioned | Failed:
+        if begin is None or self.ties is not None:
+            return self._condition(weight, shift)
+        return self._condition(weight, shift, begin.delta, share)
+
+    def _condition(
+        self, weight: Rows, shift: Rows, begin: Array | None = None, share: float = 0.0
+    ) -> Conditioned | Failed:
+        if self.ties is not None and self.ties.broken:
+            return Failed(self.ties.broken)
         w = flatten(weight)
         if not np.isfinite(w).all():
             return Failed("a site weight is not finite")
         if w.min(initial=0.0) < 0.0:
             return Failed("the iterative engine takes no negative site weights")
+        if self.ties is not None and len(self.ties.pins):
+            pins = self.ties.pins
+            there = self.diagonal(np.concatenate([w, np.zeros(len(pins))]))[pins]
+            w = np.concatenate([w, np.maximum(there, self.ties.usual)])
         diagonal = self.diagonal(w)
         if diagonal.min(initial=1.0) <= 0.0:
             return Failed(f"no datum or prior determines {self._latent(int(diagonal.argmin()))}")
-        if not self.determined:
+        if not self.examined:
             loose = self._loosest(w, diagonal)
-            if loose:
+            if loose and self.prior.free:
                 return Failed(loose)
-            self.determined = True
-        return self.moved(weight, shift, w, diagonal)
+            if loose:
+                return Failed(ILL, rounding=True)
+            self.examined = True
+        return self.moved(weight, shift, w, diagonal, begin=begin, share=share)
 
     def moved(
         self, weight: Rows, shift: Rows, w: Array, diagonal: Array,
-        like: IterativeConditioned | None = None,
+        like: IterativeConditioned | None = None, begin: Array | None = None, share: float = 0.0,
     ) -> Conditioned | Failed:  # fmt: skip
         """The posterior for a shift; what another one of the same weights knows is kept."""
-        h = self.b.rmatvec(flatten(shift) - w * self.start)
-        begin = like.delta if like is not None else self.warm.get("mean")
-        found = self.solve(w, diagonal, h[:, None], self.tolerance,
-                           None if begin is None else begin[:, None])  # fmt: skip
-        if found.indefinite.any():
-            return Failed("the posterior precision is not positive definite")
+        h = self.own.rmatvec(flatten(shift) - w[: len(self.start)] * self.start)
+        if share and begin is not None:
+            found = self.solve(w, diagonal, h[:, None], ROUNDING, begin[:, None], share)
+        else:
+            if begin is None:
+                begin = like.free if like is not None else self.warm.get("mean")
+            near = None if begin is None else begin[:, None]
+            found = self.certified(w, diagonal, h[:, None], self.tolerance, near)
         if not found.converged.all():
-            return Failed(f"conjugate gradients did not converge in {self.limit} iterations")
-        delta = found.x[:, 0]
-        self.warm["mean"] = delta
-        return IterativeConditioned(self, weight, shift, w, diagonal, h, delta,
-                                    found.residual[:, 0], like)  # fmt: skip
+            return Failed(unsolved(found, self.limit))
+        residual = h - self.times(w, found.x[:, 0])  # the recursion's own may have drifted
+        bound = float(lengths(residual[:, None], diagonal)[0]) / np.sqrt(self.lowest)
+        if bound > UNRESOLVED and not share:
+            return Failed(f"{ILL}: means may be {bound:.2g} posterior sds off", rounding=True)
+        free = found.x[:, 0]
+        self.warm["mean"] = free
+        held = None
+        if self.ties is not None:
+            held = like.held if like is not None else self._hold(w, diagonal)
+            if held is None:
+                return Failed("the posterior is not positive definite on the constraints")
+        return IterativeConditioned(self, weight, shift, w, diagonal, h, free, residual, held, like)
+
+    def _hold(self, w: Array, diagonal: Array) -> Held | None:
+        ties = self.ties
+        assert ties is not None
+        found = self.solve(w, diagonal, ties.columns, TIED, self.warm.get("ties"))
+        self.warm["ties"] = found.x
+        return hold(found.x, ties.rows, ties.pins, w[len(self.start) :])
 
     # ---- products ------------------------------------------------------------------------------
 
@@ -121,23 +176,35 @@ class IterativeEngine(Engine):
         return np.asarray(self.b.normal(w, x, single) + self.prior.times(x))
 
     def solve(
-        self, w: Array, diagonal: Array, rhs: Array, tolerance: float, start: Array | None = None
-    ) -> Solved:
-        """A x = rhs, (n, k), by conjugate gradients with Jacobi scaling; where the tolerance is no
-        tighter than `loose` with products that may be in single precision, and so residuals that
-        are not those of x to the last digit."""
+        self, w: Array, diagonal: Array, rhs: Array, tolerance: float, start: Array | None = None,
+        share: float = 0.0,
+    ) -> Solved:  # fmt: skip
+        """A x = rhs, (n, k), until |r|_D <= tolerance |rhs|_D or `share` of what it was."""
         scale = 1.0 / diagonal[:, None]
-        goal, single = np.full(rhs.shape[1], tolerance), tolerance >= self.loose
         return conjugate_gradients(
-            lambda x: self.times(w, x, single), rhs, lambda r: scale * r, goal, self.limit, start
-        )
+            lambda x: self.times(w, x), rhs, lambda r: scale * r,
+            np.full(rhs.shape[1], tolerance), self.limit, start, share=share,
+        )  # fmt: skip
+
+    def certified(
+        self, w: Array, diagonal: Array, rhs: Array, accuracy: float, start: Array | None = None,
+        quadrature: bool = False,
+    ) -> Solved:  # fmt: skip
+        """A x = rhs, (n, k), to an accuracy in posterior sds; where it is no better than `loose`
+        with products that may be in single precision, and so residuals that are not those of x to
+        the last digit."""
+        single = accuracy >= self.loose
+        return certified(
+            lambda x: self.times(w, x, single), rhs, diagonal, self.limit, accuracy, self.lowest,
+            start, quadrature,
+        )  # fmt: skip
 
     def diagonal(self, w: Array) -> Array:
         """diag A, (n,), or where the operators do not tell it, a positive estimate of it."""
         if self._diagonal is not None:
             return np.asarray(self._diagonal(w) + self.prior.diagonal)
-        lift = self.b.rmatvec(w[:, None] * self.b.matvec(self._signs))
-        estimate = np.mean(lift * self._signs, axis=1)
+        lift = self.b.rmatvec(w[:, None] * self.b.matvec(self.noise.signs))
+        estimate = np.mean(lift * self.noise.signs, axis=1)
         floor = 1e-3 * float(np.abs(estimate).mean())
         return np.asarray(np.maximum(estimate, floor) + self.prior.diagonal)
 
@@ -145,10 +212,6 @@ class IterativeEngine(Engine):
     def _diagonal(self) -> Gram | None:
         every = np.arange(self.linear.size)
         return self.b.gram(every, every)
-
-    @cached_property
-    def _signs(self) -> Array:
-        return signs((self.seed, 3), self.linear.size, 32)
 
     def entries(self, rows: IntArray, columns: IntArray) -> Gram | None:
         """w -> A at (row, column); None where the operators do not tell."""
@@ -160,20 +223,12 @@ class IterativeEngine(Engine):
     @cached_property
     def groups(self) -> RowGroups:
         """The predictor rows."""
-        return RowGroups(self.b, self.neighbours, self.widest)
+        return RowGroups(self.own, self.neighbours)
 
     @cached_property
     def neighbours(self) -> SparseMatrix | None:
         """Latents that share a short row of a predictor."""
         return adjacency(self.b)
-
-    @cached_property
-    def widest(self) -> int:
-        """Latents that a row is averaged over: fewer where entries of A come from long rows."""
-        for p in parts_of(self.b):
-            if p.is_sparse and not isinstance(p, Convolution) and p.entries > SHORT * p.shape[0]:
-                return SHORT
-        return WIDE
 
     @cached_property
     def local(self) -> Gram | None:
@@ -183,43 +238,33 @@ class IterativeEngine(Engine):
     @cached_property
     def latents(self) -> RowGroups:
         """The latents themselves."""
-        return RowGroups(Identity(self.linear.size), self.neighbours, self.widest)
+        return RowGroups(Identity(self.linear.size), self.neighbours)
 
-    @cached_property
-    def noise(self) -> tuple[Array, Array]:
-        """e1 (P, K) and noise of covariance Q, (n, K)."""
-        rng = np.random.default_rng((self.seed, 1))
-        e1 = rng.standard_normal((self.samples, self.linear.rows)).T
-        e2 = rng.standard_normal((self.samples, self.linear.size)).T
-        return np.ascontiguousarray(e1), self.prior.noise(np.ascontiguousarray(e2))
-
-    @cached_property
-    def probe(self) -> Array:
-        """(n, m) of independent signs."""
-        return signs((self.seed, 2), self.linear.size, self.probes)
+    def refined(self) -> bool:
+        """Twice as many samples from now on; False where there are as many as may be."""
+        if 2 * self.samples > self.most:
+            return False
+        self.samples *= 2
+        return True
 
     def log_determinant(self, w: Array, diagonal: Array) -> tuple[float, float]:
         """log|A| and its standard error."""
-        found = self.solve(w, diagonal, np.sqrt(diagonal)[:, None] * self.probe, self.loose,
-                           None)  # fmt: skip
-        n, logs, firsts = self.linear.size, [], []
-        for slopes, ratios in zip(found.slopes, found.ratios, strict=True):
-            nodes, weights = ritz(slopes, ratios)
-            logs.append(n * float(weights @ np.log(np.maximum(nodes, 1e-300))))
-            firsts.append(n * float(weights @ nodes))
-        x, y = np.array(logs), np.array(firsts) - n
-        m, spread = len(x), float(np.var(y))
-        by = float(np.cov(x, y, ddof=0)[0, 1] / spread) if spread > 1e-20 * n and m > 3 else 0.0
-        if self._diagonal is None:
-            by = 0.0  # D is not diag A, and the mean of y is not n
-        left = x - by * y
-        error = float(left.std(ddof=min(2, m - 1)) / np.sqrt(m)) if m > 1 else float("inf")
-        return float(np.log(diagonal).sum() + left.mean()), error
+        rhs = np.sqrt(diagonal)[:, None] * self.noise.probe
+        found = self.certified(w, diagonal, rhs, self.loose, quadrature=True)
+        if not found.converged.all():
+            raise not_converged(found, self.limit)
+        self.lowest = smallest(found)
+        logs, firsts = quadratures(found, self.linear.size)
+        # Where D is not diag A, the mean of the first moment is not n.
+        known = firsts - self.linear.size if self._diagonal is not None else np.zeros_like(firsts)
+        mean, error = controlled_mean(logs, known)
+        return float(np.log(diagonal).sum()) + mean, error
 
     def _loosest(self, w: Array, diagonal: Array) -> str:
-        """Why A is singular, naming a latent of the direction; empty where it is not."""
-        white = np.random.default_rng((self.seed, 5)).standard_normal((self.linear.size, 1))
-        found = self.solve(w, diagonal, np.sqrt(diagonal)[:, None] * white, 1e-12)
+        """Why A is singular, naming a latent of the direction; empty where it is not. Notes
+        the smallest eigenvalue of D^-1/2 A D^-1/2."""
+        tolerance = 1e-12 if self.prior.free else 1e-4
+        found = self.solve(w, diagonal, np.sqrt(diagonal)[:, None] * self.noise.white, tolerance)
         direction = np.abs(found.x[:, 0]) * np.sqrt(diagonal)
         if found.indefinite[0]:  # what is left of rhs is D times a null direction
             direction = np.abs(found.residual[:, 0]) / np.sqrt(diagonal)
@@ -227,6 +272,7 @@ class IterativeEngine(Engine):
             return ""
         else:
             nodes, _ = ritz(found.slopes[0], found.ratios[0])
+            self.lowest = float(nodes.min())
             if nodes.min() > SINGULAR * nodes.max():
                 return ""
         return (
@@ -249,10 +295,3 @@ def whole(linear: LinearGaussian) -> Operator:
         for p in linear.predictors
     ]
     return parts[0] if len(parts) == 1 else Stack(tuple(parts))
-
-
-def signs(key: tuple[int, int], size: int, count: int) -> Array:
-    """(size, count) of independent signs; the first columns do not depend on how many there are."""
-    rng = np.random.default_rng(key)
-    drawn = rng.integers(0, 2, size=(count, size), dtype=np.int8)
-    return np.ascontiguousarray((2.0 * drawn - 1.0).T)

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, Matrix
-from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed, Rows
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed, Leftover, Rows
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.engines.conditioned import CHUNK, Lazy
+from lgmdsl.engines.conditioned import CHUNK
 from lgmdsl.engines.constraints import LOG_2PI
-from lgmdsl.engines.iterative_variance import (
-    RowGroups,
-    Samples,
-    controlled,
-    known_means,
-    plain,
-)
-from lgmdsl.engines.prior import BlockPrior
-from lgmdsl.engines.turn import Outer, Turn
-from lgmdsl.engines.weights import cut, flatten, split
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.engines.iterative_adjoints import adjoints
+from lgmdsl.engines.iterative_estimate import estimate, precise
+from lgmdsl.engines.iterative_solve import not_converged
+from lgmdsl.engines.iterative_variance import Directions, RowGroups, Samples
+from lgmdsl.engines.restriction import Held
+from lgmdsl.engines.weights import flatten, split
 from lgmdsl.numerics.lanczos import lanczos, root_of_inverse
-from lgmdsl.operators.base import Gram, Operator
+from lgmdsl.operators.base import Operator
 from lgmdsl.operators.beside import beside
-from lgmdsl.operators.compose import parts_of
+
+ROUGH = 1e-3  # of a residual, where a length is asked for
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -37,18 +31,24 @@ if TYPE_CHECKING:
 
 
 class IterativeConditioned(Conditioned):
-    """q(z) = N(mu + delta, A^-1), A delta = h - residual.
+    """q(z) = N(mu + delta, V), V = A'^-1 held on the constraints; A' free = h - residual, and
+    delta is `free` placed on them.
 
     `variance_error` and `log_normaliser_error` are Monte Carlo standard errors.
     """
 
     def __init__(
         self, engine: IterativeEngine, weight: Rows, shift: Rows, w: Array, diagonal: Array,
-        h: Array, delta: Array, residual: Array, like: IterativeConditioned | None,
+        h: Array, free: Array, residual: Array, held: Held | None,
+        like: IterativeConditioned | None,
     ) -> None:  # fmt: skip
         self.engine, self.linear = engine, engine.linear
         self.weight, self.shift, self.w, self.diagonal = weight, shift, w, diagonal
-        self.h, self.delta, self._residual = h, delta, residual
+        self.h, self.free, self._residual, self.held = h, free, residual, held
+        self.own_weight = w[: len(engine.start)]
+        self.delta = free
+        if held is not None and engine.ties is not None:
+            self.delta = held.place(free, engine.ties.target)
         self._like: IterativeConditioned | None = None  # the first one of the same weights
         if like is not None:
             self._like = like._like or like
@@ -61,7 +61,7 @@ class IterativeConditioned(Conditioned):
     @cached_property
     def flat_mean(self) -> Array:
         """m, (P,)."""
-        return np.asarray(self.engine.start + self.engine.b.matvec(self.delta))
+        return np.asarray(self.engine.start + self.engine.own.matvec(self.delta))
 
     @cached_property
     def mean(self) -> Rows:
@@ -81,11 +81,24 @@ class IterativeConditioned(Conditioned):
     def log_normaliser(self) -> float:  # type: ignore[override]
         """b'c' - c'Wc'/2 + h'd - d'Ad/2 + (log|Q| - log|A| + f log(2 pi))/2, c' = B mu + c."""
         start, b, prior = self.engine.start, flatten(self.shift), self.engine.prior
-        exponent = float(b @ start) - 0.5 * float(start @ (self.w * start))
+        exponent = float(b @ start) - 0.5 * float(start @ (self.own_weight * start))
         exponent += float(self.h @ self.delta)
+        ties = self.engine.ties
+        if self.held is not None and ties is not None:
+            exponent -= 0.5 * float(self._lengths(self.delta[:, None])[0])
+            exponent += ties.prior.constant - self.held.half_log_det
+            return exponent - 0.5 * self._log_determinant[0]
         exponent -= 0.5 * float(self.delta @ (self.h - self._residual))
         normalising = prior.log_det - self._log_determinant[0] + prior.free * LOG_2PI
         return exponent + 0.5 * normalising
+
+    def _lengths(self, x: Array) -> Array:
+        """x'Ax of columns, without what the pins add to A."""
+        pseudo = self.w[len(self.engine.start) :]
+        out = np.einsum("ij,ij->j", x, self.engine.times(self.w, x))
+        if len(pseudo) and self.engine.ties is not None:
+            out -= pseudo @ x[self.engine.ties.pins] ** 2
+        return np.asarray(out)
 
     @cached_property
     def log_normaliser_error(self) -> float:
@@ -95,7 +108,7 @@ class IterativeConditioned(Conditioned):
     @cached_property
     def alpha(self) -> Array:
         """b - W m = dF/dc, (P,)."""
-        return flatten(self.shift) - self.w * self.flat_mean
+        return flatten(self.shift) - self.own_weight * self.flat_mean
 
     # ---- variances -------------------------------------------------------------------------------
 
@@ -104,60 +117,56 @@ class IterativeConditioned(Conditioned):
         """The engine's perturbation samples at these weights."""
         if self._like is not None:
             return self._like.samples
-        e1, e2 = self.engine.noise
+        e1, e2 = self.engine.noise.perturbations(self.engine.samples)
         rhs = self.engine.b.rmatvec(np.sqrt(self.w)[:, None] * e1) + e2
         begin = self.engine.warm.get("samples")
-        made = self._perturbed(rhs, self.engine.loose, begin)
-        self.engine.warm["samples"] = made.u
-        return made
+        if begin is not None and begin.shape != rhs.shape:
+            more = rhs[:, begin.shape[1] :] / self.diagonal[:, None]
+            begin = np.hstack([begin, more])
+        free = self._perturbed(rhs, self.engine.loose, begin)
+        self.engine.warm["samples"] = free
+        return self._samples(free, self.engine.noise.loose(free.shape[1]), rhs)
 
-    def _perturbed(self, rhs: Array, tolerance: float, start: Array | None = None) -> Samples:
-        found = self.engine.solve(self.w, self.diagonal, rhs, tolerance, start)
+    def _samples(self, free: Array, white: Array, rhs: Array) -> Samples:
+        """Held on the constraints; `white`: (p, K) or more rows of normals."""
+        u = free
+        if self.held is not None:
+            u = self.held.project(free, white[: self.held.plus.shape[1]])
+        return Samples(u, self.engine.times(self.w, u), rhs)
+
+    def _perturbed(self, rhs: Array, accuracy: float, start: Array | None = None) -> Array:
+        found = self.engine.certified(self.w, self.diagonal, rhs, accuracy, start)
         if not found.converged.all():
-            raise _not_converged(self.engine.limit)
-        return Samples(found.x, self.engine.times(self.w, found.x), rhs)
+            raise not_converged(found, self.engine.limit)
+        return found.x
 
     @cached_property
-    def _root(self) -> Array:
+    def root(self) -> Array:
         """(n, k) R with RR' <= A^-1: D^-1/2 times that of Lanczos on D^-1/2 A D^-1/2."""
         engine, half = self.engine, 1.0 / np.sqrt(self.diagonal)
-        start = np.random.default_rng((engine.seed, 4)).standard_normal(self.linear.size)
-        found = lanczos(lambda x: half * engine.times(self.w, half * x), start, engine.steps)
+        found = lanczos(
+            lambda x: half * engine.times(self.w, half * x), engine.noise.start, engine.steps
+        )
         return half[:, None] * root_of_inverse(*found)
 
-    def _estimate(self, groups: RowGroups, local: Callable[[], Gram | None]) -> tuple[Array, Array]:
-        """Variances of rows and their standard errors."""
-        operator = groups.operator
-        if self.engine.variances == "lanczos":
-            return (operator.matvec(self._root) ** 2).sum(axis=1), np.zeros(groups.rows)
-        known = local() if len(groups.keys) else None
-        if known is None:
-            out, error = plain(operator.matvec(self.samples.u))
-            out[groups.empty], error[groups.empty] = 0.0, 0.0
-            return out, error
-        out, error = groups.averaged(known(self.w), self.samples)
-        if len(groups.long):
-            out[groups.long], error[groups.long] = self._long(groups)
-        return out, error
-
-    def _long(self, groups: RowGroups) -> tuple[Array, Array]:
-        values = groups.operator.matvec(self.samples.u)[groups.long]
-        known = None
-        if all(
-            p.held and p.is_sparse for o in (groups.operator, self.engine.b) for p in parts_of(o)
-        ):
-            known = known_means(groups.long_rows, self.engine.b.sparse(), self.w,
-                                self.engine.prior.precision, self.diagonal)  # fmt: skip
-        if known is None:
-            return plain(values)
-        controls = groups.long_rows @ (self.samples.rhs / self.diagonal[:, None])
-        return controlled(values, np.asarray(controls), known)
+    @cached_property
+    def directions(self) -> Directions | None:
+        """What the samples' covariance lacks of A'^-1."""
+        if self.held is None:
+            return None
+        known = np.hstack([self.held.minus, self.held.plus])
+        signs = np.r_[np.ones(self.held.minus.shape[1]), -np.ones(self.held.plus.shape[1])]
+        return Directions(known, self.engine.times(self.w, known), signs)
 
     @cached_property
     def _flat_variance(self) -> tuple[Array, Array]:
         if self._like is not None:
             return self._like._flat_variance
-        return self._estimate(self.engine.groups, lambda: self.engine.local)
+        while True:
+            found = estimate(self, self.engine.groups, lambda: self.engine.local)
+            if precise(self, *found) or not self.engine.refined():
+                return found
+            self.__dict__.pop("samples", None)
 
     @cached_property
     def variance(self) -> Rows:
@@ -175,7 +184,7 @@ class IterativeConditioned(Conditioned):
     @cached_property
     def _latents(self) -> tuple[Array, Array]:
         groups = self.engine.latents
-        return self._estimate(groups, lambda: self.engine.entries(*groups.pairs))
+        return estimate(self, groups, lambda: self.engine.entries(*groups.pairs))
 
     @property
     def latent_variance(self) -> Array:
@@ -188,19 +197,20 @@ class IterativeConditioned(Conditioned):
 
     # ---- functionals, solves, draws --------------------------------------------------------------
 
-    def _operator(self, predictor: Predictor) -> Operator:
+    def operator(self, predictor: Predictor) -> Operator:
+        """B of a functional, over all latents."""
         columns = [predictor.columns.get(b.name) for b in self.linear.blocks]
         return beside(columns, [b.size for b in self.linear.blocks], predictor.rows)
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
-        operator = self._operator(predictor)
+        operator = self.operator(predictor)
         mean = operator.matvec(self.latent_mean) + predictor.offset
         if full:
             x = operator.rmatvec(np.eye(predictor.rows))
             square = x.T @ self.solve(x)
             return mean, np.asarray(0.5 * (square + square.T))
-        groups = RowGroups(operator, self.engine.neighbours, self.engine.widest)
-        return mean, self._estimate(groups, lambda: self.engine.entries(*groups.pairs))[0]
+        groups = RowGroups(operator, self.engine.neighbours)
+        return mean, estimate(self, groups, lambda: self.engine.entries(*groups.pairs))[0]
 
     def solve(self, rhs: Array) -> Array:
         columns = rhs[:, None] if rhs.ndim == 1 else rhs
@@ -210,9 +220,30 @@ class IterativeConditioned(Conditioned):
             some = np.ascontiguousarray(columns[:, at : at + step], dtype=np.float64)
             found = self.engine.solve(self.w, self.diagonal, some, 1e-12)
             if not (found.converged | (found.steps == self.engine.limit)).all():
-                raise _not_converged(self.engine.limit)
+                raise not_converged(found, self.engine.limit)
             out[:, at : at + step] = found.x
+        if self.held is not None:
+            out -= self.held.minus @ (self.held.minus.T @ columns)
+            out += self.held.plus @ (self.held.plus.T @ columns)
         return out[:, 0] if rhs.ndim == 1 else out
+
+    def squared_length(self, slope: Array) -> float:
+        """To about two digits."""
+        found = self.engine.solve(self.w, self.diagonal, slope[:, None], ROUGH)
+        out = float(slope @ found.x[:, 0])
+        if self.held is not None:
+            less, more = self.held.minus.T @ slope, self.held.plus.T @ slope
+            out += float(more @ more) - float(less @ less)
+        return out
+
+    @property
+    def leftover(self) -> Leftover:
+        ties = self.engine.ties
+        if ties is None:
+            return Leftover(self.delta, self._residual)
+        left = self.h - self.engine.times(self.w, self.delta)
+        left[ties.pins] += self.w[len(self.engine.start) :] * self.delta[ties.pins]
+        return Leftover(self.delta - ties.away, ties.outside(left))
 
     def sample(self, rng: Generator, size: int) -> Array:
         return self.draw(rng, size).z
@@ -221,79 +252,19 @@ class IterativeConditioned(Conditioned):
         """Perturbations solved to the tolerance of the mean."""
         engine, n = self.engine, self.linear.size
         z, radius = np.empty((size, n)), np.empty(size)
-        step = max(1, CHUNK // max(n + self.linear.rows, 1))
+        step, rows = max(1, CHUNK // max(n + self.linear.rows, 1)), len(self.w)
+        loose = 0 if self.held is None else self.held.plus.shape[1]
         for at in range(0, size, step):
             count = min(step, size - at)
-            e1 = np.ascontiguousarray(rng.standard_normal((count, self.linear.rows)).T)
+            e1 = np.ascontiguousarray(rng.standard_normal((count, rows)).T)
             e2 = np.ascontiguousarray(rng.standard_normal((count, n)).T)
             rhs = engine.b.rmatvec(np.sqrt(self.w)[:, None] * e1) + engine.prior.noise(e2)
-            made = self._perturbed(rhs, engine.tolerance)
+            white = rng.standard_normal((loose, count))
+            made = self._samples(self._perturbed(rhs, engine.tolerance), white, rhs)
             z[at : at + count] = self.latent_mean + made.u.T
-            radius[at : at + count] = np.einsum("ij,ij->j", made.u, made.lifted)
-        return Draws(z, np.maximum(radius, 0.0), n)
+            radius[at : at + count] = self._lengths(made.u)
+        rank = n if engine.ties is None else n - engine.ties.rows.shape[0]
+        return Draws(z, np.maximum(radius, 0.0), rank)
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """alpha and Q(m - mu) as exact as the mean; the rest with the samples' covariance."""
-        prior, predictors = self.engine.prior, self.linear.predictors
-        turn = Turn.of(self, self.linear, lambda x: self.w * x, tilt)
-        pull = prior.times(self.delta + turn.latent)
-        product = turn.product(self.alpha, self.latent_mean)
-        starts = np.cumsum([0, *(p.rows for p in predictors)])
-        operators = tuple(
-            Lazy({name: self._operator_adjoint(k, int(at), name, product) for name in p.columns})
-            for k, (p, at) in enumerate(zip(predictors, starts, strict=False))
-        )
-        makers = {b.name: self._precision_adjoint(b, turn) for b in prior.blocks if not b.nullity}
-        return Adjoints(
-            offset=tuple(cut(self.alpha + turn.alpha, predictors)),
-            operator=operators,
-            mean={b.name: pull[b.where] for b in prior.blocks},
-            precision=Lazy(makers),
-        )
-
-    def _precision_adjoint(self, block: BlockPrior, turn: Turn) -> Callable[[], Matrix]:
-        """(K - V - dd')/2 on Q's pattern."""
-
-        def make() -> Matrix:
-            q = block.sparse_precision
-            rows = np.repeat(np.arange(block.size), np.diff(q.indptr))
-            columns = q.indices.astype(np.int64)
-            u = self.samples.u[block.where]
-            values = self.engine.prior.covariance(block, rows, columns)
-            values = values - turn.squared(self.delta, rows, columns, block.where.start)
-            spread = np.einsum("ik,ik->i", u[rows], u[columns]) / self.samples.count
-            on = rows == columns
-            spread[on] = self.latent_variance[block.where][rows[on]]
-            values -= spread
-            return sp.csr_array((0.5 * values, q.indices, q.indptr), shape=q.shape)
-
-        return make
-
-    def _operator_adjoint(self, k: int, at: int, name: str,
-                          product: Outer) -> Callable[[], object]:  # fmt: skip
-        """alpha mean' - W B V, B V from the samples."""
-
-        def make() -> object:
-            p, where = self.linear.predictors[k], self.linear.slices[name]
-            rows, u = slice(at, at + p.rows), self.samples.u
-            lift = self.w[rows, None] * self._operator(p).matvec(u) / self.samples.count
-            if not p.columns[name].is_sparse:
-                return product.dense(rows, where) - lift @ u[where].T
-            pattern = sp.csr_array(p.columns[name].sparse())
-            line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
-            values = product.entries(line + at, pattern.indices + where.start)
-            values -= np.einsum("ik,ik->i", lift[line], u[where][pattern.indices])
-            return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
-
-        return make
-
-
-def _not_converged(limit: int) -> NumericalError:
-    return NumericalError(
-        Diagnostic(
-            "E601",
-            f"conjugate gradients did not converge in {limit} iterations",
-            help="the posterior is nearly improper: give weakly determined latents tighter priors",
-            layout="plain",
-        )
-    )
+        return adjoints(self, tilt)

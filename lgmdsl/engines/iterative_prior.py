@@ -21,7 +21,7 @@ from lgmdsl.numerics.sparse.base import Factor, Pattern, times
 
 
 class IterativePrior:
-    """z ~ N(mu, Q^-1) over all blocks, without constraints; flat blocks count as Q = 0."""
+    """z ~ N(mu, Q^-1) over all blocks, constraints aside; flat blocks count as Q = 0."""
 
     def __init__(self, linear: LinearGaussian) -> None:
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
@@ -39,10 +39,6 @@ class IterativePrior:
             names = " * ".join(f.name for f in b.factors)
             if Shape.PRECISION not in b.shape or Shape.SPARSE not in b.shape:
                 return f"block `{b.name}` ({names}) has no sparse precision"
-            if any(f.constraints().shape[0] for f in b.factors):
-                return f"block `{b.name}` ({names}) sums to zero, which wants a factorisation"
-        if linear.constraints is not None and len(linear.constraints.values):
-            return "constraints want a factorisation"
         return ""
 
     @cached_property

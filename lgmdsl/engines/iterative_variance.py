@@ -2,12 +2,14 @@
 
 Short rows: Rao-Blackwellised over a set S of latents that holds the row's own,
     Var(b'u) = b'A_SS^-1 b + Var(b'A_SS^-1 r),    r = (A u)_S - A_SS u_S,
-whose first term is exact. Long rows: the mean of (b'u)^2, with the control variate (b'u~)^2,
-u~ = D^-1 r and D = diag(A), of known mean b'D^-1 A D^-1 b, where that can be had.
+whose first term is exact. Long rows: the mean of (b'u)^2, or where k = b'D^-1 A D^-1 b can be had,
+    Var(b'u) = c^2/k + Var(b'u - (c/k) b'u~),    u~ = D^-1 A u,  D = diag(A),  c = b'D^-1 b,
+the same with D^-1 b alone in the place of the latents of S.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
@@ -35,6 +37,15 @@ class Samples:
     @property
     def count(self) -> int:
         return int(self.u.shape[1])
+
+
+@dataclass(frozen=True, eq=False)
+class Directions:
+    """Columns d (n, k) and A d with signs: A^-1 is the samples' covariance + sum of sign d d'."""
+
+    u: Array
+    lifted: Array
+    signs: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +107,12 @@ class RowGroups:
         low, high = np.divmod(self.keys, self.size)
         return low, high
 
-    def averaged(self, local: Array, samples: Samples) -> tuple[Array, Array]:
+    def averaged(
+        self, local: Array, samples: Samples, known: Directions | None = None
+    ) -> tuple[Array, Array]:
         """Variances of the short rows and their standard errors, (rows,); NaN in long rows.
 
-        `local`: A at `pairs`.
+        `local`: A at `pairs`. `known`: what the samples' covariance lacks.
         """
         out, error = np.full(self.rows, np.nan), np.full(self.rows, np.nan)
         out[self.empty], error[self.empty] = 0.0, 0.0
@@ -112,11 +125,14 @@ class RowGroups:
                 b, support = g.entries[here], g.support[here]
                 a = np.empty((len(b), width, width))
                 a[:, high, low] = a[:, low, high] = local[g.pairs[here]]
-                gain = np.linalg.solve(a, b[:, :, None])[:, :, 0]
-                inside = np.matmul(gain[:, None, :], samples.lifted[support])[:, 0]
-                # b'A_SS^-1 A_SS u_S = b'u_S
-                inside -= np.matmul(b[:, None, :], samples.u[support])[:, 0]
-                rest, error[g.rows[here]] = plain(inside)
+                gain = np.asarray(np.linalg.solve(a, b[:, :, None])[:, :, 0], dtype=np.float64)
+
+                rest, error[g.rows[here]] = plain(
+                    _inside(gain, b, support, samples.u, samples.lifted)
+                )
+                if known is not None:
+                    more = _inside(gain, b, support, known.u, known.lifted)
+                    rest += more**2 @ known.signs
                 out[g.rows[here]] = np.einsum("ms,ms->m", b, gain) + rest
         return out, error
 
@@ -124,6 +140,13 @@ class RowGroups:
     def long_rows(self) -> SparseMatrix:
         """The long rows, csr."""
         return _rows_of(self.operator, self.long)
+
+
+def _inside(gain: Array, b: Array, support: IntArray, u: Array, lifted: Array) -> Array:
+    """b'A_SS^-1 r of each row, r = (A u)_S - A_SS u_S, for columns u."""
+    within = np.matmul(gain[:, None, :], lifted[support])[:, 0]
+    # b'A_SS^-1 A_SS u_S = b'u_S
+    return np.asarray(within - np.matmul(b[:, None, :], u[support])[:, 0])
 
 
 def _grown(held: SparseMatrix, neighbours: SparseMatrix | None, widest: int) -> SparseMatrix:
@@ -180,33 +203,36 @@ def _rows_of(operator: Operator, rows: IntArray) -> SparseMatrix:
     return held
 
 
+def inflation(samples: int) -> float:
+    """Mean square of the relative error of a mean of K squares of normals with mean zero, relative
+    to that mean: with X a chi-square of K degrees of freedom, E (1 - K/X)^2. That of the truth is
+    2/K; where a mean comes out small, so does what is read off it."""
+    k = float(samples)
+    if k <= 4.0:
+        return math.inf
+    return 1.0 - 2.0 * k / (k - 2.0) + k * k / ((k - 2.0) * (k - 4.0))
+
+
 def plain(values: Array) -> tuple[Array, Array]:
-    """Mean of squares over samples, (rows, K), and its standard error: the samples are normal with
-    mean zero, so that is sqrt(2 / K) of it."""
+    """Mean of squares over samples, (rows, K), and its standard error, the samples being normal
+    with mean zero."""
     mean = np.asarray((values**2).mean(axis=1))
-    return mean, mean * np.sqrt(2.0 / values.shape[1])
+    return mean, mean * math.sqrt(inflation(values.shape[1]))
 
 
-def controlled(values: Array, controls: Array, known: Array) -> tuple[Array, Array]:
-    """The same with the control variate: `controls` (rows, K) have mean squares `known`, (rows,).
-
-    One coefficient for all rows, by least squares on squares in units of their means.
-    """
-    x, y = values**2, controls**2
-    scale = np.maximum(x.mean(axis=1, keepdims=True), 1e-300)
-    x0, y0 = (
-        (x - x.mean(axis=1, keepdims=True)) / scale,
-        (y - y.mean(axis=1, keepdims=True)) / scale,
-    )
-    by = float(np.sum(x0 * y0) / max(float(np.sum(y0 * y0)), 1e-300))
-    out = x.mean(axis=1) - by * (y.mean(axis=1) - known)
-    error = (x - by * y).std(axis=1, ddof=1) / np.sqrt(x.shape[1])
-    return out, error
+def regressed(values: Array, controls: Array, cross: Array, known: Array) -> tuple[Array, Array]:
+    """Var(b'u) = c^2/k + Var(b'u - (c/k) b'u~), of samples (rows, K); c = Cov(b'u, b'u~) and
+    k = Var(b'u~), (rows,), are known: what is left to chance is the second term."""
+    slope = cross / np.maximum(known, 1e-300)
+    rest, error = plain(values - slope[:, None] * controls)
+    return cross * slope + rest, error
 
 
-def known_means(x: SparseMatrix, b: SparseMatrix, weight: Array, prior: SparseMatrix,
-                diagonal: Array) -> Array | None:  # fmt: skip
-    """x_i'D^-1 A D^-1 x_i for rows x_i, A = Q + B'WB; None where it would cost too much."""
+def known_moments(
+    x: SparseMatrix, b: SparseMatrix, weight: Array, prior: SparseMatrix, diagonal: Array
+) -> tuple[Array, Array] | None:
+    """x_i'D^-1 x_i and x_i'D^-1 A D^-1 x_i for rows x_i, A = Q + B'WB: covariance of x_i'u and
+    variance of x_i'u~ for u~ = D^-1 A u; None where they would cost too much."""
     scaled = sp.csr_array(x @ sp.diags_array(1.0 / diagonal, format="csr"))
     per_column = np.bincount(b.indices, minlength=b.shape[1])
     flops = 2.0 * float(per_column[scaled.indices].sum())
@@ -219,4 +245,4 @@ def known_means(x: SparseMatrix, b: SparseMatrix, weight: Array, prior: SparseMa
         cross = sp.csr_array(scaled[at : at + step] @ across)
         cross.data **= 2
         out[at : at + step] += np.asarray(cross @ weight)
-    return out
+    return np.asarray(scaled.multiply(x).sum(axis=1), dtype=np.float64).reshape(-1), out

@@ -29,92 +29,116 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Restriction:
+class Held:
     """V = V' - minus minus' + plus plus', minus (n, k), plus (n, p); see the module.
 
-    `half_log_det` is log|Z'AZ| / 2 + log|CC'| / 2, whose second term is the prior's as well.
+    `half_log_det` is (log|Z'AZ| - log|A'| + log|CC'|) / 2, whose last term is the prior's as well.
     """
 
-    factor: Factor
     rows: SparseMatrix
     pins: IntArray
     minus: Array
     plus: Array
-    kriging: Cholesky | None
-    loose: Cholesky | None
+    kriging: Cholesky
+    loose: Cholesky
     half_log_det: float
 
     def place(self, mean: Array, target: Array) -> Array:
         """The mean on the subspace from A'^-1 h."""
-        if self.kriging is None:
-            return mean
         miss = self.kriging.forward(target - times(self.rows, mean))
         moved = mean + self.minus @ miss
-        if self.loose is not None:
-            moved += self.plus @ self.loose.forward(moved[self.pins])
+        moved += self.plus @ self.loose.forward(moved[self.pins])
         return np.asarray(moved)
 
-    def solve(self, rhs: Array) -> Array:
-        """V rhs for (n, k)."""
-        out = self.factor.solve(rhs)
-        if self.kriging is None:
-            return out
-        out -= self.minus @ (self.minus.T @ rhs)
-        out += self.plus @ (self.plus.T @ rhs)
-        return out
-
-    def lost(self, x: Array | SparseMatrix) -> Array:
-        """What diag(XV'X') has to lose to become diag(XVX'), (r,), for rows X, (r, n)."""
-        if self.kriging is None:
-            return np.zeros(x.shape[0])
-        less, more = np.asarray(x @ self.minus), np.asarray(x @ self.plus)
-        lost = np.einsum("ij,ij->i", less, less) - np.einsum("ij,ij->i", more, more)
-        return np.asarray(lost)
-
-    def entries_lost(self, rows: IntArray, columns: IntArray, step: int = 1 << 21) -> Array:
-        """What entries (row, column) of V' have to lose."""
-        out = np.zeros(len(rows))
-        if self.kriging is None:
-            return out
-        wide = max(1, step // max(self.minus.shape[1] + self.plus.shape[1], 1))
-        for at in range(0, len(rows), wide):
-            i, j = rows[at : at + wide], columns[at : at + wide]
-            out[at : at + wide] = np.einsum("ij,ij->i", self.minus[i], self.minus[j])
-            out[at : at + wide] -= np.einsum("ij,ij->i", self.plus[i], self.plus[j])
-        return out
-
-    def draws(self, rng: Generator, size: int) -> Array:
-        """(n, size) draws with mean zero and covariance V."""
-        z = self.factor.backward(rng.standard_normal((self.rows.shape[1], size)))
-        if self.kriging is None:
-            return z
-        z -= self.minus @ self.kriging.forward(times(self.rows, z))
-        return np.asarray(z + self.plus @ rng.standard_normal((self.plus.shape[1], size)))
+    def project(self, z: Array, white: Array) -> Array:
+        """(n, k) draws of covariance V from ones of covariance V' and normals (p, k)."""
+        moved = z - self.minus @ self.kriging.forward(times(self.rows, z))
+        return np.asarray(moved + self.plus @ white)
 
 
-def restrict(factor: Factor, rows: SparseMatrix, pins: IntArray, tau: Array) -> Restriction | None:
-    """None where A is not positive definite on the subspace. `rows`: C of full row rank."""
-    n = rows.shape[1]
-    if not rows.shape[0]:
-        nothing = np.zeros((n, 0))
-        return Restriction(factor, rows, pins, nothing, nothing, None, None, factor.half_log_det)
+def hold(solved: Array, rows: SparseMatrix, pins: IntArray, tau: Array) -> Held | None:
+    """`solved`: V' [C', E], (n, k + p). None where A is not positive definite on the subspace."""
     k = rows.shape[0]
-    columns = np.zeros((n, k + len(pins)))  # C-ordered, as sparse kernels like it
-    columns[:, :k] = rows.T.toarray()
-    columns[pins, k + np.arange(len(pins))] = 1.0
-    solved = factor.solve(columns)
     spread = solved[:, :k]
     square = times(rows, spread)
     kriging = cholesky(np.ascontiguousarray(0.5 * (square + square.T)))
     if kriging is None:
         return None
     minus = np.ascontiguousarray(kriging.forward(np.asfortranarray(spread.T)).T)
-    half = factor.half_log_det + kriging.half_log_det
     pinned = solved[:, k:] - minus @ minus[pins].T
     g = np.diag(1.0 / tau) - 0.5 * (pinned[pins] + pinned[pins].T)
     loose = cholesky(np.ascontiguousarray(g))
     if loose is None:
         return None
     plus = np.ascontiguousarray(loose.forward(np.asfortranarray(pinned.T)).T)
-    half += loose.half_log_det + 0.5 * float(np.log(tau).sum())
-    return Restriction(factor, rows, pins, minus, plus, kriging, loose, half)
+    half = kriging.half_log_det + loose.half_log_det + 0.5 * float(np.log(tau).sum())
+    return Held(rows, pins, minus, plus, kriging, loose, half)
+
+
+def columns_of(rows: SparseMatrix, pins: IntArray) -> Array:
+    """[C', E], (n, k + p), C-ordered, as sparse kernels like it."""
+    k = rows.shape[0]
+    columns = np.zeros((rows.shape[1], k + len(pins)))
+    columns[:, :k] = rows.T.toarray()
+    columns[pins, k + np.arange(len(pins))] = 1.0
+    return columns
+
+
+@dataclass(frozen=True, eq=False)
+class Restriction:
+    """V through the factor of A', held or as it is; `half_log_det` is log|Z'AZ| / 2 + log|CC'| / 2,
+    whose second term is the prior's as well."""
+
+    factor: Factor
+    held: Held | None
+    half_log_det: float
+
+    def place(self, mean: Array, target: Array) -> Array:
+        """The mean on the subspace from A'^-1 h."""
+        return mean if self.held is None else self.held.place(mean, target)
+
+    def solve(self, rhs: Array) -> Array:
+        """V rhs for (n, k)."""
+        out = self.factor.solve(rhs)
+        if self.held is None:
+            return out
+        out -= self.held.minus @ (self.held.minus.T @ rhs)
+        out += self.held.plus @ (self.held.plus.T @ rhs)
+        return out
+
+    def lost(self, x: Array | SparseMatrix) -> Array:
+        """What diag(XV'X') has to lose to become diag(XVX'), (r,), for rows X, (r, n)."""
+        if self.held is None:
+            return np.zeros(x.shape[0])
+        less, more = np.asarray(x @ self.held.minus), np.asarray(x @ self.held.plus)
+        lost = np.einsum("ij,ij->i", less, less) - np.einsum("ij,ij->i", more, more)
+        return np.asarray(lost)
+
+    def entries_lost(self, rows: IntArray, columns: IntArray, step: int = 1 << 21) -> Array:
+        """What entries (row, column) of V' have to lose."""
+        out = np.zeros(len(rows))
+        if self.held is None:
+            return out
+        wide = max(1, step // max(self.held.minus.shape[1] + self.held.plus.shape[1], 1))
+        for at in range(0, len(rows), wide):
+            i, j = rows[at : at + wide], columns[at : at + wide]
+            out[at : at + wide] = np.einsum("ij,ij->i", self.held.minus[i], self.held.minus[j])
+            out[at : at + wide] -= np.einsum("ij,ij->i", self.held.plus[i], self.held.plus[j])
+        return out
+
+    def draws(self, rng: Generator, size: int) -> Array:
+        """(n, size) draws with mean zero and covariance V."""
+        z = self.factor.backward(rng.standard_normal((len(self.factor.pivots), size)))
+        if self.held is None:
+            return z
+        return self.held.project(z, rng.standard_normal((self.held.plus.shape[1], size)))
+
+
+def restrict(factor: Factor, rows: SparseMatrix, pins: IntArray, tau: Array) -> Restriction | None:
+    """None where A is not positive definite on the subspace. `rows`: C of full row rank."""
+    if not rows.shape[0]:
+        return Restriction(factor, None, factor.half_log_det)
+    held = hold(factor.solve(columns_of(rows, pins)), rows, pins, tau)
+    if held is None:
+        return None
+    return Restriction(factor, held, factor.half_log_det + held.half_log_det)

@@ -125,7 +125,7 @@ class SparseConditioned(RowConditioned):
         lift = times(self.engine.b, away)
         radius = np.einsum("ij,ij->j", lift, self.site_weight.times(lift))
         radius += np.einsum("ij,ij->j", away, times(self.engine.prior.precision, away))
-        rank = self.linear.size - self.restriction.rows.shape[0]
+        rank = self.linear.size - self.engine.prior.rows.shape[0]
         return Draws(self.latent_mean + away.T, np.maximum(radius, 0.0), rank)
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:

@@ -82,8 +82,6 @@ def _run(
     on_step: Callable[[TraceEntry], None] | None,
 ) -> Run:
     limit = backend.spec.max_steps if max_steps is None else max_steps
-    # Estimated variances are not the slopes of the estimated normaliser to the last digit.
-    slack = ROUNDING if problem.engine.exact else max(ROUNDING, tolerances.evidence)
     began = time.perf_counter()
     state = backend.start(problem, warm)
     trace: list[TraceEntry] = []
@@ -112,15 +110,20 @@ def _run(
             following = backend.step(problem, state)
             if following.failed is not None:
                 status, reason = following.failed, getattr(following, "reason", "")
-                if last.residual <= tolerances.mean:
-                    status = Status.converged  # the optimum, to the last digit that rounding leaves
+                if last.residual <= max(tolerances.mean, _unseen(backend, problem, state)):
+                    status = Status.converged  # the optimum, to the last digit that can be seen
                 break
             if not math.isfinite(following.objective):
                 status, reason = Status.numerical_error, "the objective is not finite"
                 break
-            if backend.spec.monotone and _fell(last.objective, following.objective, slack):
-                status, reason = Status.stalled, "the objective fell"
-                break
+            if backend.spec.monotone and _fell(last.objective, following.objective):
+                # Estimated variances are not the slopes of the estimated normaliser to all digits.
+                loss, slack = last.objective - following.objective, _chance(backend, problem, state)
+                if loss > slack:
+                    status, reason = Status.stalled, "the objective fell"
+                    if last.residual <= _unseen(backend, problem, state):
+                        status = Status.converged
+                    break
             state = following
             entry = record(steps, state)
             if _settled(entry, last, tolerances):
@@ -143,5 +146,18 @@ def _settled(now: TraceEntry, before: TraceEntry | None, tolerances: Tolerances)
     return change <= tolerances.evidence * max(1.0, abs(now.objective))
 
 
-def _fell(before: float, after: float, slack: float) -> bool:
-    return after < before - slack * max(1.0, abs(before))
+def _fell(before: float, after: float) -> bool:
+    return after < before - ROUNDING * max(1.0, abs(before))
+
+
+def _chance(backend: Backend[Any], problem: Problem, state: State) -> float:
+    """The standard error of the objective, in nats; 0 where the engine is exact."""
+    if problem.engine.exact:
+        return 0.0
+    errors = backend.posterior(problem, state).conditioned.errors
+    return 0.0 if errors is None else errors.log_normaliser
+
+
+def _unseen(backend: Backend[Any], problem: Problem, state: State) -> float:
+    """The residual from which a whole step gains less than chance hides: half its square."""
+    return math.sqrt(2.0 * _chance(backend, problem, state))

@@ -15,6 +15,8 @@ from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Expected, Pointwise, Tilted
+from lgmdsl.contract.site import Property
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, nearest
 from lgmdsl.inference.options import configured
@@ -22,6 +24,8 @@ from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, answering, route
 
 # `auto` tries these in order and takes the first that can run the model.
+# Questions whose answers make weights that are negative where a site is not log-concave.
+SIGNED = (Pointwise, Expected, Tilted)
 AUTO = ("natural-gradient", "ep", "laplace")
 
 
@@ -38,20 +42,41 @@ class Plan:
         return self.backend.spec.name
 
     @np.errstate(all="ignore")  # what is not finite is refused, or found by the driver
-    def at(self, theta: Theta, engine: Engine | None = None) -> Problem:
-        """The problem at theta; `engine`: one that another plan for this model and theta built.
+    def at(self, theta: Theta, engine: Engine | None = None, seed: int = 0) -> Problem:
+        """The problem at theta; `engine`: one that another plan for this model and theta built;
+        `seed`: of an engine that estimates.
         Raises MethodError E501 where no engine can take it."""
         if engine is None:
-            engine, why = choose(self.canonical.linear(theta))
+            engine, why = choose(self.canonical.linear(theta), seed=seed)
             if engine is None:
                 raise MethodError(Diagnostic("E501", why))
         sites = self.canonical.sites(theta)
+        if not engine.exact:
+            self._check_positive(engine)
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))
 
         def lift(question: type) -> tuple[object, ...]:
             return tuple(answering(type(s), question)(s) for s in sites)
 
         return Problem(sites, answers, engine, lift)
+
+    def _check_positive(self, engine: Engine) -> None:
+        """E501 where a site's weight may be negative: who estimates draws noise of variance W."""
+        if self.backend.spec.needs not in SIGNED or not self.backend.spec.evidence:
+            return
+        for block in self.canonical.blocks:
+            if Property.LOG_CONCAVE not in block.site.spec.properties:
+                name = block.family.spec.name
+                raise MethodError(
+                    Diagnostic(
+                        "E501",
+                        f"method `{self.method}` cannot run this model at its size",
+                        block.span,
+                        f"{name} is not log-concave: its weights may be negative, and the "
+                        f"{engine.name} engine takes none",
+                        help="methods whose weights are positive: double-loop, map",
+                    )
+                )
 
 
 @dataclass(frozen=True)

@@ -1,8 +1,10 @@
-"""Two starts where the sites are not log-concave, so that the optimum may be a local one.
+"""Other starts where the sites are not log-concave, so that the optimum may be a local one.
 
 The second start replaces each site by a Gaussian at its landmark: for a robust regression that is
-least squares, which outliers drag away; the back end's own start lets them go. Both runs are
-reported, and the one with the higher objective is kept.
+least squares, which outliers drag away; the back end's own start lets them go. A heavy-tailed prior
+with a narrow peak (a potential on weights) holds both of them in its peak: where other sites are
+log-concave the third start lets those sites speak alone. All runs are reported, and the one with
+the highest objective is kept.
 """
 
 from __future__ import annotations
@@ -23,6 +25,8 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
+
+WIDE = 1e4  # times the distance of a landmark: no peak to speak of
 
 
 @dataclass(frozen=True)
@@ -46,30 +50,46 @@ def run_from_starts(
     warm: GaussianPosterior | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
 ) -> tuple[Run, tuple[Started, ...]]:
-    """Run a back end from its own start and, where another optimum may exist, from the Gaussian at
-    the sites' landmarks. One start where all sites are log-concave, where the caller gave one
-    (`warm`), or where the objective does not rank two fixed points (not monotone)."""
+    """Run a back end from its own start and, where another optimum may exist, from the others. One
+    start where all sites are log-concave, where the caller gave one (`warm`), or where the
+    objective does not rank two fixed points (neither monotone nor `ranks`)."""
     first = run(backend, problem, tolerances, max_steps, warm, on_step)
-    concave = all(Property.LOG_CONCAVE in s.spec.properties for s in problem.sites)
-    if warm is not None or concave or not backend.spec.monotone:
+    concave = [Property.LOG_CONCAVE in s.spec.properties for s in problem.sites]
+    if warm is not None or all(concave) or not (backend.spec.monotone or backend.spec.ranks):
         return first, ()
-    other = None if first.status is Status.interrupted else at_landmarks(problem)
-    if other is None:
+    runs = [("own start", first)]
+    wider = {"least squares": 1.0} | ({"peaks let go": WIDE} if any(concave) else {})
+    for name, factor in wider.items():
+        if runs[-1][1].status is Status.interrupted:
+            break
+        other = at_landmarks(problem, factor)
+        if other is not None:
+            found = run(backend, problem, tolerances, max_steps, other, on_step)
+            runs.append((name, found))
+    if len(runs) == 1:
         return first, ()
-    second = run(backend, problem, tolerances, max_steps, other, on_step)
-    started = (_started("own start", first), _started("least squares", second))
-    best, left = (second, first) if _reached(second) > _reached(first) else (first, second)
-    return replace(best, seconds=best.seconds + left.seconds), started
+
+    def rank(found: Run) -> tuple[bool, float]:
+        return found.status is Status.converged or backend.spec.monotone, _reached(found)
+
+    best = max((found for _, found in runs), key=rank)
+    started = tuple(_started(name, found) for name, found in runs)
+    return replace(best, seconds=sum(found.seconds for _, found in runs)), started
 
 
-def at_landmarks(problem: Problem) -> GaussianPosterior | None:
-    """The posterior when each site is N(s; centre, distance^2) at its landmark; where a site
+def at_landmarks(problem: Problem, wider: float = 1.0) -> GaussianPosterior | None:
+    """The posterior when each site is N(s; centre, distance^2) at its landmark, the distance of one
+    that is not log-concave being so many times `wider`; where a site
     declares none, at the prior mean with variance 1. None where it does not exist, or for vector
     sites."""
     if any(site.spec.vector for site in problem.sites):
         return None
     found = [
-        _landmark(site.landmark(), s0)
+        _landmark(
+            site.landmark(),
+            s0,
+            1.0 if Property.LOG_CONCAVE in site.spec.properties else wider,
+        )
         for site, s0 in zip(problem.sites, problem.engine.prior_mean, strict=True)
     ]
     centre, weight = tuple(c for c, _ in found), tuple(w for _, w in found)
@@ -80,11 +100,13 @@ def at_landmarks(problem: Problem) -> GaussianPosterior | None:
     return GaussianPosterior(weight, shift, q, -math.inf, Guarantee.APPROXIMATE)
 
 
-def _landmark(declared: tuple[Array, Array] | None, prior: Array) -> tuple[Array, Array]:
+def _landmark(
+    declared: tuple[Array, Array] | None, prior: Array, wider: float
+) -> tuple[Array, Array]:
     if declared is None:
-        return prior, np.ones_like(prior)
+        return prior, np.ones_like(prior) / wider**2
     centre, distance = declared
-    return centre + np.zeros_like(prior), 1.0 / (distance**2 + np.zeros_like(prior))
+    return centre + np.zeros_like(prior), 1.0 / ((wider * distance) ** 2 + np.zeros_like(prior))
 
 
 def _reached(found: Run) -> float:

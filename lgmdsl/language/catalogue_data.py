@@ -164,8 +164,9 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "W602",
         "the optimum may be a local one",
         "A site is not log-concave, so its posterior may have several modes, and a fit finds "
-        "the one that its start leads to. The variational methods try two starts, their own and "
-        "least squares, report both and keep the higher one.",
+        "the one that its start leads to. Methods try two starts, their own and least squares, a "
+        "third without the peaks of heavy tails where other sites are log-concave, report all and "
+        "keep the highest.",
         "observe y ~ student_t(mean = eta, scale = s, df = 4)",
         "lgm fit m.lgm d.npz --start-from other.nc         and compare the log evidences",
     ),

@@ -58,6 +58,7 @@ def learn(
     warm: GaussianPosterior | None = None,
     integration: str | None = None,
     on_step: Callable[[LearningStep], None] | None = None,
+    seed: int = 0,
 ) -> Learned:
     """Maximise; integrate where `integration` names a design (`auto`: by their number).
 
@@ -65,7 +66,7 @@ def learn(
     """
     space = planned.canonical.hypers
     coordinates = Coordinates(space, fixed)
-    objective = Objective(planned, coordinates, fixed, tolerances, max_steps)
+    objective = Objective(planned, coordinates, fixed, tolerances, max_steps, seed)
     first = _first(objective, warm)
     size = coordinates.size
     search = Maximiser(objective, jacobian=integration is not None)

@@ -76,6 +76,7 @@ class Objective:
     pinned: Mapping[str, object]
     tolerances: Tolerances
     max_steps: int | None = None
+    seed: int = 0
     workers: int | None = None
     calls: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)
@@ -117,7 +118,7 @@ class Objective:
 
     def _at(self, x: Array, warm: GaussianPosterior | None) -> Evaluation | None:
         theta = self.coordinates.unpack(x)
-        problem = self.planned.at(theta)
+        problem = self.planned.at(theta, seed=self.seed)
         found = run(self.planned.backend, problem, self.tolerances, self.max_steps, warm)
         if found.status is Status.interrupted:
             raise KeyboardInterrupt

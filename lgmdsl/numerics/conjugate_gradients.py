@@ -15,6 +15,8 @@ from scipy.linalg import eigh_tridiagonal
 
 from lgmdsl.arrays import Array, BoolArray
 
+# Steps that the estimate of the error looks back: a few, and a share of all that were taken.
+BACK, BACK_SHARE = 4, 8
 NARROWER = 0.8  # columns that have converged leave the block once so few are left
 
 
@@ -41,24 +43,35 @@ def conjugate_gradients(
     tolerance: Array,
     limit: int,
     start: Array | None = None,
+    accuracy: float = 0.0,
+    share: float = 0.0,
 ) -> Solved:
     """Solve A x = rhs, (n, k), A and M positive definite; `precondition` applies M^-1.
 
-    A column stops where |r|_M <= tolerance |rhs|_M, |r|_M^2 = r'M^-1 r, `tolerance` being (k,).
+    A column stops where |r|_M <= tolerance |rhs|_M, |r|_M^2 = r'M^-1 r, `tolerance` being (k,);
+    where |r|_M is `share` of what it was at `start`; or where |x - A^-1 rhs|_A is estimated to have
+    been below `accuracy` a few steps ago. The estimate is the sum of alpha r'M^-1 r over the steps
+    since, a lower bound (Strakos and Tichy 2002, (3.15)).
     """
     n, k = rhs.shape
     x = np.zeros((n, k)) if start is None else start.copy()
     r = rhs.copy() if start is None else rhs - product(start)
     out = Solved(x, r, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool), np.zeros(k),
                  [[] for _ in range(k)], [[] for _ in range(k)])  # fmt: skip
-    goal = tolerance * np.sqrt(np.maximum(_dots(rhs, precondition(rhs)), 0.0))
     active = np.arange(k)
     xa, ra = x, r
     z = precondition(ra)
     rz = _dots(ra, z)
+    size = rz if start is None else _dots(rhs, precondition(rhs))
+    goal = np.sqrt(np.maximum(size, 0.0)) * tolerance
+    goal = np.maximum(goal, share * np.sqrt(np.maximum(rz, 0.0)))
+    gains: list[Array] = []
     p = z.copy()
-    for _ in range(limit):
+    for step in range(limit):
         done = np.sqrt(np.maximum(rz, 0.0)) <= goal[active]
+        back = BACK + step // BACK_SHARE
+        if accuracy and step > back:
+            done |= np.sum(gains[-back:], axis=0)[active] <= accuracy**2
         out.converged[active] = done
         live = ~(done | out.indefinite[active])
         if live.sum() <= NARROWER * len(active) or not live.any():
@@ -75,6 +88,10 @@ def conjugate_gradients(
         out.indefinite[active] |= bad
         live &= ~bad
         alpha = np.where(live, rz / np.where(curvature > 0.0, curvature, 1.0), 0.0)
+        if accuracy:
+            gain = np.zeros(k)
+            gain[active] = alpha * rz
+            gains.append(gain)
         xa += alpha * p
         ap *= alpha
         ra -= ap
@@ -108,3 +125,12 @@ def ritz(slopes: list[float], ratios: list[float]) -> tuple[Array, Array]:
     off = np.sqrt(b[:-1]) / a[:-1]
     nodes, vectors = eigh_tridiagonal(diagonal, off)
     return np.asarray(nodes, dtype=np.float64), np.asarray(vectors[0] ** 2, dtype=np.float64)
+
+
+def smallest(found: Solved) -> float:
+    """The smallest Ritz value of the longest column: from above, the smallest eigenvalue of
+    M^-1/2 A M^-1/2; 1 where no column took a step."""
+    longest = max(range(len(found.slopes)), key=lambda j: len(found.slopes[j]), default=0)
+    if not found.slopes or not found.slopes[longest]:
+        return 1.0
+    return float(ritz(found.slopes[longest], found.ratios[longest])[0].min())

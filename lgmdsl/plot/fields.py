@@ -106,4 +106,6 @@ def _ticks(axes: Axes, along: str, labels: Sequence[str]) -> None:
         axes.set_yticks(kept, texts)
     else:
         turned = sum(map(len, texts)) > 30
-        axes.set_xticks(kept, texts, rotation=45 if turned else 0, ha="right" if turned else "center")
+        axes.set_xticks(
+            kept, texts, rotation=45 if turned else 0, ha="right" if turned else "center"
+        )

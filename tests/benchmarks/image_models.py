@@ -94,9 +94,12 @@ def masked(image: Array, noise: float = 0.05, scale: float = 0.05, seed: int = 0
     return Measured(image, text, {"y": y}, y, kept, same, same, noise, scale)
 
 
-def blurred(image: Array, noise: float = 0.01, scale: float = 0.03, seed: int = 0) -> Measured:
-    """A Gaussian blur of sd 1.5 pixels cut to 7 x 7, circular, with noise."""
-    side = np.exp(-0.5 * (np.arange(-3, 4) / 1.5) ** 2)
+def blurred(
+    image: Array, noise: float = 0.01, scale: float = 0.03, seed: int = 0, half: int = 3,
+    sd: float = 1.5,
+) -> Measured:  # fmt: skip
+    """A Gaussian blur of `sd` pixels cut to 2 half + 1 on a side, circular, with noise."""
+    side = np.exp(-0.5 * (np.arange(-half, half + 1) / sd) ** 2)
     psf = np.outer(side, side) / side.sum() ** 2
 
     def blur(x: Array) -> Array:

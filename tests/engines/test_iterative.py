@@ -300,11 +300,15 @@ def test_refusals() -> None:
         random_case(0, False, vector=True).linear
     )
     assert "no sparse precision" in IterativeEngine.refuses(random_case(0).linear)
-    tied = Constraints({"u": Dense(np.ones((1, N * N)))}, np.zeros(1))
-    linear = LinearGaussian(image().linear.blocks, image().linear.predictors, tied)
-    assert "constraints" in IterativeEngine.refuses(linear)
-    walk = PriorBlock("w", (structure("rw1", 6, sd=np.asarray(1.0)),), np.zeros(6))
-    intrinsic = LinearGaussian((walk,), (Predictor({"w": Identity(6)}, np.zeros(6)),))
-    assert "sums to zero" in IterativeEngine.refuses(intrinsic)
-    with pytest.raises(TypeError, match="constraints"):
+    wide = structure("rw1", 40, sd=np.asarray(1.0))
+    many = PriorBlock("w", (structure("iid", 70), wide), np.zeros(2800))
+    intrinsic = LinearGaussian((many,), (Predictor({"w": Identity(2800)}, np.zeros(2800)),))
+    assert "70 constraints" in IterativeEngine.refuses(intrinsic)
+    pixels = PriorBlock("u", (Flat(2500),), np.zeros(2500))
+    tied = Constraints({"u": Dense(np.ones((1, 2500)))}, np.zeros(1))
+    linear = LinearGaussian(
+        (pixels,), (Predictor({"u": Identity(2500)}, np.zeros(2500)),), tied
+    )  # fmt: skip
+    assert "flat block `u`" in IterativeEngine.refuses(linear)
+    with pytest.raises(TypeError, match="flat block"):
         IterativeEngine(linear)

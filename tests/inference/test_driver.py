@@ -23,6 +23,12 @@ class Step:
     residual: float = 1.0
     failed: Status | None = None
     at: int = 0
+    chance: float = 0.0
+
+    @property
+    def conditioned(self) -> Any:
+        """Of the posterior, which is the state itself."""
+        return SimpleNamespace(errors=SimpleNamespace(log_normaliser=self.chance))
 
 
 @dataclass(frozen=True)
@@ -43,7 +49,7 @@ class Scripted(Backend[Step]):
         if at == self.interrupt_at:
             raise KeyboardInterrupt
         given = self.script[min(at, len(self.script) - 1)]
-        return Step(given.objective, given.residual, given.failed, at)
+        return Step(given.objective, given.residual, given.failed, at, given.chance)
 
     def residual(self, problem: Problem, state: Step) -> float:
         return state.residual
@@ -120,12 +126,26 @@ def test_a_falling_objective_is_watched_where_monotone_is_declared() -> None:
 
 
 def test_a_fall_within_the_tolerance_is_none_where_the_engine_estimates() -> None:
-    script = (Step(-9.0), Step(-4.0), Step(-4.0 - 1e-7), Step(-3.0))
-    watched = Monotone(script=script)
-    assert run(watched, NO_PROBLEM, Tolerances()).status is Status.stalled
-    assert run(watched, ESTIMATED, Tolerances()).status is Status.iteration_limit
-    worse = Monotone(script=(Step(-9.0), Step(-4.0), Step(-4.0 - 1e-5), Step(-3.0)))
-    assert run(worse, ESTIMATED, Tolerances()).status is Status.stalled
+    def watched(fall: float, residual: float = 1.0) -> Monotone:
+        before = Step(-4.0, residual, chance=0.02)
+        return Monotone(script=(Step(-9.0), before, Step(-4.0 - fall), Step(-3.0)))
+
+    assert run(watched(0.01), NO_PROBLEM, Tolerances()).status is Status.stalled
+    assert run(watched(0.01), ESTIMATED, Tolerances()).status is Status.iteration_limit
+    assert run(watched(0.03), ESTIMATED, Tolerances()).status is Status.stalled
+    # A whole step would gain 0.1^2 / 2, less than the standard error: nothing is left to see.
+    assert run(watched(0.03, 0.1), ESTIMATED, Tolerances()).status is Status.converged
+    assert run(watched(0.03, 0.1), NO_PROBLEM, Tolerances()).status is Status.stalled
+
+
+def test_a_step_that_fails_below_what_chance_hides_has_converged() -> None:
+    def failing(residual: float) -> Scripted:
+        end = Step(-4.0, failed=Status.stalled)
+        return Scripted(script=(Step(-4.0, residual, chance=0.02), end))
+
+    assert run(failing(0.19), ESTIMATED, Tolerances()).status is Status.converged
+    assert run(failing(0.21), ESTIMATED, Tolerances()).status is Status.stalled
+    assert run(failing(0.19), NO_PROBLEM, Tolerances()).status is Status.stalled
 
 
 def test_an_interrupt_keeps_the_last_complete_step() -> None:

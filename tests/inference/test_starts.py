@@ -90,3 +90,35 @@ def test_the_landmark_start_is_least_squares(tmp_path: Path) -> None:
     )
     fit.save(tmp_path / "o.nc")
     assert "least squares" in lgm.load_fit(tmp_path / "o.nc").provenance["starts"]
+
+
+SPIKE = """lgm 1
+index obs
+index feat
+data X[obs, feat] : real
+data y[obs] : real
+latent w[feat] ~ flat
+let s[obs] = X @ w
+observe y ~ normal(mean = s, sd = 0.3)
+potential w ~ student_t(scale = 0.001, df = 3)
+"""
+
+
+@pytest.mark.parametrize("method", ["map", "laplace", "double-loop"])
+def test_a_spike_of_the_prior_lets_go(method: str) -> None:
+    """Both other starts of the mode's methods keep a weight of 1 in a peak 0.001 wide."""
+    rng = np.random.default_rng(120)
+    X, w = rng.normal(size=(100, 20)), np.zeros(20)
+    w[:4] = [2.0, -1.5, 1.0, 3.0]
+    data = {"X": X, "y": X @ w + 0.3 * rng.normal(size=100)}
+    fit = lgm.fit(lgm.loads(SPIKE), data, method)
+    assert fit.converged and [s.name for s in fit.starts] == [
+        "own start", "least squares", "peaks let go",
+    ]  # fmt: skip
+    np.testing.assert_allclose(fit.mean("w"), w, atol=0.15)
+    objectives = [s.objective for s in fit.starts]
+    assert max(objectives) == pytest.approx(objectives[2], abs=1e-6)
+    if method != "double-loop":
+        assert objectives[2] > max(objectives[:2]) + 100.0
+    told = next(w for w in fit.warnings if w.code == "W602")
+    assert told.details == ("the highest of 3 starts is kept:", *map(str, fit.starts))

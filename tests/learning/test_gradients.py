@@ -152,7 +152,7 @@ def fitted(
         reason = entry.engine.refuses(linear)
         if reason:
             pytest.skip(reason)
-        made = entry.build(linear)
+        made = entry.build(linear, 0)
     found = run(planned.backend, planned.at(theta, made), Tolerances(tight, 1e-8), max_steps=400)
     assert found.posterior is not None
     return found.posterior

@@ -1,0 +1,68 @@
+"""Solutions of A x = rhs whose error in posterior sds, |x - A^-1 rhs|_A, can be relied on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, smallest
+
+ROUNDING = 1e-14  # of a residual beside its right-hand side
+BEYOND = 10.0  # times the accuracy: what the bound on the error may come to
+
+
+def certified(
+    product: Callable[[Array], Array], rhs: Array, diagonal: Array, limit: int, accuracy: float,
+    lowest: float, start: Array | None = None, quadrature: bool = False,
+) -> Solved:  # fmt: skip
+    """Conjugate gradients with D = diag A until the estimated error is below `accuracy` and
+
+        |r|_D / sqrt(lambda) <= 10 accuracy,    |r|_D^2 = r'D^-1 r,
+
+    a bound on it, lambda being the smallest eigenvalue of D^-1/2 A D^-1/2: the estimate looks back
+    a few steps only, and stands still where eigenvalues lie far apart. `lowest` is what is known of
+    lambda, Ritz values tell more. `quadrature`: the coefficients are those of one run.
+    """
+    scale = 1.0 / diagonal[:, None]
+
+    def sought(tolerance: Array, begin: Array | None, accuracy: float) -> Solved:
+        return conjugate_gradients(
+            product, rhs, lambda r: scale * r, tolerance, limit, begin, accuracy
+        )
+
+    size = lengths(rhs, diagonal)
+    found = sought(np.full(rhs.shape[1], ROUNDING), start, accuracy)
+    if not found.converged.all():
+        return found
+    goal = BEYOND * accuracy * np.sqrt(min(lowest, smallest(found)))
+    if (lengths(found.residual, diagonal) <= goal).all():
+        return found
+    tolerance = np.maximum(goal / np.maximum(size, 1e-300), ROUNDING)
+    return sought(tolerance, None if quadrature else found.x, 0.0)
+
+
+def lengths(residual: Array, diagonal: Array) -> Array:
+    """|r|_D of each column."""
+    return np.asarray(np.sqrt(np.einsum("ij,ij->j", residual, residual / diagonal[:, None])))
+
+
+def unsolved(found: Solved, limit: int) -> str:
+    """Why a solution was not found."""
+    if found.indefinite.any():
+        return "the posterior precision is not positive definite"
+    return f"conjugate gradients did not converge in {limit} iterations"
+
+
+def not_converged(found: Solved, limit: int) -> NumericalError:
+    """The same as an error, where a value is asked for that cannot fail."""
+    return NumericalError(
+        Diagnostic(
+            "E601",
+            unsolved(found, limit),
+            help="the posterior is nearly improper: give weakly determined latents tighter priors",
+            layout="plain",
+        )
+    )
