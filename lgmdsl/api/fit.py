@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.assessable import Assessable
@@ -194,6 +195,28 @@ class Fit(Assessable):
 
         text = summary(self, full)
         return text if self.audited is None else f"{text}\n\n{self.audited}"
+
+    def plot(
+        self,
+        directory: str | os.PathLike[str],
+        format: str = "png",
+        names: Sequence[str] | None = None,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> tuple[Path, ...]:
+        """Draw everything that is not fixed (or `names`) into a folder, which is made if need be;
+        the files written. `format`: png, svg or pdf.
+
+        Effects with bands (`latent_f.png`, `let_eta.png`, `report_p.png`, `scalars.png`), maps
+        where a gp has inputs of two columns or the model has data named lon and lat or x and y
+        (`map_f.png`), marginals of learned hypers (`hyper.png`), and the histogram of
+        leave-one-out transforms (`pit.png`), for which a fit read from a file needs its `data`.
+        Raises MethodError E501 without matplotlib (extra `plot`) or where nothing can be drawn,
+        ModelError E103 for an unknown name, DataError E306 for a folder that takes no files.
+        """
+        from lgmdsl.api.pictures import plot
+
+        return tuple(plot(self, directory, format, names, data, mapping).files)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""

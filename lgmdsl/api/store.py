@@ -17,7 +17,9 @@ import numpy as np
 
 from lgmdsl.api.digest import ATTRIBUTE, digest
 from lgmdsl.api.learning_file import write_learning
+from lgmdsl.api.places import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.ground_model import GroundedModel
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.lower import distinct
 from lgmdsl.errors import DataError, Diagnostic
@@ -78,7 +80,7 @@ def _write(fit: Fit, name: str) -> None:
             _variable(index, name_, (name_,), values)
             index.variables[name_].attrs["origin"] = _text(grounded.indices[name_].origin)
         inputs = file.create_group("input")
-        for name_ in sorted(usage_of(grounded.model).referenced & grounded.values.keys()):
+        for name_ in sorted(_kept_inputs(grounded)):
             _input(inputs, name_, grounded.values[name_])
         hyper = file.create_group("hyper")
         for block in fit.canonical.hypers.blocks:
@@ -108,6 +110,12 @@ def _write(fit: Fit, name: str) -> None:
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
         file.create_group("provenance").attrs.update(provenance)
         file.attrs[ATTRIBUTE] = digest(file)
+
+
+def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:
+    """Data that predictions need, and coordinates that maps are drawn by."""
+    placed = {name for pair in coordinate_pairs(grounded.model).values() for name in pair}
+    return (usage_of(grounded.model).referenced | placed) & grounded.values.keys()
 
 
 def kept_names(fit: Fit) -> tuple[str, ...]:

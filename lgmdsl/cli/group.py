@@ -16,6 +16,7 @@ COMMANDS = {
     "fit": "Fit a model to data.",
     "compare": "Fit with several methods and compare them.",
     "summary": "Print a saved fit.",
+    "plot": "Draw a saved fit.",
     "predict": "Predict new rows from a saved fit.",
     "simulate": "Draw a data set from a model.",
     "calibrate": "Test a method on data drawn from a model.",

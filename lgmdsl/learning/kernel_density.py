@@ -17,8 +17,8 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.stable import capped_exp
 
-# The kernel's sd over the lattice's spacing: what aliases past it is e^(-2 pi^2 share^2) = 1e-3.
-SMOOTH = 0.6
+# The kernel's sd over the lattice's spacing: what aliases past it is e^(-2 pi^2 0.8^2) = 3e-6.
+SMOOTH = 0.8
 TAIL = 1e-5  # left out at each end of the points at which a density is told
 WIDEST = 0.5  # share of the sd: a kernel is never wider
 CHUNK = 2_000_000

@@ -29,6 +29,7 @@ def picture(
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.layout_engine import ConstrainedLayoutEngine
 
     with matplotlib.rc_context(), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # labels may hold letters that the font lacks
@@ -38,7 +39,8 @@ def picture(
              "axes.titlesize": 9.5, "axes.titlecolor": GREY, "axes.titlelocation": "left",
              "text.parse_math": False, "svg.hashsalt": "lgmdsl"}
         )  # fmt: skip
-        figure = Figure(figsize=(width, height), dpi=110, layout="constrained")
+        layout = ConstrainedLayoutEngine(w_pad=0.1, h_pad=0.08)
+        figure = Figure(figsize=(width, height), dpi=110, layout=layout)
         FigureCanvasAgg(figure)
         lines = textwrap.wrap(title, max(20, int(LETTERS * width)), max_lines=2, placeholder=" …")
         figure.suptitle("\n".join(lines), x=0.01, ha="left", fontsize=12, fontweight="bold")
@@ -51,6 +53,12 @@ def picture(
 def short(text: str, letters: int) -> str:
     """The text, its end cut off where it is longer than so many letters."""
     return text if len(text) <= letters else text[: letters - 1] + "…"
+
+
+def turn(axes: Axes) -> None:
+    """Labels of the x axis at an angle, so that long ones do not overlap."""
+    for label in axes.get_xticklabels():
+        label.set(rotation=45, horizontalalignment="right", rotation_mode="anchor")
 
 
 def zero_line(axes: Axes, along: str, low: float, high: float) -> None:

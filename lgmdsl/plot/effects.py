@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import BLUE, picture, short, zero_line
+from lgmdsl.plot.canvas import BLUE, picture, short, turn, zero_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -60,8 +60,9 @@ def curve_picture(curve: Curve, format: str = "png") -> bytes:
             kept = order[np.unique(np.linspace(0, len(order) - 1, TICKS).astype(int))]
             longest = max(len(curve.labels[k]) for k in kept)
             texts = [short(curve.labels[k], 16) for k in kept]
-            turned = {"rotation": 45, "ha": "right"} if longest > 6 else {}
-            axes.set_xticks(curve.x[kept], texts, **turned)
+            axes.set_xticks(curve.x[kept], texts)
+            if longest > 6:
+                turn(axes)
 
     return picture(draw, curve.title, 8.2, 4.0, format)
 
@@ -72,7 +73,7 @@ def sorted_picture(curve: Curve, format: str = "png") -> bytes:
     def draw(figure: Figure) -> None:
         axes = figure.subplots()
         order = np.argsort(curve.quantiles[2], kind="stable")
-        _bands(axes, np.arange(1, len(order) + 1), curve.quantiles[:, order], False)
+        _bands(axes, np.arange(1.0, len(order) + 1.0), curve.quantiles[:, order], False)
         axes.set_title(BANDS)
         axes.set_ylabel(short(curve.name, 40))
         axes.set_xlabel(f"{curve.axis}, from the lowest median to the highest")

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.plot.canvas import picture, short
+from lgmdsl.plot.canvas import picture, short, turn
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 TICKS = 12
-TALLEST = 14.0  # inches of a map
+TALLEST = 7.0  # inches of a map
 
 
 @dataclass(frozen=True)
@@ -69,8 +69,9 @@ def heat_picture(heat: Heat, format: str = "png") -> bytes:
 def map_picture(found: Map, format: str = "png") -> bytes:
     """Two maps, coloured by mean and by sd, with equal lengths along both axes."""
     spans = np.maximum(np.ptp(found.places, axis=0), 1e-12)
-    tall = 4.2 * float(spans[1] * found.ratio / spans[0])
-    size = float(np.clip(4000.0 / len(found.places), 4.0, 60.0))
+    wide, tall = 4.0, 4.0 * float(spans[1] * found.ratio / spans[0])
+    wide, tall = wide * min(1.0, TALLEST / tall), min(tall, TALLEST)
+    size = float(np.clip(6000.0 / len(found.places), 4.0, 60.0))
 
     def draw(figure: Figure) -> None:
         pair = figure.subplots(1, 2, sharex=True, sharey=True)
@@ -86,7 +87,7 @@ def map_picture(found: Map, format: str = "png") -> bytes:
             figure.colorbar(image, ax=axes, shrink=0.85)
         pair[0].set_ylabel(short(found.axes[1], 30))
 
-    return picture(draw, found.title, 10.0, float(np.clip(tall + 1.3, 3.4, TALLEST)), format)
+    return picture(draw, found.title, 2.0 * max(wide, 2.4) + 2.4, max(tall, 2.2) + 1.3, format)
 
 
 def _colours(values: Array, mean: bool) -> dict[str, object]:
@@ -105,7 +106,6 @@ def _ticks(axes: Axes, along: str, labels: Sequence[str]) -> None:
     if along == "y":
         axes.set_yticks(kept, texts)
     else:
-        turned = sum(map(len, texts)) > 30
-        axes.set_xticks(
-            kept, texts, rotation=45 if turned else 0, ha="right" if turned else "center"
-        )
+        axes.set_xticks(kept, texts)
+        if sum(map(len, texts)) > 30:
+            turn(axes)

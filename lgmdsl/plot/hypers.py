@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SHOWN = 24  # panels
+BARS = 40
 EDGE = 0.002  # of the mass, at each end, that is not shown
 
 
@@ -60,18 +61,20 @@ def _density(axes: Axes, panel: Panel) -> None:
     steps = 0.5 * (panel.density[1:] + panel.density[:-1]) * np.diff(panel.x)
     below = np.concatenate([[0.0], np.cumsum(steps)])
     low, high = np.interp([EDGE, below[-1] - EDGE], below, panel.x)
+    # A density may be infinite at the edge of its range: the highest bar of a histogram is shown.
+    bars = np.diff(np.interp(np.linspace(low, high, BARS + 1), panel.x, below)) * BARS
     inside = (panel.x >= low) & (panel.x <= high)
-    top = 1.12 * float(panel.density[inside].max())
+    highest = min(float(panel.density[inside].max()), 1.4 * float(bars.max()) / (high - low))
     axes.fill_between(panel.x, panel.density, color=BLUE, alpha=0.18, linewidth=0)
     axes.plot(panel.x, panel.density, color=BLUE, linewidth=1.8, label="posterior")
     axes.vlines(
         panel.median, 0.0, np.interp(panel.median, panel.x, panel.density), color=BLUE,
-        linewidth=1.0, linestyle=":", label="its median",
+        linewidth=1.0, linestyle=":", label="posterior median",
     )  # fmt: skip
     if panel.prior is not None:
         axes.plot(panel.x, panel.prior, color=RED, linewidth=1.0, linestyle="--", label="prior")
     axes.set_xlim(low, high)
-    axes.set_ylim(0.0, top)
+    axes.set_ylim(0.0, 1.12 * highest)
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
