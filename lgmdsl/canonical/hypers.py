@@ -257,12 +257,12 @@ def _unknown(name: str, known: tuple[str, ...]) -> Diagnostic:
 def _no_value(block: HyperBlock) -> Diagnostic:
     return Diagnostic(
         "E503",
-        f"hyper `{block.name}` has a prior but no value, and this version does not learn it",
+        f"hyper `{block.name}` has a prior but no value, and hyperparameters are held fixed",
         block.span,
         f"declared {block.type}, with a prior",
         note="VALUE is a matrix, as in [[1, 0.3], [0.3, 2]]" if block.type == "covariance" else "",
         help=f'pin it: --set {block.name}=VALUE, or fixed={{"{block.name}": VALUE}} in Python, '
-        f"or write = VALUE in the model",
+        f"or write = VALUE in the model; or learn it: lgm fit --hyper auto",
     )
 
 

@@ -125,9 +125,10 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
         "E503",
         "no value for a hyper",
-        "The hyperparameters are held fixed, and this one has a prior but no value.",
+        "The hyperparameters are held fixed (`--hyper fixed`, `lgm design`), and this one has a "
+        "prior but no value. `lgm fit` learns it unless told otherwise.",
         "lgm fit m.lgm d.npz --hyper fixed",
-        "lgm fit m.lgm d.npz --hyper fixed --set s=0.5",
+        "lgm fit m.lgm d.npz --hyper fixed --set s=0.5    or without --hyper fixed",
     ),
     Entry(
         "E504",

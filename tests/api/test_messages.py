@@ -89,7 +89,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
               "observe y ~ normal(mean = eta, sd = 2, upper = hi)\n", "real?"),
         {**DATA, "y": np.array([1, np.nan, 3, 4, 5, 6]), "hi": np.full(6, 9.0)}, {},
     ),
-    "e501_hyper": (model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"hyper": "map"}),
+    "e501_hyper": (model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"hyper": "em"}),
     "e103_hyper": (model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"hyper": "mop"}),
     "e103_method": (
         model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"method": "laplas"},
@@ -110,7 +110,7 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         model("hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)\nhyper t[g] : positive ~ "
               "exponential(rate = 1)\nlatent u[g] ~ normal(sd = s)\nlatent v[g] ~ normal(sd = t)\n"
               "let eta[obs] = u[who] + v[who] + 0 * x\nobserve y ~ normal(mean = eta, sd = 1)\n"),
-        DATA, {},
+        DATA, {"hyper": "fixed"},
     ),
     "e504_bound": (
         model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"bound": "jaakkola"},

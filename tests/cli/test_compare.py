@@ -85,7 +85,7 @@ def test_none_can_run(run: Run, model: Path, data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "status", "said"),
     [
-        ((), 1, "E503"),
+        (("--hyper", "fixed"), 1, "E503"),
         (("--set", "s=2", "--method", "laplce"), 1, "did you mean `laplace`"),
         (("--set", "s=2", "--option", "fixed-point.dampin=1"), 1, "did you mean `damping`"),
         (("--set", "s=2", "--option", "damping=1"), 2, "METHOD.NAME=VALUE"),
@@ -94,7 +94,7 @@ def test_none_can_run(run: Run, model: Path, data: Path) -> None:
         (("--set", "s=2", "--method", "laplace", "--bound", "jaakkola"), 1, "E504"),
         (("--tol", "0"), 2, "--tol"),
         (("--tol", "nan"), 2, "--tol"),
-        (("--hyper", "map"), 1, "E501"),
+        (("--hyper", "em"), 1, "E501"),
     ],
 )
 def test_wrong_words(

@@ -35,14 +35,15 @@ def test_wrong_data(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
 
 
 def test_hyper_without_a_value(run: Run, model: Path, data: Path) -> None:
-    done = run("fit", model, data)
+    assert run("fit", model, data).status == 0  # it is learned
+    done = run("fit", model, data, "--hyper", "fixed")
     assert done.status == 1 and "error[E503]" in done.err and "--set s=VALUE" in done.err
 
 
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--hyper", "map"), "E501"),
+        (("--hyper", "em"), "E501"),
         (("--method", "laplce"), "did you mean `laplace`"),
         (("--option", "nothing=1"), "E104"),
         (("--bound", "nothing"), "E103"),
@@ -157,7 +158,7 @@ def test_version_and_help(run: Run) -> None:
 
 def test_a_matrix_is_shown_how_to_pin(run: Run, root: Path) -> None:
     folder = root / "models" / "random_slopes"
-    done = run("fit", folder / "model.lgm", folder / "data.npz")
+    done = run("fit", folder / "model.lgm", folder / "data.npz", "--hyper", "fixed")
     assert done.status == 1 and "VALUE is a matrix, as in [[1, 0.3], [0.3, 2]]" in done.err
 
 
