@@ -87,7 +87,7 @@ def _wanted(fit: Fit, names: Sequence[str] | None) -> tuple[str, ...]:
     latents = [n for n in canonical.latent_names if n not in canonical.named]
     known = dict.fromkeys([*latents, *canonical.named, *(b.name for b in canonical.hypers.blocks)])
     if names is None:
-        return (*known, PIT)
+        return (*dict.fromkeys([*latents, *canonical.named, *learned_names(fit)]), PIT)
     for name in names:
         if name not in known and name != PIT:
             close = nearest(name, (*known, PIT))

@@ -55,14 +55,16 @@ class HyperPosterior:
         return np.array([of(theta) for theta in self.thetas])
 
     def mean(self, of: Callable[[Theta], Array]) -> Array:
-        """Posterior mean, of the function's shape."""
-        return np.tensordot(self.weights, self.values(of), axes=1)
+        """Posterior mean, of the function's shape; exactly the value of what is fixed."""
+        values = self.values(of)
+        return values[0] + np.tensordot(self.weights, values - values[0], axes=1)
 
     def sd(self, of: Callable[[Theta], Array]) -> Array:
-        """Posterior standard deviation, of the function's shape."""
+        """Posterior standard deviation, of the function's shape; exactly 0 for what is fixed."""
         values = self.values(of)
         with np.errstate(over="ignore"):  # what is not determined may have no variance
-            gap = values - np.tensordot(self.weights, values, axes=1)
+            gap = values - values[0]
+            gap = gap - np.tensordot(self.weights, gap, axes=1)
             return np.sqrt(np.tensordot(self.weights, gap**2, axes=1))
 
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:

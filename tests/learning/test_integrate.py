@@ -153,3 +153,16 @@ def test_as_many_threads_as_wanted_give_the_same_digits(monkeypatch: pytest.Monk
         fit = lgm.fit(model, data, hyper="integrate")
         found.append((fit.log_evidence, fit.mean("a").values.tobytes(), float(fit.sd("v"))))
     assert found[0] == found[1] == found[2]
+
+
+def test_what_is_fixed_beside_learned_ones_is_fixed() -> None:
+    text = NORMAL.replace(
+        "half_normal(sd = 2)", "half_normal(sd = 2)\nhyper c[obs] : positive = 0.7"
+    )
+    fit = lgm.fit(load(text), measured(), hyper="integrate", fixed={"shift": 0.3})
+    for name, value in (("c", 0.7), ("shift", 0.3)):
+        assert (fit.mean(name) == value).all() and not fit.sd(name).any()
+    fixed = fit.summary().partition("hyperparameters (fixed)")[2].partition("\nhyper")[0]
+    assert "shift" in fixed and "c[0]" in fixed
+    with pytest.raises(lgm.MethodError, match="it is fixed"):
+        fit.density("c")
