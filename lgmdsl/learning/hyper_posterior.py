@@ -16,7 +16,13 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.kernel_density import Range, kernel_density, lattice_share, sample_share
+from lgmdsl.learning.kernel_density import (
+    NODES,
+    Range,
+    kernel_density,
+    lattice_share,
+    sample_share,
+)
 from lgmdsl.learning.ranges import Ends, ends_of_values
 from lgmdsl.learning.standardised import Standardised
 from lgmdsl.learning.surrogate import Surrogate
@@ -65,7 +71,7 @@ class HyperPosterior:
         with np.errstate(over="ignore"):  # what is not determined may have no variance
             gap = values - values[0]
             gap = gap - np.tensordot(self.weights, gap, axes=1)
-            return np.sqrt(np.tensordot(self.weights, gap**2, axes=1))
+            return np.asarray(np.sqrt(np.tensordot(self.weights, gap**2, axes=1)))
 
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
         """(Q, ...) quantiles."""
@@ -81,7 +87,9 @@ class HyperPosterior:
         NaN where the value is fixed."""
         values = self.values(of)
         lattice = self.z.shape[1] in LATTICE
-        share = lattice_share(self.z, self.weights) if lattice else sample_share(self.weights)
+        share = (
+            lattice_share(self.z, self.weights) if lattice else sample_share(self.weights, NODES)
+        )
         pairs = zip(*(np.ravel(e) for e in ends or ends_of_values(values)), strict=True)
         found = [
             kernel_density(column, self.weights, share, size, Range(float(low), float(high)))

@@ -17,8 +17,11 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.stable import capped_exp
 
-# The kernel's sd over the lattice's spacing: what aliases past it is e^(-2 pi^2 0.8^2) = 3e-6.
-SMOOTH = 0.8
+# The kernel's sd over the lattice's spacing: e^(-2 pi^2) of the lattice is seen through it, and
+# still little where a function of the nodes is twice as steep as on average.
+SMOOTH = 1.0
+# Silverman's factor for the nodes of a smooth density about a mode: shrinking leaves little bias.
+NODES = 1.4
 TAIL = 1e-5  # left out at each end of the points at which a density is told
 WIDEST = 0.5  # share of the sd: a kernel is never wider
 CHUNK = 2_000_000
@@ -97,6 +100,6 @@ def lattice_share(z: Array, weights: Array) -> float:
     return SMOOTH * max(found, default=0.05)
 
 
-def sample_share(weights: Array) -> float:
-    """The kernels' share for draws: Silverman's rule at their effective number."""
-    return float(1.06 * (1.0 / float(weights @ weights)) ** -0.2)
+def sample_share(weights: Array, factor: float = 1.06) -> float:
+    """The kernels' share for weighted draws: Silverman's rule at their effective number."""
+    return float(factor * (1.0 / float(weights @ weights)) ** -0.2)

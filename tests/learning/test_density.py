@@ -13,7 +13,11 @@ from scipy.interpolate import CubicSpline
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.derived import Apply, Derived, Leaf, monotone, slope
+from lgmdsl.compile import compile_model
+from lgmdsl.dataset import read
 from lgmdsl.learning.kernel_density import Range, kernel_density, sample_share
+from lgmdsl.learning.ranges import entry_ends
+from lgmdsl.sites.catalogue import find_site
 from tests.learning.glmm import CROSSED, GLMM, NORMAL, counts, crossed, load, measured
 
 LEVELS = [0.025, 0.25, 0.5, 0.75, 0.975]
@@ -134,6 +138,36 @@ def test_slopes_of_monotone_reports(name: str) -> None:
         x, step = np.linspace(-3.0, 3.0, 25), 1e-5
         numeric = (curve[1](x + step) - curve[1](x - step)) / (2 * step)
         np.testing.assert_allclose(slope(tree, x), numeric, rtol=1e-6, atol=1e-10)
+
+
+RANGES = """lgm 1
+index k = {"a", "b"}
+index obs
+data y[obs] : real
+hyper pos : positive ~ half_normal(sd = 1)
+hyper cut : positive ~ uniform(lower = 0.5, upper = 2)
+hyper corr : correlation ~ uniform(lower = -1, upper = 1)
+hyper part : unit ~ beta(a = 2, b = 2)
+hyper any[k] : real ~ normal(sd = 1)
+hyper S[k, k] : covariance ~ lkj_cov(eta = 2, u = 1, alpha = 0.05)
+hyper p[k] : simplex ~ dirichlet(alpha = 2)
+latent m ~ normal(sd = pos + cut + corr^2 + part)
+observe y ~ normal(mean = m, sd = 1)
+"""
+
+
+def test_ends_of_hyperparameters() -> None:
+    grounded = compile_model(lgm.loads(RANGES).checked, read({"y": [0.1]}), find_site)
+    ends = {b.name: entry_ends(b) for b in grounded.hypers.blocks}
+    wanted = {
+        "pos": (0.0, np.inf), "cut": (0.5, 2.0), "corr": (-1.0, 1.0), "part": (0.0, 1.0),
+        "any": ([-np.inf] * 2, [np.inf] * 2), "p": ([0.0] * 2, [1.0] * 2),
+        "S": ([[0.0, -np.inf], [-np.inf, 0.0]], np.full((2, 2), np.inf)),
+    }  # fmt: skip
+    assert ends.keys() == wanted.keys()
+    for name, (lower, upper) in wanted.items():
+        np.testing.assert_array_equal(ends[name][0], lower)
+        np.testing.assert_array_equal(ends[name][1], upper)
 
 
 @pytest.mark.parametrize(

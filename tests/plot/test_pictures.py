@@ -29,6 +29,8 @@ index site
 index day = 1..20
 index obs
 index t
+index stop
+data name[obs] : stop
 data lon[site] : real  "degrees east"
 data lat[site] : real
 data where[obs] : site
@@ -44,8 +46,9 @@ latent b0 ~ normal(sd = 2)  "level"
 latent u[site] ~ normal(sd = s)
 latent f[day] ~ rw1(sd = 0.3)
 latent g[t] ~ gp(at = at, kernel = se(sd = 1, length = 2))
+latent h[stop] ~ rw1(sd = 0.3)
 latent st[site, day] ~ iid * ar1(sd = 0.2, rho = 0.5)
-let eta[obs] = b0 + u[where] + f[when]
+let eta[obs] = b0 + u[where] + f[when] + h[name]
 observe y ~ poisson(log_rate = eta)
 observe r ~ normal(mean = g, sd = w)
 report rate[site] = exp(b0 + u)  "visitors an hour"
@@ -58,13 +61,15 @@ def fitted() -> lgm.Fit:
     data: dict[str, Any] = {
         "lon": RNG.uniform(-3, 0, 45), "lat": RNG.uniform(51, 53, 45),
         "where": np.arange(90) % 45, "when": np.arange(90) % 20 + 1, "y": RNG.poisson(3, 90),
+        "name": np.array(["depot", "market", "school"])[np.arange(90) % 3],
         "at": np.array([5.0, 1.0, 3.0, 8.0]), "r": np.array([0.5, 1.0, 0.3, -0.7]),
     }  # fmt: skip
     return lgm.fit(lgm.loads(MODEL), data, method="laplace", hyper="map")
 
 
 FILES = {
-    "map_u", "latent_f", "latent_g", "latent_st", "let_eta", "map_rate", "scalars", "hyper", "pit",
+    "map_u", "latent_f", "latent_g", "latent_h", "latent_st", "let_eta", "map_rate",
+    "scalars", "hyper", "pit",
 }  # fmt: skip
 
 
@@ -84,6 +89,8 @@ def test_lines_and_places(fitted: lgm.Fit) -> None:
     days, hours = line(canonical, "day"), line(canonical, "t")
     assert days is not None and (days.axis, days.x.tolist()) == ("day", list(range(1, 21)))
     assert hours is not None and (hours.axis, hours.x.tolist()) == ("at: hours", [5, 1, 3, 8])
+    stops = line(canonical, "stop")
+    assert stops is not None and stops.labels == ("depot", "market", "school")
     assert line(canonical, "site") is None and line(canonical, "obs") is None
     where = places(canonical, "site")
     assert where is not None and where.axes == ("lon: degrees east", "lat")
