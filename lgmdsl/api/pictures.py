@@ -205,7 +205,7 @@ def _one_index(
         return partial(forest_picture, title, name, rows)
     if where is not None:
         return None
-    axis = " and ".join(dims)
+    axis = ", ".join(dims)
     return partial(
         sorted_picture, Curve(title, name, axis, np.arange(1.0, 1.0 + flat.shape[1]), flat)
     )

@@ -63,7 +63,7 @@ class HyperPosterior:
     def mean(self, of: Callable[[Theta], Array]) -> Array:
         """Posterior mean, of the function's shape; exactly the value of what is fixed."""
         values = self.values(of)
-        return values[0] + np.tensordot(self.weights, values - values[0], axes=1)
+        return np.asarray(values[0] + np.tensordot(self.weights, values - values[0], axes=1))
 
     def sd(self, of: Callable[[Theta], Array]) -> Array:
         """Posterior standard deviation, of the function's shape; exactly 0 for what is fixed."""

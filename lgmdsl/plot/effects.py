@@ -76,7 +76,7 @@ def sorted_picture(curve: Curve, format: str = "png") -> bytes:
         _bands(axes, np.arange(1.0, len(order) + 1.0), curve.quantiles[:, order], False)
         axes.set_title(BANDS)
         axes.set_ylabel(short(curve.name, 40))
-        axes.set_xlabel(f"{curve.axis}, from the lowest median to the highest")
+        axes.set_xlabel(f"{curve.axis}: from the lowest median to the highest")
 
     return picture(draw, curve.title, 8.2, 4.0, format)
 
