@@ -15,6 +15,7 @@ from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.canonical.hypers import HyperBlock, HyperSpace, fold
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.learning.coordinate_names import coordinate_names
+from lgmdsl.learning.map_share import MapShare
 from lgmdsl.learning.transforms import (
     Above,
     Between,
@@ -26,6 +27,7 @@ from lgmdsl.learning.transforms import (
     Slopes,
     Transform,
 )
+from lgmdsl.priors.pc_mix import PcMix
 
 _OF_TYPE: dict[str, type[Transform]] = {
     "covariance": Covariance,
@@ -128,7 +130,10 @@ def transform(block: HyperBlock, theta: Theta) -> Transform:
     if block.type in _OF_TYPE:
         return _OF_TYPE[block.type](block.sizes)
     assert block.prior is not None, "a free hyper has a prior"
-    lower, upper = block.prior.at(theta).bounds
+    prior = block.prior.at(theta)
+    if isinstance(prior, PcMix) and not block.prior.depends:
+        return MapShare(block.sizes, prior)
+    lower, upper = prior.bounds
     if np.isinf(lower).all():
         return Identity(block.sizes)
     if np.isinf(upper).all():

@@ -21,7 +21,7 @@ F0 = 1.1  # the radius of the composite design over sqrt(d)
 # Points of the lattice whose density is this many nats below the highest one end an exploration;
 # beyond REACH sds nothing is explored. Steps by dimension: the trapezoid rule of a normal density
 # is exact to 2 exp(-2 pi^2 / step^2).
-DROP, REACH = 7.0, 8.0
+DROP, REACH = 7.0, 12.0
 SERIOUS = 4.0  # nats below the highest point: what is cut off at such a density is missed
 STEP = {1: 1.0, 2: 1.25}
 # Columns whose product gives each further column of a fraction of the corners.

@@ -14,12 +14,14 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.numerics.stable import sigmoids, softplus
 from lgmdsl.priors.prior import UNIT, Bounds, Elementwise, Terms, probability
 from lgmdsl.priors.refusals import Unsuitable
 
 _NEAR = 0.1  # |x| below which (x - log(1 + x)) / x^2 is a series
 _TERMS = 18
 _BISECTIONS = 70
+NULL = 1e-9  # an eigenvalue below this is 0
 _AT_ONCE = 500_000  # entries of an array of values by eigenvalues
 
 
@@ -104,6 +106,34 @@ class PcMix(Elementwise):
         }
         log = np.log(rate) - rate * d.value + np.log(d.slope)
         return Terms(log, -rate * d.slope + d.bend / d.slope, slopes)
+
+    def in_logits(self, logit: Array) -> Terms:
+        """log density of L = logit(mix) and its slope in L, exact where mix rounds to 1.
+
+        An eigenvalue 0 gives d^2 the term softplus(L) - mix, any other a part that ends at mix = 1.
+        S = dd^2/dL = mix^2 (k + (1 - mix) A), k eigenvalues 0 and A over the rest.
+        """
+        flat = np.asarray(logit, dtype=np.float64).reshape(-1, 1)
+        mix, rest, _ = sigmoids(flat)
+        off = self.graph - 1.0
+        none = off < NULL - 1.0
+        inner = off[~none]
+        x = mix * inner
+        h, square, inverse = _quotient(x)[0], inner * inner, 1.0 / (1.0 + x)
+        count = float(none.sum())
+        past = (softplus(flat) - mix) / np.maximum(mix, 0.5) ** 2
+        null = np.where(mix < 0.5, _quotient(-np.minimum(mix, 0.5))[0], past)[:, 0]
+        mix, rest = mix[:, 0], rest[:, 0]
+        over = np.sqrt(h @ square + count * null)  # d / mix
+        a, a_slope = inverse @ square, -(inverse * inverse) @ (square * inner)
+        s = count + rest * a
+        s_slope = mix * rest * (rest * a_slope - a)
+        relative = 0.5 * s / over**2  # (dd/dL) / d
+        rate = self.rate
+        log = np.log(rate) - rate * mix * over - softplus(-flat[:, 0]) + np.log(0.5 * s / over)
+        slope = 2.0 * rest + s_slope / s - relative * (1.0 + rate * mix * over)
+        shape = np.shape(logit)
+        return Terms(log.reshape(shape), slope.reshape(shape), {})
 
     def quantile(self, p: Array) -> Array:
         """By bisection: P(mix < q) = 1 - exp(-rate d(q))."""
