@@ -17,6 +17,7 @@ from lgmdsl.inference.legible import legible
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode
 from lgmdsl.inference.starts import Started, run_from_starts
+from lgmdsl.inference.warm import warm_start
 from lgmdsl.learning.learn import Learned, learn
 from lgmdsl.learning.maximise import LearningStep
 
@@ -52,6 +53,8 @@ def solve(
     check_mode(planned, problem, theta)
     if warm is not None and not _same_sites(warm, problem.engine.prior_mean):
         raise MethodError(_other_model())
+    if warm is None:
+        warm = warm_start(planned, problem, theta)
     if way == "fixed":
         result, starts = run_from_starts(
             planned.backend, problem, tolerances, max_steps, warm, on_step

@@ -18,6 +18,7 @@ class BackendSpec:
     have; `forbids`: properties none may have (Laplace forbids KINKED, code E502).
     `monotone`: every step raises the objective (watched by the driver). `ranks`: of two runs that
     converged the one with the higher objective is the better, though a step need not raise it.
+    `warm`: the method whose fit is a better start than its own, where it can run.
     `guarantee`: what its log evidence is when every site answers exactly. `evidence`: whether it
     has one at all; without, a posterior's is nan where not all sites are Gaussian."""
 
@@ -30,6 +31,7 @@ class BackendSpec:
     ranks: bool = False
     vector: bool = True  # whether vector-valued sites are taken
     evidence: bool = True
+    warm: str = ""
     max_steps: int = 100
     paper: str = ""
     summary: str = ""
