@@ -72,7 +72,7 @@ def learn(
     search = Maximiser(objective, jacobian=integration is not None)
     maximum = search.run(first, on_step)
     if maximum.status is not Status.interrupted and (integration or size <= STANDARD_ERRORS):
-        maximum = search.with_curvature(maximum)
+        maximum = search.climbed(search.with_curvature(maximum))
     frame, found = None, None
     if maximum.hessian is not None or integration is not None:
         frame = standardised(maximum.at.x, maximum.hessian)

@@ -19,6 +19,9 @@ from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 GAIN, NOISE = 1e-7, 1e-4
 # No coordinate (log of a scale, logit of a share) goes farther out than this.
 FARTHEST_OUT = 30.0
+# Where the second derivative along a direction is above RISING the density rises: a saddle, which
+# is left at most ESCAPES times by steps AWAY along that direction.
+RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
 # Differences of gradients are taken over this share of a standard deviation, and at most so far.
 SHARE, FARTHEST = 0.1, 1e-2
 
@@ -102,6 +105,30 @@ class Maximiser:
             return replace(found, hessian=self.hessian(found.at, found.spread))
         except KeyboardInterrupt:
             return replace(found, status=Status.interrupted, reason="interrupted")
+
+    def climbed(self, found: Maximum) -> Maximum:
+        """From a saddle, where the gradient vanishes and the density rises both ways, to a maximum.
+        The middle of a loading's prior, 0, is such a place: a factor's sign is not determined."""
+        for _ in range(ESCAPES):
+            if found.hessian is None or not np.isfinite(found.hessian).all():
+                break
+            values, vectors = np.linalg.eigh(found.hessian)
+            if found.status is not Status.converged or values[-1] <= RISING:
+                break
+            axis = vectors[:, -1] * np.sign(vectors[np.abs(vectors[:, -1]).argmax(), -1])
+            try:
+                ways = (found.at.x + way * axis for way in AWAY)
+                fits = [self.objective.at(x, found.at.posterior) for x in ways]
+            except KeyboardInterrupt:
+                return replace(found, status=Status.interrupted, reason="interrupted")
+            higher = [f for f in fits if f is not None and self.value(f) > self.value(found.at)]
+            if not higher:
+                break
+            further = self.run(max(higher, key=self.value))
+            found = replace(further, steps=(*found.steps, *further.steps))
+            if further.status is not Status.interrupted:
+                found = self.with_curvature(found)
+        return found
 
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
         """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""

@@ -130,3 +130,24 @@ def test_start_from_gives_the_same_mode() -> None:
     first = lgm.fit(model, data, hyper="map")
     again = lgm.fit(model, data, hyper="map", start_from=first)
     assert float(again.mean("v")) == pytest.approx(float(first.mean("v")), rel=1e-3)
+
+
+def test_a_saddle_at_the_middle_of_the_priors_of_loadings_is_left() -> None:
+    model = lgm.loads("""lgm 1
+index obs
+data x[obs] : real
+data y[obs] : real
+hyper a : real ~ normal(mean = 0, sd = 1)
+latent z ~ normal(sd = 1)
+observe y ~ normal(mean = a * x * z, sd = 0.5)
+""")
+    x = np.random.default_rng(2).normal(size=30)
+    data = {"x": x, "y": 2 * x}
+    fit = lgm.fit(model, data, hyper="map")
+
+    def lost(a: float) -> float:
+        return 0.5 * a * a - lgm.fit(model, data, fixed={"a": a}).log_evidence
+
+    best = optimize.minimize_scalar(lost, bounds=(0.2, 4.0), method="bounded")
+    assert fit.converged
+    assert abs(float(fit.mean("a"))) == pytest.approx(float(best.x), rel=1e-3)
