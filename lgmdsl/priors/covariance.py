@@ -157,6 +157,12 @@ class InvWishart(OnCovariances):
     name: ClassVar[str] = "inv_wishart"
 
     def check(self) -> None:
+        if self.scale.ndim < 2 or self.scale.shape[-1] != self.scale.shape[-2]:
+            raise Unsuitable(
+                "scale", "`scale` of `inv_wishart` must be a matrix", "is not one",
+                "declare it as data over the hyper's index, e.g. data Psi[i, i] : real, "
+                "and write scale = Psi",
+            )  # fmt: skip
         k = self.scale.shape[-1]
         wanted = f"above {k - 1}, for a {k} x {k} covariance"
         help = f"give df a value above {k - 1}, e.g. df = {k + 1}"

@@ -32,6 +32,7 @@ from lgmdsl.priors.refusals import Unsuitable
         ("uniform", "unit", {"lower": 1.0, "upper": 2.0}, "lower", "unit"),
         ("lkj_cov", "covariance", {"eta": 0.0, "u": 1.0, "alpha": 0.1}, "eta", "positive"),
         ("inv_wishart", "covariance", {"df": 1.0, "scale": np.eye(2)}, "df", "above 1"),
+        ("inv_wishart", "covariance", {"df": 3.0, "scale": np.array(1.0)}, "scale", "matrix"),
         ("inv_wishart", "covariance", {"df": 3.0, "scale": -np.eye(2)}, "scale", "definite"),
         ("inv_wishart", "covariance", {"df": 3.0, "scale": [[1, 0.5], [0, 1]]}, "scale", "symm"),
         ("dirichlet", "simplex", {"alpha": np.array([1.0, 0.0])}, "alpha", "positive"),
