@@ -152,3 +152,9 @@ class InvGamma(OnHalfLine):
         # where 1/x underflows the value is beyond the doubles
         with np.errstate(divide="ignore"):
             return np.asarray(self.scale / special.gammainccinv(self.shape, p))
+
+    def typical(self, shape: tuple[int, ...] = ()) -> Array:
+        """The median, or the mode where that is beyond any data, as with shape = scale = 0.001."""
+        middle = super().typical(shape)
+        mode = np.broadcast_to(self.scale / (self.shape + 1.0), shape)
+        return np.where(middle < 1e6 * mode, middle, mode)

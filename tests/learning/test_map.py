@@ -151,3 +151,10 @@ observe y ~ normal(mean = a * x * z, sd = 0.5)
     best = optimize.minimize_scalar(lost, bounds=(0.2, 4.0), method="bounded")
     assert fit.converged
     assert abs(float(fit.mean("a"))) == pytest.approx(float(best.x), rel=1e-3)
+
+
+def test_the_vague_inverse_gamma_prior_of_a_variance_has_a_start() -> None:
+    vague = GLMM.replace("pc_sd(u = 1, alpha = 0.01)", "inv_gamma(shape = 0.001, scale = 0.001)")
+    assert vague != GLMM
+    fit = lgm.fit(load(vague), counts(), method="laplace", hyper="map")
+    assert fit.converged and 1e-4 < float(fit.mean("s")) < 10.0
