@@ -48,7 +48,9 @@ def _hypers(found: Explanation) -> list[str]:
     lines = columns(rows, 2)
     if unset:
         pins = " ".join(f"--set {name}=VALUE" for name in unset)
-        lines += wrapped(f"without a value: {', '.join(unset)}. To fit, pin: {pins}", 2, 4)
+        lines += wrapped(
+            f"without a value: {', '.join(unset)}. A fit learns them; to pin: {pins}", 2, 4
+        )
     return lines
 
 
