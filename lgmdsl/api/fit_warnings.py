@@ -105,7 +105,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         if found.kind == "flat":
             out.append(_warning(
                 "W604", f"data and priors hardly say where {names} {_is(found.names)}",
-                "the density falls by less than half a nat over a factor of 100",
+                "the density hardly falls within 5 units (of the log of a scale, the logit of a "
+                "share) of the mode",
                 help="give a prior that says more, or pin it: --set NAME=VALUE",
             ))  # fmt: skip
         else:
@@ -126,7 +127,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         if wrong:
             out.append(_warning(
                 "W606", "the integral over the hyperparameters is rough", *wrong,
-                help="give hyperparameters proper priors; --hyper map needs none of these points",
+                help="give hyperparameters tighter priors, or use --hyper map, which needs none "
+                "of these points",
             ))  # fmt: skip
     return tuple(out)
 

@@ -132,7 +132,7 @@ def fit_compiled(
             *canonical.grounded.model.warnings,
             *canonical.grounded.warnings,
             *local_optima(canonical, found.starts),
-            *unfinished(found.run),
+            *(unfinished(found.run) if found.learned is None or found.learned.found_mode else ()),
         ),
         provenance=origin,
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,7 +36,8 @@ def with_hypers(fit: Fit, learned: Learned) -> Fit:
     return replace(
         fit,
         hyper="integrate",
-        log_evidence=found.log_evidence,
+        # Where the density has not fallen off, there is no telling what its integral is.
+        log_evidence=math.nan if found.unbounded else found.log_evidence,
         # An integral by a rule over bounds or exact evidences is an approximation.
         guarantee=Guarantee.APPROXIMATE,
         hypers=found.posterior,

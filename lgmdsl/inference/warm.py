@@ -9,6 +9,7 @@ from __future__ import annotations
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import Property
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.options import configured
 from lgmdsl.inference.plan import Plan, verdict
@@ -20,9 +21,14 @@ ROUGH, STEPS = Tolerances(evidence=1e-4, mean=1e-2), 20
 
 def warm_start(planned: Plan, problem: Problem, theta: Theta) -> GaussianPosterior | None:
     """The fit by the method that the plan's back end wants to start from, on the same engine; None
-    where it wants none, all sites are Gaussian, or that method cannot run the model."""
+    where it wants none, all sites are Gaussian, some have kinks or several modes (which the
+    variational fit may settle on), or that method cannot run the model."""
     wanted = planned.backend.spec.warm
-    if not wanted or problem.gaussian:
+    smooth = all(
+        Property.LOG_CONCAVE in p and Property.KINKED not in p
+        for p in (s.spec.properties for s in problem.sites)
+    )
+    if not wanted or problem.gaussian or not smooth:
         return None
     backend = backends().get(wanted)
     if backend is None:

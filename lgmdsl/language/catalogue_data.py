@@ -182,8 +182,8 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
         "W604",
         "a hyperparameter is not identified",
-        "Neither the data nor the priors say where it is: the density hardly falls over a factor "
-        "of 100, so its value and whatever depends on it mean little.",
+        "Neither the data nor the priors say where it is: the density hardly falls within 5 units "
+        "of its log or logit, so its value and whatever depends on it mean little.",
         "hyper s : positive ~ flat                         with two groups",
         "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)",
     ),

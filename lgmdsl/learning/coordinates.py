@@ -59,6 +59,12 @@ class Coordinates:
             names += own
         self.names: tuple[str, ...] = tuple(names)
         self.size = len(names)
+        kinds = [np.full(self._count(b), b.type != "real") for b in self.blocks]
+        self.scaled = np.concatenate([np.zeros(0, dtype=bool), *kinds])  # logs, logits, ...
+
+    def _count(self, block: HyperBlock) -> int:
+        own = self.slices[block.name]
+        return int(own.stop - own.start)
 
     def unpack(self, x: Array) -> dict[str, Array]:
         """Every hyper's value at x (d,): pinned ones, free ones, and those computed from them."""

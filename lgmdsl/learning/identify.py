@@ -28,7 +28,7 @@ def findings(learned: Learned) -> tuple[Finding, ...]:
     """Flat directions of the density at the mode, and coordinates that ran to an edge from their
     start."""
     frame, names = learned.frame, learned.coordinates.names
-    if frame is None:
+    if frame is None or learned.maximum.hessian is None:
         return ()
     x, start = learned.mode.x, learned.start
     out: list[Finding] = []

@@ -6,6 +6,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from lgmdsl.arrays import Array
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
@@ -14,7 +16,7 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
-from lgmdsl.learning.maximise import LearningStep, Maximiser, Maximum
+from lgmdsl.learning.maximise import RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.standardised import Standardised, standardised
 
@@ -43,6 +45,10 @@ class Learned:
         return self.maximum.at
 
     @property
+    def found_mode(self) -> bool:
+        return self.maximum.status is Status.converged
+
+    @property
     def status(self) -> Status:
         """The search's, unless the fit at the mode itself did not converge."""
         if self.maximum.status is Status.converged:
@@ -62,7 +68,8 @@ def learn(
 ) -> Learned:
     """Maximise; integrate where `integration` names a design (`auto`: by their number).
 
-    Raises NumericalError E601 where there is no fit at the start nor near it.
+    Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
+    nothing to integrate because a hyperparameter runs away.
     """
     space = planned.canonical.hypers
     coordinates = Coordinates(space, fixed)
@@ -74,10 +81,12 @@ def learn(
     if maximum.status is not Status.interrupted and (integration or size <= STANDARD_ERRORS):
         maximum = search.climbed(search.with_curvature(maximum))
     frame, found = None, None
-    if maximum.hessian is not None or integration is not None:
+    stopped = maximum.status is Status.interrupted
+    if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
+        raise NumericalError(_runaway(maximum.at, objective))
+    if maximum.hessian is not None or (integration is not None and not stopped):
         frame = standardised(maximum.at.x, maximum.hessian)
-    if integration is not None and maximum.status is not Status.interrupted:
-        assert frame is not None
+    if integration is not None and frame is not None and not stopped:
         design = default_design(size) if integration == "auto" else integration
         try:
             found = integrate(objective, maximum.at, frame, design)
@@ -86,9 +95,21 @@ def learn(
     return Learned(first.x, maximum, coordinates, frame, found, objective.calls, objective.steps)
 
 
+def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
+    away = np.abs(at.x - objective.origin) * objective.coordinates.scaled
+    j = int(away.argmax())
+    name = objective.coordinates.names[j]
+    value = np.ravel(at.theta[name])[0] if name in at.theta else np.exp(at.x[j])
+    return Diagnostic(
+        "E601",
+        f"nothing to integrate: the posterior density of `{name}` still rises at {value:.3g}",
+        help="give it a prior that keeps it on the scale of the data, or pin it: "
+        f"--set {name}=VALUE",
+    )
+
+
 def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
-    space = objective.planned.canonical.hypers
-    x = objective.coordinates.pack(space.start(objective.pinned))
+    x = objective.origin
     for move in (0.0, *MOVES):
         found = objective.at(x + move, warm)
         if found is not None:

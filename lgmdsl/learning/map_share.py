@@ -4,8 +4,8 @@
 
 log(1 - mix) is about -L there and the prior's density in L falls like exp(-c sqrt(L)) alone, so
 that half a posterior may lie beyond mix = 1 - 1e-5, where a logit would have to be followed for
-hundreds of units. In x it falls like exp(-c e^(x/2)). Values are rounded to the last double before 1; what
-the prior says of L is not (`PcMix.in_logits`).
+hundreds of units. In x it falls like exp(-c e^(x/2)). Values are rounded to the last double before
+1; what the prior says of L is not (`PcMix.in_logits`).
 """
 
 from __future__ import annotations

@@ -11,14 +11,14 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
-from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.objective import OUT, Evaluation, Objective
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
 # are too rough to climb on, less than NOISE does.
 GAIN, NOISE = 1e-7, 1e-4
-# No coordinate (log of a scale, logit of a share) goes farther out than this.
-FARTHEST_OUT = 30.0
+# A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
+RUNAWAY = 0.8 * OUT
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
 # is left at most ESCAPES times by steps AWAY along that direction.
 RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
@@ -97,6 +97,9 @@ class Maximiser:
                     status = Status.converged  # as far as the fits' own tolerance lets it be seen
                 break
             now, k = following, k + 1
+            if self.objective.beyond(now.x, RUNAWAY):
+                status, reason = Status.stalled, "a hyperparameter ran away"
+                break
         return Maximum(now.at.kept, status, tuple(steps), _spread(search, now), None, reason)
 
     def with_curvature(self, found: Maximum) -> Maximum:
@@ -143,7 +146,7 @@ class Maximiser:
         return 0.5 * (hessian + hessian.T)
 
     def _evaluate(self, x: Array, warm: GaussianPosterior) -> Evaluated[Evaluation] | None:
-        found = self.objective.at(x, warm) if np.abs(x).max() < FARTHEST_OUT else None
+        found = self.objective.at(x, warm)
         return None if found is None else self._minimised(found)
 
     def _minimised(self, at: Evaluation) -> Evaluated[Evaluation]:

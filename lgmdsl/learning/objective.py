@@ -32,6 +32,8 @@ from lgmdsl.learning.gradient import evidence_gradient
 
 T = TypeVar("T")
 WORTH_A_THREAD = 0.05  # seconds of a fit
+# How far from the start (a factor of 1e10 of a scale) fits are made.
+OUT = 23.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +80,21 @@ class Objective:
     max_steps: int | None = None
     seed: int = 0
     workers: int | None = None
+    origin: Array = field(init=False)
     calls: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)
     seconds: float = field(default=0.0, init=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
+    def __post_init__(self) -> None:
+        space = self.planned.canonical.hypers
+        self.origin = self.coordinates.pack(space.start(self.pinned))
+
     def at(self, x: Array, warm: GaussianPosterior | None = None) -> Evaluation | None:
         """Evidence, prior and gradients at x, (d,); None where there is no fit: the prior or the
         posterior does not factorise there, or numbers overflow."""
+        if self.beyond(x, OUT):
+            return None
         began = time.perf_counter()
         with np.errstate(all="ignore"):  # what is not finite is None
             try:
@@ -96,6 +105,11 @@ class Objective:
                 with self._lock:
                     self.calls += 1
                     self.seconds += time.perf_counter() - began
+
+    def beyond(self, x: Array, distance: float) -> bool:
+        """Whether a log or logit is farther than `distance` from where the search began."""
+        away = np.abs(x - self.origin)[self.coordinates.scaled]
+        return bool(away.size and away.max() > distance)
 
     def many(
         self, places: Sequence[Array], warm: GaussianPosterior, keep: Callable[[Evaluation], T]
