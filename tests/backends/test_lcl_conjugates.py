@@ -14,8 +14,29 @@ from lgmdsl.contract.site import Property
 from lgmdsl.inference.routes import answering
 from lgmdsl.numerics.pair_newton import Terms
 from lgmdsl.sites.catalogue import BUILT_IN, site
+from lgmdsl.testing.site_censoring_checks import ends
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
 from tests.sites.examples import example
+
+
+def located(s: Any) -> tuple[Array, Array]:
+    """u = s + noise known up to an interval: an end that is there pulls without limit as s leaves
+    it behind, and at an open end the mass tends to 1."""
+    low, high = ends(s)
+    return np.where(np.isinf(high), 0.0, -np.inf), np.where(np.isinf(low), 0.0, np.inf)
+
+
+def lifetimes(s: Any) -> tuple[Array, Array]:
+    """Of scale e^s, with P(Y < y) ~ (y / e^s)^shape as it goes to 0."""
+    low, high = ends(s)
+    return np.where(np.isinf(high), 0.0, -s.shape), np.where(np.isinf(low), 0.0, np.inf)
+
+
+def lifetimes_of_rate(s: Any) -> tuple[Array, Array]:
+    """Of scale e^-s and shape 1."""
+    low, high = ends(s)
+    return np.where(np.isinf(low), 0.0, -np.inf), np.where(np.isinf(high), 0.0, 1.0)
+
 
 EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "normal.mean": lambda s: (-np.inf, np.inf),
@@ -30,6 +51,14 @@ EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "poisson.log_rate": lambda s: (-np.inf, s.y),
     "negbinomial.log_mean": lambda s: (-s.size, s.y),
     "gamma.log_mean": lambda s: (-s.shape, np.inf),
+    "lognormal.mean": lambda s: (-np.inf, np.inf),
+    "exponential.log_rate": lambda s: (-np.inf, s.event),
+    "weibull.log_scale": lambda s: (-s.shape * s.event, np.inf),
+    "normal.mean.censored": located,
+    "lognormal.mean.censored": located,
+    "gamma.log_mean.censored": lifetimes,
+    "weibull.log_scale.censored": lifetimes,
+    "exponential.log_rate.censored": lifetimes_of_rate,
     "normal.log_var": lambda s: (-0.5, np.inf),
     "laplace.mean": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
     "laplace": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
