@@ -21,9 +21,11 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.sites.catalogue import site as find
 from lgmdsl.sites.catalogue import sites
+from lgmdsl.sites.censored import ARGUMENTS, ENDS
 from lgmdsl.sites.observed import make_sites
 from lgmdsl.testing import latent_blocks as blocks
 from lgmdsl.testing.latent_blocks import Block
+from lgmdsl.testing.random_censoring import censoring
 from lgmdsl.testing.random_model import RandomModel, Sites
 from lgmdsl.vocabulary.lookup import lookup
 
@@ -174,7 +176,7 @@ def _sites(
     parameters = {
         n: _parameter(draw, rng, spec.family, n, types[n], rows)
         for n, default in spec.parameters.items()
-        if default is None or draw(st.booleans())
+        if n not in ARGUMENTS and (default is None or draw(st.booleans()))
     }
     present = np.ones(rows, dtype=bool)
     if spec.potential:
@@ -188,10 +190,11 @@ def _sites(
         for n, d in spec.parameters.items()
     }
     kind = spec.observed[0]
-    before = np.ones(rows) if kind in ("positive", "unit") else np.zeros(rows)
+    before = np.full(rows, 0.5 if kind in ("positive", "unit") else 0.0)
     y = make_sites(family, before, filled).sample(np.clip(s, -FARTHEST, FARTHEST), rng)
     if kind == "positive":
         y = np.maximum(y, 1e-8)  # a draw of tiny shape may be zero in floating point
+    parameters |= censoring(draw, rng, spec, y)
     return Sites(family, name, np.asarray(y), parameters, types, present)
 
 
@@ -201,8 +204,6 @@ def _parameter(
     """A number, or one for each row."""
     if kind == "count":
         return rng.integers(0, draw(st.sampled_from((2, 6, 40))), rows).astype(np.float64)
-    if kind == "binary":
-        return rng.integers(0, 2, rows).astype(np.float64)
     usual = VALUES.get(name, REAL if kind == "real" else POSITIVE)
     value = draw(st.sampled_from(VALUES.get(f"{family}.{name}", usual)))
     if draw(st.booleans()):
@@ -211,7 +212,9 @@ def _parameter(
 
 
 def _type(spec: SiteSpec, parameter: str) -> str:
-    """The type that the language wants of a parameter."""
+    """The type that the language wants of a parameter; ends may be missing."""
+    if parameter in ENDS:
+        return "real?"
     known = spec.signature or lookup("potential" if spec.potential else "family", spec.family)
     form = None if known is None else known.form(frozenset({spec.argument, *spec.parameters}))
     found = None if form is None else form.parameter(parameter)

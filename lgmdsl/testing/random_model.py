@@ -28,6 +28,7 @@ from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.language.load import loads
 from lgmdsl.sites.catalogue import find_site
+from lgmdsl.sites.censored import ENDS
 from lgmdsl.sites.observed import make_sites
 from lgmdsl.testing.latent_blocks import Block
 
@@ -67,9 +68,12 @@ class Sites:
 
     @property
     def data(self) -> dict[str, AnyArray]:
-        """What its statements want; NaN where a datum is missing."""
+        """What its statements want; NaN where a datum is missing, and so are the ends of its
+        interval."""
         found: dict[str, AnyArray] = {
-            f"{n}_{self.name}": v for n, v in self.parameters.items() if not isinstance(v, float)
+            f"{n}_{self.name}": np.where(self.present, v, np.nan) if n in ENDS else v
+            for n, v in self.parameters.items()
+            if not isinstance(v, float)
         }
         if self.y is not None:
             found[self.name] = np.where(self.present, self.y, np.nan)
