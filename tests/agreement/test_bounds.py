@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from lgmdsl.bounds.catalogue import bound as named
 from lgmdsl.bounds.logistic import logistic_form
 from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.testing.evidence import brute_log_evidence
 from lgmdsl.testing.models import concave_families, random_models
@@ -35,7 +36,7 @@ def elbo(case: RandomModel, bound: str | None = None) -> tuple[float, float]:
     """The ELBO and what its rounding may be."""
     fit = solved(case, "natural-gradient", bound=bound)
     assert fit is not None
-    exact = all(s.family.spec.name in ("normal", "normal.mean") for s in case.sites)
+    exact = all(Property.GAUSSIAN in s.family.spec.properties for s in case.sites)
     assert fit.guarantee in ((Guarantee.EXACT,) if exact else (Guarantee.LOWER,))
     return fit.log_evidence, 1e-7 * max(1.0, abs(fit.log_evidence))
 

@@ -54,9 +54,10 @@ def test_text_and_arrays_are_one_model(case: RandomModel) -> None:
             np.testing.assert_allclose(prior.mean, block.mean)
     for s, compiled in zip(case.sites, problem.sites, strict=True):
         at = np.linspace(-2.0, 2.0, len(s.bound))
-        moved = np.zeros(case.rows)
-        if s.y is not None and s.family.spec.name in MOVED:
-            moved = s.y
+        moved, name = np.zeros(case.rows), s.family.spec.name
+        if s.y is not None and name in MOVED:
+            moved, name = s.y, s.family.spec.family
+        assert compiled.spec.name == name
         np.testing.assert_allclose(
             compiled.log_density(at - moved[s.present]), s.bound.log_density(at),
             rtol=1e-10, atol=1e-10,
