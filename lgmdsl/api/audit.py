@@ -134,7 +134,8 @@ def audit(
     fit: Fit, n: int = DRAWS, seed: int = 0, data: object = None,
     mapping: Mapping[str, str] | None = None,
 ) -> Audit:  # fmt: skip
-    """Audit a fit with n draws. A fit read from a file needs its `data` again.
+    """Audit a fit with n draws. A fit read from a file needs its `data` again. Where hyperparameters
+    were learned, the audit is of the posterior given their mode, and so is its log evidence.
 
     Raises MethodError (E501 without arviz-stats, E108 for n below 100), DataError (E305 where the
     file of the fit lacks the responses, E303 for other data than the fit's), NumericalError E601
@@ -177,7 +178,7 @@ def _told(fit: Fit, found: Findings, quantities: Mapping[str, Quantity], seed: i
         k_hat=found.k_hat,
         along=found.along,
         own_ess=found.own_size,
-        proposal=found.proposal,
+        proposal=found.proposal + _given(fit),
         ess=found.effective,
         log_evidence=found.log_evidence,
         log_evidence_se=found.log_evidence_se,
@@ -190,6 +191,16 @@ def _told(fit: Fit, found: Findings, quantities: Mapping[str, Quantity], seed: i
     )
 
 
+def _given(fit: Fit) -> str:
+    """Which hyperparameters an audit of a fit that learned some is conditional on: their mode."""
+    if fit.learning is None:
+        return ""
+    learned = [b.name for b in fit.canonical.hypers.blocks if fit.quantity(b.name).sd.any()]
+    values = (f"{n} = {float(fit.theta[n]):.4g}" for n in learned if np.ndim(fit.theta[n]) == 0)
+    shown = ", ".join(values) or "the hyperparameters' mode"
+    return f" given {shown}"
+
+
 def judged_names(canonical: CanonicalModel) -> tuple[str, ...]:
     """Latents and lets."""
     lets = [s.name for s in canonical.grounded.model.of_kind("let") if s.name in canonical.named]
@@ -197,9 +208,10 @@ def judged_names(canonical: CanonicalModel) -> tuple[str, ...]:
 
 
 def _quantities(fit: Fit) -> Iterator[tuple[str, Quantity]]:
-    """Every latent, let and report with its moments under the fit."""
+    """Every latent, let and report with its moments under the fit, at the hyperparameters' mode."""
+    moments = fit.quantity if fit.learning is None else fit.conditional.quantity
     for name in (*(b.name for b in fit.canonical.latents), *fit.canonical.named):
-        yield name, fit.quantity(name)
+        yield name, moments(name)
 
 
 def _functional(

@@ -97,7 +97,7 @@ class Maximiser:
                     status = Status.converged  # as far as the fits' own tolerance lets it be seen
                 break
             now, k = following, k + 1
-            if self.objective.beyond(now.x, RUNAWAY):
+            if self.objective.beyond(now.x, RUNAWAY, self.gradient(now.at.kept)):
                 status, reason = Status.stalled, "a hyperparameter ran away"
                 break
         return Maximum(now.at.kept, status, tuple(steps), _spread(search, now), None, reason)

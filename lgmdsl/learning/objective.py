@@ -106,10 +106,12 @@ class Objective:
                     self.calls += 1
                     self.seconds += time.perf_counter() - began
 
-    def beyond(self, x: Array, distance: float) -> bool:
-        """Whether a log or logit is farther than `distance` from where the search began."""
-        away = np.abs(x - self.origin)[self.coordinates.scaled]
-        return bool(away.size and away.max() > distance)
+    def beyond(self, x: Array, distance: float, slope: Array | None = None) -> bool:
+        """Whether a log or logit is farther than `distance` from where the search began, and the
+        density rises outwards there, whose `slope` (d,) is."""
+        away = x - self.origin
+        out = self.coordinates.scaled & (np.abs(away) > distance)
+        return bool(out.any() if slope is None else (out & (away * slope >= 0.0)).any())
 
     def many(
         self, places: Sequence[Array], warm: GaussianPosterior, keep: Callable[[Evaluation], T]
