@@ -134,8 +134,9 @@ def audit(
     fit: Fit, n: int = DRAWS, seed: int = 0, data: object = None,
     mapping: Mapping[str, str] | None = None,
 ) -> Audit:  # fmt: skip
-    """Audit a fit with n draws. A fit read from a file needs its `data` again. Where hyperparameters
-    were learned, the audit is of the posterior given their mode, and so is its log evidence.
+    """Audit a fit with n draws. A fit read from a file needs its `data` again. Where
+    hyperparameters were learned, the audit is of the posterior given their mode, and so is its
+    log evidence.
 
     Raises MethodError (E501 without arviz-stats, E108 for n below 100), DataError (E305 where the
     file of the fit lacks the responses, E303 for other data than the fit's), NumericalError E601

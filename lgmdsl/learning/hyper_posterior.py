@@ -31,6 +31,8 @@ LATTICE = {1: 601, 2: 81}  # nodes an axis
 MARGIN = 2.5  # sds beyond the outermost fits
 SEQUENCE = 4096
 DF, SCALE = 6.0, 1.15  # of the proposal's Student-t
+# Draws are drawn again, at most so often, while fewer than this share of them count.
+ADAPTATIONS, ENOUGH = 3, 0.4
 # The surrogate is doubted within MATTERS nats of the top, RAISED above the split normal.
 MATTERS, RAISED = 5.0, 0.5
 
@@ -108,9 +110,21 @@ class HyperPosterior:
 def hyper_posterior(
     coordinates: Coordinates, frame: Standardised, fitted: Surrogate
 ) -> HyperPosterior:
-    """The posterior whose log density is the surrogate's."""
-    nodes, log_measure = quadrature_nodes(fitted)
-    log_weight = fitted(nodes) + log_measure
+    """The posterior whose log density is the surrogate's. Where the nodes are draws of which few
+    carry the weight, they are drawn again about the mean and covariance that they gave."""
+    nodes, log_weight = _weighted(fitted, *quadrature_nodes(fitted))
+    for _ in range(ADAPTATIONS):
+        weight = np.exp(log_weight - log_weight.max())
+        weight /= weight.sum()
+        if nodes.shape[1] in LATTICE or 1.0 / np.sum(weight**2) > ENOUGH * len(weight):
+            break
+        mean = weight @ nodes
+        gap = nodes - mean
+        spread = np.einsum("m,mi,mj->ij", weight, gap, gap) + 1e-6 * np.eye(nodes.shape[1])
+        again = _weighted(fitted, *elliptical_nodes(mean, spread))
+        if _effective(again[1]) <= _effective(log_weight):
+            break
+        nodes, log_weight = again
     top = float(log_weight.max())
     weight = np.exp(log_weight - top)
     total = float(weight.sum())
@@ -118,6 +132,15 @@ def hyper_posterior(
     return HyperPosterior(
         coordinates, frame, nodes[kept], weight[kept] / weight[kept].sum(), top + np.log(total)
     )
+
+
+def _weighted(fitted: Surrogate, nodes: Array, log_measure: Array) -> tuple[Array, Array]:
+    return nodes, fitted(nodes) + log_measure
+
+
+def _effective(log_weight: Array) -> float:
+    weight = np.exp(log_weight - log_weight.max())
+    return float(weight.sum() ** 2 / np.sum(weight**2))
 
 
 def doubtful(fitted: Surrogate) -> Array:
@@ -179,14 +202,29 @@ def quadrature_nodes(fitted: Surrogate) -> tuple[Array, Array]:
         nodes = np.stack([a.reshape(-1) for a in np.meshgrid(*axes, indexing="ij")], axis=1)
         cell = float(np.prod([a[1] - a[0] for a in axes]))
         return nodes, np.full(len(nodes), np.log(cell))
-    standard = np.asarray(special.stdtrit(DF, kronecker(SEQUENCE, size)), dtype=np.float64)
+    standard, log_density = _student(size)
     lengths = SCALE * np.where(standard < 0.0, fitted.stretch[:, 0], fitted.stretch[:, 1])
-    log_density = (
-        special.gammaln(0.5 * (DF + 1.0)) - special.gammaln(0.5 * DF)
-        - 0.5 * np.log(DF * np.pi) - 0.5 * (DF + 1.0) * np.log1p(standard**2 / DF)
-        - np.log(lengths)
-    ).sum(axis=1)  # fmt: skip
+    log_density -= np.log(lengths).sum(axis=1)
     return np.asarray(lengths * standard), -log_density - np.log(SEQUENCE)
+
+
+def elliptical_nodes(mean: Array, covariance: Array) -> tuple[Array, Array]:
+    """Nodes (m, d) and the log of the measure of each: draws of independent Student-t variables
+    along the axes of a covariance (d, d)."""
+    standard, log_density = _student(len(mean))
+    root = SCALE * np.linalg.cholesky(covariance)
+    log_density -= np.log(np.diag(root)).sum()
+    return np.asarray(mean + standard @ root.T), -log_density - np.log(SEQUENCE)
+
+
+def _student(size: int) -> tuple[Array, Array]:
+    """(m, size) draws of independent Student-t variables, and their log densities (m,)."""
+    standard = np.asarray(special.stdtrit(DF, kronecker(SEQUENCE, size)), dtype=np.float64)
+    constant = (
+        special.gammaln(0.5 * (DF + 1.0)) - special.gammaln(0.5 * DF) - 0.5 * np.log(DF * np.pi)
+    )
+    log_density = constant - 0.5 * (DF + 1.0) * np.log1p(standard**2 / DF)
+    return standard, log_density.sum(axis=1)
 
 
 def kronecker(count: int, size: int) -> Array:
