@@ -20,13 +20,14 @@ LENGTHS = (1.0, 1.4, 2.0, 2.8)
 # What the fits' tolerances leave uncertain in values (nats) and, relative to the process, at all.
 NOISE = 1e-7
 ROUGH = 4.0  # nats below the highest point, where noise begins to grow
+SLACK = 0.6  # nats above a tangent
 CHUNK = 2_000_000
 
 
 @dataclass(frozen=True, eq=False)
 class Surrogate:
-    """`points`: (n, d) of u; `weights`: (n, 1 + d) of values and gradients; `constant`: the split
-    normal's height, `stretch` its half-axes."""
+    """`points`: (n, d) of u, with `values` and `gradients` of the log density; `weights`:
+    (n, 1 + d) of the process; `constant`: the split normal's height, `stretch` its half-axes."""
 
     points: Array
     weights: Array
@@ -34,10 +35,13 @@ class Surrogate:
     constant: float
     top: float
     stretch: Array
+    values: Array
+    gradients: Array
 
     def __call__(self, u: Array) -> Array:
         """(m,) the log density at u, (m, d): never above that of the highest point of the fits, for
-        what is higher has been found by the search for the mode."""
+        what is higher has been found by the search for the mode, nor, away from all fits, above
+        the tangent at the nearest, as no concave function is."""
         out = np.empty(len(u))
         step = max(1, CHUNK // max(1, self.points.size))
         for k in range(0, len(u), step):
@@ -45,8 +49,20 @@ class Surrogate:
             gap = (part[:, None, :] - self.points) / self.length
             kernel = np.exp(-0.5 * np.einsum("mnd,mnd->mn", gap, gap))
             slopes = np.einsum("mnd,nd->mn", gap, self.weights[:, 1:]) / self.length
-            out[k : k + step] = np.einsum("mn,mn->m", kernel, self.weights[:, 0] + slopes)
-        return np.asarray(np.minimum(self.top, self.normal(u)[0] + out))
+            value = np.einsum("mn,mn->m", kernel, self.weights[:, 0] + slopes)
+            value += self.normal(part)[0]
+            out[k : k + step] = np.minimum(value, self._ceiling(part))
+        return np.minimum(self.top, out)
+
+    def _ceiling(self, u: Array) -> Array:
+        """(m,) the tangent at the nearest fit, SLACK nats up, where that is farther than one half-
+        axis; no bound elsewhere."""
+        scale = self.stretch.mean(axis=1)
+        square = np.sum(((u[:, None, :] - self.points) / scale) ** 2, axis=2)
+        near = square.argmin(axis=1)
+        away = u - self.points[near]
+        tangent = self.values[near] + np.einsum("md,md->m", self.gradients[near], away) + SLACK
+        return np.where(square[np.arange(len(u)), near] > 1.0, tangent, np.inf)
 
     def normal(self, u: Array) -> tuple[Array, Array]:
         """(m,) the log density of the split normal, and its gradient, (m, d)."""
@@ -59,7 +75,8 @@ def surrogate(points: Array, values: Array, gradients: Array, stretch: Array) ->
     """Through values (n,) and gradients (n, d) of the log density at points (n, d) of u; `stretch`
     (d, 2): the lengths of the split normal's half-axes."""
     top = float(values.max())
-    whole = Surrogate(points, np.zeros((len(points), 1 + points.shape[1])), 1.0, top, top, stretch)
+    nothing = np.zeros((len(points), 1 + points.shape[1]))
+    whole = Surrogate(points, nothing, 1.0, top, top, stretch, values, gradients)
     normal, slope = whole.normal(points)
     target = np.concatenate([(values - normal)[:, None], gradients - slope], axis=1).reshape(-1)
     # A fit far down says that the density is low there, and no more.
