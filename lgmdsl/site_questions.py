@@ -13,7 +13,15 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer, Tilted, TiltedAn
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
 from lgmdsl.sites.catalogue import site as find
-from lgmdsl.sites.observed import as_floats, common_shape, flat, given_parameters, make_sites
+from lgmdsl.sites.observed import (
+    as_floats,
+    common_shape,
+    flat,
+    flat_parameters,
+    given_parameters,
+    make_sites,
+    own_shape,
+)
 
 
 def expected(
@@ -120,7 +128,9 @@ def _ask(
     if y is not None:
         given["y"] = as_floats("y", y)
     extra = given_parameters(spec, parameters)
-    shape = common_shape({**given, **{f"{n} (parameter)": a for n, a in extra.items()}})
+    shapes = {n: a.shape for n, a in given.items()}
+    shapes |= {f"{n} (parameter)": own_shape(spec, n, a) for n, a in extra.items()}
+    shape = common_shape(shapes)
     for key in ("mean", "variance"):
         wrong = ~np.isfinite(given[key]) | ((given[key] < 0.0) if key == "variance" else False)
         if np.any(wrong):
@@ -128,7 +138,7 @@ def _ask(
             need = "finite and not negative" if key == "variance" else "finite"
             raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {found:g}"))
     observed = flat(given["y"], shape) if y is not None else None
-    sites = make_sites(cls, observed, {n: flat(a, shape) for n, a in extra.items()})
+    sites = make_sites(cls, observed, flat_parameters(spec, extra, shape))
     return sites, flat(given["mean"], shape), flat(given["variance"], shape), shape
 
 

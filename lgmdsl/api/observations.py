@@ -12,6 +12,7 @@ import numpy as np
 from lgmdsl.api.labelled import labelled
 from lgmdsl.arrays import AnyArray, IntArray
 from lgmdsl.canonical.layout import Layout
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import Diagnostic, ModelError, nearest
 
 if TYPE_CHECKING:
@@ -102,6 +103,17 @@ class GroupPlaces:
 
     def entry(self, block: int, at: int) -> str:
         return f"{self.axis} {self.labels[at]}"
+
+
+def class_index(canonical: CanonicalModel, name: str) -> str | None:
+    """The index set of the classes of an observed datum, None where it has no classes."""
+    return canonical.grounded.model.symbols[name].target
+
+
+def class_labels(canonical: CanonicalModel, name: str) -> AnyArray | None:
+    """The labels of the classes of an observed datum, None where it has no classes."""
+    target = class_index(canonical, name)
+    return None if target is None else canonical.layout.labels[target]
 
 
 def chosen(names: tuple[str, ...], name: str | None) -> int:

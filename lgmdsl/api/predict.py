@@ -14,6 +14,7 @@ from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import Marginals, probability_levels
 from lgmdsl.api.mixed import mixed_moments
 from lgmdsl.api.mixture import Mixture, mixture
+from lgmdsl.api.observations import class_index
 from lgmdsl.api.points import Point
 from lgmdsl.api.response import probabilities, response_moments
 from lgmdsl.arrays import Array
@@ -71,23 +72,30 @@ class Prediction:
         """The predictive distribution of an observed datum at the new data.
 
         `mean` and `sd` of y (NaN where the family has none); for binary and count data also
-        `probability`, P(y = value) with a trailing axis `value`.
+        `probability`, P(y = value) with a trailing axis `value`. Of classes `probability` alone,
+        with their index set as its last axis.
         Raises ModelError E103 where the model observes no such datum.
         """
         block = self.observed(name)
+        classes = class_index(self.canonical, name)
         parts = [self.marginals.part(k) for k in range(len(self.marginals.weights))]
         at = [(part.theta, *self._predictor(block, part)) for part in parts]
         moments = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
         means, sds = (np.array([m[i] for m in moments]) for i in (0, 1))
         first, spread = mixed_moments(self.marginals.weights, means, sds)
         shape, dims = block.shape, block.dims
-        out = {
-            "mean": self._labelled(dims, first.reshape(shape), "mean"),
-            "sd": self._labelled(dims, spread.reshape(shape), "sd"),
-        }
-        tables = [probabilities(block, t, m, v, first, spread) for t, m, v in at]
+        out = {}
+        if classes is None:
+            out["mean"] = self._labelled(dims, first.reshape(shape), "mean")
+            out["sd"] = self._labelled(dims, spread.reshape(shape), "sd")
+        count = 0 if classes is None else self.canonical.sizes[classes]
+        tables = [probabilities(block, t, m, v, first, spread, count) for t, m, v in at]
         found = [t for t in tables if t is not None]
-        if found:
+        if found and classes is not None:
+            table = np.tensordot(self.marginals.weights, np.array(found), axes=1)
+            name_, over = "probability", (*dims, classes)
+            out[name_] = self._labelled(over, table.reshape(*shape, count), name_)
+        elif found:
             table = np.tensordot(self.marginals.weights, np.array(found), axes=1)
             out["probability"] = labelled(
                 self.canonical.layout, dims, table.reshape(*shape, -1),

@@ -10,6 +10,7 @@ import numpy as np
 from lgmdsl.api.components import assessed
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import check_draws
+from lgmdsl.api.observations import class_labels
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.predictive import joint_draws, responses
 from lgmdsl.contract.site import Site
@@ -34,7 +35,10 @@ def sample_predictive(
         c = drawn.component
         for k, s in enumerate(c.at(drawn.z)):
             found[k][drawn.places] = responses(c.sites[k], s, noise, where.names[k])
-    typed = [like_data(y, site) for y, site in zip(found, first.sites, strict=True)]
+    typed = [
+        like_data(y, site, class_labels(asked.canonical, name))
+        for y, site, name in zip(found, first.sites, where.names, strict=True)
+    ]
     return dataset({n: where.labelled(typed, n, first="sample") for n in where.names})
 
 
@@ -51,13 +55,15 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
             s += operator.matvec(np.ascontiguousarray(part.frame.part(latent, z).T))
         site = block.bind_family(part.theta)
         y[places] = responses(site, s.T, noise, name)
-        typed = like_data(y, site)
+        typed = like_data(y, site, class_labels(canonical, name))
     return labelled(
         canonical.layout, block.dims, typed.reshape(size, *block.shape), name, first="sample"
     )
 
 
-def like_data(y: Array, site: Site) -> AnyArray:
-    """Whole numbers as such."""
-    whole = {"binary", "count", "integer"} & set(site.spec.observed)
-    return y.astype(np.int64) if whole else y
+def like_data(y: Array, site: Site, labels: AnyArray | None = None) -> AnyArray:
+    """Whole numbers as such; positions of classes as their labels, where these are given."""
+    if not site.spec.discrete:
+        return y
+    whole = y.astype(np.int64)
+    return whole if labels is None else labels[whole]

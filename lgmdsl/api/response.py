@@ -47,11 +47,15 @@ def probabilities(
     variance: Array,
     first: Array,
     spread: Array,
+    classes: int = 0,
 ) -> Array | None:
-    """P(y = k), (N, values), for binary and count families; None for continuous ones."""
+    """P(y = k), (N, values), for binary and count families and for classes (those of positions 0
+    to `classes` - 1); None for continuous ones."""
     observed = block.family.spec.observed
     if "binary" in observed:
         last = 1
+    elif "index" in observed:
+        last = classes - 1
     elif "count" in observed:
         reach = np.nanmax(first + 8.0 * spread, initial=1.0)
         last = int(min(LONGEST_TABLE, np.ceil(reach) if np.isfinite(reach) else LONGEST_TABLE))

@@ -79,7 +79,11 @@ def simulate(
             out[name] = index.labels
     for symbol in checked.of_kind("data"):
         if symbol.name in responses:
-            out[symbol.name] = _typed(responses[symbol.name], symbol.type)
+            drawn, classes = responses[symbol.name], grounded.indices.get(symbol.target or "")
+            if classes is not None:
+                out[symbol.name] = classes.labels[drawn.astype(np.int64)]
+            else:
+                out[symbol.name] = _typed(drawn, symbol.type)
         elif symbol.name in found.grounded.values:
             value = found.grounded.values[symbol.name]
             target = grounded.indices.get(symbol.target or "")

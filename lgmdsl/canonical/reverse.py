@@ -6,6 +6,7 @@ that it was made from: operators to their factors, offsets, prior arguments, sit
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from typing import cast
 
@@ -18,8 +19,9 @@ from lgmdsl.canonical.blocks import LatentBlock
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import collapse
-from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.canonical.site_blocks import SiteBlock, own_dims
 from lgmdsl.contract.engine import Adjoints
+from lgmdsl.contract.site import entry_name
 from lgmdsl.engines.prior import covariance_adjoints, precision_adjoints
 
 
@@ -40,9 +42,11 @@ def pull(
         offset = block.form.offset
         if offset.depends:
             offset.pull(_spread(block, adjoints.offset[k].reshape(-1), offset.dims), theta, out)
-        for name in parameters(block) & slopes[k].keys():
-            node = block.parameters[name]
-            node.pull(_spread(block, slopes[k][name], node.dims), theta, out)
+        for name in parameters(block):
+            slope = _parameter_slope(block, slopes[k], name)
+            if slope is not None:
+                node = block.parameters[name]
+                node.pull(_spread(block, slope, node.dims), theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out
@@ -51,6 +55,15 @@ def pull(
 def parameters(block: SiteBlock) -> set[str]:
     """The site parameters that depend on hyperparameters."""
     return {name for name, node in block.parameters.items() if node.depends}
+
+
+def _parameter_slope(block: SiteBlock, slopes: Mapping[str, Array], name: str) -> Array | None:
+    """dF/dparameter, one value a site, or one row over the index of its own."""
+    if name not in block.site.spec.indexed:
+        return slopes.get(name)
+    size = math.prod(block.sizes[d] for d in own_dims(block.parameters[name], block.dims))
+    names = [entry_name(name, j) for j in range(size)]
+    return np.stack([slopes[n] for n in names], axis=-1) if names[0] in slopes else None
 
 
 def _operators(
@@ -84,10 +97,11 @@ def _all_rows(block: SiteBlock, adjoint: Matrix) -> Matrix:
 
 
 def _spread(block: SiteBlock, values: Array, dims: tuple[str, ...]) -> Array:
-    """One value a site, summed down to the indices of a coefficient."""
-    full = np.zeros(int(np.prod(block.shape, dtype=np.int64)))
+    """One value a site, or one row each, summed down to the indices of a coefficient."""
+    own = tuple(d for d in dims if d not in block.dims) if values.ndim > 1 else ()
+    full = np.zeros((math.prod(block.shape), *values.shape[1:]))
     full[block.rows] = values
-    return collapse(full.reshape(block.shape), block.dims, dims)
+    return collapse(full.reshape(*block.shape, *values.shape[1:]), (*block.dims, *own), dims)
 
 
 def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient) -> None:

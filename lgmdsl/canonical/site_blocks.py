@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -11,6 +12,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical import affine as af
 from lgmdsl.canonical import coefficient as co
+from lgmdsl.canonical import unfitted
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.censoring import CENSORING, check_censoring
 from lgmdsl.canonical.coefficient import Coefficient, Theta
@@ -64,10 +66,13 @@ class SiteBlock:
         return len(self.rows) == int(np.prod(self.shape, dtype=np.int64))
 
     def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
-        """Each parameter at theta, one value for each kept row (or for every entry)."""
+        """Each parameter at theta, one value (or one row over its own index) for each kept row, or
+        for every entry."""
         out = {}
         for name, node in self.parameters.items():
-            full = expand(node.evaluate(theta), self.dims, self.sizes).reshape(-1)
+            own = own_dims(node, self.dims)
+            full = expand(node.evaluate(theta), (*self.dims, *own), self.sizes)
+            full = full.reshape(math.prod(self.shape), *(self.sizes[d] for d in own))
             out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
         return out
 
@@ -86,7 +91,7 @@ class SiteBlock:
     def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
         place = self.place(int(self.rows[bad[0]]))
-        shown = ", ".join(f"{k} = {v[bad[0]]:g}" for k, v in values.items())
+        shown = ", ".join(f"{k} = {_shown(v[bad[0]])}" for k, v in values.items())
         return Diagnostic(
             "E303",
             f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
@@ -106,6 +111,15 @@ class SiteBlock:
         if not self.family.spec.potential:
             values["y"] = np.zeros(int(np.prod(self.shape))) if y is None else y
         return self.family(**values)
+
+
+def own_dims(node: Coefficient, dims: tuple[str, ...]) -> tuple[str, ...]:
+    """The indices of a parameter that are not those of the rows: the cuts between classes."""
+    return tuple(d for d in node.dims if d not in dims)
+
+
+def _shown(value: Array) -> str:
+    return f"{value:g}" if not np.ndim(value) else f"[{', '.join(f'{v:g}' for v in value)}]"
 
 
 def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
@@ -200,7 +214,8 @@ def _site(
 ) -> tuple[type[Site], dict[str, ast.Value]]:
     """The site of a distribution: its name is family.argument for the latent argument given."""
     given = {a.name: a.value for a in family.arguments}
-    names = [family.name.id] if potential else [f"{family.name.id}.{a}" for a in given]
+    variant = unfitted.variant(family.name.id, given)
+    names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in given]
     if given.keys() & set(CENSORING):
         names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
     found = [site for name in names if (site := find(name)) is not None]
@@ -220,7 +235,7 @@ def _site(
             f"no back end takes `{what}` yet",
             family.span,
             "is parsed and checked, but cannot be fitted in this version",
-            help="`lgm methods` lists the sites that this version fits",
+            help=unfitted.help_for(shown),
         )
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +35,8 @@ def command(
     lgm predict model.fit.nc new.npz -o predictions.csv
 
     Gives mean and sd of every predictor and report there, and of the response; for binary and
-    count responses also the probability of each value. Without -o prints csv.
+    count responses also the probability of each value, for classes that of each of them. Without
+    -o prints csv.
     """
     from lgmdsl.cli.files import writable
 
@@ -93,13 +95,19 @@ def _write(place: Path, found: xr.Dataset) -> None:
             os.fsync(file.fileno())
 
 
+def _wide_axis(name: str, variable: xr.DataArray) -> Hashable | None:
+    """The axis whose members get a column each: the values of y, or its classes."""
+    return variable.dims[-1] if name.endswith("_probability") else None
+
+
 def _csv(found: xr.Dataset) -> str:
     """One row for each member of the longest index set's product; columns over more indices get
     a suffix for each further label: y_probability_0, y_probability_1."""
     import numpy as np
 
     variables = {str(n): v for n, v in found.data_vars.items()}
-    shared = [tuple(d for d in v.dims if d != "value") for v in variables.values()]
+    wide_axes = {name: _wide_axis(name, v) for name, v in variables.items()}
+    shared = [tuple(d for d in v.dims if d != wide_axes[n]) for n, v in variables.items()]
     rows = max(shared, key=lambda dims: (int(np.prod([found.sizes[d] for d in dims])), len(dims)),
                default=())  # fmt: skip
     sizes = tuple(found.sizes[d] for d in rows)
@@ -109,13 +117,14 @@ def _csv(found: xr.Dataset) -> str:
         shape = tuple(-1 if d == dim else 1 for d in rows)
         table[str(dim)] = np.broadcast_to(labels.reshape(shape), sizes).reshape(-1)
     for name, variable in variables.items():
-        own = tuple(d for d in variable.dims if d != "value")
+        across = wide_axes[name]
+        own = tuple(d for d in variable.dims if d != across)
         if not set(own) <= set(rows):
             continue
         wide = variable.transpose(*(d for d in rows if d in own), ...).values
         shape = tuple(found.sizes[d] if d in own else 1 for d in rows)
-        if "value" in variable.dims:
-            for j, value in enumerate(found["value"].values):
+        if across is not None:
+            for j, value in enumerate(found[across].values):
                 cells = np.broadcast_to(wide[..., j].reshape(shape), sizes).reshape(-1)
                 table[f"{name}_{value}"] = cells
         else:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, Pointwise
+
+if TYPE_CHECKING:
+    from lgmdsl.contract.site import Site
 
 # Central differences of order 8 (Fornberg 1988, table 1) at relative steps: for functions that bend
 # over the size of the parameter both their error and rounding's are below 1e-11.
@@ -17,26 +19,22 @@ _STEP = 0.01
 
 
 def curves_by_differences(
-    site: object, slopes: dict[str, Array], s: Array
+    site: Site, slopes: dict[str, Array], s: Array
 ) -> dict[str, ParameterCurve]:
-    """l' and l'' differenced in each parameter that `slopes` names, for a site (a dataclass) that
-    answers Pointwise; steps are shares of the parameter, so that its sign stays, or 0.01 at 0."""
+    """l' and l'' differenced in each parameter that `slopes` names, for a site that answers
+    Pointwise; steps are shares of the parameter, so that its sign stays, or 0.01 at 0."""
     out = {}
     for name, value in slopes.items():
-        at: Array = getattr(site, name)
+        at = site.parameter(name)
         step = np.where(at == 0.0, _STEP, _STEP * np.abs(at))
         slope, curvature = np.zeros(1), np.zeros(1)
         for k, weight in enumerate(_WEIGHTS, start=1):
-            up, down = (_moved(site, name, at + sign * k * step) for sign in (1.0, -1.0))
-            far, near = up.pointwise(s), down.pointwise(s)
+            moved = (site.with_parameter(name, at + sign * k * step) for sign in (1.0, -1.0))
+            far, near = (cast(Pointwise, m).pointwise(s) for m in moved)
             slope = slope + weight * (far.slope - near.slope)
             curvature = curvature + weight * (far.curvature - near.curvature)
         out[name] = ParameterCurve(value, _shared(slope, step), _shared(curvature, step))
     return out
-
-
-def _moved(site: Any, name: str, value: Array) -> Pointwise:
-    return cast(Pointwise, dataclasses.replace(site, **{name: value}))
 
 
 def _shared(difference: Array, step: Array) -> Array:

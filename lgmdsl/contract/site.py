@@ -46,6 +46,9 @@ class SiteSpec:
     link: str = ""  # how s reaches the mean of y: "logit", "log", "identity", ...
     summary: str = ""
     signature: Signature | None = None
+    # Parameters with an index of their own, such as the cuts between ordered classes: fields
+    # (N, L), whose entries have the slopes `cuts[0]`, `cuts[1]`, ...
+    indexed: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -63,12 +66,18 @@ class SiteSpec:
     @property
     def discrete(self) -> bool:
         """Whether y takes whole values alone."""
-        return bool({"binary", "count", "integer"} & set(self.observed))
+        return bool({"binary", "count", "integer", "index"} & set(self.observed))
+
+
+def entry_name(parameter: str, k: int) -> str:
+    """What entry k of an indexed parameter is called among slopes: `cuts[1]`."""
+    return f"{parameter}[{k}]"
 
 
 @dataclass(frozen=True, eq=False)
 class Site(ABC):
-    """N sites l_i(s_i) of one family. Fields are float64 arrays of length N, the observation first.
+    """N sites l_i(s_i) of one family. Fields are float64 arrays of length N, the observation first
+    (those that `spec.indexed` names are (N, L)).
 
     Subclasses are frozen dataclasses whose fields are named as in `spec.parameters`, preceded by
     `y` for families that observe. They inherit from the questions that they answer in closed form.
@@ -99,13 +108,30 @@ class Site(ABC):
             self, **{f.name: getattr(self, f.name)[rows] for f in dataclasses.fields(self)}
         )
 
+    def parameter(self, name: str) -> Array:
+        """A parameter, (N,), or one entry of an indexed one: `cuts[1]`."""
+        whole, _, entry = name.partition("[")
+        values: Array = getattr(self, whole)
+        return values[..., int(entry[:-1])] if entry else values
+
+    def with_parameter(self, name: str, value: Array) -> Self:
+        """The sites with another value of what `parameter(name)` gives."""
+        whole, _, entry = name.partition("[")
+        if entry:
+            moved = np.array(getattr(self, whole))
+            moved[..., int(entry[:-1])] = value
+            value = moved
+        changed: dict[str, Any] = {whole: value}
+        return dataclasses.replace(self, **changed)
+
     @abstractmethod
     def log_density(self, s: Array) -> Array:
         """l(s), (N,), normalised over y for families that observe; finite for |s| <= 1e4."""
 
     @abstractmethod
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        """dl/dparameter at s for each continuous parameter, (N,) each."""
+        """dl/dparameter at s for each continuous parameter, (N,) each; for each entry of those in
+        `spec.indexed` (`entry_name`)."""
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
         """dl/dparameter at s with its first two derivatives in s, for each continuous parameter

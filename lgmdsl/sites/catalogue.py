@@ -27,6 +27,9 @@ from lgmdsl.sites.logistic import (
 from lgmdsl.sites.lognormal import LognormalMean
 from lgmdsl.sites.negbinomial import NegbinomialLogMean
 from lgmdsl.sites.normal import NormalMean, NormalPotential
+from lgmdsl.sites.ordinal_adjacent import AdjacentLogit
+from lgmdsl.sites.ordinal_continuation import ContinuationLogit, ContinuationProbit
+from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.probit import BernoulliProbit, BinomialProbit
 from lgmdsl.sites.student_t import StudentTMean, StudentTPotential
 from lgmdsl.sites.survival import ExponentialLogRate, WeibullLogScale
@@ -54,6 +57,11 @@ BUILT_IN: tuple[type[Site], ...] = (
     GammaCensored,
     ExponentialCensored,
     WeibullCensored,
+    OrdinalLogit,
+    OrdinalProbit,
+    ContinuationLogit,
+    ContinuationProbit,
+    AdjacentLogit,
     NormalPotential,
     LaplacePotential,
     StudentTPotential,

@@ -22,6 +22,7 @@ _WITHIN: Mapping[str, tuple[str, Callable[[Array], BoolArray]]] = {
     "positive": ("positive", lambda y: y > 0.0),
     "unit": ("between 0 and 1", lambda y: (y > 0.0) & (y < 1.0)),
     "real": ("finite", lambda y: np.isfinite(y)),
+    "index": ("the position of a class (0, 1, 2, ...)", lambda y: (y >= 0.0) & (y == np.floor(y))),
 }
 
 
@@ -33,18 +34,40 @@ def as_floats(name: str, value: object) -> Array:
         raise DataError(Diagnostic("E303", f"`{name}` is not an array of real numbers")) from None
 
 
-def common_shape(arrays: Mapping[str, Array]) -> tuple[int, ...]:
-    """The shape all arrays broadcast to. Raises DataError E301 where there is none."""
+def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
+    """The shape that all broadcast to. Raises DataError E301 where there is none."""
     try:
-        return np.broadcast_shapes(*(a.shape for a in arrays.values()))
+        return np.broadcast_shapes(*shapes.values())
     except ValueError:
-        shown = tuple(f"{n} {a.shape}" for n, a in arrays.items() if a.shape)
+        shown = tuple(f"{n} {a}" for n, a in shapes.items() if a)
         raise DataError(Diagnostic("E301", f"shapes do not go together: {listed(shown)}")) from None
 
 
 def flat(value: Array, shape: tuple[int, ...]) -> Array:
     """Broadcast to `shape` and flattened, C-ordered and writable."""
     return np.array(np.broadcast_to(value, shape).ravel(), dtype=np.float64)
+
+
+def flat_parameters(
+    spec: SiteSpec, given: Mapping[str, Array], shape: tuple[int, ...]
+) -> dict[str, Array]:
+    """Parameters for each site: (N,), or (N, L) for those with an index of their own."""
+    return {
+        name: flat(value, (*shape, value.shape[-1])).reshape(-1, value.shape[-1])
+        if name in spec.indexed
+        else flat(value, shape)
+        for name, value in given.items()
+    }
+
+
+def own_shape(spec: SiteSpec, name: str, value: Array) -> tuple[int, ...]:
+    """The shape of a parameter without the index of its own. Raises DataError E301 where it lacks
+    that index."""
+    if name not in spec.indexed:
+        return tuple(value.shape)
+    if not value.ndim or not value.shape[-1]:
+        raise DataError(Diagnostic("E301", f"`{name}` must be an array with one entry or more"))
+    return tuple(value.shape[:-1])
 
 
 def given_parameters(spec: SiteSpec, given: Mapping[str, object]) -> dict[str, Array]:
@@ -73,6 +96,9 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
     for name, value in parameters.items():
         if name in ("lower", "upper"):
             continue  # NaN and infinite where they are open
+        if name in spec.indexed:
+            _require_ordered(name, value)
+            continue
         known = signature.parameter(name) if signature else None
         _require(name, known.type if known and known.type in _WITHIN else "real", value)
     if y is not None and "n" in values and np.any(y > values["n"]):
@@ -80,6 +106,9 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
         raise DataError(
             Diagnostic("E303", f"`y` is {y[at]:g} of `n` = {values['n'][at]:g} at entry {at}")
         )
+    if y is not None and "cuts" in values and np.any(y > values["cuts"].shape[-1]):
+        at = int(np.flatnonzero(y > values["cuts"].shape[-1])[0])
+        _refuse("y", f"a class up to {values['cuts'].shape[-1]}", y, at, 1)
     fault = censoring_fault(y, parameters) if "event" in values else None
     if fault is not None:
         what, at = fault[0].format(y="`y`"), int(fault[1][0])
@@ -103,6 +132,13 @@ def _require(name: str, kind: str, value: Array) -> None:
     wrong = np.flatnonzero(~(inside(value) & np.isfinite(value)))
     if len(wrong):
         _refuse(name, words, value, int(wrong[0]), len(wrong))
+
+
+def _require_ordered(name: str, value: Array) -> None:
+    bad = np.flatnonzero(~(np.diff(value, axis=-1) > 0.0).all(axis=-1))
+    if len(bad) or not np.isfinite(value).all():
+        told = f"`{name}` must be finite and increase"
+        raise DataError(Diagnostic("E303", told + (f": {value[bad[0]]}" if len(bad) else "")))
 
 
 def _refuse(name: str, words: str, value: Array, at: int, count: int) -> NoReturn:

@@ -40,11 +40,16 @@ POSITIVE, REAL = (1.0, 0.3, 3.0), (0.0, 0.7)
 TAME, WILD = (1.0, 0.3, 2.0), (1.0, 0.3, 3.0, 0.03, 10.0, 30.0)
 
 
+def _plain(family: type[Site]) -> bool:
+    """Scalar sites whose parameters are numbers: ordered cuts can only be hypers."""
+    return not family.spec.vector and not family.spec.indexed
+
+
 def smooth_families() -> tuple[str, ...]:
-    """The registered scalar families without kinks."""
+    """The registered scalar families without kinks and without ordered cuts."""
     return tuple(
         s.spec.name for s in sites()
-        if not s.spec.vector and Property.KINKED not in s.spec.properties
+        if _plain(s) and Property.KINKED not in s.spec.properties
     )  # fmt: skip
 
 
@@ -52,7 +57,7 @@ def concave_families() -> tuple[str, ...]:
     """The registered scalar families that declare themselves log-concave."""
     return tuple(
         s.spec.name for s in sites()
-        if not s.spec.vector and Property.LOG_CONCAVE in s.spec.properties
+        if _plain(s) and Property.LOG_CONCAVE in s.spec.properties
     )  # fmt: skip
 
 
@@ -74,7 +79,7 @@ def random_models(
     where the data fix it. `missing`: some data may be missing. `likelihoods`: at most so many
     blocks of sites. Raises ModelError E103 for an unknown family.
     """
-    wanted = [find(n) for n in families] if families else [s for s in sites() if not s.spec.vector]
+    wanted = [find(n) for n in families] if families else [s for s in sites() if _plain(s)]
     rng = np.random.default_rng(draw(st.integers(0, 2**32 - 1)))
     count = draw(st.integers(*rows))
     parts = _blocks(draw, rng, count, latents, WILD if wild else TAME)

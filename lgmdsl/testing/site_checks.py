@@ -128,10 +128,10 @@ def _derivatives(site: Site) -> Iterator[str]:
 def _parameters(site: Site) -> Iterator[str]:
     for x, s in everywhere(site, NEAR):
         for name, slope in site.parameter_slopes(s).items():
-            value = getattr(site, name)
+            value = site.parameter(name)
 
             def moved(t: Array, name: str = name, value: Array = value, s: Array = s) -> Array:
-                return dataclasses.replace(site, **{name: value * t}).log_density(s)
+                return site.with_parameter(name, value * t).log_density(s)
 
             # In relative steps, so that a positive parameter stays positive.
             found, smooth = difference(moved, np.ones(len(site)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator
 from typing import cast
 
@@ -148,11 +147,11 @@ def _slopes(site: Site, answers: TiltedSlopes, mean: Array, variance: Array) -> 
         yield f"slopes of {sorted(found)}, but the site has those of {sorted(wanted)}"
         return
     for name, slope in found.items():
-        at = getattr(site, name)
+        at = site.parameter(name)
         h = step * np.maximum(np.abs(at), 0.1)
 
         def log_mass(k: int, name: str = name, at: Array = at, h: Array = h) -> Array:
-            moved = dataclasses.replace(site, **{name: at + k * h})
+            moved = site.with_parameter(name, at + k * h)
             lifted = moved if isinstance(moved, Tilted) else TiltedByQuadrature().lift(moved)
             return lifted.tilted(mean, variance, power).log_mass
 
@@ -174,11 +173,11 @@ def _expected_slopes(
         yield f"slopes of {sorted(found)}, but not those of the site"
         return
     for name, slope in found.items():
-        at = getattr(site, name)
+        at = site.parameter(name)
         h = 1e-3 * np.maximum(np.abs(at), 0.1)
 
         def value(k: int, name: str = name, at: Array = at, h: Array = h) -> Array:
-            moved = cast(Expected, lift(dataclasses.replace(site, **{name: at + k * h})))
+            moved = cast(Expected, lift(site.with_parameter(name, at + k * h)))
             return moved.expected(mean, variance).value
 
         known = (value(-2) - 8.0 * value(-1) + 8.0 * value(1) - value(2)) / (12.0 * h)

@@ -69,6 +69,9 @@ def _total(one: Site, x: float) -> float:
     kind = one.spec.observed[0]
     if kind == "binary":
         y, weight = np.array([0.0, 1.0]), np.ones(2)
+    elif kind == "index":
+        y = np.arange(one.cuts.shape[-1] + 1.0)  # type: ignore[attr-defined]
+        weight = np.ones_like(y)
     elif kind in ("count", "integer"):
         top = int(one.n[0]) if hasattr(one, "n") else _MOST_COUNTS
         y = np.arange(top + 1.0)

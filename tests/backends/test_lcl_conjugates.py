@@ -63,6 +63,13 @@ EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "laplace.mean": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
     "laplace": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
     "logistic": lambda s: (-1.0 / s.scale, 1.0 / s.scale),
+    "ordinal.logit": lambda s: (-1.0 * (s.y < 3), 1.0 * (s.y > 0)),
+    "ordinal.probit": lambda s: (
+        np.where(s.y < 3, -np.inf, 0.0), np.where(s.y > 0, np.inf, 0.0)),
+    "ordinal.logit.continuation": lambda s: (-1.0 * (s.y < 3), s.y),
+    "ordinal.probit.continuation": lambda s: (
+        np.where(s.y < 3, -np.inf, 0.0), np.where(s.y > 0, np.inf, 0.0)),
+    "ordinal.logit.adjacent": lambda s: (s.y - 3.0, s.y),
     "sech2": lambda s: (-2.0 / s.scale, 2.0 / s.scale),
 }  # fmt: skip
 SCALAR = [s.spec.name for s in BUILT_IN if not s.spec.vector]

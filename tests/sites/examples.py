@@ -20,6 +20,7 @@ NARROWER: dict[str, dict[str, tuple[float, float]]] = {
     "weibull.log_scale": {"shape": (0.6, 1.6)},
     "weibull.log_scale.censored": {"shape": (0.6, 1.6)},
 }
+CUTS = 3
 WHOLE: dict[str, tuple[int, int]] = {"n": (1, 20), "event": (0, 2)}
 BLANK = {"lower": np.nan, "upper": np.nan}
 
@@ -29,6 +30,9 @@ def example(name: str, count: int = 8, seed: int = 0) -> Site:
     cls = find_site(name)
     assert cls is not None
     rng = np.random.default_rng(seed)
+    if "cuts" in cls.spec.parameters:
+        cuts = np.cumsum(rng.uniform(0.2, 2.0, (count, CUTS)), axis=1) - 2.0
+        return make_sites(cls, (np.arange(count) % (CUTS + 1)).astype(float), {"cuts": cuts})
     ranges = RANGES | NARROWER.get(name, {})
     parameters: dict[str, Array] = {
         k: np.full(count, BLANK[k])

@@ -141,6 +141,46 @@ CENSORED = (
 )  # fmt: skip
 DENSITIES |= {f"{name}.censored": _censored(name) for name in CENSORED}
 
+
+def _interval(s: Real, y: Real, cuts: list[Real], survive: Callable[[Real], Real]) -> Real:
+    """log of the mass of the class y, from the tail with less of it."""
+    k = int(y)
+    low = cuts[k - 1] - s if k else -mp.inf
+    high = cuts[k] - s if k < len(cuts) else mp.inf
+    if low > 0:
+        return mp.log(survive(low) - (survive(high) if high < mp.inf else 0))
+    return mp.log((survive(-high) if high < mp.inf else 1) - (survive(-low) if k else 0))
+
+
+def _continuation(s: Real, y: Real, cuts: list[Real], survive: Callable[[Real], Real]) -> Real:
+    k = int(y)
+    passed = sum(mp.log(survive(c - s)) for c in cuts[:k])
+    return passed + (mp.log(survive(s - cuts[k])) if k < len(cuts) else 0)
+
+
+def _adjacent(s: Real, y: Real, cuts: list[Real]) -> Real:
+    levels = [m * s - sum(cuts[:m]) for m in range(len(cuts) + 1)]
+    return -mp.log(mp.fsum(mp.exp(level - levels[int(y)]) for level in levels))
+
+
+def _sigma(x: Real) -> Real:
+    """P(X > x), X logistic."""
+    return mp.exp(-x) / (1 + mp.exp(-x)) if x > 0 else 1 / (1 + mp.exp(x))
+
+
+def _normal(x: Real) -> Real:
+    """P(X > x), X normal."""
+    return _cdf(-x)
+
+
+DENSITIES |= {
+    "ordinal.logit": lambda s, y, p: _interval(s, y, p["cuts"], _sigma),
+    "ordinal.probit": lambda s, y, p: _interval(s, y, p["cuts"], _normal),
+    "ordinal.logit.continuation": lambda s, y, p: _continuation(s, y, p["cuts"], _sigma),
+    "ordinal.probit.continuation": lambda s, y, p: _continuation(s, y, p["cuts"], _normal),
+    "ordinal.logit.adjacent": lambda s, y, p: _adjacent(s, y, p["cuts"]),
+}
+
 # Densities that hold e^{+- pace s}.
 GROWTH: dict[str, Callable[[Mapping[str, Real]], Real]] = {
     "bernoulli.cloglog": lambda p: 1, "poisson.log_rate": lambda p: 1,
@@ -286,7 +326,7 @@ def tilted(name: str, y: Real, m: Real, v: Real, power: Real, p: Mapping[str, Re
     return [log_mass, mode + shift, second_moment / mass - shift**2]
 
 
-def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, dict[str, float]]:
+def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, dict[str, Any]]:
     """An observation and parameters in a family's range."""
     if name.endswith(".censored"):
         y, p = _draw(rng, name.removesuffix(".censored"), row)
@@ -297,6 +337,10 @@ def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, 
         blank = {"lower": float("nan"), "upper": float("nan")}
         given = {k: v for k, v in zip(blank, ends, strict=True) if v is not None}
         return y, {**p, "event": float(row % 5 != 1), **blank, **given}
+    if name.startswith("ordinal"):
+        gaps = rng.uniform(0.05, 4.0, 3) if row % 3 else rng.uniform(0.01, 0.3, 3)
+        cuts = np.round(np.cumsum(gaps) - 2.0 + rng.uniform(-2.0, 2.0), 3)
+        return float(rng.integers(0, 4)), {"cuts": cuts.tolist()}
     uniform = {
         "sd": (0.3, 3.0), "scale": (0.2, 3.0), "df": (1.5, 30.0), "size": (0.5, 20.0),
         "concentration": (0.5, 60.0), "shape": (0.5, 9.0), "exposure": (0.3, 4.0),
@@ -336,7 +380,10 @@ def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, 
 def case(kind: str, name: str, row: Mapping[str, Any]) -> list[float]:
     """The reference values of one stored row."""
     y = None if row["y"] is None else mp.mpf(row["y"])
-    p = {k: mp.mpf(x) for k, x in row["parameters"].items()}
+    p: dict[str, Any] = {
+        k: [mp.mpf(c) for c in x] if isinstance(x, list) else mp.mpf(x)
+        for k, x in row["parameters"].items()
+    }
     m, v = mp.mpf(row["mean"]), mp.mpf(row["variance"])
     if kind == "expected":
         return [float(x) for x in expected(name, y, m, v, p)]

@@ -18,6 +18,24 @@ from tests.sites.examples import example
 OBSERVING = [s.spec.name for s in BUILT_IN if not s.spec.potential]
 POTENTIALS = [s.spec.name for s in BUILT_IN if s.spec.potential]
 
+
+class classes:
+    """The law of a position among classes, from P(Y <= j) at each cut."""
+
+    def __init__(self, upto: Array) -> None:
+        one = np.ones((len(upto), 1))
+        self.table = np.hstack([0.0 * one, upto, one])
+
+    def cdf(self, y: Array) -> Array:
+        return np.take_along_axis(self.table, y.astype(int)[:, None] + 1, axis=1)[:, 0]
+
+
+def adjacent(log_odds: Array) -> Array:
+    """P(Y <= j) from the log odds of each class to the one before it."""
+    odds = np.exp(np.cumsum(np.hstack([np.zeros((len(log_odds), 1)), log_odds]), axis=1))
+    return np.asarray(np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1)[:, :-1])
+
+
 KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "normal.mean": lambda p, s: stats.norm(s, p.sd),
     "student_t.mean": lambda p, s: stats.t(p.df, s, p.scale),
@@ -36,6 +54,15 @@ KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "binomial.logit": lambda p, s: stats.binom(p.n, special.expit(s)),
     "binomial.probit": lambda p, s: stats.binom(p.n, special.ndtr(s)),
     "poisson.log_rate": lambda p, s: stats.poisson(p.exposure * np.exp(s)),
+    "ordinal.logit": lambda p, s: classes(stats.logistic.cdf(p.cuts - s[:, None])),
+    "ordinal.probit": lambda p, s: classes(stats.norm.cdf(p.cuts - s[:, None])),
+    "ordinal.logit.continuation": lambda p, s: classes(
+        1.0 - np.cumprod(stats.logistic.sf(p.cuts - s[:, None]), axis=1)
+    ),
+    "ordinal.probit.continuation": lambda p, s: classes(
+        1.0 - np.cumprod(stats.norm.sf(p.cuts - s[:, None]), axis=1)
+    ),
+    "ordinal.logit.adjacent": lambda p, s: classes(adjacent(s[:, None] - p.cuts)),
     "negbinomial.log_mean": lambda p, s: stats.nbinom(p.size, p.size / (p.size + np.exp(s))),
 }
 

@@ -1,0 +1,43 @@
+"""Families that the language knows and no back end takes: which one is meant, and why not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lgmdsl.language import ast
+from lgmdsl.vocabulary.lookup import lookup
+
+_WHY = {
+    "ordinal.logit.stereotype": (
+        "a stereotype model multiplies the predictor by a score for each class, which `ordinal` "
+        'has no argument for; with equal spaces between the scores it is model = "adjacent"'
+    ),
+    "ordinal.probit.stereotype": (
+        'a stereotype model is one of log odds: ordinal(logit = ..., model = "adjacent")'
+    ),
+    "ordinal.probit.adjacent": (
+        "adjacent categories are compared by their log odds: ordinal(logit = ...)"
+    ),
+    "categorical.probit": (
+        "a class is likeliest with a normal probability in as many dimensions as there are other "
+        "classes: take categorical(stick = ...) or categorical(softmax = ...)"
+    ),
+}
+
+
+def variant(family: str, given: dict[str, ast.Value]) -> str:
+    """`.NAME` of the variant that a text argument asks for, "" where it is the usual one; the
+    argument is taken out of `given`."""
+    signature = lookup("family", family)
+    texts = [p for p in signature.parameters if p.type == "string"] if signature else []
+    for parameter in texts:
+        value = given.pop(parameter.name, None)
+        if isinstance(value, ast.String) and value.value != parameter.default:
+            return f".{value.value}"
+    return ""
+
+
+def help_for(names: Sequence[str]) -> str:
+    """What to do about a family that is not there."""
+    known = [_WHY[name] for name in names if name in _WHY]
+    return known[0] if known else "`lgm methods` lists the sites that this version fits"

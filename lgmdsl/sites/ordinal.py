@@ -1,0 +1,103 @@
+"""What families of ordered classes share: y is the position of a class, `cuts` stand between them.
+
+y = 0 .. L over the cuts phi_0 < ... < phi_{L-1}; cut j divides the classes up to j from those above
+it, and a larger s makes higher classes likelier. Sites are scalar; `cuts` is (N, L).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.contract.questions import ParameterCurve
+from lgmdsl.contract.site import entry_name
+from lgmdsl.sites.base import ElementwiseSite
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+class OrdinalSite(ElementwiseSite):
+    """Ordered classes: moments, draws and distribution of the position y follow from `upto`."""
+
+    y: Array
+    cuts: Array
+
+    @abstractmethod
+    def upto(self, s: Array) -> Array:
+        """P(Y <= j | s) for each cut j, the shape of s and a last axis (L,)."""
+
+    @abstractmethod
+    def cut_curves(self, s: Array) -> tuple[Array, Array, Array]:
+        """dl/dcut and its first two derivatives in s, the shape of s and a last axis (L,)."""
+
+    def cut_slopes(self, s: Array) -> Array:
+        """dl/dcut, the shape of s and a last axis (L,)."""
+        return self.cut_curves(s)[0]
+
+    @property
+    def levels(self) -> int:
+        """L, the number of cuts."""
+        return int(self.cuts.shape[-1])
+
+    @cached_property
+    def code(self) -> IntArray:
+        """y as integers with a last axis of length 1."""
+        return np.asarray(self.y, dtype=np.int64)[..., None]
+
+    @cached_property
+    def above(self) -> BoolArray:
+        """Whether y is above the cut, for each cut."""
+        return np.asarray(self.code > np.arange(self.levels))
+
+    @cached_property
+    def at(self) -> BoolArray:
+        """Whether y is the class just below the cut, for each cut."""
+        return np.asarray(self.code == np.arange(self.levels))
+
+    @cached_property
+    def ends(self) -> tuple[Array, Array]:
+        """The cuts around y, infinite at the ends, in the shape of y."""
+        edge = np.full((*self.cuts.shape[:-1], 1), np.inf)
+        padded = np.concatenate([-edge, self.cuts, edge], axis=-1)
+        low, high = (np.take_along_axis(padded, self.code + k, axis=-1)[..., 0] for k in (0, 1))
+        return low, high
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        slopes = self.cut_slopes(s)
+        return {entry_name("cuts", j): slopes[..., j] for j in range(self.levels)}
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        parts = self.cut_curves(s)
+        return {
+            entry_name("cuts", j): ParameterCurve(*(p[..., j] for p in parts))
+            for j in range(self.levels)
+        }
+
+    def conditional_mean(self, s: Array) -> Array:
+        """The mean of the position, sum_j P(Y > j)."""
+        return np.asarray((1.0 - self.upto(s)).sum(axis=-1))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """The variance of the position."""
+        beyond = 1.0 - self.upto(s)
+        square = (beyond * (2.0 * np.arange(self.levels) + 1.0)).sum(axis=-1)
+        return np.asarray(np.maximum(square - beyond.sum(axis=-1) ** 2, 0.0))
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        drawn = rng.random(np.shape(s))[..., None] > self.upto(s)
+        return np.asarray(drawn.sum(axis=-1), dtype=np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return self.distribution(s)[1]
+
+    def distribution(self, s: Array) -> tuple[Array, Array]:
+        inside = self.upto(s)
+        edge = np.zeros((*inside.shape[:-1], 1))
+        padded = np.concatenate([edge, inside, edge + 1.0], axis=-1)
+        below, upto = (np.take_along_axis(padded, self.code + k, axis=-1)[..., 0] for k in (0, 1))
+        return below, upto
