@@ -18,14 +18,9 @@ from lgmdsl.canonical.hypers import hyper_space
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lower import Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel, Equation
-from lgmdsl.canonical.site_blocks import (
-    FindSite,
-    Observed,
-    Rewrite,
-    SiteBlock,
-    rewrite,
-    site_blocks,
-)
+from lgmdsl.canonical.observed import Observed
+from lgmdsl.canonical.rewrites import Rewrite, rewrite
+from lgmdsl.canonical.site_blocks import FindSite, SiteBlock, site_blocks
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language import ast

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.event_moments import moments
 from lgmdsl.api.mixture import KEPT
 from lgmdsl.api.observations import Observations
 from lgmdsl.api.own_data import with_responses
@@ -55,7 +56,7 @@ def assessed(fit: Fit, data: object, mapping: Mapping[str, str] | None, call: st
         told = f"{what} needs exact variances, and this fit's are estimates (iterative engine)"
         raise MethodError(Diagnostic("E501", told, help="fit a smaller part of the data exactly"))
     blocks = tuple(canonical.blocks[k] for k in observed(canonical))
-    where = tuple((b.name, b.dims, b.rows) for b in blocks)
+    where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)
     return Assessed(canonical, components(fit, canonical), Observations(canonical.layout, where))
 
 
@@ -83,28 +84,47 @@ def component(
     """
     at, theta, q = observed(canonical), point.theta, condition()
     blocks = [canonical.blocks[k] for k in at]
-    moved = [_moved(b, theta) for b in blocks]
-    pairs = list(zip(at, moved, strict=True))
 
     def predictors() -> tuple[Predictor, ...]:
-        rows = [None if b.complete else b.rows for b in blocks]
-        return tuple(
-            canonical.predictor(b.written, b.dims, theta, r)
-            for b, r in zip(blocks, rows, strict=True)
-        )
+        return tuple(canonical.as_written(b, theta, every=False) for b in blocks)
 
+    found = [
+        _scalar(b, theta, q, k) if b.whole is None else _whole(canonical, b, theta, q, k)
+        for k, b in zip(at, blocks, strict=True)
+    ]
+    mean, variance, site_weight, site_shift = zip(*found, strict=True)
     return Component(
         weight=point.share,
         sites=tuple(b.family(**b.parameter_values(theta), **_response(b)) for b in blocks),
-        mean=tuple(q.mean[k] + d for k, d in pairs),
-        variance=tuple(q.variance[k] for k in at),
-        site_weight=tuple(q.weight[k] for k in at),
-        site_shift=tuple(q.shift[k] + q.weight[k] * d if d.any() else q.shift[k] for k, d in pairs),
+        mean=mean,
+        variance=variance,
+        site_weight=site_weight,
+        site_shift=site_shift,
         condition=condition,
         predict=predictors,
         slices={b.name: canonical.layout.latent(b.name) for b in canonical.latents},
         theta=theta,
     )
+
+
+def _scalar(block: SiteBlock, theta: Theta, q: Conditioned, k: int) -> tuple[Array, ...]:
+    """Mean and variance of the predictors as written, W and b of their sites."""
+    d = _moved(block, theta)
+    shift = q.shift[k] + q.weight[k] * d if d.any() else q.shift[k]
+    return q.mean[k] + d, q.variance[k], q.weight[k], shift
+
+
+def _whole(
+    canonical: CanonicalModel, block: SiteBlock, theta: Theta, q: Conditioned, k: int
+) -> tuple[Array, ...]:
+    """The same where several sites stand for each datum: W is diagonal, 0 where there is none."""
+    mean, variance = moments(q, canonical.as_written(block, theta, every=False))
+    data = block.data
+    entry = block.rows % data.event
+    weight, shift = np.zeros_like(variance), np.zeros_like(mean)
+    weight[data.owner, entry, entry] = q.weight[k]
+    shift[data.owner, entry] = q.shift[k]
+    return mean, variance, weight, shift
 
 
 def observed(canonical: CanonicalModel) -> tuple[int, ...]:
@@ -113,8 +133,9 @@ def observed(canonical: CanonicalModel) -> tuple[int, ...]:
 
 
 def _response(block: SiteBlock) -> dict[str, Array]:
-    assert block.y is not None
-    return {"y": block.y}
+    y = block.data.y
+    assert y is not None
+    return {"y": y}
 
 
 def _moved(block: SiteBlock, theta: Theta) -> Array:

@@ -141,13 +141,13 @@ def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, .
                 for name, op in predictor.columns.items()
             )
         entries = 1
-        for size in block.shape:
+        for size in block.data_shape:
             entries *= size
         count = len(block.rows) if outline.given else None
         found.append(
             SiteView(
                 shown, block.family.spec.name, block.site.spec.name, count,
-                entries - len(block.rows) if outline.given else 0,
+                entries - len(block.data.rows) if outline.given else 0,
                 parameters(
                     block.parameters, tuple(a.name for a in statement.family.arguments), grounded
                 ),

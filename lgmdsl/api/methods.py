@@ -195,7 +195,7 @@ def methods(model: Model | None = None) -> ModelMethods | MethodTable:
     Needs no data. Raises ModelError for a wrong model.
     """
     if model is None:
-        return MethodTable(tuple(sites.sites()), tuple(backends().values()))
+        return MethodTable(sites.families(), tuple(backends().values()))
     return methods_of(outline_of(model), model.checked.source.name)
 
 

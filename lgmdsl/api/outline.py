@@ -20,7 +20,8 @@ from lgmdsl.canonical.ground import GroundedModel, ground
 from lgmdsl.canonical.hypers import HyperBlock, HyperSpace, hyper_space
 from lgmdsl.canonical.lower import Lowered, Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.site_blocks import Rewrite, SiteBlock, rewrite, site_blocks
+from lgmdsl.canonical.rewrites import Rewrite, rewrite
+from lgmdsl.canonical.site_blocks import SiteBlock, site_blocks
 from lgmdsl.compile import canonicalise, mapped
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, LgmError, MethodError

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.event_moments import moments
 from lgmdsl.api.frame import extended_frame, fitted_frame
 from lgmdsl.api.kept import check_members, check_prior_data
 from lgmdsl.api.labelled import dataset, labelled
@@ -16,7 +17,7 @@ from lgmdsl.api.mixed import mixed_moments
 from lgmdsl.api.mixture import Mixture, mixture
 from lgmdsl.api.observations import class_index
 from lgmdsl.api.points import Point
-from lgmdsl.api.response import probabilities, response_moments
+from lgmdsl.api.response import class_probabilities, probabilities, response_moments
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.ground import ground_new
 from lgmdsl.canonical.ground_usage import usage_of
@@ -77,25 +78,26 @@ class Prediction:
         Raises ModelError E103 where the model observes no such datum.
         """
         block = self.observed(name)
-        classes = class_index(self.canonical, name)
         parts = [self.marginals.part(k) for k in range(len(self.marginals.weights))]
         at = [(part.theta, *self._predictor(block, part)) for part in parts]
-        moments = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
-        means, sds = (np.array([m[i] for m in moments]) for i in (0, 1))
+        shape, dims = block.data_shape, block.data.dims
+        classes = class_index(self.canonical, name)
+        if classes is not None:
+            count = self.canonical.sizes[classes]
+            each = np.array([class_probabilities(block, t, m, v, count) for t, m, v in at])
+            table = np.tensordot(self.marginals.weights, each, axes=1).reshape(*shape, count)
+            label = "probability"
+            return dataset({label: self._labelled((*dims, classes), table, label)})
+        known = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
+        means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
         first, spread = mixed_moments(self.marginals.weights, means, sds)
-        shape, dims = block.shape, block.dims
-        out = {}
-        if classes is None:
-            out["mean"] = self._labelled(dims, first.reshape(shape), "mean")
-            out["sd"] = self._labelled(dims, spread.reshape(shape), "sd")
-        count = 0 if classes is None else self.canonical.sizes[classes]
-        tables = [probabilities(block, t, m, v, first, spread, count) for t, m, v in at]
+        out = {
+            "mean": self._labelled(dims, first.reshape(shape), "mean"),
+            "sd": self._labelled(dims, spread.reshape(shape), "sd"),
+        }
+        tables = [probabilities(block, t, m, v, first, spread) for t, m, v in at]
         found = [t for t in tables if t is not None]
-        if found and classes is not None:
-            table = np.tensordot(self.marginals.weights, np.array(found), axes=1)
-            name_, over = "probability", (*dims, classes)
-            out[name_] = self._labelled(over, table.reshape(*shape, count), name_)
-        elif found:
+        if found:
             table = np.tensordot(self.marginals.weights, np.array(found), axes=1)
             out["probability"] = labelled(
                 self.canonical.layout, dims, table.reshape(*shape, -1),
@@ -135,9 +137,8 @@ class Prediction:
         return tuple(names or self.canonical.named)
 
     def _predictor(self, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:
-        predictor = self.canonical.predictor(block.written, block.dims, part.theta)
-        mean, variance = part.frame.conditioned.project(part.frame.embed(predictor))
-        return mean, np.maximum(variance, 0.0)
+        predictor = self.canonical.as_written(block, part.theta)
+        return moments(part.frame.conditioned, part.frame.embed(predictor))
 
     def observed(self, name: str) -> SiteBlock:
         """The block of an observed datum; raises ModelError E103 where there is none."""

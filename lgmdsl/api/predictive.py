@@ -47,17 +47,22 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     check_draws(size, seed)
     block = prediction.observed(name)
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
-    y = np.empty((size, int(np.prod(block.shape, dtype=np.int64))))
+    y = np.empty((size, int(np.prod(block.data_shape, dtype=np.int64))))
     for part, places, z in prediction.marginals.joint(size, np.random.default_rng(seed)):
-        predictor = part.frame.embed(canonical.predictor(block.written, block.dims, part.theta))
+        predictor = part.frame.embed(canonical.as_written(block, part.theta))
         s = np.repeat(predictor.offset[:, None], len(z), axis=1)
         for latent, operator in predictor.columns.items():
             s += operator.matvec(np.ascontiguousarray(part.frame.part(latent, z).T))
         site = block.bind_family(part.theta)
-        y[places] = responses(site, s.T, noise, name)
+        shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)
+        y[places] = responses(site, s.T.reshape(shape), noise, name)
         typed = like_data(y, site, class_labels(canonical, name))
     return labelled(
-        canonical.layout, block.dims, typed.reshape(size, *block.shape), name, first="sample"
+        canonical.layout,
+        block.data.dims,
+        typed.reshape(size, *block.data_shape),
+        name,
+        first="sample",
     )
 
 

@@ -47,15 +47,11 @@ def probabilities(
     variance: Array,
     first: Array,
     spread: Array,
-    classes: int = 0,
 ) -> Array | None:
-    """P(y = k), (N, values), for binary and count families and for classes (those of positions 0
-    to `classes` - 1); None for continuous ones."""
+    """P(y = k), (N, values), for binary and count families; None for continuous ones."""
     observed = block.family.spec.observed
     if "binary" in observed:
         last = 1
-    elif "index" in observed:
-        last = classes - 1
     elif "count" in observed:
         reach = np.nanmax(first + 8.0 * spread, initial=1.0)
         last = int(min(LONGEST_TABLE, np.ceil(reach) if np.isfinite(reach) else LONGEST_TABLE))
@@ -69,6 +65,17 @@ def probabilities(
         if possible.any():
             tilted = tilting(site.take(possible)).tilted(mean[possible], variance[possible])
             table[possible, k] = np.exp(tilted.log_mass)
+    return table
+
+
+def class_probabilities(
+    block: SiteBlock, theta: Mapping[str, Array], mean: Array, variance: Array, classes: int
+) -> Array:
+    """P(y = k), (N, classes), for data that are classes."""
+    table = np.empty((len(mean), classes))
+    for k in range(classes):
+        site = block.bind_family(theta, np.full(len(mean), float(k)))
+        table[:, k] = np.exp(tilting(site).tilted(mean, variance).log_mass)
     return table
 
 

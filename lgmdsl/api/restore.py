@@ -20,7 +20,7 @@ from lgmdsl.assess.moments import Corrected
 from lgmdsl.assess.verdict import Outcome
 from lgmdsl.canonical.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.site_blocks import Observed
+from lgmdsl.canonical.observed import Observed
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.status import Guarantee, Status

@@ -129,10 +129,11 @@ def _respond(
     block: SiteBlock, canonical: CanonicalModel, theta: Theta, z: Array, rng: np.random.Generator
 ) -> Array:
     """y for every entry of an observed block."""
-    predictor = canonical.predictor(block.written, block.dims, theta)
+    predictor = canonical.as_written(block, theta)
     s = predictor.offset.copy()
     for name, operator in predictor.columns.items():
         s += operator.matvec(z[canonical.layout.latent(name)])
+    s = s.reshape(-1, predictor.event) if predictor.event else s
     try:
         y = block.bind_family(theta).sample(s, rng)
     except ValueError:  # numpy's generators refuse rates beyond 1e18
@@ -146,7 +147,7 @@ def _respond(
                 help="give the latents priors on the scale of the link, e.g. sd = 1",
             )
         )
-    return y.reshape(block.shape)
+    return y.reshape(block.data_shape)
 
 
 def _typed(values: Array, type_: str) -> Any:

@@ -90,9 +90,11 @@ def _write(fit: Fit, name: str) -> None:
         for k, block_ in enumerate(fit.canonical.blocks):
             _plain(site, f"weight_{k}", fit.weight[k])
             _plain(site, f"shift_{k}", fit.shift[k])
-            _plain(site, f"rows_{k}", block_.rows)
-            if block_.form is not block_.written and block_.y is not None:
-                _plain(site, f"y_{k}", block_.y)  # the rewritten predictor holds the response
+            data = block_.data
+            _plain(site, f"rows_{k}", data.rows)
+            moved = block_.form is not block_.written or block_.whole is not None
+            if moved and data.y is not None:
+                _plain(site, f"y_{k}", data.y)  # the rewritten predictor holds the response
             site.variables[f"weight_{k}"].attrs["of"] = block_.name
         mean, sd = file.create_group("mean"), file.create_group("sd")
         for name_ in kept_names(fit):

@@ -11,7 +11,6 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.groups import joined
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
@@ -38,11 +37,10 @@ class Without:
         self, component: Component, rows: tuple[IntArray, ...]
     ) -> tuple[Array, Array] | None:
         gone = dict(zip(self.observed, rows, strict=True))
-        kept = [
-            np.delete(np.arange(len(b.rows)), gone.get(k, np.arange(0)))
-            for k, b in enumerate(self.plan.canonical.blocks)
-        ]
-        blocks = [_kept(b, at) for b, at in zip(self.plan.canonical.blocks, kept, strict=True)]
+        left = [gone.get(k, np.arange(0)) for k in range(len(self.plan.canonical.blocks))]
+        pairs = list(zip(self.plan.canonical.blocks, left, strict=True))
+        kept = [np.flatnonzero(~np.isin(b.data.owner, out)) for b, out in pairs]
+        blocks = [b.without(out) for b, out in pairs]
         filled = [k for k, b in enumerate(blocks) if len(b.rows)]
         canonical: CanonicalModel = replace(
             self.plan.canonical, blocks=tuple(blocks[k] for k in filled)
@@ -64,8 +62,3 @@ class Without:
         if found.posterior is None or found.status in (Status.diverged, Status.numerical_error):
             return None
         return found.posterior.conditioned.project(joined(component, rows), full=True)
-
-
-def _kept(block: SiteBlock, at: IntArray) -> SiteBlock:
-    y = None if block.y is None else block.y[at]
-    return replace(block, rows=block.rows[at], y=y)

@@ -24,7 +24,8 @@ from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.hypers import HyperSpace
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.named import expand
-from lgmdsl.canonical.site_blocks import Rewrite, SiteBlock
+from lgmdsl.canonical.rewrites import Rewrite
+from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic
@@ -70,6 +71,18 @@ class CanonicalModel:
             columns[name] = take_rows(flatten.operator(terms, dims, latent, sizes, theta), rows)
         offset = expand(form.offset.evaluate(theta), dims, sizes).reshape(-1)
         return Predictor(columns, np.array(offset if rows is None else offset[rows]))
+
+    def as_written(self, block: SiteBlock, theta: Theta, every: bool = True) -> Predictor:
+        """The predictor that a block's family takes, for every entry or for the observed data."""
+        data = block.data
+        if not data.event:
+            rows = None if every or block.complete else block.rows
+            return self.predictor(block.written, block.dims, theta, rows)
+        flat = None
+        if not every:
+            flat = (data.rows[:, None] * data.event + np.arange(data.event)).reshape(-1)
+        found = self.predictor(block.written, block.dims, theta, flat)
+        return Predictor(found.columns, found.offset, data.event)
 
     def linear(self, theta: Theta) -> LinearGaussian:
         """Prior blocks, predictors of the observed rows, constraints.

@@ -10,7 +10,6 @@ from typing import Any, cast
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
-from lgmdsl.canonical import affine as af
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical import unfitted
 from lgmdsl.canonical.affine import Affine
@@ -18,6 +17,7 @@ from lgmdsl.canonical.censoring import CENSORING, check_censoring
 from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import expand
+from lgmdsl.canonical.observed import Whole
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.language import ast
@@ -27,20 +27,13 @@ FindSite = Callable[[str], "type[Site] | None"]
 
 
 @dataclass(frozen=True, eq=False)
-class Observed:
-    """What a stored fit knows of a block's data: the rows, and y where a rewrite needs it."""
-
-    rows: IntArray
-    y: Array | None
-
-
-@dataclass(frozen=True, eq=False)
 class SiteBlock:
     """N sites of one family: one statement of the model, after the compiler's rewrites.
 
     `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
     positions of the entries that are observed; `y` their values (None for potentials).
-    `family` on `written` is the site as written, `site` on `form` the one that the back ends see.
+    `family` on `written` is the site as written, `site` on `form` the one that the back ends see;
+    `whole` the data as written, where they have other rows than the sites.
     """
 
     name: str
@@ -54,11 +47,38 @@ class SiteBlock:
     rows: IntArray
     span: Span
     sizes: Mapping[str, int]
+    whole: Whole | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of all entries, the missing ones included."""
         return tuple(self.sizes[d] for d in self.dims)
+
+    @property
+    def data(self) -> Whole:
+        """The data as the model writes them."""
+        if self.whole is not None:
+            return self.whole
+        return Whole(self.dims, self.rows, self.y, 0, np.arange(len(self.rows)))
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Sizes of all entries of the observed datum."""
+        return tuple(self.sizes[d] for d in self.data.dims)
+
+    def without(self, data: IntArray) -> SiteBlock:
+        """The block without some of its data, by their places among those observed."""
+        kept = np.flatnonzero(~np.isin(self.data.owner, data))
+        whole = self.whole
+        if whole is not None:
+            left = np.delete(np.arange(len(whole.rows)), data)
+            place = np.zeros(len(whole.rows), dtype=np.int64)
+            place[left] = np.arange(len(left))
+            y = None if whole.y is None else whole.y[left]
+            owner = place[whole.owner[kept]]
+            whole = Whole(whole.dims, whole.rows[left], y, whole.event, owner)
+        y = None if self.y is None else self.y[kept]
+        return replace(self, rows=self.rows[kept], y=y, whole=whole)
 
     @property
     def complete(self) -> bool:
@@ -109,7 +129,7 @@ class SiteBlock:
         """Sites of the family as written for every entry, for simulation and prediction."""
         values: dict[str, Any] = self.parameter_values(theta, all_rows=True)
         if not self.family.spec.potential:
-            values["y"] = np.zeros(int(np.prod(self.shape))) if y is None else y
+            values["y"] = np.zeros(math.prod(self.data_shape)) if y is None else y
         return self.family(**values)
 
 
@@ -262,39 +282,3 @@ def _parameters(
             assert default is not None, "the checker asks for required arguments"
             out[name] = co.number(default)
     return out
-
-
-# ---- rewrites ------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Rewrite:
-    """One rewrite that the compiler did, as `lgm explain` shows it."""
-
-    block: str
-    description: str
-
-
-CENTRED = {"laplace.mean": "laplace", "student_t.mean": "student_t"}
-
-
-def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
-    """laplace and student_t observations become potentials on eta - y; binomial counts are named
-    as powers of a logistic site; normal observations are named as part of the Gaussian."""
-    name = block.site.spec.name
-    centred = find(CENTRED.get(name, ""))
-    if centred is not None and block.y is not None:
-        offset = np.zeros(block.shape).reshape(-1)
-        offset[block.rows] = -block.y
-        moved = co.Constant(block.dims, offset.reshape(block.shape))
-        form = af.add((block.form, Affine((), moved, block.form.sizes)))
-        note = f"{name} observations to a {centred.spec.name} potential on the predictor minus y"
-        return replace(block, site=centred, form=form), (Rewrite(block.name, note),)
-    if name == "binomial.logit":
-        return block, (Rewrite(block.name, "binomial(logit) to a logistic site with power n"),)
-    if name in ("normal.mean", "normal"):
-        return block, (Rewrite(block.name, "normal observations into the Gaussian part: exact"),)
-    if name == "lognormal.mean":
-        note = "lognormal observations into the Gaussian part, as log y: exact"
-        return block, (Rewrite(block.name, note),)
-    return block, ()

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lgmdsl.bounds.catalogue import bounds, named
-from lgmdsl.canonical.site_blocks import CENTRED
+from lgmdsl.canonical.rewrites import CENTRED, SPLIT
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
@@ -120,9 +120,9 @@ def answering(site: type[Site], question: type) -> Callable[[Site], object]:
 
 
 def compiled(site: type[Site]) -> type[Site]:
-    """The family whose sites the compiler makes of a family's: a potential on the distance from y
-    where it does."""
-    return find_site(CENTRED.get(site.spec.name, "")) or site
+    """The family whose sites the compiler makes of a family's: a potential on the distance from y,
+    or logistic sites for stick breaking."""
+    return find_site({**CENTRED, **SPLIT}.get(site.spec.name, "")) or site
 
 
 def table(

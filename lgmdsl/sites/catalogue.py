@@ -31,6 +31,7 @@ from lgmdsl.sites.ordinal_adjacent import AdjacentLogit
 from lgmdsl.sites.ordinal_continuation import ContinuationLogit, ContinuationProbit
 from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.probit import BernoulliProbit, BinomialProbit
+from lgmdsl.sites.stick import CategoricalStick
 from lgmdsl.sites.student_t import StudentTMean, StudentTPotential
 from lgmdsl.sites.survival import ExponentialLogRate, WeibullLogScale
 
@@ -70,17 +71,26 @@ BUILT_IN: tuple[type[Site], ...] = (
     ExpPowerPotential,
 )
 
+# Families of the language that the compiler rewrites, so that no back end ever sees one.
+REWRITTEN: tuple[type[Site], ...] = (CategoricalStick,)
+
 _SITES: dict[str, type[Site]] = {s.spec.name: s for s in BUILT_IN}
+_REWRITTEN: dict[str, type[Site]] = {s.spec.name: s for s in REWRITTEN}
 
 
 def sites() -> tuple[type[Site], ...]:
-    """All families, the built-in ones first."""
+    """All families that back ends can see, the built-in ones first."""
     return tuple(_SITES.values())
 
 
+def families() -> tuple[type[Site], ...]:
+    """All families that a model can name: those that the compiler rewrites come last."""
+    return (*sites(), *REWRITTEN)
+
+
 def find_site(name: str) -> type[Site] | None:
-    """The family called `name`, or None."""
-    return _SITES.get(name)
+    """The family called `name`, a rewritten one too, or None."""
+    return _SITES.get(name) or _REWRITTEN.get(name)
 
 
 def site(name: str) -> type[Site]:

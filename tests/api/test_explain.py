@@ -95,12 +95,12 @@ def test_the_table_is_the_routes() -> None:
     table = methods()
     assert isinstance(table, MethodTable)
     cells = {(site, backend): cell for site, backend, cell in table}
-    assert len(cells) == len(sites.sites()) * len(backends())
-    for site in sites.sites():
+    assert len(cells) == len(sites.families()) * len(backends())
+    for site in sites.families():
         for name, backend in backends().items():
             assert cells[site.spec.name, name] == route(compiled(site), backend)
-    laplace = [isinstance(cells[s.spec.name, "laplace"], Refusal) for s in sites.sites()]
-    kinked = [Property.KINKED in s.spec.properties for s in sites.sites()]
+    laplace = [isinstance(cells[s.spec.name, "laplace"], Refusal) for s in sites.families()]
+    kinked = [Property.KINKED in s.spec.properties for s in sites.families()]
     assert laplace == kinked
 
 
@@ -109,7 +109,7 @@ def test_markdown_has_a_row_for_each_site() -> None:
     assert isinstance(table, MethodTable)
     lines = table.markdown().splitlines()
     assert lines[0] == "| site | " + " | ".join(backends()) + " |"
-    assert len(lines) == 2 + len(sites.sites())
+    assert len(lines) == 2 + len(sites.families())
     assert len({line.count("|") for line in lines}) == 1
 
 

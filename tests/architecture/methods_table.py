@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lgmdsl.inference.routes import Refusal, Route, table
-from lgmdsl.sites.catalogue import BUILT_IN
+from lgmdsl.sites.catalogue import BUILT_IN, REWRITTEN
 from lgmdsl_backends.catalogue import BACKENDS
 
 START, END = "<!-- methods: computed -->", "<!-- end of methods -->"
@@ -17,10 +17,11 @@ START, END = "<!-- methods: computed -->", "<!-- end of methods -->"
 def markdown() -> str:
     """A row for each site family, a column for each back end."""
     methods = BACKENDS
-    cells = table(BUILT_IN, methods)
+    families = (*BUILT_IN, *REWRITTEN)
+    cells = table(families, methods)
     names = [m.spec.name for m in methods]
     lines = ["| site | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
-    for site in BUILT_IN:
+    for site in families:
         shown = [_cell(cells[site.spec.name, name]) for name in names]
         kind = f"`{site.spec.name}`" + (" (potential)" if site.spec.potential else "")
         lines.append(f"| {kind} | " + " | ".join(shown) + " |")
