@@ -17,6 +17,11 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 
+# Ordered hypers are cuts on the scale of a link: a search that starts at scores of a prior with an
+# sd of 100 has no way back from there.
+WIDEST = 2.0
+
+
 @dataclass(frozen=True, eq=False)
 class Normal(Elementwise):
     """N(mean, sd^2) entry by entry; on an ordered hyper, given that the entries increase."""
@@ -69,12 +74,14 @@ class Normal(Elementwise):
         return self._ordered(rng, shape)
 
     def typical(self, shape: tuple[int, ...] = ()) -> Array:
-        """The mean; on an ordered hyper, Blom's expected normal scores, increasing."""
+        """The mean; on an ordered hyper, Blom's expected normal scores, increasing, no wider than
+        sds of `WIDEST`."""
         if self.type != "ordered":
             return super().typical(shape)
         count = shape[-1]
         score = special.ndtri((np.arange(count) + 0.625) / (count + 0.25))
         mean, sd = self._whole(shape)
+        sd = np.minimum(sd, WIDEST)
         value = np.sort(mean + sd * score, axis=-1)
         # entries that coincide (means that run down) are set apart
         gap = 1e-3 * sd.min(axis=-1, keepdims=True)

@@ -35,11 +35,12 @@ HYPERS = {
     "mix": "unit ~ uniform(lower = 0, upper = 1)",
     "S[term, term]": "covariance ~ lkj_cov(eta = 2, u = 1, alpha = 0.05)",
     "L[item]": "real ~ normal(sd = 1)",
+    "cuts[cut]": "ordered ~ normal(sd = 2)",
 }
 AT: dict[str, Any] = {
     "t": 1.3, "m": 0.8, "c": 0.4, "scale": 0.7, "df": 1.4, "s": 0.8, "length": 1.3, "e": 0.6,
     "rho": 0.45, "mix": 0.7, "S": np.array([[1.2, 0.4], [0.4, 0.7]]),
-    "L": np.array([0.7, -0.5, 1.2]),
+    "L": np.array([0.7, -0.5, 1.2]), "cuts": np.array([-0.8, 0.1, 1.5]),
 }  # fmt: skip
 HEAD = """lgm 1
 index row
@@ -48,6 +49,8 @@ index region = 7
 index year = 5
 index item = 3
 index term = {"a", "b"}
+index class = {"p", "q", "r", "s"}
+index cut = head(class)
 data x[row] : real
 data who[row] : subject
 data where[row] : region
@@ -76,6 +79,11 @@ FAMILIES = {
     "student_t": ("real", "student_t(mean = eta, scale = {scale}, df = {df})"),
     "normal": ("real", "normal(mean = eta, sd = {scale})"),
     "log_var": ("real", "normal(mean = {e}, log_var = eta)"),
+    "ordinal logit": ("class", "ordinal(logit = eta, cuts = {cuts})"),
+    "ordinal probit": ("class", "ordinal(probit = eta, cuts = {cuts})"),
+    "continuation": ("class", 'ordinal(logit = eta, cuts = {cuts}, model = "continuation")'),
+    "passing": ("class", 'ordinal(probit = eta, cuts = {cuts}, model = "continuation")'),
+    "adjacent": ("class", 'ordinal(logit = eta, cuts = {cuts}, model = "adjacent")'),
     "laplace": ("real", "laplace(mean = eta, scale = {scale})"),
     "sech2": ("real", "normal(mean = eta, sd = 0.5)\npotential eta ~ sech2(scale = {scale})"),
     "exp_power": (
@@ -89,7 +97,7 @@ SUPER_GAUSSIAN = ["logit", "student_t", "laplace", "sech2", "exp_power"]
 BY_FAMILY = {
     "laplace": SMOOTH,
     "natural-gradient": list(FAMILIES),
-    "ep": ["poisson", "student_t", "laplace"],
+    "ep": ["poisson", "student_t", "laplace", "ordinal logit", "ordinal probit"],
     "opper-archambeau": ["logit", "poisson", "gamma"],
     "cholesky": ["negbinomial", "student_t"],
     "lcl": ["logit", "poisson"],
@@ -124,10 +132,11 @@ def data(kind: str, rows: int = 12, missing: bool = True) -> dict[str, Any]:
     draws = {
         "binary": rng.integers(0, 2, rows), "count": rng.poisson(2.0, rows),
         "positive": rng.gamma(2.0, size=rows), "real": rng.normal(size=rows),
+        "class": np.array(list("pqrs"))[np.arange(rows) * 7 % 4],
     }  # fmt: skip
-    y = np.asarray(draws[kind], dtype=float)
+    y = draws[kind] if kind == "class" else np.asarray(draws[kind], dtype=float)
     if missing:
-        y[1::4] = np.nan
+        y[1::4] = "" if kind == "class" else np.nan
     return {
         "x": rng.normal(size=rows), "who": np.arange(rows) % 3, "y": y,
         "where": rng.integers(0, 7, rows), "when": np.arange(rows) % 5,

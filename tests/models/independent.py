@@ -19,6 +19,8 @@ from lgmdsl.arrays import Array
 
 Data = dict[str, Any]
 STEP = 2e-3
+SCORES = ["poor", "fair", "good", "excellent"]
+CUTS = (-1.5, 0.2, 2.0)  # those that models/update_expected.py pins
 
 
 @dataclass(frozen=True)
@@ -214,6 +216,25 @@ def lifetimes(d: Data) -> Case:
     )  # fmt: skip
 
 
+def ordinal_ratings(d: Data) -> Case:
+    judge = one_hot(d["judge"], sorted(set(d["judge"])))
+    there = d["rating"] != ""
+    code = np.array([SCORES.index(r) for r in d["rating"][there]])
+    edges = np.array([-np.inf, *CUTS, np.inf])
+
+    def log_density(s: Array) -> Array:
+        law = stats.logistic
+        mass = law.cdf(edges[code + 1] - s[there]) - law.cdf(edges[code] - s[there])
+        out = np.zeros(len(s))
+        out[there] = np.log(mass)
+        return out
+
+    return Case(
+        np.hstack([d["price"][:, None], judge]), diagonal((1, 3), (24, 0.8)), log_density,
+        (("worth", 1), ("leave", 24)),
+    )  # fmt: skip
+
+
 def gp_sum(d: Data) -> Case:
     r = cdist(d["when"], d["when"])
     trend = np.exp(-0.5 * (r / 3) ** 2)
@@ -304,6 +325,7 @@ CASES: dict[str, Callable[[Data], Case]] = {
     "negbinomial_counts": negbinomial_counts,
     "gamma_responses": gamma_responses,
     "lifetimes": lifetimes,
+    "ordinal_ratings": ordinal_ratings,
     "gp_sum": gp_sum,
     "dose_response": dose_response,
     "wet_days": wet_days,

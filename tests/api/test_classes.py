@@ -1,0 +1,173 @@
+"""Models of classes, ordered or not: missing entries, predictions, draws, refits, refusals."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+
+HEAD = """lgm 1
+index obs
+index class = {"low", "mid", "high", "top"}
+index cut = head(class)
+data x[obs] : real
+data y[obs] : class?
+"""
+ORDINAL = (
+    HEAD
+    + """hyper c[cut] : ordered ~ normal(sd = 3)
+latent b ~ normal(sd = 2)
+let eta[obs] = b * x
+observe y ~ ordinal(HERE)
+"""
+)
+STICK = (
+    HEAD
+    + """latent a[cut] ~ normal(sd = 2)
+latent b[cut] ~ normal(sd = 1)
+let eta[obs, cut] = a + b * x
+observe y ~ categorical(stick = eta)
+"""
+)
+PINNED = {"c": [-0.8, 0.3, 1.6]}
+MODELS = {
+    "cumulative logit": (ORDINAL.replace("HERE", "logit = eta, cuts = c"), PINNED),
+    "cumulative probit": (ORDINAL.replace("HERE", "probit = eta, cuts = c"), PINNED),
+    "continuation": (
+        ORDINAL.replace("HERE", 'logit = eta, cuts = c, model = "continuation"'),
+        PINNED,
+    ),
+    "adjacent": (ORDINAL.replace("HERE", 'logit = eta, cuts = c, model = "adjacent"'), PINNED),
+    "stick": (STICK, {}),
+}
+LABELS = ["low", "mid", "high", "top"]
+
+
+def data(rows: int = 40) -> dict[str, Any]:
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=rows)
+    y = np.array(LABELS)[np.searchsorted(PINNED["c"], 1.2 * x + rng.logistic(size=rows))]
+    y[4::9] = ""
+    return {"x": x, "y": y}
+
+
+def fitted(name: str, given: dict[str, Any], method: str = "ep", **more: Any) -> lgm.Fit:
+    text, fixed = MODELS[name]
+    return lgm.fit(lgm.loads(text), given, method=method, fixed=fixed, **more)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_missing_entries_drop_out(name: str) -> None:
+    given = data()
+    there = given["y"] != ""
+    for method in ("laplace", "natural-gradient"):
+        whole = fitted(name, given, method)
+        some = fitted(name, {k: v[there] for k, v in given.items()}, method)
+        assert whole.log_evidence == pytest.approx(some.log_evidence, rel=1e-10)
+        np.testing.assert_allclose(whole.mean("b"), some.mean("b"), rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_class_probabilities(name: str, tmp_path: Path) -> None:
+    """Labelled, summing to 1, the average over draws of the predictor; and after a restart."""
+    fit = fitted(name, data())
+    new = {"x": [-2.0, 0.0, 1.0]}
+    found = fit.predict(new)
+    p = found.response("y").probability
+    assert p.dims == ("obs", "class") and p["class"].values.tolist() == LABELS
+    np.testing.assert_allclose(p.sum("class"), 1.0, rtol=1e-9)
+    drawn = found.sample_response("y", 40_000)
+    for k, label in enumerate(LABELS):
+        share = (drawn == label).mean("sample")
+        error = np.sqrt(p[:, k] * (1 - p[:, k]) / 40_000)
+        assert np.all(np.abs(share - p[:, k]) < 4.5 * error + 1e-3)
+    assert set(found.to_dataset()) == {"eta_mean", "eta_sd", "y_probability"}
+    fit.save(tmp_path / "f.nc")
+    again = lgm.load_fit(tmp_path / "f.nc").predict(new).response("y").probability
+    np.testing.assert_allclose(again, p, rtol=1e-9)
+
+
+def test_learned_cuts_are_a_mixture_of_points() -> None:
+    text = MODELS["cumulative logit"][0]
+    fit = lgm.fit(lgm.loads(text), data(), method="laplace", hyper="integrate")
+    p = fit.predict({"x": [0.5]}).response("y").probability.values[0]
+    assert p.sum() == pytest.approx(1.0, rel=1e-9) and len(fit.points) > 3
+    best = lgm.fit(lgm.loads(text), data(), method="laplace", hyper="map")
+    assert np.all(np.diff(best.theta["c"]) > 0.0)
+    near = best.predict({"x": [0.5]}).response("y").probability.values[0]
+    np.testing.assert_allclose(p, near, atol=0.03)
+
+
+@pytest.mark.parametrize("name", ["cumulative logit", "stick"])
+def test_leaving_out_by_refits_is_a_prediction_from_the_rest(name: str) -> None:
+    given = data(16)
+    fit = fitted(name, given)
+    found = fit.loo(exact="all").pointwise()
+    at = 6
+    rest = {**given, "y": given["y"].copy()}
+    rest["y"][at] = ""
+    p = fitted(name, rest).predict({"x": given["x"][at : at + 1]}).response("y").probability
+    known = np.log(p.sel({"class": given["y"][at]}).item())
+    assert float(found[at]) == pytest.approx(known, abs=1e-5)
+    assert np.isnan(found[4])
+    quick = fit.loo().pointwise()
+    assert float(np.nanmedian(np.abs(quick - found))) < 0.01
+
+
+def test_pit_of_ordered_classes() -> None:
+    fit = fitted("cumulative probit", data())
+    found = fit.pit()
+    lower, upper = found.lower("y"), found.upper("y")
+    there = data()["y"] != ""
+    assert np.all((lower < upper)[there])
+    assert np.all(lower[data()["y"] == "low"] == 0.0) and np.all(upper[data()["y"] == "top"] == 1.0)
+
+
+@pytest.mark.parametrize("name", ["adjacent", "stick"])
+def test_simulated_and_replicated_data_are_labels(name: str) -> None:
+    text, fixed = MODELS[name]
+    model = lgm.loads(text)
+    made = lgm.simulate(model, sizes={"obs": 30}, fixed=fixed)
+    assert set(made["y"]) <= set(LABELS)
+    fit = lgm.fit(model, made, method="laplace", fixed=fixed)
+    assert set(np.ravel(fit.sample_predictive(3)["y"])) <= set(LABELS)
+
+
+def test_sticks_are_told_as_logistic_sites() -> None:
+    told = str(lgm.explain(lgm.loads(STICK), data()))
+    assert "categorical.stick, seen as bernoulli.logit" in told
+    assert "stick breaking to a logistic site for each cut up to the class" in told
+    assert "4 entries missing" in " ".join(told.split())
+
+
+def test_every_bound_of_logistic_sites_takes_sticks() -> None:
+    best = fitted("stick", data(), "natural-gradient").log_evidence
+    found = [
+        fitted("stick", data(), "natural-gradient", bound=b).log_evidence
+        for b in ("piecewise-quadratic-8", "jaakkola", "bohning")
+    ]
+    assert best > found[0] > found[1] > found[2]
+    double = fitted("stick", data(), "double-loop").log_evidence
+    assert double == pytest.approx(found[1], rel=1e-7)
+
+
+@pytest.mark.parametrize(
+    ("family", "told"),
+    [
+        ('ordinal(logit = eta, cuts = c, model = "stereotype")', "a score for each class"),
+        ('ordinal(probit = eta, cuts = c, model = "adjacent")', "log odds"),
+        ("categorical(probit = wide)", "categorical(stick"),
+    ],
+)
+def test_refusals_say_what_to_take(family: str, told: str) -> None:
+    text = ORDINAL.replace("HERE", "logit = eta, cuts = c").replace(
+        "observe y ~ ordinal(logit = eta, cuts = c)",
+        f"latent w[class] ~ normal(sd = 1)\nlet wide[obs, class] = w + eta\nobserve y ~ {family}",
+    )
+    with pytest.raises(lgm.MethodError) as caught:
+        lgm.fit(lgm.loads(text), data(), method="laplace", fixed=PINNED)
+    assert caught.value.codes == ("E501",) and told in str(caught.value)

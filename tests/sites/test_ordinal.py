@@ -1,0 +1,160 @@
+"""Ordered classes and stick breaking: closed forms, limits, and what public calls refuse."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.errors import DataError
+from lgmdsl.site_questions import expected, tilted
+from lgmdsl.sites.catalogue import families, site
+from lgmdsl.sites.ordinal_adjacent import AdjacentLogit
+from lgmdsl.sites.ordinal_continuation import ContinuationLogit
+from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
+from lgmdsl.sites.quadrature import tilted_by_quadrature
+from lgmdsl.sites.stick import CategoricalStick
+from tests.sites.examples import example
+
+NAMES = [f.spec.name for f in families() if f.spec.family == "ordinal"]
+CUTS = np.array([-1.0, 0.5, 0.6, 3.0])
+
+
+def every_class(name: str) -> Any:
+    made: Any = site(name)
+    return made(np.arange(5.0), np.tile(CUTS, (5, 1)))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("s", [-30.0, -2.0, 0.0, 0.55, 4.0, 30.0])
+def test_classes_have_all_the_mass(name: str, s: float) -> None:
+    level = every_class(name).log_density(np.full(5, s))
+    assert np.exp(level).sum() == pytest.approx(1.0, rel=1e-13)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_two_classes_are_a_binary_response(name: str) -> None:
+    """With one cut every model is the same: P(Y = 1) = F(s - cut)."""
+    made: Any = site(name)
+    s = np.linspace(-5.0, 5.0, 7)
+    law = special.log_ndtr if "probit" in name else special.log_expit
+    for y, sign in ((0.0, -1.0), (1.0, 1.0)):
+        found = made(np.full(7, y), np.full((7, 1), 0.3))
+        np.testing.assert_allclose(found.log_density(s), law(sign * (s - 0.3)), rtol=1e-12)
+
+
+def test_adjacent_classes_and_continuation_by_their_definitions() -> None:
+    s = np.full(5, 0.7)
+    log_p = every_class("ordinal.logit.adjacent").log_density(s)
+    np.testing.assert_allclose(np.diff(log_p), 0.7 - CUTS, rtol=1e-12)
+    p = np.exp(every_class("ordinal.logit.continuation").log_density(s))
+    left = np.cumsum(p[::-1])[::-1]
+    np.testing.assert_allclose(p[:-1] / left[:-1], special.expit(CUTS - 0.7), rtol=1e-12)
+
+
+@pytest.mark.parametrize("gap", [1e-12, 1e-6, 0.3, 40.0])
+@pytest.mark.parametrize("s", [-200.0, -3.0, 0.1, 50.0])
+@pytest.mark.parametrize("family", [OrdinalLogit, OrdinalProbit])
+def test_narrow_classes_and_far_predictors(family: Any, gap: float, s: float) -> None:
+    low, high = 0.25, 0.25 + gap
+    found = family(np.ones(1), np.array([[low, high]])).pointwise(np.full(1, s))
+    with mp.workdps(80):
+
+        def upper(x: Any) -> Any:
+            """P(X > x)."""
+            return mp.erfc(x / mp.sqrt(2)) / 2 if family is OrdinalProbit else 1 / (1 + mp.exp(x))
+
+        def log_mass(t: Any) -> Any:
+            a, b = mp.mpf(low) - t, mp.mpf(high) - t
+            return mp.log(upper(a) - upper(b) if a > 0 else upper(-b) - upper(-a))
+
+        known = mp.taylor(log_mass, mp.mpf(s), 2)
+        wanted = [float(known[0]), float(known[1]), float(2 * known[2])]
+    parts = [found.value[0], found.slope[0], found.curvature[0]]
+    # high - low has an error of half a unit in the last place of high.
+    assert parts[0] == pytest.approx(wanted[0], rel=1e-11, abs=3e-17 / gap)
+    assert parts[1] == pytest.approx(wanted[1], rel=1e-9, abs=1e-12)
+    assert parts[2] == pytest.approx(wanted[2], rel=1e-8, abs=1e-11)
+
+
+@pytest.mark.parametrize("sd", [0.05, 1.0, 20.0])
+def test_probit_moments_are_in_closed_form(sd: float) -> None:
+    some: Any = example("ordinal.probit")
+    mean, variance = np.linspace(-6.0, 6.0, len(some)), np.full(len(some), sd**2)
+    found, known = some.tilted(mean, variance), tilted_by_quadrature(some, mean, variance)
+    for name in ("log_mass", "mean", "variance"):
+        np.testing.assert_allclose(
+            getattr(found, name), getattr(known, name), rtol=1e-9, atol=1e-10, err_msg=name
+        )
+    for name, slope in some.tilted_slopes(mean, variance).items():
+        at, h = some.parameter(name), 1e-4
+        moved = [
+            some.with_parameter(name, at + k * h).tilted(mean, variance).log_mass
+            for k in (-2, -1, 1, 2)
+        ]
+        differences = (moved[0] - 8 * moved[1] + 8 * moved[2] - moved[3]) / (12 * h)
+        np.testing.assert_allclose(slope, differences, rtol=1e-8, atol=1e-9)
+
+
+def test_public_calls_take_a_row_of_cuts() -> None:
+    found = expected("ordinal.logit", [0, 1, 4], 0.2, 1.5, cuts=CUTS)
+    one = expected("ordinal.logit", 1, 0.2, 1.5, cuts=CUTS)
+    assert found.value.shape == (3,) and found.value[1] == pytest.approx(float(one.value))
+    mass = tilted("ordinal.probit", np.arange(5), -0.4, 2.0, cuts=CUTS).log_mass
+    assert np.exp(mass).sum() == pytest.approx(1.0, rel=1e-12)
+    for y, cuts, told in ((5, CUTS, "a class up to 4"), (0.5, CUTS, "position of a class"),
+                          (0, CUTS[::-1], "increase"), (0, 1.0, "one entry or more")):  # fmt: skip
+        with pytest.raises(DataError, match=told):
+            expected("ordinal.logit", y, 0.0, 1.0, cuts=cuts)
+
+
+def test_entries_of_parameters() -> None:
+    some = AdjacentLogit(np.ones(2), np.tile(CUTS, (2, 1)))
+    assert some.parameter("cuts[2]").tolist() == [0.6, 0.6]
+    moved = some.with_parameter("cuts[2]", np.array([7.0, 8.0]))
+    assert moved.cuts[:, 2].tolist() == [7.0, 8.0] and some.cuts[0, 2] == 0.6
+    assert list(some.parameter_slopes(np.zeros(2))) == [f"cuts[{j}]" for j in range(4)]
+
+
+def test_continuation_needs_no_order() -> None:
+    some = ContinuationLogit(np.arange(3.0), np.tile([1.0, -2.0], (3, 1)))
+    assert np.exp(some.log_density(np.full(3, 0.4))).sum() == pytest.approx(1.0, rel=1e-13)
+
+
+def stick(size: int) -> CategoricalStick:
+    return CategoricalStick(np.arange(size + 1.0))
+
+
+def test_sticks_have_all_the_mass_and_draws_follow_it() -> None:
+    s = np.tile([-0.4, 0.3, 1.2], (4, 1))
+    p = np.exp(stick(3).log_density(s))
+    np.testing.assert_allclose(p[0], special.expit(-0.4))
+    np.testing.assert_allclose(p[1], special.expit(0.4) * special.expit(0.3))
+    assert p.sum() == pytest.approx(1.0, rel=1e-14)
+    many = CategoricalStick(np.zeros(40_000))
+    drawn = many.sample(np.tile(s[0], (40_000, 1)), np.random.default_rng(1))
+    share = np.bincount(drawn.astype(int), minlength=4) / 40_000
+    assert np.all(np.abs(share - p) < 4.0 * np.sqrt(p * (1 - p) / 40_000))
+
+
+def test_tilted_sticks_against_a_grid() -> None:
+    mean, variance = np.array([0.4, -0.8]), np.array([[1.5, -0.9], [-0.9, 2.0]])
+    t = np.linspace(-8.0, 8.0, 301)
+    u = np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)
+    s = mean + u @ np.linalg.cholesky(variance).T
+    weight = np.exp(-0.5 * (u**2).sum(axis=1))
+    weight /= weight.sum()
+    found = stick(2).tilted(np.tile(mean, (3, 1)), np.tile(variance, (3, 1, 1)))
+    for y in range(3):
+        density = np.exp(CategoricalStick(np.full(len(s), float(y))).log_density(s)) * weight
+        mass, share = density.sum(), density / density.sum()
+        centre = share @ s
+        spread: Array = (share[:, None] * (s - centre)).T @ (s - centre)
+        assert np.exp(found.log_mass[y]) == pytest.approx(mass, rel=1e-3)
+        np.testing.assert_allclose(found.mean[y], centre, atol=3e-3)
+        np.testing.assert_allclose(found.variance[y], spread, atol=1e-2)
+    assert np.exp(found.log_mass).sum() == pytest.approx(1.0, rel=1e-12)
