@@ -18,10 +18,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.bounds.shifted import ShiftedExpected
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
 from lgmdsl.sites.logistic import LogisticDensity, LogisticSite
+from lgmdsl.sites.ordinal import ShiftedLogistic
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,11 +69,13 @@ class SoftplusBound(Bound):
         """U and its derivatives at mean <= 0, (N,)."""
 
     def applies_to(self, site: type[Site]) -> str:
-        if issubclass(site, (LogisticSite, LogisticDensity)):
+        if issubclass(site, (LogisticSite, LogisticDensity, ShiftedLogistic)):
             return ""
         return f"{site.spec.name} is not logistic: it bounds log(1 + exp(s)) only"
 
     def lift(self, site: Site) -> Expected:
+        if isinstance(site, ShiftedLogistic):
+            return ShiftedExpected(site, self)
         return LogisticExpected(logistic_form(site), self)
 
 

@@ -67,6 +67,11 @@ class OrdinalSite(ElementwiseSite):
         low, high = (np.take_along_axis(padded, self.code + k, axis=-1)[..., 0] for k in (0, 1))
         return low, high
 
+    @cached_property
+    def below(self) -> BoolArray:
+        """Whether y is the class just above the cut, for each cut."""
+        return np.asarray(self.code == np.arange(self.levels) + 1)
+
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         slopes = self.cut_slopes(s)
         return {entry_name("cuts", j): slopes[..., j] for j in range(self.levels)}
@@ -101,3 +106,22 @@ class OrdinalSite(ElementwiseSite):
         padded = np.concatenate([edge, inside, edge + 1.0], axis=-1)
         below, upto = (np.take_along_axis(padded, self.code + k, axis=-1)[..., 0] for k in (0, 1))
         return below, upto
+
+
+class ShiftedLogistic(OrdinalSite):
+    """l = constant + sum of log sigma(side (s - cut)) over the cuts whose `side` is +-1, not 0."""
+
+    @property
+    @abstractmethod
+    def side(self) -> Array:
+        """+1, -1 or 0 for each cut, (N, L)."""
+
+    @property
+    @abstractmethod
+    def constant(self) -> Array:
+        """What does not depend on s, (N,)."""
+
+    @property
+    @abstractmethod
+    def constant_slopes(self) -> Array:
+        """Slopes of the constant in the cuts, (N, L)."""

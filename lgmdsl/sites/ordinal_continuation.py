@@ -19,7 +19,7 @@ from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.sites.laws.law import Curve
-from lgmdsl.sites.ordinal import OrdinalSite
+from lgmdsl.sites.ordinal import OrdinalSite, ShiftedLogistic
 
 _SHAPE = Property.LOG_CONCAVE | Property.BOUNDED
 
@@ -74,7 +74,7 @@ class Continuation(OrdinalSite):
 
 
 @dataclass(frozen=True, eq=False)
-class ContinuationLogit(Continuation):
+class ContinuationLogit(Continuation, ShiftedLogistic):
     """P(Y = j | Y >= j, s) = sigma(phi_j - s)."""
 
     y: Array
@@ -85,6 +85,14 @@ class ContinuationLogit(Continuation):
         link="logit", indexed=("cuts",),
         summary="ordered classes, P(y = j | y >= j) = 1 / (1 + exp(s - cuts[j]))",
     )  # fmt: skip
+
+    @property
+    def constant(self) -> Array:
+        return np.zeros_like(self.y)
+
+    @property
+    def constant_slopes(self) -> Array:
+        return np.zeros_like(self.cuts)
 
     def log_law(self, x: Array) -> Curve:
         up, down, bent = sigmoids(x)

@@ -22,7 +22,7 @@ from lgmdsl.contract.site import Property, SiteSpec, entry_name
 from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.sites.laws.law import Mass
 from lgmdsl.sites.laws.normal import NormalLaw
-from lgmdsl.sites.ordinal import OrdinalSite
+from lgmdsl.sites.ordinal import OrdinalSite, ShiftedLogistic
 from lgmdsl.sites.probit import probit_moments
 from lgmdsl.sites.quadrature import slopes_by_quadrature, tilted_by_quadrature
 
@@ -43,14 +43,11 @@ class Cumulative(OrdinalSite):
 
     def around(self, low: Array, high: Array) -> Array:
         """A value at the cut below y and one at the cut above it, as a row over all cuts."""
-        lower = np.zeros_like(self.at)
-        lower[..., :-1] = self.at[..., 1:]
-        lower[..., -1] = self.above[..., -1]
-        return np.where(self.at, high[..., None], 0.0) + np.where(lower, low[..., None], 0.0)
+        return np.where(self.at, high[..., None], np.where(self.below, low[..., None], 0.0))
 
 
 @dataclass(frozen=True, eq=False)
-class OrdinalLogit(Cumulative):
+class OrdinalLogit(Cumulative, ShiftedLogistic):
     """P(Y <= j | s) = sigma(phi_j - s): proportional odds."""
 
     y: Array
@@ -66,6 +63,21 @@ class OrdinalLogit(Cumulative):
         """log(1 - e^{l - u}), in the shape of y."""
         low, high = self.ends
         return np.asarray(np.log(-np.expm1(low - high)))
+
+    @property
+    def constant_slopes(self) -> Array:
+        return self.around(-self.gap, self.gap)
+
+    @cached_property
+    def gap(self) -> Array:
+        """1 / (e^{u - l} - 1), in the shape of y."""
+        low, high = self.ends
+        with np.errstate(over="ignore"):
+            return np.asarray(1.0 / np.expm1(high - low))
+
+    @cached_property
+    def side(self) -> Array:
+        return np.where(self.at, -1.0, np.where(self.below, 1.0, 0.0))
 
     def log_density(self, s: Array) -> Array:
         return self.pointwise(s).value
@@ -86,8 +98,7 @@ class OrdinalLogit(Cumulative):
 
     def cut_curves(self, s: Array) -> tuple[Array, Array, Array]:
         low, high = self.ends
-        with np.errstate(over="ignore"):
-            gap = 1.0 / np.expm1(high - low)
+        gap = self.gap
         a_up, a_down, _ = sigmoids(s - low)
         b_up, b_down, _ = sigmoids(high - s)
         first, second = a_up * a_down, b_up * b_down

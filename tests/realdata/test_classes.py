@@ -75,7 +75,7 @@ def test_party_identification_is_maximum_likelihood(link: str, law: Any, shared:
     share = np.cumsum(np.bincount(data["y"])[1:-1]) / len(data["y"])
     first = special.logit(share) if link == "logit" else special.ndtri(share)
     start = np.r_[np.zeros(6), first[0], np.log(np.diff(first))]
-    found = minimize(
+    found: Any = minimize(
         minus_log_likelihood, start, (data, law), method="BFGS", options={"gtol": 1e-5}
     )
     slopes, known = found.x[:6], cuts(found.x[6:])
