@@ -21,7 +21,7 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.profile import maximise_mean
-from lgmdsl.contract.questions import SuperGaussian
+from lgmdsl.contract.questions import Widths
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.contract.super_gaussian import (
@@ -61,7 +61,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
 
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="double-loop",
-        needs=SuperGaussian,
+        needs=Widths,
         requires=Property.SUPER_GAUSSIAN,
         guarantee=Guarantee.LOWER,
         monotone=True,

@@ -6,12 +6,15 @@ variances of the posterior that it ends in are computed when the next block asks
 
 from __future__ import annotations
 
+from typing import cast
+
 import numpy as np
 
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.profile import Profile, maximise_mean
+from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.contract.super_gaussian import Penalty, WidthPoint, at_moments, super_gaussian
 from lgmdsl.errors import Diagnostic, NumericalError
 
@@ -36,7 +39,8 @@ def refit(
 def conditioned(problem: Problem, weight: Rows) -> Conditioned:
     """The posterior at these weights. Raises NumericalError E601 where it does not factorise."""
     shift = tuple(
-        s.beta + np.zeros_like(w) for s, w in zip(super_gaussian(problem), weight, strict=True)
+        cast(SuperGaussian, s).beta + np.zeros_like(w)
+        for s, w in zip(super_gaussian(problem), weight, strict=True)
     )
     q = problem.engine.condition(weight, shift)
     if isinstance(q, Failed):

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple, cast
+
+import numpy as np
 
 from lgmdsl.arrays import Array
 
@@ -132,17 +134,31 @@ class TiltedSlopes(ABC):
 
 @dataclass(frozen=True, slots=True)
 class WidthsAnswer:
-    """The super-Gaussian bound at (s, z): h*(s), its slope and curvature, width gamma, h(gamma)."""
+    """The super-Gaussian bound at (s, z): h*(s), its slope and curvature, width gamma, shift b,
+    h(gamma)."""
 
     penalty: Array
     slope: Array
     curvature: Array
     width: Array
     h: Array
+    shift: Array
 
 
-class SuperGaussian(ABC):
-    """t(s) = exp(beta s) exp(g(s^2)), g convex and decreasing (what the double loop needs).
+class Widths(ABC):
+    """t(s) >= exp(b s - s^2 / (2 gamma) - h(gamma) / 2) (what the double loop needs)."""
+
+    @abstractmethod
+    def widths(self, s: Array, z: Array) -> WidthsAnswer:
+        """The best such bound of E[log t] where E s = s and Var s = z, (N,)."""
+
+    @abstractmethod
+    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
+        """Slopes of that bound in each continuous parameter, (N,), the width as it is."""
+
+
+class SuperGaussian(Widths):
+    """t(s) = exp(beta s) exp(g(s^2)), g convex and decreasing.
 
     A site gives beta, g, g', g''; h and h* follow (ALGORITHMS.md, Double loop).
     """
@@ -167,7 +183,15 @@ class SuperGaussian(ABC):
             curvature=-2.0 * g1 - 4.0 * s * s * g2,
             width=1.0 / inverse_width,
             h=-x * inverse_width - 2.0 * g,
+            shift=self.beta + np.zeros_like(inverse_width),
         )
+
+    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
+        """dg at x + dbeta s: the even and the odd part of the site's dl at +-sqrt(x)."""
+        root, site = np.sqrt(z + s * s), cast(Any, self)
+        up, down = site.parameter_slopes(root), site.parameter_slopes(-root)
+        ratio = s / np.maximum(root, 1e-300)
+        return {name: 0.5 * ((1.0 + ratio) * up[name] + (1.0 - ratio) * down[name]) for name in up}
 
 
 @dataclass(frozen=True, slots=True)

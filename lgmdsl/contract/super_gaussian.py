@@ -20,7 +20,7 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.joint import newton_move
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.questions import Expected, ExpectedAnswer, SuperGaussian, WidthsAnswer
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, Widths, WidthsAnswer
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 
@@ -57,7 +57,7 @@ class Penalty(Expected):
     reweighted least squares): the parabola of that width lies above h* and touches it at s.
     """
 
-    site: SuperGaussian
+    site: Widths
     majorised: bool = False
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
@@ -67,9 +67,9 @@ class Penalty(Expected):
         return ExpectedAnswer(-a.penalty, -a.slope, -0.5 * curvature)
 
 
-def super_gaussian(problem: Problem) -> tuple[SuperGaussian, ...]:
-    """The answers as SuperGaussian (a back end that needs them declared it)."""
-    return cast("tuple[SuperGaussian, ...]", problem.answers)
+def super_gaussian(problem: Problem) -> tuple[Widths, ...]:
+    """The answers as Widths (a back end that needs them declared it)."""
+    return cast("tuple[Widths, ...]", problem.answers)
 
 
 def start(problem: Problem, warm: GaussianPosterior | None = None) -> WidthPoint | Failed:
@@ -103,9 +103,7 @@ def at_moments(problem: Problem, mean: Rows, variance: Rows) -> WidthPoint | Fai
 def at_widths(problem: Problem, found: list[WidthsAnswer]) -> WidthPoint | Failed:
     """q and the bound at these widths; Failed where q does not exist or the bound is not finite."""
     weight = tuple(1.0 / a.width for a in found)
-    shift = tuple(
-        a.beta + np.zeros_like(w) for a, w in zip(super_gaussian(problem), weight, strict=True)
-    )
+    shift = tuple(a.shift for a in found)
     q = problem.engine.condition(weight, shift)
     if isinstance(q, Failed):
         return q
@@ -117,9 +115,11 @@ def residual(problem: Problem, q: Conditioned) -> float:
     """How far q is from the widths it asks for: Newton's move of a mean, in posterior sds, and the
     relative change of a weight (against the variance where a site says next to nothing)."""
     gaps, worst = [], 0.0
-    for site, m, v, w in zip(super_gaussian(problem), q.mean, q.variance, q.weight, strict=True):
-        wanted = 1.0 / site.widths(m, v).width
-        gaps.append((w - wanted) * m)
+    sites = zip(super_gaussian(problem), q.mean, q.variance, q.weight, q.shift, strict=True)
+    for site, m, v, w, b in sites:
+        best = site.widths(m, v)
+        wanted = 1.0 / best.width
+        gaps.append((w - wanted) * m + (best.shift - b))
         scale = np.maximum(wanted, 1e-4 / np.maximum(v, 1e-300))
         worst = max(worst, float((np.abs(w - wanted) / scale).max(initial=0.0)))
     return max(newton_move(problem.engine.linear, q, tuple(gaps)), worst)
@@ -132,16 +132,6 @@ def certificate(problem: Problem) -> str:
 
 
 def parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Array], ...]:
-    """d bound / d parameter of each site at fixed q and widths: dg at x + dbeta m.
-
-    l(s) = beta s + g(s^2), so dg and dbeta are the even and the odd part of dl at +-sqrt(x).
-    """
-    found = []
-    for site, m, v in zip(problem.sites, q.mean, q.variance, strict=True):
-        root = np.sqrt(v + m * m)
-        up, down = site.parameter_slopes(root), site.parameter_slopes(-root)
-        ratio = m / np.maximum(root, 1e-300)
-        found.append({
-            name: 0.5 * ((1.0 + ratio) * up[name] + (1.0 - ratio) * down[name]) for name in up
-        })  # fmt: skip
-    return tuple(found)
+    """d bound / d parameter of each site at fixed q and widths."""
+    sites = zip(super_gaussian(problem), q.mean, q.variance, strict=True)
+    return tuple(site.width_slopes(m, v) for site, m, v in sites)

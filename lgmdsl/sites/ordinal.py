@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.contract.questions import ParameterCurve
+from lgmdsl.contract.questions import ParameterCurve, Widths, WidthsAnswer
 from lgmdsl.contract.site import entry_name
 from lgmdsl.sites.base import ElementwiseSite
+from lgmdsl.sites.logistic import even_part
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -108,8 +109,15 @@ class OrdinalSite(ElementwiseSite):
         return below, upto
 
 
-class ShiftedLogistic(OrdinalSite):
-    """l = constant + sum of log sigma(side (s - cut)) over the cuts whose `side` is +-1, not 0."""
+class ShiftedLogistic(OrdinalSite, Widths):
+    """l = constant + sum of log sigma(side (s - cut)) over the cuts whose `side` is +-1, not 0.
+
+    Each term is a super-Gaussian site in x = s - cut, beta = side / 2, g = -log 2cosh(sqrt(x^2)/2);
+    with a width gamma_j for each of them,
+
+        b = sum beta_j + cut_j / gamma_j,   1 / gamma = sum 1 / gamma_j,
+        h = sum h_j + cut_j^2 / gamma_j + 2 beta_j cut_j,   h* = sum h*_j(s - cut_j).
+    """
 
     @property
     @abstractmethod
@@ -125,3 +133,26 @@ class ShiftedLogistic(OrdinalSite):
     @abstractmethod
     def constant_slopes(self) -> Array:
         """Slopes of the constant in the cuts, (N, L)."""
+
+    def widths(self, s: Array, z: Array) -> WidthsAnswer:
+        away = s[..., None] - self.cuts
+        x = z[..., None] + away * away
+        there, beta = self.side != 0.0, 0.5 * self.side
+        g, first, second = (np.where(there, part, 0.0) for part in even_part(x))
+        weight = -2.0 * first
+        pull = (beta * away).sum(axis=-1)
+        return WidthsAnswer(
+            penalty=-self.constant - g.sum(axis=-1) - pull,
+            slope=(weight * away - beta).sum(axis=-1),
+            curvature=(weight - 4.0 * away * away * second).sum(axis=-1),
+            width=1.0 / weight.sum(axis=-1),
+            h=-2.0 * self.constant
+            + (-x * weight - 2.0 * g + weight * self.cuts**2 + 2.0 * beta * self.cuts).sum(axis=-1),
+            shift=(beta + weight * self.cuts).sum(axis=-1),
+        )
+
+    def width_slopes(self, s: Array, z: Array) -> dict[str, Array]:
+        away = s[..., None] - self.cuts
+        weight = np.where(self.side != 0.0, -2.0 * even_part(z[..., None] + away * away)[1], 0.0)
+        slopes = self.constant_slopes + weight * away - 0.5 * self.side
+        return {entry_name("cuts", j): slopes[..., j] for j in range(self.levels)}

@@ -81,7 +81,8 @@ class ContinuationLogit(Continuation, ShiftedLogistic):
     cuts: Array
     distance: ClassVar[float] = np.pi
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.logit.continuation", {"cuts": None}, properties=_SHAPE, observed=("index",),
+        "ordinal.logit.continuation", {"cuts": None},
+        properties=_SHAPE | Property.SUPER_GAUSSIAN, observed=("index",),
         link="logit", indexed=("cuts",),
         summary="ordered classes, P(y = j | y >= j) = 1 / (1 + exp(s - cuts[j]))",
     )  # fmt: skip

@@ -54,7 +54,8 @@ class OrdinalLogit(Cumulative, ShiftedLogistic):
     cuts: Array
     distance: ClassVar[float] = np.pi
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.logit", {"cuts": None}, properties=_SHAPE, observed=("index",), link="logit",
+        "ordinal.logit", {"cuts": None},
+        properties=_SHAPE | Property.SUPER_GAUSSIAN, observed=("index",), link="logit",
         summary="ordered classes, P(y <= j) = 1 / (1 + exp(s - cuts[j]))", indexed=("cuts",),
     )  # fmt: skip
 

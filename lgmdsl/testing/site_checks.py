@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.questions import Pointwise, SuperGaussian
+from lgmdsl.contract.questions import Pointwise, SuperGaussian, Widths
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.testing.site_question_checks import question_failures
 from lgmdsl.testing.site_sampling_checks import sampling_failures
@@ -195,8 +195,11 @@ def _shape(site: Site) -> Iterator[str]:
 
 
 def _super_gaussian(site: Site) -> Iterator[str]:
+    if isinstance(site, Widths):
+        yield from _widths(site, site)
     if not isinstance(site, SuperGaussian):
-        yield "declared SUPER_GAUSSIAN, but the class does not inherit SuperGaussian"
+        if not isinstance(site, Widths):
+            yield "declared SUPER_GAUSSIAN, but the class does not inherit SuperGaussian"
         return
     if Property.SUPER_GAUSSIAN not in site.spec.properties:
         yield "inherits SuperGaussian, but does not declare SUPER_GAUSSIAN"
@@ -220,3 +223,29 @@ def _super_gaussian(site: Site) -> Iterator[str]:
     for x in (0.0, 1e8):
         if not all(np.all(np.isfinite(part)) for part in site.g(np.full(len(site), x))):
             yield f"g is not finite at x = {x:g}"
+
+
+def _widths(site: Site, answers: Widths) -> Iterator[str]:
+    """The bound of widths: below l everywhere, equal at s where z = 0; h* and its derivatives."""
+    zero = np.zeros(len(site))
+    for p in (-4.1, -0.7, 0.3, 2.6):
+        s = np.full(len(site), p)
+        touching = answers.widths(s, zero)
+        for z, w in ((zero, touching), (zero + 1.7, answers.widths(s, zero + 1.7))):
+            for t in np.linspace(-9.0, 9.0, 25):
+                bound = w.shift * t - 0.5 * t * t / w.width - 0.5 * w.h
+                if np.any(bound > site.log_density(np.full(len(site), t)) + 1e-9):
+                    yield f"the bound of widths({p:g}, {z[0]:g}) is above log t at s = {t:g}"
+        level = touching.shift * s - 0.5 * s * s / touching.width - 0.5 * touching.h
+        if not np.allclose(level, site.log_density(s), rtol=1e-10, atol=1e-10):
+            yield f"the bound of widths({p:g}, 0) does not touch log t there"
+        one = answers.widths(s, zero + 1.0)
+        for name, part, found in (
+            ("slope", "penalty", one.slope), ("curvature", "slope", one.curvature),
+        ):  # fmt: skip
+
+            def below(t: Array, part: str = part) -> Array:
+                return np.asarray(getattr(answers.widths(t, zero + 1.0), part))
+
+            measured, smooth = difference(below, s)
+            yield from _compare(f"{name} of h* at s = {p:g}", found, measured, smooth, measured)

@@ -155,6 +155,19 @@ def test_every_bound_of_logistic_sites_takes_sticks() -> None:
     assert double == pytest.approx(found[1], rel=1e-7)
 
 
+@pytest.mark.parametrize("name", ["cumulative logit", "continuation"])
+def test_the_double_loop_takes_shifted_logistic_sites(name: str) -> None:
+    """At its optimum, that of the Jaakkola bound; the evidence lies above it."""
+    given = data()
+    found = fitted(name, given, "double-loop")
+    same = fitted(name, given, "natural-gradient", bound="jaakkola")
+    assert found.converged and found.log_evidence == pytest.approx(same.log_evidence, rel=1e-8)
+    np.testing.assert_allclose(found.mean("b"), same.mean("b"), rtol=1e-4)
+    assert found.log_evidence < fitted(name, given, "natural-gradient").log_evidence
+    with pytest.raises(lgm.MethodError, match="does not answer SuperGaussian"):
+        fitted(name, given, "coordinate-descent")
+
+
 @pytest.mark.parametrize(
     ("family", "told"),
     [

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 import lgmdsl as lgm
 from lgmdsl.compile import compile_model
-from lgmdsl.contract.site import Property
+from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.dataset import read
 from lgmdsl.engines.precision import PrecisionEngine
@@ -32,7 +32,7 @@ from tests.agreement.methods import apart, few, predictors
 from tests.backends.test_known_fits import CASES
 
 SUPER = (
-    *(s.spec.name for s in sites() if Property.SUPER_GAUSSIAN in s.spec.properties),
+    *(s.spec.name for s in sites() if issubclass(s, SuperGaussian)),
     "laplace.mean",  # a potential on the distance from y
     "student_t.mean",
 )

@@ -12,11 +12,10 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import SuperGaussian
-from lgmdsl.contract.site import Property
 from lgmdsl.sites.catalogue import sites
 from tests.sites.examples import example
 
-FAMILIES = [s.spec.name for s in sites() if Property.SUPER_GAUSSIAN in s.spec.properties]
+FAMILIES = [s.spec.name for s in sites() if issubclass(s, SuperGaussian)]
 SHRINK = 0.5 * (np.sqrt(5.0) - 1.0)
 
 

@@ -101,7 +101,7 @@ BY_FAMILY = {
     "opper-archambeau": ["logit", "poisson", "gamma"],
     "cholesky": ["negbinomial", "student_t"],
     "lcl": ["logit", "poisson"],
-    "double-loop": SUPER_GAUSSIAN,
+    "double-loop": [*SUPER_GAUSSIAN, "ordinal logit", "continuation"],
     "coordinate-descent": ["logit", "student_t"],
 }
 COUNT = "\nobserve y ~ poisson(log_rate = eta)"
@@ -239,10 +239,12 @@ def test_a_corrected_mean_leaves_the_gradient() -> None:
         assert found[0][name] == pytest.approx(found[1][name], rel=1e-12)
 
 
+@pytest.mark.parametrize("family", ["sech2", "ordinal logit", "continuation"])
 @pytest.mark.parametrize("bound", ["jaakkola", "bohning", "piecewise-quadratic-5"])
-def test_slopes_are_those_of_the_bound(bound: str) -> None:
-    """A logistic potential has a scale: its slope is that of the bound, not of the expectation."""
-    kind, site = FAMILIES["sech2"]
+def test_slopes_are_those_of_the_bound(bound: str, family: str) -> None:
+    """A logistic potential has a scale, ordered classes their cuts: their slopes are those of the
+    bound, not of the expectation."""
+    kind, site = FAMILIES[family]
     check(compiled(model(GLMM + site, kind), data(kind)), "natural-gradient", bound=bound)
 
 
