@@ -9,6 +9,17 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import compile_model
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.joint import newton_move
+from lgmdsl.contract.super_gaussian import residual, super_gaussian
+from lgmdsl.dataset import read
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.plan import plan
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.sites.catalogue import find_site
+from lgmdsl_backends.double_loop import DoubleLoop
 
 HEAD = """lgm 1
 index obs
@@ -135,6 +146,63 @@ def test_simulated_and_replicated_data_are_labels(name: str) -> None:
     assert set(made["y"]) <= set(LABELS)
     fit = lgm.fit(model, made, method="laplace", fixed=fixed)
     assert set(np.ravel(fit.sample_predictive(3)["y"])) <= set(LABELS)
+
+
+def test_sticks_are_a_logistic_regression_for_each_cut() -> None:
+    """With independent latents: class k or a later one, among the data that reach cut k."""
+    given = data(60)
+    whole = fitted("stick", given)
+    there = given["y"] != ""
+    x, code = given["x"][there], np.array([LABELS.index(y) for y in given["y"][there]])
+    one = lgm.loads(
+        "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : binary\nlatent a ~ normal(sd = 2)\n"
+        "latent b ~ normal(sd = 1)\nlet eta[obs] = a + b * x\n"
+        "observe y ~ bernoulli(logit = eta)\n"
+    )
+    evidence = 0.0
+    for k in range(3):
+        left = code >= k
+        fit = lgm.fit(one, {"x": x[left], "y": (code[left] == k).astype(int)}, method="ep")
+        evidence += fit.log_evidence
+        assert float(whole.mean("b")[k]) == pytest.approx(float(fit.mean("b")), abs=1e-5)
+    assert whole.log_evidence == pytest.approx(evidence, rel=1e-7)
+
+
+def canonical(name: str, given: dict[str, Any]) -> CanonicalModel:
+    load_entry_points()
+    return compile_model(lgm.loads(MODELS[name][0]).checked, read(given), find_site)
+
+
+def test_data_leave_a_block_with_their_sites() -> None:
+    (block,) = canonical("stick", data(12)).blocks
+    y = block.data.y
+    assert y is not None and len(block.rows) == int(np.sum(np.minimum(y + 1, 3)))
+    gone = [0, 3, 4]
+    some, again = block.without(np.array([0, 3])), block.without(np.array(gone))
+    twice = some.without(np.array([2]))  # the datum that was the fifth
+    for left in (twice, again):
+        assert left.data.y is not None and left.y is not None
+        np.testing.assert_array_equal(left.data.y, np.delete(y, gone))
+        np.testing.assert_array_equal(left.rows // 3, left.data.rows[left.data.owner])
+        np.testing.assert_array_equal(left.y, left.data.y[left.data.owner] == left.rows % 3)
+
+
+def test_the_double_loop_sees_shifts_that_are_off() -> None:
+    """Its residual is that of the means too: the shifts move with the widths."""
+    made = canonical("continuation", data())
+    problem = plan(made, "double-loop").at(made.hypers.theta({"c": np.array(PINNED["c"])}))
+    found = run(DoubleLoop(), problem, Tolerances(1e-12, 1e-8)).posterior
+    assert found is not None
+    near, off = (
+        problem.engine.condition(found.weight, tuple(b + d for b in found.shift)) for d in (0, 0.01)
+    )
+    assert not isinstance(near, Failed) and not isinstance(off, Failed)
+    assert residual(problem, near) < 1e-5
+    (site,) = super_gaussian(problem)
+    best = site.widths(off.mean[0], off.variance[0])
+    pulls = off.shift[0] - off.weight[0] * off.mean[0]
+    move = newton_move(problem.engine.linear, off, (-best.slope - pulls,))
+    assert residual(problem, off) == pytest.approx(move, rel=1e-9) and move > 1e-3
 
 
 def test_sticks_are_told_as_logistic_sites() -> None:
