@@ -61,11 +61,19 @@ def indexed_shape(node: ast.Indexed, scope: Scope, context: Context) -> Shape | 
         )  # fmt: skip
         return None
     kind = whole.type
-    if tuple(indices) != symbol.dims and kind in ("covariance", "simplex", "ordered"):
+    whole_rows = kind in ("simplex", "ordered") and _keeps_last(node, symbol, indices)
+    parted = tuple(indices) != symbol.dims and not whole_rows
+    if parted and kind in ("covariance", "simplex", "ordered"):
         kind = {"covariance": "real", "simplex": "unit", "ordered": "real"}[kind]
         if symbol.type == "covariance" and _diagonal(node):
             kind = "positive"
     return Shape(tuple(indices), whole.degree, kind, None, whole.latent, atom=True)
+
+
+def _keeps_last(node: ast.Indexed, symbol: Symbol, indices: list[str]) -> bool:
+    """Whether the last axis, along which entries increase or sum to 1, is kept as the last one."""
+    last = node.slots[-1]
+    return isinstance(last, ast.Name) and last.id == symbol.dims[-1] == indices[-1]
 
 
 def _diagonal(node: ast.Indexed) -> bool:

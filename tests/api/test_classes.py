@@ -129,6 +129,24 @@ def test_leaving_out_by_refits_is_a_prediction_from_the_rest(name: str) -> None:
     assert float(np.nanmedian(np.abs(quick - found))) < 0.01
 
 
+def test_cuts_of_groups_are_gathered() -> None:
+    """c[group, cut] by a map; and the row of one group, which is that row itself."""
+    given = data()
+    given["which"] = np.arange(len(given["x"])) % 3
+    text = MODELS["continuation"][0]
+    indexed = text.replace("c[cut] :", "c[grp, cut] :").replace("data x", "index grp = 3\ndata x")
+    grouped = indexed.replace("cuts = c,", "cuts = c[which, cut],")
+    grouped = grouped.replace("data x", "data which[obs] : grp\ndata x")
+    value = np.array([[-1.0, 0.2, 1.0], [-0.5, 0.4, 2.0], [0.0, 0.1, 0.3]])
+    whole = lgm.fit(lgm.loads(grouped), given, method="laplace", fixed={"c": value})
+    again = lgm.fit(lgm.loads(grouped), given, method="laplace", hyper="map")
+    assert again.theta["c"].shape == (3, 3) and again.log_evidence > whole.log_evidence
+    one = lgm.loads(indexed.replace("cuts = c,", "cuts = c[1, cut],"))
+    single = lgm.fit(one, data(), method="laplace", fixed={"c": value})
+    known = lgm.fit(lgm.loads(text), data(), method="laplace", fixed={"c": value[1]})
+    assert single.log_evidence == pytest.approx(known.log_evidence, rel=1e-12)
+
+
 def test_pit_of_ordered_classes() -> None:
     fit = fitted("cumulative probit", data())
     found = fit.pit()
