@@ -79,7 +79,7 @@ def learn(
     search = Maximiser(objective, jacobian=integration is not None)
     maximum = search.run(first, on_step)
     if maximum.status is not Status.interrupted and (integration or size <= STANDARD_ERRORS):
-        maximum = search.climbed(search.with_curvature(maximum))
+        maximum = search.polished(search.climbed(search.with_curvature(maximum)))
     frame, found = None, None
     stopped = maximum.status is Status.interrupted
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):

@@ -133,6 +133,23 @@ class Maximiser:
                 found = self.with_curvature(found)
         return found
 
+    def polished(self, found: Maximum) -> Maximum:
+        """One Newton step with the Hessian from a maximum that L-BFGS found to GAIN nats, which is
+        5e-4 of an sd: estimates to as many digits as their standard errors have."""
+        if found.hessian is None or found.status is not Status.converged:
+            return found
+        values, vectors = np.linalg.eigh(found.hessian)
+        slope = vectors.T @ self.gradient(found.at)
+        if values.max() >= -RISING or slope @ (slope / -values) > NOISE:
+            return found
+        try:
+            at = self.objective.at(found.at.x + vectors @ (slope / -values), found.at.posterior)
+        except KeyboardInterrupt:
+            return replace(found, status=Status.interrupted, reason="interrupted")
+        if at is None or self.value(at) < self.value(found.at) - NOISE:
+            return found
+        return replace(found, at=at)
+
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
         """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
         steps = np.minimum(SHARE * spread, FARTHEST)
