@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from lgmdsl.api.audit import Audit
+    from lgmdsl.api.impute import Imputation
     from lgmdsl.api.predict import Prediction
 
 
@@ -171,6 +172,18 @@ class Fit(Assessable):
         from lgmdsl.api.predict import predict
 
         return predict(self, data, mapping)
+
+    def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
+        """Every observed datum completed, by name: given entries as they are, missing ones their
+        predictive mean (binary: the probability of 1); `.sd(name)` says how sure that is, and
+        `.probability(name)` gives that of each class of binary and categorical data.
+
+        A fit read from a file needs its `data` again (`mapping` renames keys): DataError E305
+        without, E303 for other data.
+        """
+        from lgmdsl.api.impute import impute
+
+        return impute(self, data, mapping)
 
     def audit(
         self,

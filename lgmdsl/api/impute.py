@@ -1,0 +1,146 @@
+"""Every observed datum in full: what is missing gets its predictive mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.labelled import labelled
+from lgmdsl.api.own_data import with_responses
+from lgmdsl.api.predict import Prediction
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.layout import Layout
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.errors import Diagnostic, ModelError, listed, nearest
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.fit import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Completed:
+    """One datum: `values` and `sd` of its full shape, `missing` the entries that were not given;
+    `probability`, with one more axis of the classes `labels`, for binary and categorical data."""
+
+    dims: tuple[str, ...]
+    values: Array
+    sd: Array
+    missing: Array
+    probability: Array | None
+    labels: Array | None
+
+
+@dataclass(frozen=True, eq=False)
+class Imputation(Mapping[str, "xr.DataArray"]):
+    """Every observed datum by name, completed: given entries as they are, missing ones their
+    predictive mean (binary: the probability of 1). `sd` and `probability` say how sure that is."""
+
+    layout: Layout
+    data: Mapping[str, Completed]
+
+    def __getitem__(self, name: str) -> xr.DataArray:
+        """The datum in its full shape, labelled; raises ModelError E103 for another name."""
+        found = self._of(name)
+        return labelled(self.layout, found.dims, found.values, name)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.data)
+
+    def __len__(self) -> int:
+        return len(self.data)
+
+    def sd(self, name: str) -> xr.DataArray:
+        """Predictive sds: 0 where the entry was given, NaN where the family has none."""
+        found = self._of(name)
+        return labelled(self.layout, found.dims, found.sd, f"{name}_sd")
+
+    def missing(self, name: str) -> xr.DataArray:
+        """Whether an entry was missing."""
+        found = self._of(name)
+        return labelled(self.layout, found.dims, found.missing, f"{name}_missing")
+
+    def probability(self, name: str) -> xr.DataArray:
+        """P(y = value) with a last axis `value`, 0 and 1 where the entry was given.
+
+        Raises ModelError E103 for data that are neither binary nor categorical.
+        """
+        found = self._of(name)
+        if found.probability is None:
+            has = [n for n, c in self.data.items() if c.probability is not None]
+            told = f"those that have: {', '.join(has)}" if has else "`sd` says how sure a mean is"
+            raise ModelError(Diagnostic("E103", f"`{name}` has no classes", help=told))
+        return labelled(
+            self.layout, found.dims, found.probability, f"{name}_probability",
+            last="value", labels=found.labels,
+        )  # fmt: skip
+
+    def arrays(self) -> dict[str, xr.DataArray]:
+        """y, y_sd and, where it has classes, y_probability of every datum y."""
+        out = {}
+        for name, found in self.data.items():
+            out[name], out[f"{name}_sd"] = self[name], self.sd(name)
+            if found.probability is not None:
+                out[f"{name}_probability"] = self.probability(name)
+        return out
+
+    def __str__(self) -> str:
+        return "\n".join(
+            f"{name}: {_filled(int(c.missing.sum()), c.missing.size)}"
+            for name, c in self.data.items()
+        )
+
+    def _of(self, name: str) -> Completed:
+        if name in self.data:
+            return self.data[name]
+        close = nearest(name, tuple(self.data))
+        has = f"it observes: {listed(list(self.data))}"
+        raise ModelError(
+            Diagnostic(
+                "E103", f"the model observes no `{name}`",
+                help=f"did you mean `{close}`?" if close else has,
+            )
+        )  # fmt: skip
+
+
+def impute(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
+    """Complete every observed datum of a fit. See `Fit.impute`."""
+    canonical = with_responses(fit, data, mapping, "impute", "fit.impute(data=...)")
+    prediction = Prediction(canonical, fit.marginals)
+    observed = [b for b in canonical.blocks if not b.family.spec.potential]
+    return Imputation(canonical.layout, {b.name: _completed(prediction, b) for b in observed})
+
+
+def _completed(prediction: Prediction, block: SiteBlock) -> Completed:
+    """Predictions wherever the datum was not given."""
+    assert block.y is not None
+    shape = block.shape
+    missing = np.ones(int(np.prod(shape, dtype=np.int64)), dtype=bool)
+    missing[block.rows] = False
+    values, sd = np.empty(len(missing)), np.zeros(len(missing))
+    values[block.rows] = block.y
+    table, labels = None, None
+    classes = "count" not in block.family.spec.observed  # a count's table has no end
+    if classes or missing.any():
+        found = prediction.response(block.name)
+        values[missing] = found["mean"].values.reshape(-1)[missing]
+        sd[missing] = found["sd"].values.reshape(-1)[missing]
+        if classes and "probability" in found:
+            axis = str(found["probability"].dims[-1])
+            labels = found[axis].values
+            table = found["probability"].values.reshape(len(missing), -1)
+            table[block.rows] = block.y[:, None] == labels
+            table = table.reshape(*shape, -1)
+    return Completed(
+        block.dims, values.reshape(shape), sd.reshape(shape), missing.reshape(shape), table, labels
+    )
+
+
+def _filled(count: int, size: int) -> str:
+    if not count:
+        return f"nothing is missing: all {size:,} entries as they were given"
+    return f"{count:,} of {size:,} entries were missing"

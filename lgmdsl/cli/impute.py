@@ -1,0 +1,94 @@
+"""`lgm impute`: a model and data to data without gaps."""
+
+from __future__ import annotations
+
+import click
+
+from lgmdsl.cli.options import (
+    bound_option,
+    data_argument,
+    json_option,
+    map_option,
+    max_steps_option,
+    model_argument,
+    option_option,
+    read_model,
+    seed_option,
+    set_option,
+    tol_option,
+)
+from lgmdsl.cli.output import diagnose, note, show, show_json
+from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
+from lgmdsl.cli.tables import SUFFIXES, fields, table, write
+
+
+@click.command("impute")
+@model_argument
+@data_argument(required=True)
+@click.option("-o", "--output", metavar="FILE", help="Write to a .npz, .csv or .nc file.")
+@click.option("--method", default="auto", metavar="M", show_default=True,
+              help="auto, or one that `lgm methods` lists.")  # fmt: skip
+@click.option("--hyper", default="auto", metavar="H", show_default=True,
+              help="Hyperparameters: auto, fixed, map, em, integrate.")  # fmt: skip
+@set_option
+@bound_option
+@option_option
+@tol_option
+@max_steps_option
+@map_option
+@seed_option
+@json_option
+def command(
+    model: str,
+    data: str,
+    output: str | None,
+    method: str,
+    hyper: str,
+    fixed: dict[str, object],
+    bound: str | None,
+    options: dict[str, str],
+    tol: float | None,
+    max_steps: int | None,
+    mapping: dict[str, str],
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Fit MODEL to DATA and complete every observed datum that has missing entries (`?`).
+
+    \b
+    lgm impute model.lgm data.npz -o filled.npz
+
+    Gives y as observed with the predictive mean where it is missing, y_sd (0 where observed), and
+    for binary and categorical data y_probability of each class. Without -o prints csv. Exit status
+    as of `lgm fit`.
+    """
+    from lgmdsl.cli.files import writable
+    from lgmdsl.cli.progress import Progress
+
+    place = writable(output, SUFFIXES) if output is not None else None
+    read = read_model(model)
+    from lgmdsl.api.fitting import fit
+    from lgmdsl.api.labelled import dataset
+    from lgmdsl.contract.status import Status
+
+    with Progress() as progress:
+        result = fit(
+            read, data, method, hyper, fixed, bound, options, None, seed, tol, max_steps,
+            mapping=mapping, on_step=progress.on_step,
+        )  # fmt: skip
+    completed = result.impute()
+    found = dataset(completed.arrays())
+    if place is not None:
+        write(place, found)
+        note(f"{place}: written ({', '.join(str(n) for n in found.data_vars)})")
+    note(str(completed))
+    if as_json:
+        missing = {n: int(completed.missing(n).sum()) for n in completed}
+        show_json({"status": str(result.status), "missing": missing, **fields(found)})
+    elif place is None:
+        show(table(found), end="")
+    if result.warnings:
+        diagnose(result.warnings)
+    if result.status is Status.converged:
+        return OK
+    return INTERRUPTED if result.status is Status.interrupted else UNFINISHED

@@ -1,0 +1,90 @@
+"""A labelled Dataset as a file, as csv text and as JSON."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Hashable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+SUFFIXES = (".nc", ".csv", ".npz")
+
+
+def fields(found: xr.Dataset) -> dict[str, Any]:
+    """Labels and values of a Dataset, for JSON."""
+    return {
+        "labels": {str(d): found[d].values for d in found.dims if d in found.coords},
+        "values": {
+            str(n): {"dims": [str(d) for d in v.dims], "values": v.values}
+            for n, v in found.data_vars.items()
+        },
+    }
+
+
+def write(place: Path, found: xr.Dataset) -> None:
+    """To a .nc, .csv or .npz file, whole or not at all."""
+    from lgmdsl.cli.files import replacing
+
+    with replacing(place) as file:
+        if place.suffix == ".csv":
+            file.write(table(found).encode("utf-8"))
+        elif place.suffix == ".npz":
+            import numpy as np
+
+            arrays = {str(n): np.asarray(v.values) for n, v in found.variables.items()}
+            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
+        else:
+            import os
+
+            file.flush()
+            content = found.to_netcdf(engine="h5netcdf")
+            file.write(memoryview(content) if content is not None else b"")
+            os.fsync(file.fileno())
+
+
+def _wide_axis(name: str, variable: xr.DataArray) -> Hashable | None:
+    """The axis whose members get a column each: the values of y, or its classes."""
+    return variable.dims[-1] if name.endswith("_probability") else None
+
+
+def table(found: xr.Dataset) -> str:
+    """One row for each member of the longest index set's product; columns over more indices get
+    a suffix for each further label: y_probability_0, y_probability_1."""
+    import numpy as np
+
+    variables = {str(n): v for n, v in found.data_vars.items()}
+    wide_axes = {name: _wide_axis(name, v) for name, v in variables.items()}
+    shared = [tuple(d for d in v.dims if d != wide_axes[n]) for n, v in variables.items()]
+    rows = max(shared, key=lambda dims: (int(np.prod([found.sizes[d] for d in dims])), len(dims)),
+               default=())  # fmt: skip
+    sizes = tuple(found.sizes[d] for d in rows)
+    table: dict[str, Any] = {}
+    for k, dim in enumerate(rows):
+        labels = found[dim].values if dim in found.coords else np.arange(sizes[k])
+        shape = tuple(-1 if d == dim else 1 for d in rows)
+        table[str(dim)] = np.broadcast_to(labels.reshape(shape), sizes).reshape(-1)
+    for name, variable in variables.items():
+        across = wide_axes[name]
+        own = tuple(d for d in variable.dims if d != across)
+        if not set(own) <= set(rows):
+            continue
+        wide = variable.transpose(*(d for d in rows if d in own), ...).values
+        shape = tuple(found.sizes[d] if d in own else 1 for d in rows)
+        if across is not None:
+            for j, value in enumerate(found[across].values):
+                cells = np.broadcast_to(wide[..., j].reshape(shape), sizes).reshape(-1)
+                table[f"{name}_{value}"] = cells
+        else:
+            table[name] = np.broadcast_to(wide.reshape(shape), sizes).reshape(-1)
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(table)
+    writer.writerows(
+        [f"{v:.10g}" if isinstance(v, float) else v for v in row]
+        for row in zip(*(c.tolist() for c in table.values()), strict=True)
+    )
+    return out.getvalue()
