@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.fit_warnings import local_optima, undefined_reports, unfinished
-from lgmdsl.api.hyper_ways import check_hyper, chosen_way, design_option
+from lgmdsl.api.hyper_ways import check_hyper, chosen_way, learning_options
 from lgmdsl.api.learned_fit import with_hypers
 from lgmdsl.api.provenance import provenance
 from lgmdsl.api.settings import check_numbers
@@ -51,10 +51,13 @@ def fit(
     `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
     hyperparameters by name (a scalar fills an indexed one). `hyper` says what becomes of those
     that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
-    scale, `integrate` makes the posterior a mixture over their posterior, `fixed` wants all of
-    them pinned, `auto` integrates up to 6 scalars and maximises over more. `options` are fields
-    of the back end, and `integration`: grid, ccd or gauss-hermite (default: grid for one or two
-    hyperparameters, then ccd).
+    scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)
+    and for noise sds, then L-BFGS (without standard errors; `map` where there is no such step),
+    `integrate` makes the posterior a mixture over their posterior, `fixed` wants all of them
+    pinned, `auto` takes em where loadings multiply a latent, else integrates up to 6 scalars and
+    maximises over more. `options` are fields of the back end, and `integration`: grid, ccd or
+    gauss-hermite (default: grid for one or two hyperparameters, then ccd), `acceleration` of em:
+    l-bfgs, squarem or none.
     `bound` names a bound through which the sites answer that it applies to (`lgm methods`).
     `seed` is that of draws, and of the estimates of an engine that gives any.
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
@@ -94,13 +97,14 @@ def fit_compiled(
     """Fit a model that is compiled already, for those who fit it more than once. See `fit`."""
     from lgmdsl.api.fit import Fit
 
-    design, rest = design_option(options)
+    learning, rest = learning_options(options)
     planned = plan(canonical, method, bound, rest)
-    way = chosen_way(canonical.hypers, hyper, fixed, planned.backend.spec, design)
+    way = chosen_way(canonical, hyper, fixed, planned.backend.spec, learning.design)
     warm = None if start_from is None else _earlier(start_from).posterior
     found = solve(
-        planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, design, seed
-    )
+        planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, learning.design,
+        learning.acceleration, seed,
+    )  # fmt: skip
     q = found.posterior
     settings = {
         "bound": bound, "hyper": None if hyper == "auto" else hyper, "fixed": fixed, "tol": tol,
@@ -137,7 +141,7 @@ def fit_compiled(
         provenance=origin,
     )
     if found.learned is not None:
-        fit = with_hypers(fit, found.learned)
+        fit = with_hypers(fit, found.learned, way)
     return replace(fit, warnings=(*fit.warnings, *undefined_reports(fit)))
 
 

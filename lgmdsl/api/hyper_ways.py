@@ -1,14 +1,18 @@
-"""What to do with hyperparameters: fixed, map or integrate, and what `auto` makes of a model."""
+"""What to do with hyperparameters: fixed, map, em or integrate; what `auto` makes of a model."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
-from lgmdsl.canonical.hypers import HyperSpace
+from lgmdsl.canonical.loadings import linear_hypers
+from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.errors import Diagnostic, MethodError, listed, nearest
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.em import ACCELERATIONS
 from lgmdsl.learning.integrate import FEW, MOST
+from lgmdsl.learning.noise import noises
 
 WAYS = ("auto", "fixed", "map", "integrate", "em", "vb")
 DESIGNS = ("auto", "grid", "ccd", "gauss-hermite")
@@ -27,29 +31,30 @@ def check_hyper(hyper: str) -> None:
                 help=f"did you mean `{close}`?" if close else f"there are: {', '.join(WAYS)}",
             )
         )
-    if hyper in ("em", "vb"):
+    if hyper == "vb":
         raise MethodError(
             Diagnostic(
                 "E501",
                 f"`hyper = {hyper}` is not available in this version",
-                help="use map, integrate or fixed",
+                help="use map, em, integrate or fixed",
             )
         )
 
 
 def chosen_way(
-    space: HyperSpace,
+    canonical: CanonicalModel,
     hyper: str,
     fixed: Mapping[str, object] | None,
     backend: BackendSpec,
     design: str,
 ) -> str:
-    """fixed, map or integrate. `auto` integrates up to FEW scalars and maximises over more.
+    """fixed, map, em or integrate. `auto` takes em where loadings multiply a latent; it integrates
+    up to FEW scalars and maximises over more. em is map where it has no step in closed form.
 
     Raises MethodError E501 where there are too many to integrate, or where the method has no
     evidence to learn by; E104 where they are too many for the design.
     """
-    pinned = dict(fixed or {})
+    pinned, space = dict(fixed or {}), canonical.hypers
     if hyper == "fixed" or not set(space.free) - pinned.keys():
         return "fixed"
     if not backend.evidence:
@@ -71,7 +76,14 @@ def chosen_way(
                 help="maximise over them (--hyper map), or pin some: --set NAME=VALUE",
             )
         )
-    way = ("integrate" if size <= FEW else "map") if hyper == "auto" else hyper
+    way = hyper
+    if hyper in ("auto", "em"):
+        theta = space.start(pinned)
+        linear = linear_hypers(canonical, theta, pinned)
+        if hyper == "auto":
+            way = "em" if linear.loadings else "integrate" if size <= FEW else "map"
+        elif not linear.names and not noises(canonical, Coordinates(space, pinned), theta):
+            way = "map"
     if way == "integrate" and size > LARGEST.get(design, size):
         raise MethodError(
             Diagnostic(
@@ -84,20 +96,36 @@ def chosen_way(
     return way
 
 
-def design_option(options: Mapping[str, object]) -> tuple[str, dict[str, object]]:
-    """The design of the integration (option `integration`), and the options left for the method.
+@dataclass(frozen=True)
+class LearningOptions:
+    """`design` of an integration; `acceleration` of em."""
 
-    Raises MethodError E104 for a design that does not exist.
+    design: str
+    acceleration: str
+
+
+def learning_options(
+    options: Mapping[str, object],
+) -> tuple[LearningOptions, dict[str, object]]:
+    """The options `integration` and `acceleration`, and those left for the method.
+
+    Raises MethodError E104 for a value that does not exist.
     """
     rest = dict(options)
-    design = str(rest.pop("integration", "auto"))
-    if design not in DESIGNS:
-        close = nearest(design, DESIGNS)
+    design = _one_of(rest, "integration", DESIGNS)
+    return LearningOptions(design, _one_of(rest, "acceleration", ACCELERATIONS)), rest
+
+
+def _one_of(options: dict[str, object], name: str, known: tuple[str, ...]) -> str:
+    """The value of an option, taken out; the first of those known by default."""
+    given = str(options.pop(name, known[0]))
+    if given not in known:
+        close = nearest(given, known)
         raise MethodError(
             Diagnostic(
                 "E104",
-                f"option `integration` cannot be `{design}`",
-                help=f"did you mean `{close}`?" if close else f"there are: {', '.join(DESIGNS)}",
+                f"option `{name}` cannot be `{given}`",
+                help=f"did you mean `{close}`?" if close else f"there are: {', '.join(known)}",
             )
         )
-    return design, rest
+    return given

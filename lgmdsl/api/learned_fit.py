@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
 
 
-def with_hypers(fit: Fit, learned: Learned) -> Fit:
-    """The fit at the mode as one of all hyperparameters."""
+def with_hypers(fit: Fit, learned: Learned, way: str) -> Fit:
+    """The fit at the mode as one of all hyperparameters; `way`: map, em or integrate."""
     found = learned.integrated
     record = Learning(
         learned.maximum.steps, learned.calls, learned.iterations,
@@ -32,7 +32,7 @@ def with_hypers(fit: Fit, learned: Learned) -> Fit:
         hypers: HyperMarginals = ModeOnly(learned.coordinates, fit.theta)
         if learned.frame is not None:
             hypers = Asymptotic(learned.coordinates, fit.theta, learned.frame)
-        return replace(fit, hyper="map", hypers=hypers, learning=record, warnings=warnings)
+        return replace(fit, hyper=way, hypers=hypers, learning=record, warnings=warnings)
     return replace(
         fit,
         hyper="integrate",

@@ -41,11 +41,12 @@ def solve(
     max_steps: int | None,
     warm: GaussianPosterior | None,
     on_step: Callable[[TraceEntry], None] | None,
-    integration: str | None,
+    integration: str,
+    acceleration: str,
     seed: int = 0,
 ) -> Solved:
-    """`way`: fixed, map or integrate. Raises what `fit` raises for improper posteriors (E402), a
-    start of another model (E501) and fits without any usable state (E601)."""
+    """`way`: fixed, map, em or integrate. Raises what `fit` raises for improper posteriors (E402),
+    a start of another model (E501) and fits without any usable state (E601)."""
     space = planned.canonical.hypers
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed)
     problem = planned.at(theta, seed=seed)
@@ -72,6 +73,7 @@ def solve(
     found = learn(
         planned, dict(fixed or {}), tolerances, max_steps, warm,
         integration if way == "integrate" else None, told, seed,
+        acceleration if way == "em" else None,
     )  # fmt: skip
     mode = found.mode
     result = replace(mode.run, status=found.status, seconds=time.perf_counter() - began)

@@ -110,6 +110,8 @@ def _learned(fit: Fitted, how: Learning) -> str:
     fits = f"{counted(how.fits, 'fit')}"
     if fit.hyper == "integrate":
         return f"integrated over {counted(how.points, 'point')} ({how.design}), {fits}"
+    if fit.hyper == "em":
+        return f"at the mode of evidence and prior by EM, {fits}; without standard errors"
     return f"at the mode of evidence and prior, {fits}; sds from the curvature there"
 
 

@@ -113,7 +113,7 @@ def pull_operator(
             continue
         if not any(f.depends for f in term.factors):
             continue
-        grid = _grid(term, dims, latent, sizes, theta)
+        grid = grid_of(term, dims, latent, sizes, theta)
         slopes = Named(
             grid.joint, np.asarray(adjoint[grid.rows, grid.columns]).reshape(grid.extent)
         )
@@ -147,7 +147,7 @@ def _pull_applied(
 
 
 @dataclass(frozen=True, eq=False)
-class _Grid:
+class Grid:
     """The elementary entries of a term: one for each joint index, or for each non-zero of a
     sparse factor and each other index; entries that meet in one cell add up."""
 
@@ -158,9 +158,10 @@ class _Grid:
     factors: tuple[Coefficient, ...]
 
 
-def _grid(
+def grid_of(
     term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
-) -> _Grid:
+) -> Grid:
+    """The entries of a term over rows `dims`, on a latent whose axes have the given sizes."""
     rows: tuple[Slot, ...] = tuple(Axis(d) for d in dims)
     row_sizes = [sizes[d] for d in dims]
     sparse = [k for k, f in enumerate(term.factors) if f.dims and f.evaluate(theta).sparse]
@@ -182,7 +183,7 @@ def _grid(
         rows = tuple(compose(r, at, sizes) for r in rows)
     joint = co.union(*(getattr(r, "dims", None) or (r.dim,) for r in rows), term.joint)  # type: ignore[union-attr]
     extent = tuple(sizes[d] for d in joint)
-    return _Grid(
+    return Grid(
         joint,
         extent,
         _ravel(slot_indices(rows, joint, sizes), row_sizes, extent),
@@ -216,7 +217,7 @@ def _matrix(
     design = _whole_design(term, dims, sizes, theta)
     if design is not None:
         return design
-    grid = _grid(term, dims, latent, sizes, theta)
+    grid = grid_of(term, dims, latent, sizes, theta)
     entries = np.ones(grid.extent)
     extents = dict(zip(grid.joint, grid.extent, strict=True))
     for factor in grid.factors:

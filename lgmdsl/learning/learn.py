@@ -1,5 +1,5 @@
-"""Learning the hyperparameters of a plan: the mode, the curvature there and, if wanted, the
-integral."""
+"""Learning the hyperparameters of a plan: the mode (by EM first, if wanted), the curvature there
+and, if wanted, the integral."""
 
 from __future__ import annotations
 
@@ -15,6 +15,8 @@ from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.em import EM
+from lgmdsl.learning.factor_axes import from_components, idle_loadings, reported, scattered
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.maximise import RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.objective import Evaluation, Objective
@@ -65,8 +67,11 @@ def learn(
     integration: str | None = None,
     on_step: Callable[[LearningStep], None] | None = None,
     seed: int = 0,
+    acceleration: str | None = None,
 ) -> Learned:
     """Maximise; integrate where `integration` names a design (`auto`: by their number).
+    `acceleration`: of EM (l-bfgs, squarem or none); None: L-BFGS alone. After EM there is no
+    curvature.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away.
@@ -77,8 +82,14 @@ def learn(
     first = _first(objective, warm)
     size = coordinates.size
     search = Maximiser(objective, jacobian=integration is not None)
-    maximum = search.run(first, on_step)
-    if maximum.status is not Status.interrupted and (integration or size <= STANDARD_ERRORS):
+    if acceleration is not None:
+        maximum = _by_em(search, first, acceleration, on_step)
+    else:
+        maximum = search.run(first, on_step)
+    going = maximum.status is not Status.interrupted
+    if going and integration is None:
+        maximum = replace(maximum, at=reported(objective, maximum.at))
+    if going and (integration or (size <= STANDARD_ERRORS and acceleration is None)):
         maximum = search.polished(search.climbed(search.with_curvature(maximum)))
     frame, found = None, None
     stopped = maximum.status is Status.interrupted
@@ -108,10 +119,41 @@ def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
     )
 
 
+def _by_em(
+    search: Maximiser,
+    first: Evaluation,
+    acceleration: str,
+    on_step: Callable[[LearningStep], None] | None,
+) -> Maximum:
+    """EM to its end, or to where L-BFGS goes on; L-BFGS alone where no M-step is closed."""
+    em = EM.of(search.objective, first.theta, acceleration)
+    if em is None:
+        return search.run(first, on_step)
+    climbed = em.run(first, on_step)
+    if acceleration != "l-bfgs" or climbed.status is Status.interrupted:
+        spread = np.ones(search.objective.coordinates.size)
+        return Maximum(climbed.at, climbed.status, climbed.steps, spread, None, climbed.reason)
+    done = len(climbed.steps)
+
+    def told(step: LearningStep) -> None:
+        if on_step is not None and step.step > 0:
+            on_step(replace(step, step=step.step + done - 1))
+
+    maximum = search.run(climbed.at, told)
+    steps = (replace(s, step=s.step + done - 1) for s in maximum.steps[1:])
+    return replace(maximum, steps=(*climbed.steps, *steps))
+
+
 def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
-    x = objective.origin
+    """A start that has a fit, and where loadings have a slope."""
+    theta = objective.planned.canonical.hypers.start(objective.pinned)
+    idle = idle_loadings(objective, theta)
+    x = objective.coordinates.pack(scattered(theta, idle))
     for move in (0.0, *MOVES):
         found = objective.at(x + move, warm)
+        if found is not None and idle:
+            begin = objective.coordinates.pack(from_components(objective, found, idle))
+            return objective.at(begin, found.posterior) or found
         if found is not None:
             return found
     names = ", ".join(objective.coordinates.names[:6])

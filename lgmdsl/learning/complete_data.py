@@ -1,0 +1,178 @@
+"""The complete-data objective of the hypers that enter the predictors linearly.
+
+    Q(h) = E_q sum_r (b_r s_r - w_r s_r^2 / 2) + log p(h),   s_r = ... + sum_e value_e h_e u_e
+
+is quadratic in h, and its gradient at the h that q was fitted at is that of the evidence (003,
+algorithms 1 and 2: there for loadings and offsets of each item in turn). What is left to find is
+
+    H_ef = sum_r w_r value_e value_f E_q[u_e u_f] - d2 log p(h)
+
+so that h + H^-1 gradient is the M-step.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.loadings import entries
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.operators.explicit import Sparse
+from lgmdsl.priors.location import Normal
+
+DENSE = 300  # hypers: below, a dense H
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One site block: for each pair of entries of a row the row, the product of the two values,
+    the position of the pair's moment, and that of its place in H."""
+
+    row: IntArray
+    value: Array
+    moment: IntArray
+    place: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class CompleteData:
+    """`x`: positions of the hypers in the coordinates; pairs of latents (first <= second, n: 1)
+    whose moments are needed; entries of H, row and column, upper triangle."""
+
+    canonical: CanonicalModel
+    coordinates: Coordinates
+    names: tuple[str, ...]
+    x: IntArray
+    parts: tuple[_Part | None, ...]
+    first: IntArray
+    second: IntArray
+    rows: IntArray
+    columns: IntArray
+
+    @classmethod
+    def of(
+        cls, canonical: CanonicalModel, coordinates: Coordinates, names: Sequence[str], theta: Theta
+    ) -> CompleteData:
+        """For the hypers `names`, which are of `linear_hypers`."""
+        slices = [coordinates.slices[n] for n in names]
+        x = np.concatenate([np.arange(s.start, s.stop) for s in slices])
+        starts = np.cumsum([0, *(s.stop - s.start for s in slices)])
+        count, size = len(x), sum(b.size for b in canonical.latents) + 1
+        found = []
+        for block in canonical.blocks:
+            e = entries(canonical, block, names, theta)
+            found.append(_pairs(e.rows, np.where(e.columns < 0, size - 1, e.columns),
+                                starts[e.hyper] + e.places, e.values))  # fmt: skip
+        latents = [a * size + b for _, _, (a, b), _ in found]
+        hypers = [a * count + b for _, _, _, (a, b) in found]
+        moments, moment = np.unique(np.concatenate(latents), return_inverse=True)
+        places, place = np.unique(np.concatenate(hypers), return_inverse=True)
+        ends = np.cumsum([0, *(len(a) for a in latents)])
+        parts = tuple(
+            _Part(row, value, moment[at:to], place[at:to]) if to > at else None
+            for (row, value, _, _), at, to in zip(found, ends, ends[1:], strict=False)
+        )
+        return cls(
+            canonical, coordinates, tuple(names), x, parts, *np.divmod(moments, size),
+            *np.divmod(places, count),
+        )  # fmt: skip
+
+    def step(self, posterior: GaussianPosterior, theta: Theta, gradient: Array) -> Array | None:
+        """(d,) H^-1 gradient, `gradient` being that of evidence and log prior in the hypers; None
+        where H is singular. Weights below 0, which sites that are not log-concave have, are 0."""
+        where = {b.name: self.canonical.layout.latent(b.name) for b in self.canonical.latents}
+        moments = second_moments(posterior.conditioned, where, self.first, self.second)
+        total = np.zeros(len(self.rows))
+        for part, weight in zip(self.parts, posterior.weight, strict=True):
+            if part is not None:
+                shares = np.maximum(weight, 0.0)[part.row] * part.value * moments[part.moment]
+                total += np.bincount(part.place, shares, len(total))
+        size = len(self.x)
+        upper = sp.coo_array((total, (self.rows, self.columns)), shape=(size, size)).tocsr()
+        own = sp.diags_array(self._prior(theta))
+        return solved(sp.csr_array(upper + sp.tril(upper.T, k=-1) + own), gradient)
+
+    def _prior(self, theta: Theta) -> Array:
+        """Minus the second derivatives of normal log priors; 0 for others."""
+        out = []
+        for name in self.names:
+            block = self.canonical.hypers.block(name)
+            assert block is not None and block.prior is not None
+            prior = block.prior.at(theta)
+            value = prior.sd**-2.0 if isinstance(prior, Normal) else np.zeros(())
+            out.append(np.broadcast_to(value, block.sizes).reshape(-1))
+        return np.concatenate(out)
+
+
+def _pairs(
+    row: IntArray, column: IntArray, hyper: IntArray, value: Array
+) -> tuple[IntArray, Array, tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
+    """All pairs of entries that share a row, with entries of one hyper place and another in both
+    orders of the latents: H's upper triangle, and the latents' in order."""
+    order = np.argsort(row, kind="stable")
+    row, column, hyper, value = row[order], column[order], hyper[order], value[order]
+    count = np.bincount(row, minlength=1) if len(row) else np.zeros(1, dtype=np.int64)
+    within = np.repeat(count, count)  # partners of every entry, itself included
+    begins = np.repeat(np.cumsum(count) - count, count)
+    left = np.repeat(np.arange(len(row)), within)
+    right = np.arange(len(left)) - np.repeat(np.cumsum(within) - within, within)
+    right = right + begins[left]
+    kept = hyper[left] <= hyper[right]
+    left, right = left[kept], right[kept]
+    low = np.minimum(column[left], column[right])
+    high = np.maximum(column[left], column[right])
+    return row[left], value[left] * value[right], (low, high), (hyper[left], hyper[right])
+
+
+def second_moments(
+    q: Conditioned, where: Mapping[str, slice], first: IntArray, second: IntArray
+) -> Array:
+    """E[z_j z_k] for pairs j <= k of latents, n standing for the constant 1; `where`: each block.
+
+    Cov(z_j, z_k) = (Var(z_j + z_k) - Var z_j - Var z_k) / 2, for engines give variances.
+    """
+    mean = np.append(q.latent_mean, 1.0)
+    variance = np.append(q.latent_variance, 0.0)
+    out: Array = mean[first] * mean[second]
+    same = first == second
+    out[same] += variance[first[same]]
+    other = np.flatnonzero(~same & (second < len(mean) - 1))
+    if len(other):
+        a, b = first[other], second[other]
+        both = q.project(_sums(where, len(mean) - 1, a, b))[1]
+        out[other] += 0.5 * (both - variance[a] - variance[b])
+    return out
+
+
+def _sums(where: Mapping[str, slice], size: int, first: IntArray, second: IntArray) -> Predictor:
+    """z_j + z_k for every pair."""
+    line = np.arange(len(first))
+    both = np.r_[line, line], np.r_[first, second]
+    whole = sp.csc_array((np.ones(2 * len(line)), both), shape=(len(line), size))
+    columns = {n: Sparse(sp.csr_array(whole[:, at])) for n, at in where.items()}
+    return Predictor(columns, np.zeros(len(line)))
+
+
+def solved(matrix: sp.csr_array, right: Array) -> Array | None:
+    """matrix^-1 right for a positive definite matrix; None where it is not."""
+    if matrix.shape[0] <= DENSE:
+        try:
+            return np.asarray(sla.cho_solve(sla.cho_factor(matrix.toarray()), right))
+        except (np.linalg.LinAlgError, ValueError):
+            return None
+    try:
+        found = np.asarray(spla.splu(matrix.tocsc()).solve(right))
+    except RuntimeError:
+        return None
+    return found if np.isfinite(found).all() and right @ found > 0.0 else None

@@ -1,0 +1,182 @@
+"""EM for the hyperparameters: the start of a search, or all of it.
+
+E-step: a fit, whose q makes the bound on (or the estimate of) the evidence as good as it gets.
+M-step: `complete_data` for what enters the predictors linearly, then `noise` for the noise sds
+given that, both at that q (ECM: Meng and Rubin 1993); what is left has no closed form and takes a
+step of L-BFGS on evidence + log prior itself (ECME: Liu and Rubin 1994). A step that lowers
+evidence + log prior is halved until it does not, for surrogates that are no bounds and sites whose
+complete-data objective is not quadratic.
+
+Alone it converges like (1 - share of missing information)^k. `squarem` extrapolates two steps
+(Varadhan and Roland 2008, S3), and keeps the second where that is higher.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.loadings import linear_hypers
+from lgmdsl.contract.status import Status
+from lgmdsl.learning.complete_data import CompleteData
+from lgmdsl.learning.maximise import GAIN, NOISE, LearningStep
+from lgmdsl.learning.noise import Noise, noises
+from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
+
+ACCELERATIONS = ("l-bfgs", "squarem", "none")
+# With L-BFGS to follow, EM ends where a step gains more than this share of what the last one did,
+# less than ENOUGH nats, or after FIRST steps.
+SLOW, ENOUGH, FIRST = 0.5, 1e-2, 20
+HALVINGS = 12
+ROUNDING = 1e-12
+
+
+@dataclass(frozen=True, eq=False)
+class Climbed:
+    """Where EM ended, `expected` being the nats that are left by its rate."""
+
+    at: Evaluation
+    steps: tuple[LearningStep, ...]
+    status: Status
+    reason: str = ""
+
+
+@dataclass
+class EM:
+    """`complete` is None where nothing enters linearly; `rest`: coordinates without a closed form;
+    `acceleration`: l-bfgs (another search follows), squarem or none."""
+
+    objective: Objective
+    complete: CompleteData | None
+    noises: tuple[Noise, ...]
+    acceleration: str = "l-bfgs"
+    limit: int = 5000
+    rest: IntArray = field(init=False)
+    _search: LBFGS = field(default_factory=LBFGS, init=False)
+    _pairs: tuple[tuple[Array, Array, float], ...] = field(default=(), init=False)
+
+    def __post_init__(self) -> None:
+        coordinates = self.objective.coordinates
+        closed = np.zeros(coordinates.size, dtype=bool)
+        if self.complete is not None:
+            closed[self.complete.x] = True
+        for noise in self.noises:
+            closed[coordinates.slices[noise.name]] = True
+        self.rest = np.flatnonzero(~closed)
+
+    @classmethod
+    def of(cls, objective: Objective, theta: Theta, acceleration: str) -> EM | None:
+        """The M-steps that the model has in closed form; None where there is none."""
+        canonical, coordinates = objective.planned.canonical, objective.coordinates
+        linear = linear_hypers(canonical, theta, objective.pinned).names
+        complete = CompleteData.of(canonical, coordinates, linear, theta) if linear else None
+        noise = noises(canonical, coordinates, theta)
+        if complete is None and not noise:
+            return None
+        return cls(objective, complete, noise, acceleration)
+
+    def run(
+        self, first: Evaluation, on_step: Callable[[LearningStep], None] | None = None
+    ) -> Climbed:
+        """From an evaluated start to where EM is slow, or (without L-BFGS to follow) done."""
+        now, steps = first, [LearningStep(0, first.value, math.inf, self.objective.calls)]
+        gained, last = math.inf, math.inf
+        for k in range(1, self.limit + 1):
+            try:
+                following = self._cycle(now)
+            except KeyboardInterrupt:
+                return Climbed(now, tuple(steps), Status.interrupted, "interrupted")
+            if following is None:
+                small = gained <= NOISE
+                return Climbed(
+                    now, tuple(steps), Status.converged if small else Status.stalled,
+                    "" if small else "no EM step raises the objective",
+                )  # fmt: skip
+            last, gained = gained, following.value - now.value
+            now = following
+            rate = min(max(gained / last, 0.0), 0.9999) if math.isfinite(last) and last > 0 else 0.0
+            left = max(gained, 0.0) / (1.0 - rate)
+            steps.append(LearningStep(k, now.value, left, self.objective.calls))
+            if on_step is not None:
+                on_step(steps[-1])
+            if self.acceleration == "l-bfgs":
+                if k >= FIRST or gained <= ENOUGH or (k > 2 and rate > SLOW):
+                    return Climbed(now, tuple(steps), Status.iteration_limit)
+            elif k > 2 and left <= GAIN:
+                return Climbed(now, tuple(steps), Status.converged)
+        return Climbed(now, tuple(steps), Status.iteration_limit, "at its limit")
+
+    def step(self, now: Evaluation) -> Evaluation | None:
+        """One M-step and the E-step after it; None where nothing raises evidence + log prior."""
+        direction = self.direction(now)
+        found = None if direction is None else self._along(now, direction)
+        if self.rest.size:
+            moved = self._rest_step(now if found is None else found)
+            found = moved or found
+        return found
+
+    def direction(self, now: Evaluation) -> Array | None:
+        """(d,) from the coordinates to those that the M-step gives."""
+        x, coordinates = now.x.copy(), self.objective.coordinates
+        theta: Theta = now.theta
+        if self.complete is not None:
+            at = self.complete.x
+            found = self.complete.step(now.posterior, theta, now.gradient[at])
+            if found is None:
+                return None
+            x[at] += found
+            theta = coordinates.unpack(x)
+        for noise in self.noises:
+            value = noise.step(self.objective.planned.canonical, now.posterior, theta)
+            if value is not None:
+                x[coordinates.slices[noise.name]] = np.log(value).reshape(-1)
+        return x - now.x
+
+    def _cycle(self, now: Evaluation) -> Evaluation | None:
+        one = self.step(now)
+        if self.acceleration != "squarem" or one is None:
+            return one
+        two = self.step(one)
+        if two is None:
+            return one
+        first, second = one.x - now.x, two.x - one.x
+        bend = second - first
+        length = math.sqrt(float(first @ first) / max(float(bend @ bend), 1e-300))
+        if length <= 1.0:
+            return two
+        x = now.x + 2.0 * length * first + length**2 * bend
+        far = self.objective.at(x, two.posterior)
+        return far if far is not None and far.value > two.value else two
+
+    def _along(self, now: Evaluation, direction: Array) -> Evaluation | None:
+        slack = ROUNDING * (1.0 + abs(now.value))
+        for halving in range(HALVINGS):
+            at = self.objective.at(now.x + 0.5**halving * direction, now.posterior)
+            if at is not None and at.value >= now.value - slack:
+                return at
+        return None
+
+    def _rest_step(self, now: Evaluation) -> Evaluation | None:
+        """One step of L-BFGS in the coordinates that have no closed form, the others held."""
+
+        def evaluate(part: Array, known: Evaluation | None = None) -> Evaluated[Evaluation] | None:
+            x = now.x.copy()
+            x[self.rest] = part
+            at = known or self.objective.at(x, now.posterior)
+            return None if at is None else Evaluated(-at.value, -at.gradient[self.rest], at)
+
+        begin = evaluate(now.x[self.rest], now)
+        assert begin is not None
+        iterate: Iterate[Evaluation] = Iterate(now.x[self.rest], begin, self._pairs)
+        found = self._search.step(iterate, partial(evaluate))
+        if found is None:
+            return None
+        self._pairs = found.pairs
+        return found.at.kept

@@ -1,0 +1,92 @@
+"""The M-step of noise sds: normal observations whose `sd` is a hyperparameter as it stands.
+
+    sigma^2 = S / (n - sigma p'(sigma)),   S = sum E_q (y - s)^2 over the n sites that share sigma,
+
+p' being the slope of the log prior: the root of the slope of -n log sigma - S / (2 sigma^2) + log p
+(003, algorithm 2, where the prior is flat).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.loadings import (
+    leaf,
+    leaf_places,
+    uses_of_predictors,
+    uses_of_priors,
+)
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.learning.coordinates import Coordinates, transform
+from lgmdsl.learning.transforms import Above
+from lgmdsl.priors.prior import VALUE
+
+ROUNDS = 60  # of the fixed point, which contracts like the prior's weight beside n sites
+
+
+@dataclass(frozen=True, eq=False)
+class Noise:
+    """One site block `block` of normal observations: `places` (N,) of each site in the hyper."""
+
+    block: int
+    name: str
+    places: IntArray
+
+    def step(
+        self, canonical: CanonicalModel, posterior: GaussianPosterior, theta: Theta
+    ) -> Array | None:
+        """The hyper that maximises the complete-data objective at the other hypers of `theta` and
+        the q of `posterior`; None where it is on the edge, or there is no root."""
+        sites = canonical.blocks[self.block]
+        assert sites.y is not None
+        rows = None if sites.complete else sites.rows
+        predictor = canonical.predictor(sites.form, sites.dims, theta, rows)
+        mean, variance = posterior.conditioned.project(predictor)
+        now = np.asarray(theta[self.name], dtype=np.float64)
+        squares = np.bincount(self.places, (sites.y - mean) ** 2 + variance, now.size)
+        count = np.bincount(self.places, minlength=now.size)
+        block = canonical.hypers.block(self.name)
+        assert block is not None and block.prior is not None
+        prior, sd = block.prior.at(theta), now.reshape(-1)
+        for _ in range(ROUNDS):
+            slope = prior.gradient(sd.reshape(now.shape))[VALUE].reshape(-1)
+            with np.errstate(all="ignore"):
+                following = np.sqrt(squares / (count - sd * slope))
+            if not (np.isfinite(following) & (following > 0.0)).all():
+                return None
+            moved, sd = np.abs(following / sd - 1.0).max(initial=0.0), following
+            if moved < 1e-13:
+                break
+        return sd.reshape(now.shape)
+
+
+def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) -> tuple[Noise, ...]:
+    """The noise sds that are positive hypers of their own, free, and stand nowhere else."""
+    uses = _uses(canonical)
+    found = []
+    for k, block in enumerate(canonical.blocks):
+        node = block.parameters.get("sd")
+        if block.site.spec.name != "normal.mean" or node is None:
+            continue
+        hyper = leaf(node)
+        if hyper is None or hyper.name not in coordinates.slices or uses.count(hyper.name) != 1:
+            continue
+        own = next(b for b in coordinates.blocks if b.name == hyper.name)
+        form = transform(own, theta)
+        if not isinstance(form, Above) or np.any(form.lower != 0.0):
+            continue
+        places = leaf_places(node, block.dims, block.sizes, own.sizes)
+        found.append(Noise(k, hyper.name, places[block.rows]))
+    return tuple(found)
+
+
+def _uses(canonical: CanonicalModel) -> list[str]:
+    """Every hyper once for each place that it stands in."""
+    places = [*uses_of_predictors(canonical), *uses_of_priors(canonical)]
+    places += [p.depends for b in canonical.blocks for p in b.parameters.values()]
+    return [name for depends in places for name in depends]
