@@ -11,6 +11,7 @@ import numpy as np
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.batched import BatchedEngine
 from lgmdsl.engines.covariance import CovarianceEngine
 from lgmdsl.engines.gram import COPY_LIMIT
 from lgmdsl.engines.iterative import IterativeEngine
@@ -100,6 +101,8 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
             width += operator.entries_by_row()
         per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
         widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
+    if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
+        return Estimate(12.0 * pairs + 10.0 * n + 2e6, 6.0 * pairs + 50.0 * n)
     dense = widest > 0.5 * n or 24.0 * pairs > COPY_LIMIT
     if SparseEngine.refuses(linear) or n < SMALL or dense:
         return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
@@ -107,6 +110,16 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
     held = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
     held += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
     return Estimate(3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + 2e6, held, engine)
+
+
+def batched_cost(linear: LinearGaussian) -> Estimate:
+    """B'WB and the variances row by row, and a small factor for each group."""
+    if linear.size < SMALL or BatchedEngine.refuses(linear):
+        return Estimate(float(linear.size) ** 3 + 1e6, 0.0)
+    engine = BatchedEngine(linear)
+    groups, width = engine.plates.groups, float(engine.plates.width)
+    flops = 4.0 * linear.rows * width**2 + 3.0 * groups * width**3
+    return Estimate(flops + 1e6, 8.0 * linear.rows * width + 5.0 * groups * width**2, engine)
 
 
 ITERATIONS = 200  # of conjugate gradients, a guess: it depends on the weights
@@ -125,6 +138,7 @@ def iterative_cost(linear: LinearGaussian) -> Estimate:
 ENGINES = [
     Entry(CovarianceEngine, lambda linear, _: CovarianceEngine(linear), covariance_cost),
     Entry(PrecisionEngine, lambda linear, _: PrecisionEngine(linear), precision_cost),
+    Entry(BatchedEngine, lambda linear, _: BatchedEngine(linear), batched_cost),
     Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
     Entry(IterativeEngine, lambda linear, seed: IterativeEngine(linear, seed=seed), iterative_cost),
 ]
