@@ -7,31 +7,23 @@ is linear in the number of groups.
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar, NamedTuple
+from weakref import ReferenceType, ref
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Engine, Failed, Rows
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.conditioned import Lazy, RowConditioned
+from lgmdsl.engines.batched_conditioned import BatchedConditioned
 from lgmdsl.engines.design import Design
-from lgmdsl.engines.plates import WIDEST, events_of, plates_of
+from lgmdsl.engines.plates import WIDEST, Plates, events_of, plates_of
 from lgmdsl.engines.prior import BlockPrior
-from lgmdsl.engines.prior_entries import covariance_entries
-from lgmdsl.engines.turn import Outer, Turn
-from lgmdsl.engines.weights import SiteWeight, flatten, site_blocks, split
+from lgmdsl.engines.weights import SiteWeight, flatten, split
 from lgmdsl.numerics.sparse.base import times
 from lgmdsl.operators.base import Operator
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from numpy.random import Generator
-
-CHUNK = 1 << 22  # entries of one dense temporary
 
 
 class BatchedEngine(Engine):
@@ -44,12 +36,11 @@ class BatchedEngine(Engine):
         if reason:
             raise TypeError(reason)
         self.linear = linear
+        examined = _examined(linear)
+        assert examined.pattern is not None, "refuses asks for plates"
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
-        b, q = _pattern(linear, self.blocks)
-        found = plates_of(b, q, events_of(linear))
-        assert found is not None, "refuses asks for plates"
+        b, self.precision, found = examined.pattern
         self.plates = found
-        self.precision = q
         self.mu = np.concatenate([p.mean for p in self.blocks])
         self.b = b
         local = np.zeros(linear.rows * found.width)
@@ -62,24 +53,7 @@ class BatchedEngine(Engine):
 
     @classmethod
     def refuses(cls, linear: LinearGaussian) -> str:
-        if linear.constraints is not None:
-            return "constraints join its groups"
-        for block in linear.blocks:
-            names = " * ".join(f.name for f in block.factors)
-            if Shape.PRECISION not in block.shape or Shape.SPARSE not in block.shape:
-                return f"block `{block.name}` ({names}) has no sparse precision"
-            if Shape.IMPROPER in block.shape or any(
-                f.constraints().shape[0] for f in block.factors
-            ):
-                return f"block `{block.name}` ({names}) is improper, or tied"
-        for p in linear.predictors:
-            for name, operator in p.columns.items():
-                if not operator.is_sparse and _wide(operator):
-                    return f"the first row has more than {WIDEST} entries of `{name}`"
-        blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
-        if not blocks or plates_of(*_pattern(linear, blocks), events_of(linear)) is None:
-            return "the latents do not fall into many small groups"
-        return ""
+        return _examined(linear).refusal
 
     @cached_property
     def prior_mean(self) -> Rows:
@@ -122,152 +96,53 @@ class BatchedEngine(Engine):
         return BatchedConditioned(self, weight, shift, w, np.linalg.inv(root))
 
 
-class BatchedConditioned(RowConditioned):
-    """q(z) = N(mu + A^-1 h, A^-1), `inverse_root` (N, L, L) being R^-1 with RR' = A."""
+class _Examined(NamedTuple):
+    """Why a model is refused, or its B, Q and plates."""
 
-    def __init__(
-        self, engine: BatchedEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        inverse_root: Array,
-    ) -> None:  # fmt: skip
-        self.engine, self.linear, self.plates = engine, engine.linear, engine.plates
-        self.weight, self.shift, self.site_weight = weight, shift, site_weight
-        self.inverse_root = inverse_root
-        b, start = flatten(shift), engine.start
-        weighted = site_weight.times(start)
-        half = np.einsum("nij,nj->ni", inverse_root, engine.transposed(b - weighted))
-        self.delta = self.plates.gathered(np.einsum("nji,nj->ni", inverse_root, half))
-        self.lift = times(engine.b, self.delta)
-        index = np.arange(self.plates.width)
-        half_log_det = -float(np.log(inverse_root[:, index, index]).sum())
-        exponent = float(b @ start) - 0.5 * float(start @ weighted) + 0.5 * float((half**2).sum())
-        self.log_normaliser = exponent - half_log_det + 0.5 * engine.log_det
+    linear: ReferenceType[LinearGaussian]
+    refusal: str
+    pattern: tuple[SparseMatrix, SparseMatrix, Plates] | None = None
 
-    def with_shift(self, shift: Rows) -> Conditioned | Failed:
-        return BatchedConditioned(
-            self.engine, self.weight, shift, self.site_weight, self.inverse_root
-        )
 
-    @cached_property
-    def flat_mean(self) -> Array:
-        return self.engine.start + self.lift
+_latest: list[_Examined] = []  # one: that of the model which is asked about several times in a row
 
-    @cached_property
-    def latent_mean(self) -> Array:
-        return self.engine.mu + self.delta
 
-    @cached_property
-    def covariance(self) -> Array:
-        """(N, L, L) Cov(z) by groups."""
-        return self.inverse_root.transpose(0, 2, 1) @ self.inverse_root
+def _examined(linear: LinearGaussian) -> _Examined:
+    """What there is to say of a model."""
+    known = _latest[0] if _latest else None
+    if known is None or known.linear() is not linear:
+        known = _examine(linear)
+        _latest[:] = [known]
+    return known
 
-    @cached_property
-    def latent_variance(self) -> Array:
-        return self.plates.gathered(np.einsum("nii->ni", self.covariance))
 
-    @cached_property
-    def spread_rows(self) -> Array:
-        """(P, L) B Cov(z), each row in its group; it is zero elsewhere."""
-        return self.plates.by_row(self.engine.rows_by_group @ self.covariance)
+def _examine(linear: LinearGaussian) -> _Examined:
+    own, refusal = ref(linear), _first_refusal(linear)
+    if refusal:
+        return _Examined(own, refusal)
+    b, q = _pattern(linear)
+    found = plates_of(b, q, events_of(linear))
+    if found is None:
+        return _Examined(own, "the latents do not fall into many small groups")
+    return _Examined(own, "", (b, q, found))
 
-    @cached_property
-    def variance(self) -> Rows:
-        local, spread = self.engine.local, self.spread_rows
-        if self.site_weight.diagonal is not None:
-            flat = np.einsum("pl,pl->p", local, spread)
-            return split(flat, self.linear.predictors)
-        return tuple(site_blocks(local.T, spread.T, self.linear.predictors))
 
-    def solve(self, rhs: Array) -> Array:
-        x = rhs[:, None] if rhs.ndim == 1 else rhs
-        out = self.plates.gathered(self.covariance @ self.plates.spread(x))
-        return out[:, 0] if rhs.ndim == 1 else out
-
-    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
-        x = self._rows(predictor)
-        mean = times(x, self.latent_mean) + predictor.offset
-        if full:
-            square = times(x, self.solve(x.toarray().T))
-            return mean, np.asarray(0.5 * (square + square.T))
-        variance, step = np.zeros(predictor.rows), max(1, CHUNK // self.plates.width**2)
-        line = np.repeat(np.arange(predictor.rows), np.diff(x.indptr))
-        # A row may reach into several groups: one piece for each.
-        keys, piece = np.unique(
-            line * self.plates.groups + self.plates.group[x.indices], return_inverse=True
-        )
-        row, group = np.divmod(keys, self.plates.groups)
-        local = np.zeros((len(keys), self.plates.width))
-        local[piece, self.plates.place[x.indices]] = x.data
-        for at in range(0, len(keys), step):
-            some = slice(at, at + step)
-            half = np.einsum("pij,pj->pi", self.inverse_root[group[some]], local[some])
-            np.add.at(variance, row[some], np.einsum("pi,pi->p", half, half))
-        return mean, variance
-
-    def _rows(self, predictor: Predictor) -> SparseMatrix:
-        """(P, n) csr of an affine functional, without duplicates."""
-        pieces = [
-            predictor.columns[b.name].sparse() if b.name in predictor.columns
-            else sp.csr_array((predictor.rows, b.size)) for b in self.linear.blocks
-        ]  # fmt: skip
-        x = sp.csr_array(sp.hstack(pieces, format="csr"))
-        x.sum_duplicates()
-        return x
-
-    def sample(self, rng: Generator, size: int) -> Array:
-        return self._drawn(rng, size)[0]
-
-    def draw(self, rng: Generator, size: int) -> Draws:
-        z, noise = self._drawn(rng, size)
-        return Draws(z, np.asarray(np.einsum("ij,ij->i", noise, noise)), self.linear.size)
-
-    def _drawn(self, rng: Generator, size: int) -> tuple[Array, Array]:
-        """Draws and the white noise they are made of, both (size, n)."""
-        noise = rng.standard_normal((size, self.linear.size))
-        turned = self.inverse_root.transpose(0, 2, 1) @ self.plates.spread(noise.T)
-        return self.latent_mean + self.plates.gathered(turned).T, noise
-
-    def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """dmu = Q(m - mu), dQ = (K - V - (m - mu)(m - mu)')/2 on Q's pattern."""
-        turn = self.turn(tilt)
-        pull = times(self.engine.precision, self.delta + turn.latent)
-        return Adjoints(
-            offset=self.offset_adjoints(turn),
-            operator=self.operator_adjoints(turn),
-            mean={b.name: pull[b.where] for b in self.engine.blocks},
-            precision=Lazy({b.name: self._precision_adjoint(b, turn) for b in self.engine.blocks}),
-        )
-
-    def _precision_adjoint(self, block: BlockPrior, turn: Turn) -> Callable[[], SparseMatrix]:
-        def make() -> SparseMatrix:
-            q = block.sparse_precision
-            rows = np.repeat(np.arange(block.size), np.diff(q.indptr))
-            columns = q.indices.astype(np.int64)
-            values = covariance_entries(block.block, rows, columns)
-            rows, columns = rows + block.where.start, columns + block.where.start
-            values = values - self._entries(rows, columns) - turn.squared(self.delta, rows, columns)
-            return sp.csr_array((0.5 * values, q.indices, q.indptr), shape=q.shape)
-
-        return make
-
-    def _entries(self, rows: IntArray, columns: IntArray) -> Array:
-        """Entries of Cov(z) within groups."""
-        group, place = self.plates.group, self.plates.place
-        return np.asarray(self.covariance[group[rows], place[rows], place[columns]])
-
-    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
-        p, where = self.linear.predictors[k], self.linear.slices[name]
-        rows, operator = slice(at, at + p.rows), p.columns[name]
-        weighted = SiteWeight((p,), (self.weight[k],)).times(self.spread_rows[rows])
-        if not operator.is_sparse:
-            group, place = self.plates.group[where], self.plates.place[where]
-            own = self.plates.row_group[rows, None] == group
-            return product.dense(rows, where) - np.where(own, weighted[:, place], 0.0)
-        pattern = sp.csr_array(operator.sparse())
-        line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
-        columns = pattern.indices + where.start
-        values = product.entries(line + at, columns)
-        values -= weighted[line, self.plates.place[columns]]
-        return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+def _first_refusal(linear: LinearGaussian) -> str:
+    """What can be said without a pattern."""
+    if linear.constraints is not None:
+        return "constraints join its groups"
+    for block in linear.blocks:
+        names = " * ".join(f.name for f in block.factors)
+        if Shape.PRECISION not in block.shape or Shape.SPARSE not in block.shape:
+            return f"block `{block.name}` ({names}) has no sparse precision"
+        tied = any(f.constraints().shape[0] for f in block.factors)
+        if Shape.IMPROPER in block.shape or tied:
+            return f"block `{block.name}` ({names}) is improper, or tied"
+    for p in linear.predictors:
+        for name, operator in p.columns.items():
+            if not operator.is_sparse and _wide(operator):
+                return f"the first row has more than {WIDEST} entries of `{name}`"
+    return "" if linear.blocks else "there are no latents"
 
 
 def _wide(operator: Operator) -> bool:
@@ -276,11 +151,11 @@ def _wide(operator: Operator) -> bool:
     return rows > 0 and bool(np.count_nonzero(operator.rmatvec(np.eye(1, rows)[0])) > WIDEST)
 
 
-def _pattern(linear: LinearGaussian, blocks: list[BlockPrior]) -> tuple[SparseMatrix, SparseMatrix]:
+def _pattern(linear: LinearGaussian) -> tuple[SparseMatrix, SparseMatrix]:
     """B, (P, n), and Q, (n, n), csr."""
     b = Design(linear).sparse()
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()
-    q = sp.csr_array(sp.block_diag([p.sparse_precision for p in blocks], format="csr"))
-    return b, q
+    priors = [BlockPrior(p, linear.starts[p.name]).sparse_precision for p in linear.blocks]
+    return b, sp.csr_array(sp.block_diag(priors, format="csr"))
