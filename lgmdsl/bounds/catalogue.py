@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import Literal
 
 from lgmdsl.bounds.bohning import Bohning
+from lgmdsl.bounds.bohning_multinomial import BohningMultinomial
+from lgmdsl.bounds.delta import Delta
 from lgmdsl.bounds.jaakkola import Jaakkola
+from lgmdsl.bounds.log import Log
 from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
+from lgmdsl.bounds.product_of_sigmoids import NAME as PRODUCT
+from lgmdsl.bounds.product_of_sigmoids import ProductOfSigmoids
 from lgmdsl.bounds.quadrature import (
     ExpectedByQuadrature,
     ExpectedSlopesByQuadrature,
@@ -14,6 +20,8 @@ from lgmdsl.bounds.quadrature import (
     TiltedByQuadrature,
 )
 from lgmdsl.bounds.series import BoundSeries
+from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
+from lgmdsl.bounds.tilted import Tilted
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, nearest
@@ -25,11 +33,26 @@ _BOUNDS: list[Bound] = [
     ExpectedSlopesByQuadrature(),
     Jaakkola(),
     Bohning(),
+    SoftmaxByQuadrature(),
+    BohningMultinomial(),
+    Log(),
+    Tilted(),
+    ProductOfSigmoids(),
+    Delta(),
 ]
+
+
+def _product(shape: Literal["linear", "quadratic"], pieces: int) -> ProductOfSigmoids:
+    return ProductOfSigmoids(Piecewise(shape, pieces))
+
 
 SERIES: tuple[BoundSeries, ...] = (
     BoundSeries("piecewise-linear", FEWEST, MOST, partial(Piecewise, "linear")),
     BoundSeries("piecewise-quadratic", FEWEST, MOST, partial(Piecewise, "quadratic")),
+    *(
+        BoundSeries(f"{PRODUCT}-piecewise-{shape}", FEWEST, MOST, partial(_product, shape))
+        for shape in ("linear", "quadratic")
+    ),
 )
 
 
@@ -54,13 +77,15 @@ def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
     return tuple(able)
 
 
-def bound(name: str, gives: type) -> Bound:
+def bound(name: str, gives: type, site: type[Site] | None = None) -> Bound:
     """The bound called `name` that answers the question `gives`, e.g. ("jaakkola", Expected) or
-    ("piecewise-quadratic-12", Expected). Raises MethodError E103."""
-    found = next((b for b in named(name) if b.spec.gives is gives), None)
-    if found is None:
+    ("piecewise-quadratic-12", Expected); of several the one that applies to `site`, if any does.
+    Raises MethodError E103."""
+    found = [b for b in named(name) if b.spec.gives is gives]
+    if not found:
         raise MethodError(unknown(name, gives))
-    return found
+    fitting = (b for b in found if site is not None and not b.applies_to(site))
+    return next(fitting, found[0])
 
 
 def unknown(name: str, gives: type | None = None) -> Diagnostic:

@@ -7,8 +7,9 @@ C z = e                               exact constraints
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -20,6 +21,7 @@ from lgmdsl.canonical.blocks import LatentBlock
 from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.derived import Derived
+from lgmdsl.canonical.events import event_rows
 from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.hypers import HyperSpace
 from lgmdsl.canonical.layout import Layout
@@ -75,14 +77,16 @@ class CanonicalModel:
     def as_written(self, block: SiteBlock, theta: Theta, every: bool = True) -> Predictor:
         """The predictor that a block's family takes, for every entry or for the observed data."""
         data = block.data
-        if not data.event:
-            rows = None if every or block.complete else block.rows
-            return self.predictor(block.written, block.dims, theta, rows)
-        flat = None
-        if not every:
-            flat = (data.rows[:, None] * data.event + np.arange(data.event)).reshape(-1)
-        found = self.predictor(block.written, block.dims, theta, flat)
-        return Predictor(found.columns, found.offset, data.event)
+        every = every or len(data.rows) == math.prod(block.data_shape)
+        rows = None if every else event_rows(data.rows, data.event)
+        made = self.predictor(block.written, block.predictor_dims, theta, rows)
+        return replace(made, event=data.event)
+
+    def site_predictor(self, block: SiteBlock, form: Affine, theta: Theta) -> Predictor:
+        """A form as the predictor of the observed rows of a block's sites."""
+        rows = None if block.complete else block.predictor_rows()
+        made = self.predictor(form, block.predictor_dims, theta, rows)
+        return replace(made, event=block.predictors)
 
     def linear(self, theta: Theta) -> LinearGaussian:
         """Prior blocks, predictors of the observed rows, constraints.
@@ -99,9 +103,8 @@ class CanonicalModel:
     def _observed(self, k: int, theta: Theta) -> Predictor:
         """The predictor of a site block's observed rows."""
         block, known = self.blocks[k], self._still.get(k)
-        rows = None if block.complete else block.rows
         if known is None:
-            made = self.predictor(block.form, block.dims, theta, rows)
+            made = self.site_predictor(block, block.form, theta)
             _check_finite(block, made)
             if not flatten.depends(block.form.terms):
                 self._still[k] = made
@@ -109,7 +112,7 @@ class CanonicalModel:
         if not block.form.offset.depends:
             return known
         moved = Affine((), block.form.offset, block.form.sizes)
-        offset = self.predictor(moved, block.dims, theta, rows).offset
+        offset = self.site_predictor(block, moved, theta).offset
         _check_finite(block, Predictor({}, offset))
         return Predictor(known.columns, offset, known.event)
 
@@ -179,6 +182,7 @@ def _check_finite(block: SiteBlock, predictor: Predictor) -> None:
             entries = operator.sparse().tocoo()
             bad[entries.row[~np.isfinite(entries.data)]] = True
     if bad.any():
+        bad = np.asarray(bad.reshape(len(block.rows), -1).any(axis=1))
         first = block.rows[np.flatnonzero(bad)[0]]
         rows = f"{int(bad.sum())} row{'s' if bad.sum() > 1 else ''}"
         raise DataError(

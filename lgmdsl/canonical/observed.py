@@ -18,7 +18,8 @@ class Observed:
 @dataclass(frozen=True, eq=False)
 class Whole:
     """The data of a block whose rewrite makes several scalar sites of each datum: `dims`, `rows`
-    and `y` as the model writes them; the family takes `event` predictors, over one more index;
+    and `y` as the model writes them; the family takes `event` predictors, over one more index (0
+    for a scalar family);
     `owner` is the datum, by its place in `rows`, of each of the block's sites."""
 
     dims: tuple[str, ...]

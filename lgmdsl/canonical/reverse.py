@@ -19,7 +19,7 @@ from lgmdsl.canonical.blocks import LatentBlock
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import collapse
-from lgmdsl.canonical.site_blocks import SiteBlock, own_dims
+from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.engine import Adjoints
 from lgmdsl.contract.site import entry_name
 from lgmdsl.engines.prior import covariance_adjoints, precision_adjoints
@@ -41,12 +41,13 @@ def pull(
         _operators(canonical, block, adjoints.operator[k], theta, out)
         offset = block.form.offset
         if offset.depends:
-            offset.pull(_spread(block, adjoints.offset[k].reshape(-1), offset.dims), theta, out)
+            slope = adjoints.offset[k].reshape(block.predictor_shape)
+            offset.pull(_spread(block, slope, block.predictor_dims, offset.dims), theta, out)
         for name in parameters(block):
-            slope = _parameter_slope(block, slopes[k], name)
-            if slope is not None:
+            found = _parameter_slope(block, slopes[k], name)
+            if found is not None:
                 node = block.parameters[name]
-                node.pull(_spread(block, slope, node.dims), theta, out)
+                node.pull(_spread(block, found, block.dims_of(name), node.dims), theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out
@@ -61,7 +62,7 @@ def _parameter_slope(block: SiteBlock, slopes: Mapping[str, Array], name: str) -
     """dF/dparameter, one value a site, or one row over the index of its own."""
     if name not in block.site.spec.indexed:
         return slopes.get(name)
-    size = math.prod(block.sizes[d] for d in own_dims(block.parameters[name], block.dims))
+    size = math.prod(block.sizes[d] for d in block.dims_of(name)[len(block.dims) :])
     names = [entry_name(name, j) for j in range(size)]
     return np.stack([slopes[n] for n in names], axis=-1) if names[0] in slopes else None
 
@@ -79,29 +80,29 @@ def _operators(
             continue
         sizes = canonical.latent(name).sizes
         adjoint = _all_rows(block, cast("Matrix", adjoints[name]))
-        flatten.pull_operator(terms, block.dims, sizes, block.sizes, theta, adjoint, out)
+        flatten.pull_operator(terms, block.predictor_dims, sizes, block.sizes, theta, adjoint, out)
 
 
 def _all_rows(block: SiteBlock, adjoint: Matrix) -> Matrix:
     """The adjoint with zero rows where the entry is missing."""
     if block.complete:
         return adjoint
-    size = int(np.prod(block.shape, dtype=np.int64)), adjoint.shape[1]
+    entries = int(np.prod(block.shape, dtype=np.int64)) * max(block.predictors, 1)
+    size, rows = (entries, adjoint.shape[1]), block.predictor_rows()
     if isinstance(adjoint, np.ndarray):
         full = np.zeros(size)
-        full[block.rows] = adjoint
+        full[rows] = adjoint
         return full
     held = np.zeros(size[0] + 1, dtype=np.int64)
-    held[block.rows + 1] = np.diff(adjoint.indptr)
+    held[rows + 1] = np.diff(adjoint.indptr)
     return sp.csr_array((adjoint.data, adjoint.indices, np.cumsum(held)), shape=size)
 
 
-def _spread(block: SiteBlock, values: Array, dims: tuple[str, ...]) -> Array:
-    """One value a site, or one row each, summed down to the indices of a coefficient."""
-    own = tuple(d for d in dims if d not in block.dims) if values.ndim > 1 else ()
+def _spread(block: SiteBlock, values: Array, over: tuple[str, ...], dims: tuple[str, ...]) -> Array:
+    """Values of each site `over` its indices, summed down to those of a coefficient."""
     full = np.zeros((math.prod(block.shape), *values.shape[1:]))
     full[block.rows] = values
-    return collapse(full.reshape(*block.shape, *values.shape[1:]), (*block.dims, *own), dims)
+    return collapse(full.reshape(*block.shape, *values.shape[1:]), over, dims)
 
 
 def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient) -> None:

@@ -65,12 +65,12 @@ def _stick(block: SiteBlock, logistic: type[Site]) -> SiteBlock:
     if block.y is None:
         whole = Whole(block.dims, block.rows, None, size, np.arange(0))
         return replace(
-            block, dims=(*block.dims, cut), site=logistic, rows=np.arange(0), whole=whole
+            block, dims=(*block.dims, cut), event="", site=logistic, rows=np.arange(0), whole=whole
         )
     reached = np.arange(size) <= block.y[:, None]
     taken = np.arange(size) == block.y[:, None]
     whole = Whole(block.dims, block.rows, block.y, size, np.nonzero(reached)[0])
     return replace(
-        block, dims=(*block.dims, cut), site=logistic, rows=places[reached],
+        block, dims=(*block.dims, cut), event="", site=logistic, rows=places[reached],
         y=taken[reached].astype(np.float64), whole=whole,
     )  # fmt: skip

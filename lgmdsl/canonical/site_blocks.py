@@ -15,6 +15,7 @@ from lgmdsl.canonical import unfitted
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.censoring import CENSORING, check_censoring
 from lgmdsl.canonical.coefficient import Coefficient, Theta
+from lgmdsl.canonical.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import expand
 from lgmdsl.canonical.observed import Whole
@@ -27,7 +28,7 @@ FindSite = Callable[[str], "type[Site] | None"]
 
 
 @dataclass(frozen=True, eq=False)
-class SiteBlock:
+class SiteBlock(Event):
     """N sites of one family: one statement of the model, after the compiler's rewrites.
 
     `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
@@ -48,23 +49,33 @@ class SiteBlock:
     span: Span
     sizes: Mapping[str, int]
     whole: Whole | None = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """Sizes of all entries, the missing ones included."""
-        return tuple(self.sizes[d] for d in self.dims)
+    classes: str = ""
+    event: str = ""
 
     @property
     def data(self) -> Whole:
         """The data as the model writes them."""
         if self.whole is not None:
             return self.whole
-        return Whole(self.dims, self.rows, self.y, 0, np.arange(len(self.rows)))
+        return Whole(self.dims, self.rows, self.y, self.predictors, np.arange(len(self.rows)))
 
     @property
     def data_shape(self) -> tuple[int, ...]:
-        """Sizes of all entries of the observed datum."""
+        """Sizes of all rows of the observed datum."""
         return tuple(self.sizes[d] for d in self.data.dims)
+
+    @property
+    def each(self) -> tuple[str, ...]:
+        """The index of the classes where every row of the datum counts them, none otherwise."""
+        return (self.classes,) if "y" in self.family.spec.wide else ()
+
+    def entries(self) -> IntArray:
+        """Flat positions of what was observed: of each count, where a row counts classes."""
+        return event_rows(self.data.rows, self.sizes[self.classes] if self.each else 0)
+
+    def blank(self) -> Array:
+        """A y for every row, where its value does not matter."""
+        return np.zeros((math.prod(self.data_shape), *(self.sizes[d] for d in self.each)))
 
     def without(self, data: IntArray) -> SiteBlock:
         """The block without some of its data, by their places among those observed."""
@@ -80,19 +91,13 @@ class SiteBlock:
         y = None if self.y is None else self.y[kept]
         return replace(self, rows=self.rows[kept], y=y, whole=whole)
 
-    @property
-    def complete(self) -> bool:
-        """Whether no entry is missing."""
-        return len(self.rows) == int(np.prod(self.shape, dtype=np.int64))
-
     def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
-        """Each parameter at theta, one value (or one row over its own index) for each kept row, or
-        for every entry."""
+        """Each parameter at theta, one value (or one row, over classes or an index of its own) for
+        each kept row, or for every entry."""
         out = {}
         for name, node in self.parameters.items():
-            own = own_dims(node, self.dims)
-            full = expand(node.evaluate(theta), (*self.dims, *own), self.sizes)
-            full = full.reshape(math.prod(self.shape), *(self.sizes[d] for d in own))
+            full = expand(node.evaluate(theta), self.dims_of(name), self.sizes)
+            full = full.reshape(math.prod(self.shape), *full.shape[len(self.dims) :])
             out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
         return out
 
@@ -103,8 +108,8 @@ class SiteBlock:
             values["y"] = self.y
         site = self.site(**values)
         with np.errstate(all="ignore"):
-            impossible = ~np.isfinite(site.log_density(np.zeros(len(self.rows))))
-        if impossible.any() and not site.spec.vector:
+            impossible = ~np.isfinite(site.log_density(np.zeros(self.predictor_shape)))
+        if impossible.any():
             raise DataError(self._impossible(values, np.flatnonzero(impossible)))
         return site
 
@@ -129,13 +134,8 @@ class SiteBlock:
         """Sites of the family as written for every entry, for simulation and prediction."""
         values: dict[str, Any] = self.parameter_values(theta, all_rows=True)
         if not self.family.spec.potential:
-            values["y"] = np.zeros(math.prod(self.data_shape)) if y is None else y
+            values["y"] = self.blank() if y is None else y
         return self.family(**values)
-
-
-def own_dims(node: Coefficient, dims: tuple[str, ...]) -> tuple[str, ...]:
-    """The indices of a parameter that are not those of the rows: the cuts between classes."""
-    return tuple(d for d in node.dims if d not in dims)
 
 
 def _shown(value: Array) -> str:
@@ -174,11 +174,17 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
     value = given.pop(site.spec.argument)
     form = lowering.affine(value)
     y = cast("AnyArray | None", lowering.grounded.values.get(symbol.name))
-    rows, observed = _rows(y, lowering.grounded.missing.get(symbol.name), symbol.dims, lowering)
+    wide = "y" in site.spec.wide
+    dims = symbol.dims[:-1] if wide else symbol.dims
+    missing = lowering.grounded.missing.get(symbol.name)
+    if missing is not None and wide:
+        missing = whole_rows(missing, symbol)
+    rows, observed = _rows(y, missing, dims, lowering)
+    classes = symbol.dims[-1] if wide else symbol.target or ""
     parameters = _parameters(site, given, lowering)
     block = SiteBlock(
         name=symbol.name,
-        dims=symbol.dims,
+        dims=dims,
         family=site,
         site=site,
         form=form,
@@ -188,6 +194,8 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         rows=rows,
         span=statement.span,
         sizes={**lowering.sizes, **form.sizes},
+        classes=classes,
+        event=event_of(form, classes, lowering.grounded) if site.spec.vector else "",
     )
     if observed is not None and given.keys() & set(CENSORING):
         check_censoring(block, given)
@@ -224,7 +232,8 @@ def _rows(
     size = int(np.prod([lowering.sizes[d] for d in dims], dtype=np.int64))
     if y is None:
         return np.arange(0), None
-    flat = np.asarray(y, dtype=np.float64).reshape(-1)
+    flat = np.asarray(y, dtype=np.float64)
+    flat = flat.reshape(size, *flat.shape[len(dims) :])
     rows = np.arange(size) if missing is None else np.flatnonzero(~missing.reshape(-1))
     return rows, flat[rows]
 

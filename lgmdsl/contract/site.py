@@ -44,6 +44,7 @@ class SiteSpec:
     properties: Property = Property.NONE
     observed: tuple[str, ...] = ()
     vector: bool = False
+    wide: tuple[str, ...] = ()  # fields with one value for each class, (N, K): of vector sites
     link: str = ""  # how s reaches the mean of y: "logit", "log", "identity", ...
     summary: str = ""
     signature: Signature | None = None
@@ -77,8 +78,8 @@ def entry_name(parameter: str, k: int) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Site(ABC):
-    """N sites l_i(s_i) of one family. Fields are float64 arrays of length N, the observation first
-    (those that `spec.indexed` names are (N, L)).
+    """N sites l_i(s_i) of one family. Fields are float64 arrays of length N, the observation first;
+    those that `spec.indexed` names are (N, L), those that `spec.wide` names (N, K) over K classes.
 
     Subclasses are frozen dataclasses whose fields are named as in `spec.parameters`, preceded by
     `y` for families that observe. They inherit from the questions that they answer in closed form.

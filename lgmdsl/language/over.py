@@ -31,7 +31,10 @@ def check_over(
             )  # fmt: skip
         case "axis" | "input":
             return _on_axis(value, has, parameter, owner, place, scope)
-        case "class":
+        case "class" | "classes":
+            heads = scope.heads_of(str(place.observed))
+            if parameter.over == "classes" and any(i in heads for i in has):
+                return _cut(value, has, parameter, place, inference, scope)
             return _class(value, has, parameter, place, inference, scope)
         case "cut":
             return _cut(value, has, parameter, place, inference, scope)
@@ -164,6 +167,9 @@ def _counts(
             "declare the classes: data y[obs, class] : count", scope,
         )  # fmt: skip
     allowed = left if parameter.over == "last" else left[:-1]
+    heads = [i for i in has if parameter.over == "last" and i in scope.heads_of(left[-1])]
+    if heads and left[-1] not in has:  # the last class is the reference
+        left = allowed = (*left[:-1], heads[0])
     extra = [i for i in has if i not in allowed]
     if extra:
         if extra == [left[-1]]:

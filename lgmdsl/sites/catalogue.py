@@ -31,6 +31,7 @@ from lgmdsl.sites.ordinal_adjacent import AdjacentLogit
 from lgmdsl.sites.ordinal_continuation import ContinuationLogit, ContinuationProbit
 from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.probit import BernoulliProbit, BinomialProbit
+from lgmdsl.sites.softmax import CategoricalSoftmax, MultinomialSoftmax
 from lgmdsl.sites.stick import CategoricalStick
 from lgmdsl.sites.student_t import StudentTMean, StudentTPotential
 from lgmdsl.sites.survival import ExponentialLogRate, WeibullLogScale
@@ -52,6 +53,8 @@ BUILT_IN: tuple[type[Site], ...] = (
     StudentTMean,
     LaplaceMean,
     NormalLogVar,
+    CategoricalSoftmax,
+    MultinomialSoftmax,
     NormalCensored,
     StudentTCensored,
     LognormalCensored,

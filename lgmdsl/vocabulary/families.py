@@ -98,7 +98,7 @@ FAMILIES: tuple[Signature, ...] = (
         summary="ordered classes",
     ),
     _family(
-        "categorical", ("index",), _latent("softmax", "link", "class"),
+        "categorical", ("index",), _latent("softmax", "link", "classes"),
         _latent("stick", "link", "cut"), _latent("probit", "link", "class"),
         Parameter("available", "binary", required=False, over="class"),
         summary="one of several classes",

@@ -19,11 +19,23 @@ ArgumentType = Literal[
 # a hyper, the expression of a potential). `none`: a single number. `one`: exactly one index of its
 # own. `axis`: the axis of its factor. `input`: the axis, then at most one input dimension (a
 # kernel's `length`: the input dimension). `class`: the left's and the observed set. `cut`: the
-# left's and a head of the observed set. `last`: the left's, the last one among them. `rest`: the
+# left's and a head of the observed set. `classes`: as `class`, or as `cut`, the last class then
+# being the reference. `last`: the left's, the last one among them, or a head of it. `rest`: the
 # left's but the last. `topic`: the left's but the last, and one of its own. `emission`: that one
 # and the left's last.
 Over = Literal[
-    "left", "none", "one", "axis", "input", "class", "cut", "last", "rest", "topic", "emission"
+    "left",
+    "none",
+    "one",
+    "axis",
+    "input",
+    "class",
+    "cut",
+    "classes",
+    "last",
+    "rest",
+    "topic",
+    "emission",
 ]
 
 

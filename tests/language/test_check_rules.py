@@ -103,7 +103,7 @@ EDITS = [
     ("emission = beta", "emission = ell", "E108"),
     ("softmax = topic", "softmax = eta", "E108"),
     ("softmax = util", "softmax = eta", "E108"),
-    ("softmax = util", "softmax = stick", "E108"),
+    ("softmax = util", "probit = stick", "E108"),
     ("softmax = util, available = avail", "stick = util", "E108"),
     ("softmax = util, available = avail", "stick = eta", "E108"),
     ("available = avail", "available = util", "E108"),

@@ -14,7 +14,10 @@ from tests.sites.examples import example
 NAMES = [
     s.spec.name
     for s in BUILT_IN
-    if s.spec.parameters and issubclass(s, Pointwise) and Property.KINKED not in s.spec.properties
+    if s.spec.parameters
+    and issubclass(s, Pointwise)
+    and not s.spec.vector
+    and Property.KINKED not in s.spec.properties
 ]
 
 

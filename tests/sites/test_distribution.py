@@ -15,7 +15,7 @@ from lgmdsl.sites.catalogue import BUILT_IN
 from lgmdsl.testing.site_checks import site_failures
 from tests.sites.examples import example
 
-OBSERVING = [s.spec.name for s in BUILT_IN if not s.spec.potential]
+OBSERVING = [s.spec.name for s in BUILT_IN if not (s.spec.potential or s.spec.vector)]
 POTENTIALS = [s.spec.name for s in BUILT_IN if s.spec.potential]
 
 

@@ -1,0 +1,40 @@
+"""The bound `log`: Jensen's inequality on the outer logarithm."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.bounds.softmax import LogSumExpBound, log_sum_exp
+from lgmdsl.contract.bound import BoundSpec
+from lgmdsl.contract.questions import Expected, ExpectedAnswer
+from lgmdsl.contract.site import Site
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.numerics.softmax import covariances, shares
+
+
+@dataclass(frozen=True)
+class Log(LogSumExpBound):
+    """U = log sum_k exp(m_k + V_kk / 2) (Blei and Lafferty 2006; 003, section 5.3).
+
+    It does not see the covariances of classes, and its weight -2 f_V is diagonal.
+    """
+
+    spec: ClassVar[BoundSpec] = BoundSpec(
+        "log", asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
+        paper="Blei and Lafferty 2006", summary="log of the expected sum of exponentials",
+    )  # fmt: skip
+
+    def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
+        raised = mean + 0.5 * np.einsum("nii->ni", variance)
+        at = shares(raised, offered)
+        return ExpectedAnswer(
+            value=log_sum_exp(raised, offered),
+            d_mean=at.p,
+            d_variance=0.5 * at.p[:, :, None] * np.eye(mean.shape[1]),
+            d_mean2=covariances(at),
+        )

@@ -1,0 +1,110 @@
+"""The bounds `product-of-sigmoids` of softmax sites, a bound of logistic sites inside."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.bounds.jaakkola import Jaakkola
+from lgmdsl.bounds.logistic import LogisticExpected, LogisticForm, SoftplusBound
+from lgmdsl.bounds.softmax import LogSumExpBound
+from lgmdsl.contract.bound import BoundSpec
+from lgmdsl.contract.questions import Expected, ExpectedAnswer
+from lgmdsl.contract.site import Site
+from lgmdsl.contract.status import Guarantee
+
+_STEPS = 100
+_CLOSE = 1e-14
+NAME = "product-of-sigmoids"
+
+
+@dataclass(frozen=True)
+class ProductOfSigmoids(LogSumExpBound):
+    """U = min over alpha of alpha + sum_k u(m_k - alpha, V_kk), u >= E[log(1 + e^x)].
+
+    sum_k e^{s_k} <= e^alpha prod_k (1 + e^{s_k - alpha}) (Bouchard 2007; 003, section 5.3), and u
+    is the bound `inside`, one of a logistic site. It does not see the covariances of classes.
+    """
+
+    inside: SoftplusBound = field(default_factory=Jaakkola)
+
+    @property
+    def spec(self) -> BoundSpec:
+        inner = self.inside.spec.name
+        return BoundSpec(
+            NAME if isinstance(self.inside, Jaakkola) else f"{NAME}-{inner}",
+            asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
+            paper="Bouchard 2007", summary=f"a product of sigmoids, each through {inner}",
+        )  # fmt: skip
+
+    def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
+        v = np.einsum("nii->ni", variance)
+        alone = offered.sum(axis=1) == 1
+        alpha = self._best(mean, v, offered, ~alone)
+        u = self._terms(mean - alpha[:, None], v)
+        one = offered.astype(np.float64)
+        # Of a single class the sum is s itself.
+        weight = np.where(alone[:, None], 0.0, one)
+        slope = np.where(alone[:, None], one, weight * u.d_mean)
+        bend = weight * u.curvature
+        total = np.where(alone, 1.0, bend.sum(axis=1))
+        diagonal = np.eye(mean.shape[1])
+        across = bend[:, :, None] * bend[:, None, :] / np.maximum(total, 1e-300)[:, None, None]
+        return ExpectedAnswer(
+            value=np.where(alone, (one * mean).sum(axis=1), alpha + (weight * u.value).sum(axis=1)),
+            d_mean=slope,
+            d_variance=(weight * u.d_variance)[:, :, None] * diagonal,
+            d_mean2=bend[:, :, None] * diagonal - across,
+        )
+
+    def _terms(self, mean: Array, v: Array) -> ExpectedAnswer:
+        """u and its derivatives, (N, K)."""
+        flat = mean.ravel()
+        none, one = np.zeros_like(flat), np.ones_like(flat)
+        answer = LogisticExpected(LogisticForm(none, none, one, one), self.inside)
+        f = answer.expected(flat, v.ravel())
+        shape = mean.shape
+        return ExpectedAnswer(
+            -f.value.reshape(shape), -f.d_mean.reshape(shape), -f.d_variance.reshape(shape),
+            d_mean2=-f.curvature.reshape(shape),
+        )  # fmt: skip
+
+    def _best(self, mean: Array, v: Array, offered: BoolArray, wanted: BoolArray) -> Array:
+        """alpha where sum_k u_m = 1: Newton's method, halving a bracket where it leaves that."""
+        one = offered.astype(np.float64)
+        widest = np.sqrt(np.max(one * v, axis=1)) + one.sum(axis=1)
+        low = np.where(offered, mean, np.inf).min(axis=1) - widest
+        high = np.where(offered, mean, -np.inf).max(axis=1) + widest
+        left = np.flatnonzero(wanted)
+        alpha = np.where(wanted, 0.5 * (low + high), 0.0)
+        for side, edge in ((1.0, low), (-1.0, high)):
+            reach, pending = np.array(widest), left
+            for _ in range(60):
+                at = self._excess(mean, v, one, pending, edge[pending])[0]
+                pending = pending[side * at < 0.0]
+                if not len(pending):
+                    break
+                reach[pending] *= 2.0
+                edge[pending] -= side * reach[pending]
+        for _ in range(_STEPS):
+            excess, slope = self._excess(mean, v, one, left, alpha[left])
+            far = np.abs(excess) > _CLOSE
+            left, excess, slope = left[far], excess[far], slope[far]
+            if not len(left):
+                break
+            low[left] = np.where(excess > 0.0, alpha[left], low[left])
+            high[left] = np.where(excess <= 0.0, alpha[left], high[left])
+            newton = alpha[left] + excess / np.maximum(slope, 1e-300)
+            inside = (newton >= low[left]) & (newton <= high[left])
+            alpha[left] = np.where(inside, newton, 0.5 * (low[left] + high[left]))
+        return alpha
+
+    def _excess(
+        self, mean: Array, v: Array, one: Array, at: IntArray, alpha: Array
+    ) -> tuple[Array, Array]:
+        """sum_k u_m - 1, which falls with alpha, and how fast."""
+        u = self._terms(mean[at] - alpha[:, None], v[at])
+        return (one[at] * u.d_mean).sum(axis=1) - 1.0, (one[at] * u.curvature).sum(axis=1)

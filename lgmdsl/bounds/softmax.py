@@ -1,0 +1,90 @@
+"""What all bounds of softmax sites share: one form for the sites, one for the bounds.
+
+Every softmax site is l(s) = constant + c's - n log sum_k exp s_k over the classes on offer, so an
+upper bound U(m, V) of E_{N(m, V)}[log sum exp s] is all that a bound need give:
+
+    f(m, V) = constant + c'm - n U(m, V).
+
+Bounds see all K classes; where the last is the reference, its mean and covariances are 0. Each U
+here moves with a constant added to all predictors as log sum exp does, so it is asked with the
+largest mean at 0.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.bound import Bound
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
+from lgmdsl.contract.site import Site
+from lgmdsl.sites.softmax import SoftmaxSite, with_reference
+
+
+class LogSumExpBound(Bound):
+    """A bound that gives Expected of every softmax site from U(m, V) >= E[log sum exp s]."""
+
+    @abstractmethod
+    def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
+        """U, (N,), dU/dm, (N, K), dU/dV, (N, K, K), and d2U/dm2 where it is not twice dU/dV, over
+        the classes on offer, (N, K): at least one in each row. Means of the others are 0, and so
+        are their covariances; so must their derivatives be."""
+
+    def applies_to(self, site: type[Site]) -> str:
+        if issubclass(site, SoftmaxSite):
+            return ""
+        return f"{site.spec.name} is no softmax: it bounds log(sum of exp(s)) only"
+
+    def lift(self, site: Site) -> SoftmaxExpected:
+        if not isinstance(site, SoftmaxSite):
+            raise TypeError(f"{site.spec.name} is no softmax site")
+        return SoftmaxExpected(site, self)
+
+
+@dataclass(frozen=True, eq=False)
+class SoftmaxExpected(Expected, ExpectedSlopes):
+    """E[l] of softmax sites through a bound of the log-sum-exp."""
+
+    site: SoftmaxSite
+    bound: LogSumExpBound
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        """Second derivatives in the variance are not had for vector sites."""
+        site, free = self.site, mean.shape[1]
+        offered = site.offered
+        full, spread = complete(mean, variance, site.classes)
+        top = np.where(offered, full, -np.inf).max(axis=1, keepdims=True)
+        m = np.where(offered, full - top, 0.0)
+        v = spread * (offered[:, :, None] & offered[:, None, :])
+        u, n = self.bound.upper(m, v, offered), site.trials
+        bend = None if u.d_mean2 is None else -n[:, None, None] * u.d_mean2[:, :free, :free]
+        return ExpectedAnswer(
+            value=site.constant + (site.counts * m).sum(axis=1) - n * u.value,
+            d_mean=(site.counts - n[:, None] * u.d_mean)[:, :free],
+            d_variance=-n[:, None, None] * u.d_variance[:, :free, :free],
+            d_mean2=bend,
+        )
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """A softmax has no continuous parameters."""
+        return {}
+
+
+def complete(mean: Array, variance: Array, classes: int) -> tuple[Array, Array]:
+    """Means (N, K) and covariances (N, K, K) of all classes, zeros for a reference added."""
+    full = with_reference(mean, classes)
+    if mean.shape[1] == classes:
+        return full, variance
+    spread = np.zeros((len(mean), classes, classes))
+    spread[:, :-1, :-1] = variance
+    return full, spread
+
+
+def log_sum_exp(s: Array, offered: BoolArray) -> Array:
+    """log of the sum of exp s over the classes on offer, (N,), the largest s being near 0."""
+    masked = np.where(offered, s, -np.inf)
+    top = masked.max(axis=1)
+    return np.asarray(top + np.log(np.exp(masked - top[:, None]).sum(axis=1)))

@@ -1,0 +1,41 @@
+"""softmax of the rows of a matrix, to full relative accuracy, and its covariances."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+
+
+@dataclass(frozen=True, slots=True)
+class Shares:
+    """p = softmax(s), 1 - p and log p, each to full relative accuracy, (N, K)."""
+
+    p: Array
+    rest: Array
+    log_p: Array
+
+
+def shares(s: Array, offered: BoolArray) -> Shares:
+    """Of s (N, K) among the classes that are offered, (N, K): at least one in each row."""
+    masked = np.where(offered, s, -np.inf)
+    first = masked.argmax(axis=1)[:, None]
+    d = masked - np.take_along_axis(masked, first, axis=1)
+    others = np.exp(d)
+    np.put_along_axis(others, first, 0.0, axis=1)
+    beside = others.sum(axis=1, keepdims=True)  # of all but the largest, relative to it
+    p = others / (1.0 + beside)
+    np.put_along_axis(p, first, 1.0 / (1.0 + beside), axis=1)
+    rest = 1.0 - p
+    np.put_along_axis(rest, first, beside / (1.0 + beside), axis=1)
+    return Shares(p, rest, d - np.log1p(beside))
+
+
+def covariances(found: Shares) -> Array:
+    """diag(p) - pp', (N, K, K), its diagonal p (1 - p) without cancellation."""
+    out = -found.p[:, :, None] * found.p[:, None, :]
+    k = np.arange(found.p.shape[1])
+    out[:, k, k] = found.p * found.rest
+    return np.asarray(out)

@@ -1,0 +1,181 @@
+"""Softmax sites: l(s) = log C + sum_k c_k s_k - n log sum_k exp s_k, s of shape (N, K).
+
+`categorical.softmax` has one count of 1, at class y; `multinomial.softmax` has counts y that add up
+to n. Predictors may be given for all K classes, or for the first K - 1: the last one's is then 0
+(the reference). Classes that are not available have no part in the sum.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
+from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics.softmax import Shares, covariances, shares
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+def with_reference(s: Array, classes: int) -> Array:
+    """s (N, K), a column of zeros added where it has K - 1."""
+    if s.shape[1] == classes:
+        return s
+    return np.concatenate([s, np.zeros((len(s), 1))], axis=1)
+
+
+class SoftmaxSite(Site, Pointwise):
+    """What both families share. `counts` (N, K), `trials` (N,), `offered` (N, K)."""
+
+    @property
+    def counts(self) -> Array:
+        """How often each class was observed, (N, K)."""
+        raise NotImplementedError
+
+    @property
+    def trials(self) -> Array:
+        """n, (N,)."""
+        raise NotImplementedError
+
+    @property
+    def offered(self) -> BoolArray:
+        """Which classes can be chosen, (N, K)."""
+        raise NotImplementedError
+
+    @property
+    def constant(self) -> Array:
+        """log n! / prod_k c_k!, (N,); -inf for what cannot occur."""
+        raise NotImplementedError
+
+    @property
+    def classes(self) -> int:
+        """K, the reference among them."""
+        return int(self.offered.shape[1])
+
+    def shares(self, s: Array) -> Shares:
+        """The classes' probabilities at s, (N, K) or (N, K - 1)."""
+        return shares(with_reference(s, self.classes), self.offered)
+
+    def log_density(self, s: Array) -> Array:
+        return self._value(self.shares(s))
+
+    def _value(self, at: Shares) -> Array:
+        chosen = np.where(self.counts > 0.0, at.log_p, 0.0)
+        return np.asarray(self.constant + (self.counts * chosen).sum(axis=1))
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        """The third derivative is -n times the third cumulant of the chosen class; of a variance
+        that is a number, times the identity."""
+        at, free, n = self.shares(s), s.shape[1], self.trials
+        bend = covariances(at)[:, :free, :free]
+        v = variance * np.eye(free) if np.ndim(variance) == 0 else np.asarray(variance)
+        p = at.p[:, :free]
+        # (e_c - p)'V(e_c - p) of each class c, less p'Vp; of the reference, e_c = 0.
+        spread = np.einsum("...ii->...i", v) - 2.0 * np.einsum("...ij,nj->ni", v, p)
+        third = p * (spread - (p * spread).sum(axis=1, keepdims=True))
+        return PointwiseAnswer(
+            value=self._value(at),
+            slope=self._residual(at)[:, :free],
+            curvature=-n[:, None, None] * bend,
+            third=-n[:, None] * third,
+        )
+
+    def _residual(self, at: Shares) -> Array:
+        """c - n p: c (1 - p) - (n - c) p, so that nothing cancels where p is near 1."""
+        failures = self.trials[:, None] - self.counts
+        return np.asarray(self.counts * at.rest - failures * at.p)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def conditional_mean(self, s: Array) -> Array:
+        """n p, (N, K): of one trial the classes' probabilities."""
+        return np.asarray(self.trials[:, None] * self.shares(s).p)
+
+    def conditional_variance(self, s: Array) -> Array:
+        """n p (1 - p), (N, K)."""
+        at = self.shares(s)
+        return np.asarray(self.trials[:, None] * at.p * at.rest)
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalSoftmax(SoftmaxSite):
+    """P(y = k | s) = exp(s_k) / sum of exp(s_j) over the available classes j.
+
+    `y`, (N,), counts the classes from 0; `available`, (N, K), is 0 for what cannot be chosen.
+    """
+
+    y: Array
+    available: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "categorical.softmax", {"available": 1.0}, wide=("available",), vector=True,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="softmax",
+        summary="one of K classes, P(k) = exp(s_k) / sum_j exp(s_j)",
+    )  # fmt: skip
+
+    @cached_property
+    def offered(self) -> BoolArray:
+        """Which classes can be chosen, (N, K)."""
+        return np.asarray(self.available != 0.0)
+
+    @cached_property
+    def counts(self) -> Array:
+        return np.asarray(self.y[:, None] == np.arange(self.classes), dtype=np.float64)
+
+    @property
+    def trials(self) -> Array:
+        return np.ones(len(self.y))
+
+    @cached_property
+    def constant(self) -> Array:
+        return np.where((self.counts * self.offered).any(axis=1), 0.0, -np.inf)
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        """One class for each row, (N,), counted from 0."""
+        up = np.cumsum(self.shares(s).p, axis=1)
+        drawn = rng.random((len(s), 1)) * up[:, -1:]
+        return np.asarray((drawn >= up).sum(axis=1), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class MultinomialSoftmax(SoftmaxSite):
+    """Counts y, (N, K), of n trials, each of class k with probability softmax(s)_k."""
+
+    y: Array
+    n: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "multinomial.softmax", {"n": None}, wide=("y",), vector=True,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("count",), link="softmax",
+        summary="counts over K classes that add up to n",
+    )  # fmt: skip
+
+    @cached_property
+    def offered(self) -> BoolArray:
+        """All classes, (N, K)."""
+        return np.ones(self.y.shape, dtype=np.bool_)
+
+    @property
+    def counts(self) -> Array:
+        return self.y
+
+    @property
+    def trials(self) -> Array:
+        return self.n
+
+    @cached_property
+    def constant(self) -> Array:
+        coefficient = special.gammaln(self.n + 1.0) - special.gammaln(self.y + 1.0).sum(axis=1)
+        possible = (self.y.sum(axis=1) == self.n) & (self.y >= 0.0).all(axis=1)
+        return np.where(possible, coefficient, -np.inf)
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        """Counts that add up to n, (N, K)."""
+        p = self.shares(s).p
+        drawn = rng.multinomial(self.n.astype(np.int64), p / p.sum(axis=1, keepdims=True))
+        return drawn.astype(np.float64)
