@@ -22,6 +22,7 @@ from lgmdsl.sites.observed import (
     make_sites,
     own_shape,
 )
+from lgmdsl.sites.vectors import ask_vectors
 
 
 def expected(
@@ -39,6 +40,10 @@ def expected(
     exact to 1e-9 (closed forms are used where there are any); other rules are bounds, by name.
     `second` adds d2f/dmdv and d2f/dv2.
 
+    Of a vector site, mean is (..., K), variance (..., K, K), and so are d_mean and d_variance
+    (there are no second derivatives); y of a categorical site counts classes from 0. The last
+    class, its predictor 0, may be left out where `available` or counts have one entry more.
+
     Raises ModelError E103 (site), E104 (parameter); DataError E301, E303 (shape, value);
     MethodError E103 (rule), E504 (the rule does not apply to the site).
 
@@ -54,7 +59,7 @@ def expected(
         answer.d_mean_variance, answer.d_variance2,
     )  # fmt: skip
     value, d_mean, d_variance, mixed, twice = (
-        None if p is None else _shaped(p, shape) for p in parts
+        None if p is None else _shaped(p, (*shape, *p.shape[1:])) for p in parts
     )
     assert value is not None and d_mean is not None and d_variance is not None
     return ExpectedAnswer(value, d_mean, d_variance, mixed, twice)
@@ -114,16 +119,14 @@ def _ask(
     """The sites, flat means and variances, and the common shape."""
     cls = find(name)
     spec = cls.spec
-    if spec.vector:
-        raise MethodError(
-            Diagnostic("E504", f"`{name}` is a vector site: its questions take K predictors")
-        )
     if spec.potential and y is not None:
         raise ModelError(
             Diagnostic("E104", f"`{name}` is a potential and observes nothing", help="y = None")
         )
     if not spec.potential and y is None:
         raise ModelError(Diagnostic("E104", f"`{name}` needs y"))
+    if spec.vector:
+        return ask_vectors(cls, y, mean, variance, parameters)
     given = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
     if y is not None:
         given["y"] = as_floats("y", y)
@@ -147,7 +150,7 @@ def _answerer(sites: Site, question: type, rule: str) -> object:
     cls = type(sites)
     if rule == "quadrature" and isinstance(sites, question):
         return sites
-    lift = bound(rule, question)
+    lift = bound(rule, question, cls)
     reason = lift.applies_to(cls)
     if reason:
         able = list(applicable(cls, question))

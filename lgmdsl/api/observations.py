@@ -105,14 +105,9 @@ class GroupPlaces:
         return f"{self.axis} {self.labels[at]}"
 
 
-def class_index(canonical: CanonicalModel, name: str) -> str | None:
-    """The index set of the classes of an observed datum, None where it has no classes."""
-    return canonical.grounded.model.symbols[name].target
-
-
 def class_labels(canonical: CanonicalModel, name: str) -> AnyArray | None:
-    """The labels of the classes of an observed datum, None where it has no classes."""
-    target = class_index(canonical, name)
+    """The labels of the classes that an observed datum is, None where it is none."""
+    target = canonical.grounded.model.symbols[name].target
     return None if target is None else canonical.layout.labels[target]
 
 

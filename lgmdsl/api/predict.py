@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.class_response import class_moments
 from lgmdsl.api.event_moments import moments
 from lgmdsl.api.frame import extended_frame, fitted_frame
 from lgmdsl.api.kept import check_members, check_prior_data
@@ -15,9 +16,8 @@ from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import Marginals, probability_levels
 from lgmdsl.api.mixed import mixed_moments
 from lgmdsl.api.mixture import Mixture, mixture
-from lgmdsl.api.observations import class_index
 from lgmdsl.api.points import Point
-from lgmdsl.api.response import class_probabilities, probabilities, response_moments
+from lgmdsl.api.response import probabilities, response_moments
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.ground import ground_new
 from lgmdsl.canonical.ground_usage import usage_of
@@ -74,20 +74,15 @@ class Prediction:
 
         `mean` and `sd` of y (NaN where the family has none); for binary and count data also
         `probability`, P(y = value) with a trailing axis `value`. Of classes `probability` alone,
-        with their index set as its last axis.
+        with their index set as its last axis; of counts over classes all three, of each class.
         Raises ModelError E103 where the model observes no such datum.
         """
         block = self.observed(name)
         parts = [self.marginals.part(k) for k in range(len(self.marginals.weights))]
         at = [(part.theta, *self._predictor(block, part)) for part in parts]
+        if block.classes:
+            return self._classes(block, at)
         shape, dims = block.data_shape, block.data.dims
-        classes = class_index(self.canonical, name)
-        if classes is not None:
-            count = self.canonical.sizes[classes]
-            each = np.array([class_probabilities(block, t, m, v, count) for t, m, v in at])
-            table = np.tensordot(self.marginals.weights, each, axes=1).reshape(*shape, count)
-            label = "probability"
-            return dataset({label: self._labelled((*dims, classes), table, label)})
         known = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
         means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
         first, spread = mixed_moments(self.marginals.weights, means, sds)
@@ -104,6 +99,21 @@ class Prediction:
                 last="value", labels=np.arange(table.shape[-1]),
             )  # fmt: skip
         return dataset(out)
+
+    def _classes(
+        self, block: SiteBlock, at: Sequence[tuple[Mapping[str, Array], Array, Array]]
+    ) -> xr.Dataset:
+        """`response` of classes, or of counts over them."""
+        weights, dims = self.marginals.weights, (*block.data.dims, block.classes)
+        count = self.canonical.sizes[block.classes]
+        found = [class_moments(block, t, m, v, count) for t, m, v in at]
+        probability = np.tensordot(weights, np.array([f.probability for f in found]), axes=1)
+        parts = {"probability": probability}
+        if block.each:
+            means, sds = np.array([f.mean for f in found]), np.array([f.sd for f in found])
+            parts["mean"], parts["sd"] = mixed_moments(weights, means, sds)
+        shape = (*block.data_shape, count)
+        return dataset({k: self._labelled(dims, x.reshape(shape), k) for k, x in parts.items()})
 
     def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
         """Predictive draws of an observed datum at the new data (leading axis `sample`).

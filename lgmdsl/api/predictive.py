@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.components import assessed
+from lgmdsl.api.components import assessed, observed
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import check_draws
-from lgmdsl.api.observations import class_labels
+from lgmdsl.api.observations import Observations, class_labels
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.predictive import joint_draws, responses
 from lgmdsl.contract.site import Site
@@ -28,13 +28,16 @@ def sample_predictive(
     """Draws of every observed datum. See `Fit.sample_predictive`."""
     check_draws(size, seed)
     asked = assessed(fit, data, mapping, "sample_predictive")
-    where, first = asked.observations, asked.components[0]
-    found = [np.empty((size, len(m))) for m in first.mean]
+    blocks = [asked.canonical.blocks[k] for k in observed(asked.canonical)]
+    places = tuple((b.name, (*b.data.dims, *b.each), b.entries()) for b in blocks)
+    where, first = Observations(asked.canonical.layout, places), asked.components[0]
+    found = [np.empty((size, len(rows))) for _, _, rows in places]
     noise = np.random.default_rng([seed, 1])
     for drawn in joint_draws(asked.components, size, seed):
         c = drawn.component
         for k, s in enumerate(c.at(drawn.z)):
-            found[k][drawn.places] = responses(c.sites[k], s, noise, where.names[k])
+            y = responses(c.sites[k], s, noise, where.names[k])
+            found[k][drawn.places] = y.reshape(len(y), -1)
     typed = [
         like_data(y, site, class_labels(asked.canonical, name))
         for y, site, name in zip(found, first.sites, where.names, strict=True)
@@ -47,7 +50,7 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     check_draws(size, seed)
     block = prediction.observed(name)
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
-    y = np.empty((size, int(np.prod(block.data_shape, dtype=np.int64))))
+    y = np.empty((size, *block.blank().shape))
     for part, places, z in prediction.marginals.joint(size, np.random.default_rng(seed)):
         predictor = part.frame.embed(canonical.as_written(block, part.theta))
         s = np.repeat(predictor.offset[:, None], len(z), axis=1)
@@ -58,12 +61,9 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         y[places] = responses(site, s.T.reshape(shape), noise, name)
         typed = like_data(y, site, class_labels(canonical, name))
     return labelled(
-        canonical.layout,
-        block.data.dims,
-        typed.reshape(size, *block.data_shape),
-        name,
-        first="sample",
-    )
+        canonical.layout, (*block.data.dims, *block.each),
+        typed.reshape(size, *block.data_shape, *y.shape[2:]), name, first="sample",
+    )  # fmt: skip
 
 
 def like_data(y: Array, site: Site, labels: AnyArray | None = None) -> AnyArray:

@@ -68,17 +68,6 @@ def probabilities(
     return table
 
 
-def class_probabilities(
-    block: SiteBlock, theta: Mapping[str, Array], mean: Array, variance: Array, classes: int
-) -> Array:
-    """P(y = k), (N, classes), for data that are classes."""
-    table = np.empty((len(mean), classes))
-    for k in range(classes):
-        site = block.bind_family(theta, np.full(len(mean), float(k)))
-        table[:, k] = np.exp(tilting(site).tilted(mean, variance).log_mass)
-    return table
-
-
 def tilting(site: Site) -> Tilted:
     """The site as Tilted: itself, or through the first bound that gives it."""
     if isinstance(site, Tilted):

@@ -147,7 +147,7 @@ def _respond(
                 help="give the latents priors on the scale of the link, e.g. sd = 1",
             )
         )
-    return y.reshape(block.data_shape)
+    return y.reshape(*block.data_shape, *y.shape[1:])
 
 
 def _typed(values: Array, type_: str) -> Any:

@@ -61,7 +61,8 @@ def log_densities(sites: Sequence[Site], s: Rows) -> Rows:
 
 
 def responses(site: Site, s: Array, rng: np.random.Generator, name: str) -> Array:
-    """One draw of every response at each of k draws of its predictor, (k, N) or (k, N, K): (k, N).
+    """One draw of every response at each of k draws of its predictor, (k, N) or (k, N, K): (k, N),
+    or (k, N, K) of counts over classes.
 
     Raises NumericalError E602 where a family cannot be drawn from so far out.
     """
@@ -73,4 +74,4 @@ def responses(site: Site, s: Array, rng: np.random.Generator, name: str) -> Arra
         told = f"`{name}` cannot be drawn: its predictor reaches {np.abs(s).max(initial=0.0):.3g}"
         advice = "give the latents priors on the scale of the link, e.g. sd = 1"
         raise NumericalError(Diagnostic("E602", told, help=advice))
-    return np.asarray(y, dtype=np.float64).reshape(s.shape[:2])
+    return np.asarray(y, dtype=np.float64).reshape(*s.shape[:2], *y.shape[1:])

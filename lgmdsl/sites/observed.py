@@ -101,7 +101,7 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
             continue
         known = signature.parameter(name) if signature else None
         _require(name, known.type if known and known.type in _WITHIN else "real", value)
-    if y is not None and "n" in values and np.any(y > values["n"]):
+    if y is not None and "n" in values and not spec.vector and np.any(y > values["n"]):
         at = int(np.flatnonzero(y > values["n"])[0])
         raise DataError(
             Diagnostic("E303", f"`y` is {y[at]:g} of `n` = {values['n'][at]:g} at entry {at}")
@@ -113,7 +113,20 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
     if fault is not None:
         what, at = fault[0].format(y="`y`"), int(fault[1][0])
         raise DataError(Diagnostic("E303", f"{what}, first at entry {at}"))
-    return cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
+    made = cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
+    if spec.vector:
+        _check_possible(made)
+    return made
+
+
+def _check_possible(site: Site) -> None:
+    """Raise DataError E303 for an observation of a vector site that cannot occur: a class that is
+    not on offer, counts that do not add up."""
+    classes = next(getattr(site, n).shape[1] for n in site.spec.wide)
+    wrong = np.flatnonzero(~np.isfinite(site.log_density(np.zeros((len(site), classes)))))
+    if len(wrong):
+        told = f"`y` cannot occur under {site.spec.name}, first at entry {wrong[0]}"
+        raise DataError(Diagnostic("E303", told))
 
 
 def _signature(spec: SiteSpec) -> Signature | None:
@@ -129,9 +142,10 @@ def _signature(spec: SiteSpec) -> Signature | None:
 
 def _require(name: str, kind: str, value: Array) -> None:
     words, inside = _WITHIN[kind]
-    wrong = np.flatnonzero(~(inside(value) & np.isfinite(value)))
+    flat_value = value.ravel()
+    wrong = np.flatnonzero(~(inside(flat_value) & np.isfinite(flat_value)))
     if len(wrong):
-        _refuse(name, words, value, int(wrong[0]), len(wrong))
+        _refuse(name, words, flat_value, int(wrong[0]), len(wrong))
 
 
 def _require_ordered(name: str, value: Array) -> None:

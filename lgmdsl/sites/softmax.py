@@ -74,10 +74,10 @@ class SoftmaxSite(Site, Pointwise):
         that is a number, times the identity."""
         at, free, n = self.shares(s), s.shape[1], self.trials
         bend = covariances(at)[:, :free, :free]
-        v = variance * np.eye(free) if np.ndim(variance) == 0 else np.asarray(variance)
+        v = variance * np.eye(free)[None] if np.ndim(variance) == 0 else np.asarray(variance)
         p = at.p[:, :free]
         # (e_c - p)'V(e_c - p) of each class c, less p'Vp; of the reference, e_c = 0.
-        spread = np.einsum("...ii->...i", v) - 2.0 * np.einsum("...ij,nj->ni", v, p)
+        spread = np.einsum("nii->ni", v) - 2.0 * (v @ p[:, :, None])[:, :, 0]
         third = p * (spread - (p * spread).sum(axis=1, keepdims=True))
         return PointwiseAnswer(
             value=self._value(at),

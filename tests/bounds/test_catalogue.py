@@ -41,7 +41,8 @@ def test_series_by_name() -> None:
         ("piecewise-quadratic", "R from 3 to 40"),
         (
             "piecewise-cubic-6",
-            "Bounds: quadrature, jaakkola, bohning, log, tilted, product-of-sigmoids, delta, piecewise-linear-R",
+            "Bounds: quadrature, jaakkola, bohning, log, tilted, product-of-sigmoids, delta, "
+            "piecewise-linear-R",
         ),
         ("piecewise-linear-²", "R from 3 to 40"),
         ("", "Bounds:"),
