@@ -15,6 +15,7 @@ from lgmdsl.contract.bound import BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
+from lgmdsl.numerics.stable import sigmoids, softplus
 
 _STEPS = 100
 _CLOSE = 1e-14
@@ -61,16 +62,20 @@ class ProductOfSigmoids(LogSumExpBound):
         )
 
     def _terms(self, mean: Array, v: Array) -> ExpectedAnswer:
-        """u and its derivatives, (N, K)."""
+        """u and its derivatives, (N, K). What has no variance, as a reference, needs no bound: the
+        pieces would leave it their kinks."""
         flat = mean.ravel()
         none, one = np.zeros_like(flat), np.ones_like(flat)
         answer = LogisticExpected(LogisticForm(none, none, one, one), self.inside)
         f = answer.expected(flat, v.ravel())
-        shape = mean.shape
-        return ExpectedAnswer(
-            -f.value.reshape(shape), -f.d_mean.reshape(shape), -f.d_variance.reshape(shape),
-            d_mean2=-f.curvature.reshape(shape),
-        )  # fmt: skip
+        up, down, _ = sigmoids(mean)
+        fixed, bend = v == 0.0, up * down
+        known = (softplus(mean), up, 0.5 * bend, bend)
+        parts = (f.value, f.d_mean, f.d_variance, f.curvature)
+        value, slope, spread, curve = (
+            np.where(fixed, k, -p.reshape(mean.shape)) for k, p in zip(known, parts, strict=True)
+        )
+        return ExpectedAnswer(value, slope, spread, d_mean2=curve)
 
     def _best(self, mean: Array, v: Array, offered: BoolArray, wanted: BoolArray) -> Array:
         """alpha where sum_k u_m = 1: Newton's method, halving a bracket where it leaves that."""

@@ -26,7 +26,7 @@ REACH = 9.0  # of the trapezoidal rule, in sds
 FINEST, COARSEST = 0.65, 0.6  # its step: times 1 / sd_eff, and in sds (errors of 1e-13)
 MOST_NODES = 4000
 POINTS = 2048  # pairs of quasi-Monte Carlo points
-CHUNK = 1 << 21  # predictors at all points that are held at once
+CHUNK = 1 << 18  # predictors at all points that are held at once: the cache's size decides
 
 
 class LogSumExp(NamedTuple):
@@ -159,19 +159,19 @@ def _by_points(m: Array, v: Array) -> LogSumExp:
     s_root = (turn * root[:, None, :]) @ turn.transpose(0, 2, 1)
     out = LogSumExp(np.zeros(n), np.zeros_like(m), np.zeros_like(v), np.zeros_like(v))
     for few in np.array_split(np.arange(n), max(1, n * len(t) * size // CHUNK)):
-        steps = contrasts @ s_root[few]
-        s = m[few, None, :] + np.einsum("nkd,pd->npk", steps, t)
-        flat = s.reshape(-1, size)
-        top = flat.max(axis=1)
-        p = np.exp(flat - top[:, None])
-        total = p.sum(axis=1)
-        p = (p / total[:, None]).reshape(s.shape)
-        out.value[few] = (top + np.log(total)).reshape(len(few), -1).mean(axis=1)
-        out.d_mean[few] = p.mean(axis=1)
-        h = -np.einsum("npi,npj->nij", p, p, optimize=True) / len(t)
-        h[:, np.arange(size), np.arange(size)] += p.mean(axis=1)
+        s = (contrasts @ s_root[few]) @ t.T  # (n, K, points)
+        s += m[few][:, :, None]
+        top = s.max(axis=1, keepdims=True)
+        p = np.exp(np.subtract(s, top, out=s), out=s)
+        total = p.sum(axis=1, keepdims=True)
+        p /= total
+        out.value[few] = (top + np.log(total)).mean(axis=(1, 2))
+        share = p.mean(axis=2)
+        out.d_mean[few] = share
+        h = p @ p.transpose(0, 2, 1) / -len(t)
+        h[:, np.arange(size), np.arange(size)] += share
         out.bend[few] = h
-        g = contrasts.T @ (np.einsum("npk,pd->nkd", p, t, optimize=True) / len(t))
+        g = contrasts.T @ (p @ t) / len(t)
         # X = H / 2 + Y: what Stein's identity gives, and what the rule makes of it.
         plain = contrasts.T @ h @ contrasts
         left = g - plain @ s_root[few]

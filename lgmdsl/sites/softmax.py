@@ -75,15 +75,16 @@ class SoftmaxSite(Site, Pointwise):
         at, free, n = self.shares(s), s.shape[1], self.trials
         bend = covariances(at)[:, :free, :free]
         v = variance * np.eye(free)[None] if np.ndim(variance) == 0 else np.asarray(variance)
-        p = at.p[:, :free]
-        # (e_c - p)'V(e_c - p) of each class c, less p'Vp; of the reference, e_c = 0.
-        spread = np.einsum("nii->ni", v) - 2.0 * (v @ p[:, :, None])[:, :, 0]
-        third = p * (spread - (p * spread).sum(axis=1, keepdims=True))
+        # (e_c - p)'V(e_c - p) of each class c, less p'Vp: 0 for the reference. Its distances from
+        # its mean are averages of differences, so that nothing cancels where a p is near 1.
+        spread = np.einsum("nii->ni", v) - 2.0 * (v @ at.p[:, :free, None])[:, :, 0]
+        spread = with_reference(spread, self.classes)
+        off = np.einsum("nck,nk->nc", spread[:, :, None] - spread[:, None, :], at.p)
         return PointwiseAnswer(
             value=self._value(at),
             slope=self._residual(at)[:, :free],
             curvature=-n[:, None, None] * bend,
-            third=-n[:, None] * third,
+            third=-n[:, None] * (at.p * off)[:, :free],
         )
 
     def _residual(self, at: Shares) -> Array:

@@ -18,6 +18,7 @@ from lgmdsl.contract.questions import Pointwise, SuperGaussian, Widths
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.testing.site_question_checks import question_failures
 from lgmdsl.testing.site_sampling_checks import sampling_failures
+from lgmdsl.testing.vector_site_checks import vector_failures
 
 FAR = (-1e4, -700.0, -40.0, 40.0, 700.0, 1e4)
 NEAR = (-6.3, -3.1, -1.7, -0.6, 0.23, 0.9, 2.2, 4.1, 7.4)
@@ -25,15 +26,21 @@ _STEP = 1e-3
 _TOLERANCE = 2e-7
 
 
-def check_site(site: Site, seed: int = 0) -> None:
-    """Run every check that applies. Raises AssertionError with one line for each failure."""
-    failures = list(site_failures(site, seed))
+def check_site(site: Site, seed: int = 0, predictors: int = 0) -> None:
+    """Run every check that applies. Raises AssertionError with one line for each failure.
+
+    A vector site takes `predictors`; left out, one for each class of its fields (`spec.wide`).
+    """
+    failures = list(site_failures(site, seed, predictors))
     if failures:
         raise AssertionError(f"{site.spec.name}:\n" + "\n".join(f"- {f}" for f in failures))
 
 
-def site_failures(site: Site, seed: int = 0) -> Iterator[str]:
+def site_failures(site: Site, seed: int = 0, predictors: int = 0) -> Iterator[str]:
     """What is wrong with a family, one sentence each."""
+    if site.spec.vector:
+        yield from vector_failures(site, predictors or _classes(site), seed)
+        return
     yield from _fields(site)
     yield from _finite(site)
     yield from _derivatives(site)
@@ -43,6 +50,10 @@ def site_failures(site: Site, seed: int = 0) -> Iterator[str]:
         yield from _super_gaussian(site)
     yield from sampling_failures(site, seed)
     yield from question_failures(site, seed)
+
+
+def _classes(site: Site) -> int:
+    return max((int(getattr(site, name).shape[1]) for name in site.spec.wide), default=2)
 
 
 def everywhere(site: Site, points: tuple[float, ...]) -> Iterator[tuple[float, Array]]:
