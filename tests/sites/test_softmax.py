@@ -28,7 +28,8 @@ def multinomial(n: int = 5, k: int = 3, seed: int = 0) -> MultinomialSoftmax:
     """Counts of 1 to 5 trials."""
     rng = np.random.default_rng(seed)
     trials = rng.integers(1, 6, n)
-    return MultinomialSoftmax(rng.multinomial(trials, np.full(k, 1.0 / k)) * 1.0, trials * 1.0)
+    counts = rng.multinomial(trials, np.full(k, 1.0 / k))
+    return MultinomialSoftmax(counts.astype(np.float64), trials.astype(np.float64))
 
 
 @pytest.mark.parametrize("predictors", [3, 2])
@@ -49,7 +50,7 @@ class WrongDraws(CategoricalSoftmax):
     """The likeliest class always."""
 
     def sample(self, s: Array, rng: np.random.Generator) -> Array:
-        return self.conditional_mean(s).argmax(axis=1).astype(float)
+        return np.asarray(self.conditional_mean(s).argmax(axis=1), dtype=np.float64)
 
 
 @pytest.mark.parametrize(
@@ -74,7 +75,7 @@ def test_two_classes_are_a_logistic_site() -> None:
 def test_multinomial_is_that_of_scipy() -> None:
     site, rng = multinomial(8, 4), np.random.default_rng(1)
     s = rng.normal(size=(8, 4))
-    known = stats.multinomial.logpmf(site.y, site.n, special.softmax(s, axis=1))
+    known = stats.multinomial.logpmf(site.y, site.n.astype(np.int64), special.softmax(s, axis=1))
     np.testing.assert_allclose(site.log_density(s), known, rtol=1e-12)
     wrong = MultinomialSoftmax(site.y, site.n + 1.0)
     assert (wrong.log_density(s) == -np.inf).all()
