@@ -156,7 +156,11 @@ def test_gradients_of_hypers(text: str, method: str, bound: str | None) -> None:
     index = "cut" if text is REFERENCE else "class"
     more = f"hyper c[{index}] : real ~ normal(sd = 1)\nhyper t : real ~ normal(sd = 1)\nlatent"
     text = text.replace("latent", more, 1).replace("= X @ W", "= c + t * (X @ W)")
-    at = {"s": 0.9, "t": 1.3, "c": np.array([0.3, -0.4, 0.2])[: 2 if index == "cut" else 3]}
+    at: dict[str, Any] = {
+        "s": 0.9,
+        "t": 1.3,
+        "c": np.array([0.3, -0.4, 0.2])[: 2 if index == "cut" else 3],
+    }
     given = data()
     given["y"] = np.where(np.arange(12) == 4, "", given["y"])  # a missing row
     canonical = compile_model(lgm.loads(text).checked, read(given), find_site)

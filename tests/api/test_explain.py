@@ -63,11 +63,11 @@ def test_every_refusal_is_named() -> None:
         "lgm 1\nindex t\nindex c = {\"a\", \"b\", \"d\"}\ndata y[t] : real\ndata k[t] : c\n"
         "index j = 2\nhyper h[j, c] : positive = 1\nlatent w[t, c] ~ normal(sd = 1)\n"
         "let s[t] = sum(conv2(w, h, boundary = \"zero\"), c)\nlet twice[t] = 2 * s\n"
-        "observe y ~ normal(mean = twice, sd = 1)\nobserve k ~ categorical(softmax = w)\n"
+        "observe y ~ normal(mean = twice, sd = 1)\nobserve k ~ categorical(probit = w)\n"
     )  # fmt: skip
     found = explain(model)
     told = " ".join(d.message for d in found.refused)
-    assert all(name in told for name in ("kernel", "categorical.softmax"))
+    assert all(name in told for name in ("kernel", "categorical.probit"))
     assert {d.code for d in found.refused} == {"E501"}
     assert found.engines == () and found.methods.able == ()
     # A predictor that cannot be lowered is shown as it is written, never as nothing.

@@ -56,7 +56,9 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         DATA, {},
     ),
     "e501_family": (
-        model(ONE + "observe y ~ multinomial(softmax = eta, n = 3)\n", "count"), DATA, {},
+        model("index k = {\"p\", \"q\"}\ndata c[obs] : k\nlatent z[k] ~ normal(sd = 1)\n"
+              "let eta[obs, k] = x * z\nobserve c ~ categorical(probit = eta)\n"),
+        {**DATA, "c": ["p", "q"] * 3}, {},
     ),
     "e501_operator": (
         model("index k = 2\nindex j = 2\nhyper h[j, k] : positive = 1\n"

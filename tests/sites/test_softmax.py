@@ -32,8 +32,7 @@ def multinomial(n: int = 5, k: int = 3, seed: int = 0) -> MultinomialSoftmax:
     return MultinomialSoftmax(counts.astype(np.float64), trials.astype(np.float64))
 
 
-@pytest.mark.parametrize("predictors", [3, 2])
-@pytest.mark.parametrize("make", [categorical, multinomial])
+@pytest.mark.parametrize(("make", "predictors"), [(categorical, 3), (multinomial, 2)])
 def test_families_conform(make: type, predictors: int) -> None:
     check_site(make(), predictors=predictors)
 
