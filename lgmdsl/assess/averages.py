@@ -11,12 +11,15 @@ from typing import cast
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.bounds.softmax import complete
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.routes import answering
 from lgmdsl.numerics.expectation import REACH, expectations
+from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
 from lgmdsl.sites.quadrature import landmarks
+from lgmdsl.sites.softmax import CategoricalSoftmax
 
 # Nodes on each side of a kink: 1e-12 for |s - y| and its square times the normal density.
 SIDE = 96
@@ -27,6 +30,10 @@ def log_density(site: Site, mean: Array, variance: Array) -> Array:
 
     Raises MethodError E501 for a family that does not answer `Tilted`, as for all below.
     """
+    if isinstance(site, CategoricalSoftmax):
+        m, v = complete(mean, variance, site.classes)
+        p = expected_log_sum_exp(m, v, site.offered).d_mean
+        return np.asarray(np.log((site.counts * p).sum(axis=1)))
     asked = cast(Tilted, answering(type(site), Tilted)(site))
     return asked.tilted(mean, variance).log_mass
 

@@ -220,3 +220,15 @@ def test_methods_that_take_no_vector_sites_say_so() -> None:
         with pytest.raises(lgm.MethodError) as raised:
             fit(CHOICE, data(), method)
         assert raised.value.codes == ("E501",)
+
+
+def test_choices_left_out_one_by_one() -> None:
+    """Cavities against fits without the row."""
+    given = data(30)
+    loo = fit(CHOICE, given).loo()
+    for i in (0, 3, 7):
+        kept = np.delete(np.arange(30), i)
+        rest = fit(CHOICE, {"X": given["X"][kept], "y": given["y"][kept]})
+        p = rest.predict({"X": given["X"][[i]]}).response("y")["probability"]
+        known = np.log(float(p.sel({"class": given["y"][i]}).item()))
+        assert loo.log_density[0][i] == pytest.approx(known, abs=5e-3)
