@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.components import Assessed, assessed
+from lgmdsl.api.components import Assessed, assessed, every_value
 from lgmdsl.api.frame import fitted_frame
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import Marginals, all_names, check_draws
@@ -36,8 +36,9 @@ def to_arviz(
     asked = assessed(fit, data, mapping, "to_arviz")
     posterior, replicated, density = _drawn(asked, size, seed)
     where, sites = asked.observations, asked.components[0].sites
+    values = every_value(asked.canonical)
     typed = [like_data(y, site) for y, site in zip(replicated, sites, strict=True)]
-    seen = [like_data(site.y, site) for site in sites]  # type: ignore[attr-defined]
+    seen = [like_data(site.y.reshape(-1), site) for site in sites]  # type: ignore[attr-defined]
     layout = asked.canonical.layout
     groups = {
         "posterior": _chain({
@@ -45,12 +46,12 @@ def to_arviz(
             for name, (dims, values) in posterior.items()
         }),
         "posterior_predictive": _chain(
-            {n: where.labelled(typed, n, first="draw") for n in where.names}
+            {n: values.labelled(typed, n, first="draw") for n in where.names}
         ),
         "log_likelihood": _chain(
             {n: where.labelled(density, n, first="draw") for n in where.names}
         ),
-        "observed_data": dataset({n: where.labelled(seen, n) for n in where.names}),
+        "observed_data": dataset({n: values.labelled(seen, n) for n in where.names}),
         "constant_data": _constants(asked),
     }  # fmt: skip
     origin = {
@@ -69,7 +70,7 @@ def _drawn(
     """Named quantities, replicated responses and log densities at the same joint draws."""
     canonical, first = asked.canonical, asked.components[0]
     posterior: dict[str, tuple[tuple[str, ...], Array]] = {}
-    replicated = [np.empty((size, len(m))) for m in first.mean]
+    replicated = [np.empty((size, len(rows))) for _, _, rows in every_value(canonical).blocks]
     density = [np.empty((size, len(m))) for m in first.mean]
     noise = np.random.default_rng([seed, 1])
     for drawn in joint_draws(asked.components, size, seed):
@@ -86,9 +87,8 @@ def _drawn(
             found = log_densities(c.sites, s)
         for k, x in enumerate(s):
             density[k][drawn.places] = found[k]
-            replicated[k][drawn.places] = responses(
-                c.sites[k], x, noise, asked.observations.names[k]
-            )
+            y = responses(c.sites[k], x, noise, asked.observations.names[k])
+            replicated[k][drawn.places] = y.reshape(len(y), -1)
     return posterior, replicated, density
 
 

@@ -132,6 +132,13 @@ def observed(canonical: CanonicalModel) -> tuple[int, ...]:
     return tuple(k for k, b in enumerate(canonical.blocks) if not b.family.spec.potential)
 
 
+def every_value(canonical: CanonicalModel) -> Observations:
+    """Where the values of the observed data belong: each count, where a row counts classes."""
+    blocks = [canonical.blocks[k] for k in observed(canonical)]
+    places = tuple((b.name, (*b.data.dims, *b.each), b.entries()) for b in blocks)
+    return Observations(canonical.layout, places)
+
+
 def _response(block: SiteBlock) -> dict[str, Array]:
     y = block.data.y
     assert y is not None

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.components import assessed, observed
+from lgmdsl.api.components import assessed, every_value
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import check_draws
-from lgmdsl.api.observations import Observations, class_labels
+from lgmdsl.api.observations import class_labels
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.predictive import joint_draws, responses
 from lgmdsl.contract.site import Site
@@ -28,10 +28,8 @@ def sample_predictive(
     """Draws of every observed datum. See `Fit.sample_predictive`."""
     check_draws(size, seed)
     asked = assessed(fit, data, mapping, "sample_predictive")
-    blocks = [asked.canonical.blocks[k] for k in observed(asked.canonical)]
-    places = tuple((b.name, (*b.data.dims, *b.each), b.entries()) for b in blocks)
-    where, first = Observations(asked.canonical.layout, places), asked.components[0]
-    found = [np.empty((size, len(rows))) for _, _, rows in places]
+    where, first = every_value(asked.canonical), asked.components[0]
+    found = [np.empty((size, len(rows))) for _, _, rows in where.blocks]
     noise = np.random.default_rng([seed, 1])
     for drawn in joint_draws(asked.components, size, seed):
         c = drawn.component

@@ -44,6 +44,11 @@ let eta[obs, cut] = a + b * x
 observe y ~ categorical(stick = eta)
 """
 )
+SOFTMAX = (
+    STICK.replace("stick", "softmax")
+    .replace("cut] ~", "class] ~")
+    .replace("obs, cut", "obs, class")
+)
 PINNED = {"c": [-0.8, 0.3, 1.6]}
 MODELS = {
     "cumulative logit": (ORDINAL.replace("HERE", "logit = eta, cuts = c"), PINNED),
@@ -54,6 +59,8 @@ MODELS = {
     ),
     "adjacent": (ORDINAL.replace("HERE", 'logit = eta, cuts = c, model = "adjacent"'), PINNED),
     "stick": (STICK, {}),
+    "softmax": (SOFTMAX, {}),
+    "softmax, the last class 0": (STICK.replace("stick", "softmax"), {}),
 }
 LABELS = ["low", "mid", "high", "top"]
 
@@ -66,8 +73,9 @@ def data(rows: int = 40) -> dict[str, Any]:
     return {"x": x, "y": y}
 
 
-def fitted(name: str, given: dict[str, Any], method: str = "ep", **more: Any) -> lgm.Fit:
+def fitted(name: str, given: dict[str, Any], method: str = "", **more: Any) -> lgm.Fit:
     text, fixed = MODELS[name]
+    method = method or ("natural-gradient" if "softmax" in name else "ep")
     return lgm.fit(lgm.loads(text), given, method=method, fixed=fixed, **more)
 
 
@@ -113,7 +121,7 @@ def test_learned_cuts_are_a_mixture_of_points() -> None:
     np.testing.assert_allclose(p, near, atol=0.03)
 
 
-@pytest.mark.parametrize("name", ["cumulative logit", "stick"])
+@pytest.mark.parametrize("name", ["cumulative logit", "stick", "softmax"])
 def test_leaving_out_by_refits_is_a_prediction_from_the_rest(name: str) -> None:
     given = data(16)
     fit = fitted(name, given)
@@ -126,7 +134,9 @@ def test_leaving_out_by_refits_is_a_prediction_from_the_rest(name: str) -> None:
     assert float(found[at]) == pytest.approx(known, abs=1e-5)
     assert np.isnan(found[4])
     quick = fit.loo().pointwise()
-    assert float(np.nanmedian(np.abs(quick - found))) < 0.01
+    # Cavities of a bound are not as good as those of expectation propagation.
+    near = 0.01 if fit.method == "ep" else 0.02
+    assert float(np.nanmedian(np.abs(quick - found))) < near
 
 
 def test_cuts_of_groups_are_gathered() -> None:
@@ -156,7 +166,7 @@ def test_pit_of_ordered_classes() -> None:
     assert np.all(lower[data()["y"] == "low"] == 0.0) and np.all(upper[data()["y"] == "top"] == 1.0)
 
 
-@pytest.mark.parametrize("name", ["adjacent", "stick"])
+@pytest.mark.parametrize("name", ["adjacent", "stick", "softmax"])
 def test_simulated_and_replicated_data_are_labels(name: str) -> None:
     text, fixed = MODELS[name]
     model = lgm.loads(text)
