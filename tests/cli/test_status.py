@@ -43,7 +43,7 @@ def test_hyper_without_a_value(run: Run, model: Path, data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--hyper", "em"), "E501"),
+        (("--hyper", "vb"), "E501"),
         (("--method", "laplce"), "did you mean `laplace`"),
         (("--option", "nothing=1"), "E104"),
         (("--bound", "nothing"), "E103"),
