@@ -11,7 +11,7 @@ from functools import cache
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
-from scipy import special, stats
+from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Tilted, TiltedAnswer
@@ -81,6 +81,8 @@ class CategoricalStick(Site, Tilted):
 @cache
 def _normal_points(size: int) -> Array:
     """(POINTS, size) quasi-random standard normal points, the same at every call."""
-    net = stats.qmc.Sobol(size, scramble=True, rng=0).random(POINTS)
+    from scipy.stats import qmc  # slow to import
+
+    net = qmc.Sobol(size, scramble=True, rng=0).random(POINTS)
     points = special.ndtri(np.clip(net, 1e-12, 1.0 - 1e-12))
     return np.asarray(points - points.mean(axis=0))
