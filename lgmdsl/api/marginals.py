@@ -175,9 +175,7 @@ class Marginals:
         return self.frame.conditioned.sample(rng, REPORT_DRAWS)
 
     def _report_draws(self, name: str, most: int = REPORT_DRAWS) -> Array:
-        shape = self.canonical.layout.shape(self.quantity_dims(name))
-        size = int(np.prod(shape, dtype=np.int64))
-        draws = max(FEWEST, min(REPORT_DRAWS, REPORT_VALUES // max(size, 1)))
+        draws = report_draws(self.canonical, self.quantity_dims(name))
         return self.evaluate(name, self._report_z[: min(draws, most)])
 
     def undefined(self, name: str) -> float:
@@ -213,6 +211,12 @@ def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], D
             help=f"did you mean `{close}`?" if close else f"it has: {', '.join(names)}",
         )
     )
+
+
+def report_draws(canonical: CanonicalModel, dims: tuple[str, ...]) -> int:
+    """How many draws the moments of a report over `dims` take."""
+    size = int(np.prod(canonical.layout.shape(dims), dtype=np.int64))
+    return max(FEWEST, min(REPORT_DRAWS, REPORT_VALUES // max(size, 1)))
 
 
 def check_draws(size: int, seed: int) -> None:

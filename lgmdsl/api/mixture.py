@@ -17,12 +17,14 @@ import numpy as np
 
 from lgmdsl.api.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.api.marginals import (
+    FEWEST,
     Marginals,
     Normal,
     Quantity,
     all_names,
     check_draws,
     named_tree,
+    report_draws,
 )
 from lgmdsl.api.mixed import mixed_moments, mixed_quantile
 from lgmdsl.api.points import Point
@@ -39,7 +41,6 @@ if TYPE_CHECKING:
 # Conditioned Gaussians are kept where the model has no more latents than this, and rebuilt at
 # every use where it has more: a mixture has up to some dozens.
 KEPT = 1000
-REPORT_DRAWS, REPORT_VALUES, FEWEST = 4000, 2 * 10**7, 200
 
 
 class HyperMarginals(Protocol):
@@ -196,7 +197,5 @@ class Mixture:
         return self._normal[name]
 
     def _report_draws(self, name: str) -> Array:
-        shape = self.canonical.layout.shape(self.quantity_dims(name))
-        size = int(np.prod(shape, dtype=np.int64))
-        draws = max(FEWEST, min(REPORT_DRAWS, REPORT_VALUES // max(size, 1)))
+        draws = report_draws(self.canonical, self.quantity_dims(name))
         return self.draws([name], draws, self.seed)[name]

@@ -63,6 +63,12 @@ def test_help_and_check_load_nothing_heavy(root: Path, command: list[str]) -> No
     assert "LOADED []" in result.stdout, result.stdout[-200:]
 
 
+def test_fitting_does_not_wait_for_scipy_stats(root: Path) -> None:
+    """It takes longer to import than a small model to fit."""
+    program = "import sys\nimport lgmdsl.api.fitting\nprint('scipy.stats' in sys.modules)\n"
+    assert python(root, "-c", program).stdout.strip() == "False"
+
+
 def test_no_module_is_long(root: Path) -> None:
     counts = {p: len(p.read_text(encoding="utf-8").splitlines()) for p in modules(root)}
     long = {str(p.relative_to(root)): n for p, n in counts.items() if n > LONGEST}
