@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -24,21 +25,24 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """One datum: `values` and `sd` of its full shape, `missing` the entries that were not given;
-    `probability`, with one more axis of the classes `labels`, for binary and categorical data."""
+    """One datum over `dims`: `values` and `sd`, and over its own axes `given` the entries that were
+    not given, `missing`. A class is one more axis of `dims`, its values are probabilities.
+    `probability` of binary data has one more axis of the values `labels`."""
 
     dims: tuple[str, ...]
     values: Array
     sd: Array
+    given: tuple[str, ...]
     missing: Array
-    probability: Array | None
-    labels: Array | None
+    probability: Array | None = None
+    labels: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
 class Imputation(Mapping[str, "xr.DataArray"]):
     """Every observed datum by name, completed: given entries as they are, missing ones their
-    predictive mean (binary: the probability of 1). `sd` and `probability` say how sure that is."""
+    predictive mean (binary: the probability of 1; of classes that of each, over one more axis).
+    `sd` and `probability` say how sure that is."""
 
     layout: Layout
     data: Mapping[str, Completed]
@@ -62,16 +66,19 @@ class Imputation(Mapping[str, "xr.DataArray"]):
     def missing(self, name: str) -> xr.DataArray:
         """Whether an entry was missing."""
         found = self._of(name)
-        return labelled(self.layout, found.dims, found.missing, f"{name}_missing")
+        return labelled(self.layout, found.given, found.missing, f"{name}_missing")
 
     def probability(self, name: str) -> xr.DataArray:
-        """P(y = value) with a last axis `value`, 0 and 1 where the entry was given.
+        """P(y = value) with a last axis `value`, or of the classes, 0 and 1 where the entry was
+        given.
 
         Raises ModelError E103 for data that are neither binary nor categorical.
         """
         found = self._of(name)
+        if len(found.dims) > len(found.given):
+            return labelled(self.layout, found.dims, found.values, f"{name}_probability")
         if found.probability is None:
-            has = [n for n, c in self.data.items() if c.probability is not None]
+            has = [n for n, c in self.data.items() if _has_classes(c)]
             told = f"those that have: {', '.join(has)}" if has else "`sd` says how sure a mean is"
             raise ModelError(Diagnostic("E103", f"`{name}` has no classes", help=told))
         return labelled(
@@ -117,27 +124,56 @@ def impute(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = No
 
 def _completed(prediction: Prediction, block: SiteBlock) -> Completed:
     """Predictions wherever the datum was not given."""
-    assert block.y is not None
-    shape = block.shape
-    missing = np.ones(int(np.prod(shape, dtype=np.int64)), dtype=bool)
-    missing[block.rows] = False
+    data, y = block.data, block.data.y
+    assert y is not None
+    missing = np.ones(math.prod(block.data_shape), dtype=bool)
+    missing[data.rows] = False
+    if block.classes:
+        return _of_classes(prediction, block, y, missing)
+    shape = block.data_shape
     values, sd = np.empty(len(missing)), np.zeros(len(missing))
-    values[block.rows] = block.y
+    values[data.rows] = y
     table, labels = None, None
-    classes = "count" not in block.family.spec.observed  # a count's table has no end
-    if classes or missing.any():
+    binary = "count" not in block.family.spec.observed  # a count's table has no end
+    if binary or missing.any():
         found = prediction.response(block.name)
         values[missing] = found["mean"].values.reshape(-1)[missing]
         sd[missing] = found["sd"].values.reshape(-1)[missing]
-        if classes and "probability" in found:
+        if binary and "probability" in found:
             axis = str(found["probability"].dims[-1])
             labels = found[axis].values
             table = found["probability"].values.reshape(len(missing), -1)
-            table[block.rows] = block.y[:, None] == labels
+            table[data.rows] = y[:, None] == labels
             table = table.reshape(*shape, -1)
     return Completed(
-        block.dims, values.reshape(shape), sd.reshape(shape), missing.reshape(shape), table, labels
-    )
+        data.dims, values.reshape(shape), sd.reshape(shape), data.dims, missing.reshape(shape),
+        table, labels,
+    )  # fmt: skip
+
+
+def _of_classes(prediction: Prediction, block: SiteBlock, y: Array, missing: Array) -> Completed:
+    """One more axis of classes: the probability of each, or its mean count where rows count them.
+
+    A given class is certain, and its indicator has no sd.
+    """
+    data, dims = block.data, (*block.data.dims, block.classes)
+    found = prediction.response(block.name)
+    values = found["mean" if block.each else "probability"].values
+    shape, classes = values.shape, values.shape[-1]
+    values = values.reshape(-1, classes)
+    sd = found["sd"].values if block.each else np.sqrt(np.maximum(values * (1.0 - values), 0.0))
+    sd = sd.reshape(-1, classes).copy()
+    values[data.rows] = y if block.each else y[:, None] == np.arange(classes)
+    sd[data.rows] = 0.0
+    if block.each:  # the datum itself has the axis of classes
+        gaps = np.repeat(missing[:, None], classes, axis=1).reshape(shape)
+        return Completed(dims, values.reshape(shape), sd.reshape(shape), dims, gaps)
+    gaps = missing.reshape(block.data_shape)
+    return Completed(dims, values.reshape(shape), sd.reshape(shape), data.dims, gaps)
+
+
+def _has_classes(found: Completed) -> bool:
+    return found.probability is not None or len(found.dims) > len(found.given)
 
 
 def _filled(count: int, size: int) -> str:

@@ -109,3 +109,57 @@ def test_nothing_missing_and_files(tmp_path) -> None:  # type: ignore[no-untyped
     with pytest.raises(lgm.DataError, match=r"impute needs `y`"):
         read.impute()
     np.testing.assert_array_equal(read.impute({"y": y})["y"].values, y)
+
+
+CLASSES = """lgm 1
+index who
+index time
+index class = {"a", "b", "c"}
+index cut = head(class)
+data x[who] : real
+data y[who, time] : class?
+latent b[CUT] ~ normal(sd = 1)
+let eta[who, time, CUT] = b * x
+observe y ~ categorical(LINK = eta)
+"""
+COUNTS = """lgm 1
+index row
+index class = 3
+data n[row] : count
+data y[row, class] : count?
+latent b[class] ~ normal(sd = 1)
+let eta[row, class] = b
+observe y ~ multinomial(n = n, softmax = eta)
+"""
+
+
+@pytest.mark.parametrize(("link", "cut"), [("softmax", "class"), ("stick", "cut")])
+def test_a_missing_class_gets_the_probability_of_each(link: str, cut: str) -> None:
+    y = np.array(["a", "b", "c"])[RNG.integers(0, 3, (5, 2))]
+    y[2, 1] = ""
+    model = lgm.loads(CLASSES.replace("LINK", link).replace("CUT", cut))
+    data = {"x": RNG.normal(size=5), "y": y}
+    filled = lgm.fit(model, data).impute()
+    gaps = y == ""
+    assert filled["y"].dims == ("who", "time", "class")
+    np.testing.assert_array_equal(
+        filled["y"].values[~gaps], y[~gaps][:, None] == np.array(["a", "b", "c"])
+    )
+    p = filled["y"].values[gaps]
+    np.testing.assert_allclose(p.sum(axis=-1), 1.0, atol=1e-7)
+    assert (p > 0.01).all()
+    np.testing.assert_allclose(filled.sd("y").values[gaps], np.sqrt(p * (1.0 - p)))
+    assert not filled.sd("y").values[~gaps].any()
+    np.testing.assert_array_equal(filled.missing("y").values, gaps)
+    np.testing.assert_array_equal(filled.probability("y").values, filled["y"].values)
+
+
+def test_missing_counts_over_classes_get_their_means() -> None:
+    y = np.array([[1.0, 2.0, 5.0], [np.nan] * 3, [0.0, 4.0, 2.0]])
+    data = {"n": np.array([8, 10, 6]), "y": y}
+    filled = lgm.fit(lgm.loads(COUNTS), data).impute()
+    np.testing.assert_allclose(filled["y"].values[1].sum(), 10.0, atol=1e-6)
+    np.testing.assert_array_equal(filled["y"].values[[0, 2]], y[[0, 2]])
+    np.testing.assert_array_equal(filled.missing("y").values, np.isnan(y))
+    assert (filled.sd("y").values[1] > 0.5).all()
+    assert not filled.sd("y").values[[0, 2]].any()
