@@ -175,8 +175,8 @@ class Fit(Assessable):
 
     def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
         """Every observed datum completed, by name: given entries as they are, missing ones their
-        predictive mean (binary: the probability of 1); `.sd(name)` says how sure that is, and
-        `.probability(name)` gives that of each class of binary and categorical data.
+        predictive mean (binary: the probability of 1; of classes that of each, over one more axis);
+        `.sd(name)` says how sure that is, and `.probability(name)` gives P(y = value).
 
         A fit read from a file needs its `data` again (`mapping` renames keys): DataError E305
         without, E303 for other data.
