@@ -12,7 +12,8 @@ from lgmdsl.bounds.catalogue import applicable, bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, Tilted, TiltedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
-from lgmdsl.sites.catalogue import site as find
+from lgmdsl.sites.catalogue import family as find
+from lgmdsl.sites.logistic import BernoulliLogit
 from lgmdsl.sites.observed import (
     as_floats,
     common_shape,
@@ -22,6 +23,7 @@ from lgmdsl.sites.observed import (
     make_sites,
     own_shape,
 )
+from lgmdsl.sites.stick import CategoricalStick
 from lgmdsl.sites.vectors import ask_vectors
 
 
@@ -42,7 +44,8 @@ def expected(
 
     Of a vector site, mean is (..., K), variance (..., K, K), and so are d_mean and d_variance
     (there are no second derivatives); y of a categorical site counts classes from 0. The last
-    class, its predictor 0, may be left out where `available` or counts have one entry more.
+    class, its predictor 0, may be left out where `available` or counts have one entry more. Of
+    categorical.stick a rule answers for the logistic site of each cut that y has reached.
 
     Raises ModelError E103 (site), E104 (parameter); DataError E301, E303 (shape, value);
     MethodError E103 (rule), E504 (the rule does not apply to the site).
@@ -53,7 +56,10 @@ def expected(
     """
     y, mean, variance = _three(asked, parameters)
     sites, m, v, shape = _ask(name, y, mean, variance, parameters)
-    answer = cast(Expected, _answerer(sites, Expected, rule)).expected(m, v, second)
+    if isinstance(sites, CategoricalStick):
+        answer = _stick(sites, m, v, rule)
+    else:
+        answer = cast(Expected, _answerer(sites, Expected, rule)).expected(m, v, second)
     parts = (
         answer.value, answer.d_mean, answer.d_variance,
         answer.d_mean_variance, answer.d_variance2,
@@ -74,7 +80,8 @@ def tilted(
 ) -> TiltedAnswer:
     """log E_{N(mean, variance)}[t(s)^power], and mean and variance of the tilted density.
 
-    Arguments and errors as in `expected`; 0 < power <= 1. The family exp_power has a parameter of
+    Arguments and errors as in `expected`; 0 < power <= 1. categorical.stick, by quasi-random
+    points, to about 1e-4. The family exp_power has a parameter of
     that name too: there `power` is the density's, and the tilted power is 1.
 
     >>> answer = tilted("bernoulli.probit", 1, 0.0, 1.0)
@@ -88,11 +95,8 @@ def tilted(
     y, mean, variance = _three(asked, parameters)
     sites, m, v, shape = _ask(name, y, mean, variance, parameters)
     answer = cast(Tilted, _answerer(sites, Tilted, rule)).tilted(m, v, float(power))
-    return TiltedAnswer(
-        _shaped(answer.log_mass, shape),
-        _shaped(answer.mean, shape),
-        _shaped(answer.variance, shape),
-    )
+    parts = (answer.log_mass, answer.mean, answer.variance)
+    return TiltedAnswer(*(_shaped(p, (*shape, *p.shape[1:])) for p in parts))
 
 
 ASKED = ("y", "mean", "variance")
@@ -143,6 +147,20 @@ def _ask(
     observed = flat(given["y"], shape) if y is not None else None
     sites = make_sites(cls, observed, flat_parameters(spec, extra, shape))
     return sites, flat(given["mean"], shape), flat(given["variance"], shape), shape
+
+
+def _stick(sites: CategoricalStick, mean: Array, variance: Array, rule: str) -> ExpectedAnswer:
+    """A sum over the logistic sites of the cuts reached; only a cut's own variance counts."""
+    reached, taken = sites.cuts(mean.shape[-1])
+    rows, cuts = np.nonzero(reached)
+    each = make_sites(BernoulliLogit, taken[reached].astype(np.float64), {})
+    asked = cast(Expected, _answerer(each, Expected, rule))
+    found = asked.expected(mean[reached], variance[rows, cuts, cuts])
+    d_mean, d_variance = np.zeros_like(mean), np.zeros_like(variance)
+    d_mean[reached], d_variance[rows, cuts, cuts] = found.d_mean, found.d_variance
+    value = np.zeros(len(mean))
+    np.add.at(value, rows, found.value)
+    return ExpectedAnswer(value, d_mean, d_variance)
 
 
 def _answerer(sites: Site, question: type, rule: str) -> object:

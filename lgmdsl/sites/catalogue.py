@@ -104,6 +104,14 @@ def site(name: str) -> type[Site]:
     return found
 
 
+def family(name: str) -> type[Site]:
+    """The family called `name`, a rewritten one too. Raises ModelError E103."""
+    found = find_site(name)
+    if found is None:
+        raise ModelError(_unknown(name))
+    return found
+
+
 def register_site(cls: type[Site]) -> type[Site]:
     """Add a third party's family; usable as a decorator. Raises ModelError E106 (name taken)."""
     name = cls.spec.name
@@ -116,6 +124,7 @@ def register_site(cls: type[Site]) -> type[Site]:
 
 
 def _unknown(name: str) -> Diagnostic:
-    close = nearest(name, _SITES)
+    known = [*_SITES, *_REWRITTEN]
+    close = nearest(name, known)
     start = f"did you mean `{close}`? " if close else ""
-    return Diagnostic("E103", f"unknown site `{name}`", help=f"{start}Sites: {' '.join(_SITES)}")
+    return Diagnostic("E103", f"unknown site `{name}`", help=f"{start}Sites: {' '.join(known)}")

@@ -114,16 +114,15 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
         what, at = fault[0].format(y="`y`"), int(fault[1][0])
         raise DataError(Diagnostic("E303", f"{what}, first at entry {at}"))
     made = cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
-    if spec.vector:
-        _check_possible(made)
+    if spec.wide:
+        check_possible(made, getattr(made, spec.wide[0]).shape[1])
     return made
 
 
-def _check_possible(site: Site) -> None:
+def check_possible(site: Site, predictors: int) -> None:
     """Raise DataError E303 for an observation of a vector site that cannot occur: a class that is
-    not on offer, counts that do not add up."""
-    classes = next(getattr(site, n).shape[1] for n in site.spec.wide)
-    wrong = np.flatnonzero(~np.isfinite(site.log_density(np.zeros((len(site), classes)))))
+    not on offer or does not exist, counts that do not add up."""
+    wrong = np.flatnonzero(~np.isfinite(site.log_density(np.zeros((len(site), predictors)))))
     if len(wrong):
         told = f"`y` cannot occur under {site.spec.name}, first at entry {wrong[0]}"
         raise DataError(Diagnostic("E303", told))

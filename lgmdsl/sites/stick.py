@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.stable import softplus
@@ -39,11 +39,17 @@ class CategoricalStick(Site, Tilted):
         summary="classes, P(y = k | y >= k) = 1 / (1 + exp(-s[k]))",
     )  # fmt: skip
 
+    def cuts(self, size: int) -> tuple[BoolArray, BoolArray]:
+        """Which of L cuts a class has reached, and whether it was taken there: (N, L) both."""
+        code, cut = self.y[:, None], np.arange(size)
+        return cut <= code, cut == code
+
     def log_density(self, s: Array) -> Array:
-        """l, (..., N) for s (..., N, L)."""
-        code, cut = self.y[:, None], np.arange(s.shape[-1])
-        taken = np.where(cut == code, softplus(-s), 0.0)
-        return np.asarray(-(np.where(cut < code, softplus(s), 0.0) + taken).sum(axis=-1))
+        """l, (..., N) for s (..., N, L): minus infinity for a class after the L + 1 there are."""
+        reached, taken = self.cuts(s.shape[-1])
+        cost = softplus(np.where(taken, -s, s))
+        value = -np.where(reached, cost, 0.0).sum(axis=-1)
+        return np.where(self.y > s.shape[-1], -np.inf, value)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {}

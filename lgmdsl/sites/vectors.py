@@ -9,7 +9,13 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.sites.observed import as_floats, common_shape, given_parameters, make_sites
+from lgmdsl.sites.observed import (
+    as_floats,
+    check_possible,
+    common_shape,
+    given_parameters,
+    make_sites,
+)
 
 # Entries of a covariance may miss symmetry, and its eigenvalues zero, by so much of the largest.
 ROUNDING = 1e-9
@@ -44,6 +50,8 @@ def ask_vectors(
               for n, x in wide.items()}  # fmt: skip
     _check_moments(m, v)
     sites = make_sites(cls, values.pop("y"), values)
+    if not cls.spec.wide:
+        check_possible(sites, k)
     means = np.broadcast_to(m, (*shape, k)).reshape(-1, k).copy()
     return sites, means, np.broadcast_to(v, (*shape, k, k)).reshape(-1, k, k).copy(), shape
 

@@ -70,6 +70,9 @@ REFUSED: list[tuple[str, Callable[[], object]]] = [
     ("E303", lambda: expected("gamma.log_mean", 0, 0, 1, shape=1)),
     ("E303", lambda: expected("binomial.probit", 4, 0, 1, n=3)),
     ("E303", lambda: expected("exp_power", None, 0, 1, scale=1, power=2.5)),
+    ("E303", lambda: expected("categorical.stick", 4, np.zeros(3), np.eye(3))),
+    ("E303", lambda: expected("categorical.softmax", 3, np.zeros(3), np.eye(3))),
+    ("E504", lambda: expected("categorical.stick", 1, np.zeros(3), np.eye(3), rule="tilted")),
     ("E303", lambda: tilted("bernoulli.logit", 1, 0, 1, power=0.0)),
     ("E303", lambda: tilted("bernoulli.logit", 1, 0, 1, power=1.5)),
 ]
@@ -90,3 +93,34 @@ def test_they_are_the_public_names() -> None:
     assert {"expected", "tilted"} <= set(dir(lgm.sites))
     with pytest.raises(AttributeError):
         _ = lgm.sites.expectation
+
+
+def test_stick_breaking_answers_by_its_logistic_sites() -> None:
+    rng = np.random.default_rng(2)
+    y, mean = np.arange(4), rng.normal(size=(4, 3))
+    root = rng.normal(size=(4, 3, 3))
+    variance = np.einsum("nij,nkj->nik", root, root)
+    found = expected("categorical.stick", y, mean, variance)
+    draws = mean + np.einsum("nij,pnj->pni", root, rng.normal(size=(200_000, 4, 3)))
+    reached = np.arange(3) <= y[:, None]
+    sign = np.where(np.arange(3) == y[:, None], 1.0, -1.0)
+    log = np.where(reached, -np.logaddexp(0.0, -sign * draws), 0.0).sum(axis=-1)
+    noise = log.std(axis=0) / np.sqrt(len(log))
+    assert (np.abs(found.value - log.mean(axis=0)) < 5.0 * noise).all()
+    for j in range(3):
+        step = np.zeros(3)
+        step[j] = 1e-5
+        up = expected("categorical.stick", y, mean + step, variance).value
+        down = expected("categorical.stick", y, mean - step, variance).value
+        np.testing.assert_allclose(found.d_mean[:, j], (up - down) / 2e-5, atol=1e-7)
+        more = variance.copy()
+        more[:, j, j] += 1e-6
+        up = expected("categorical.stick", y, mean, more).value
+        np.testing.assert_allclose(found.d_variance[:, j, j], (up - found.value) / 1e-6, atol=1e-5)
+    assert not found.d_variance[:, 0, 1].any()
+    by_bound = expected("categorical.stick", y, mean, variance, rule="jaakkola")
+    assert (by_bound.value < found.value).all()
+    mass = tilted("categorical.stick", y, mean, variance)
+    assert mass.mean.shape == (4, 3) and mass.variance.shape == (4, 3, 3)
+    exact = np.log(np.exp(log).mean(axis=0))
+    np.testing.assert_allclose(mass.log_mass, exact, atol=0.01)
