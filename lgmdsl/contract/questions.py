@@ -195,16 +195,61 @@ class SuperGaussian(Widths):
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Other distributions of a site's auxiliaries, one for each rho > 0, that of the answer at
+    rho = 1 (probit: zeta / rho has the law that zeta had). Their precision is the answer's, and
+
+        shift(rho) = shift + (rho - 1) pull
+        correction(rho) = correction + count log rho - (rho - 1) slope - (rho^2 - 1) square / 2
+
+    For every rho, log_normaliser(precision, shift(rho)) + sum correction(rho) is a lower bound of
+    the evidence. All (N,); rows with nothing to stretch have zeros.
+    """
+
+    pull: Array
+    count: Array
+    slope: Array
+    square: Array
+
+
+@dataclass(frozen=True, slots=True)
 class AugmentedAnswer:
-    """Expected precision and shift of the augmented Gaussian site, and its bound's contribution."""
+    """A site's auxiliaries at their best for q(s) = N(m, v), as a Gaussian site: the expectation of
+    log p(t, aux | s) in s is -1/2 precision s^2 + shift s + constant.
+
+    `correction` = that constant + the entropy of q(aux), so that for any q(z) = p(z)
+    exp(-1/2 s'Ws + b's) / e^log_normaliser the mean-field bound of q(z) q(aux) is
+
+        log_normaliser(W, b) + sum 1/2 (W - precision)(m^2 + v) - (b - shift) m + correction
+
+    (m, v those of q), and where W, b are precision, shift, log_normaliser + sum correction. All
+    (N,). `stretch`: what an expansion may do to the auxiliaries, if anything.
+    """
 
     precision: Array
     shift: Array
-    entropy: Array
+    correction: Array
+    stretch: Stretch | None = None
 
 
 class Augmented(ABC):
-    """Data augmentation with a conditionally Gaussian site (what px-vb needs)."""
+    """Data augmentation, t(s) = int p(t, aux | s) daux, by a conditionally Gaussian site (what
+    px-vb needs)."""
 
     @abstractmethod
-    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer: ...
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        """At q(aux) proportional to exp E_{N(mean, variance)}[log p(t, aux | s)], the best there is
+        for these moments, (N,) each.
+
+        f(m, v) = correction - precision (m^2 + v) / 2 + shift m is then a lower bound of E[log t],
+        with precision = -2 df/dv and shift = df/dm + precision m.
+        """
+
+
+class AugmentedSlopes(ABC):
+    """Slopes of a mean-field bound in the site's parameters (what the gradient of px-vb's evidence
+    needs)."""
+
+    @abstractmethod
+    def augmented_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """df/dparameter, (N,) for each continuous parameter, f as in `Augmented.weights`."""
