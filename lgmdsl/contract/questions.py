@@ -245,11 +245,6 @@ class Augmented(ABC):
         with precision = -2 df/dv and shift = df/dm + precision m.
         """
 
-
-class AugmentedSlopes(ABC):
-    """Slopes of a mean-field bound in the site's parameters (what the gradient of px-vb's evidence
-    needs)."""
-
     @abstractmethod
-    def augmented_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        """df/dparameter, (N,) for each continuous parameter, f as in `Augmented.weights`."""
+    def weight_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """df/dparameter, (N,) for each continuous parameter, f as above."""

@@ -130,20 +130,13 @@ class PrecisionEngine(Engine):
         if self.broken:
             return Failed(self.broken)
         w = SiteWeight(self.linear.predictors, weight)
-        b = flatten(shift)
         a = self.gram.weighted(w)
         a += self.precision
-        weighted = w.times(self.start)
-        h = self.gram.transposed(b - weighted)
-        base = self.log_det + self.nullity * LOG_2PI
-        base = 0.5 * base + float(b @ self.start) - 0.5 * float(self.start @ weighted)
+        tau = 0.0
         if self.kept is not None and len(self.kept.pins):
             c1 = self.kept.pins
             tau = float(np.abs(a.diagonal()).mean()) or 1.0
-            e1 = self.kept.pinned - c1 @ self.mu
             a += tau * (c1.T @ c1)
-            h += tau * (c1.T @ e1)
-            base -= 0.5 * tau * float(e1 @ e1)
         self.flops += self.gram.flops + self.linear.size**3 / 3
         kept = a.copy() if self.nullity else None
         factor = cholesky(a)
@@ -153,7 +146,23 @@ class PrecisionEngine(Engine):
                 return Failed(reason)
         if factor is None:
             return Failed("the posterior precision is not positive definite")
-        q = PrecisionConditioned(self, weight, shift, w, factor, h, base)
+        return self.moved(weight, shift, w, factor, tau)
+
+    def moved(
+        self, weight: Rows, shift: Rows, w: SiteWeight, factor: Cholesky, tau: float
+    ) -> Conditioned | Failed:
+        """q with these shifts, A of the weights being factored; `tau`: of the pinned directions."""
+        b = flatten(shift)
+        weighted = w.times(self.start)
+        h = self.gram.transposed(b - weighted)
+        base = self.log_det + self.nullity * LOG_2PI
+        base = 0.5 * base + float(b @ self.start) - 0.5 * float(self.start @ weighted)
+        if self.kept is not None and tau:
+            c1 = self.kept.pins
+            e1 = self.kept.pinned - c1 @ self.mu
+            h += tau * (c1.T @ e1)
+            base -= 0.5 * tau * float(e1 @ e1)
+        q = PrecisionConditioned(self, weight, shift, w, factor, tau, h, base)
         if self.kept is not None and not q.constrain(self.kept):
             return Failed("the posterior covariance of the constraints is singular")
         return q
@@ -164,18 +173,18 @@ class PrecisionConditioned(DenseConditioned):
 
     def __init__(
         self, engine: PrecisionEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        factor: Cholesky, h: Array, base: float,
+        factor: Cholesky, tau: float, h: Array, base: float,
     ) -> None:  # fmt: skip
         self.engine, self.linear = engine, engine.linear
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
-        self.factor = factor
+        self.factor, self.tau = factor, tau
         delta = factor.solve(h)
         self.log_normaliser = base - factor.half_log_det + 0.5 * float(h @ delta)
         self._delta = delta
         self.kriging = None
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
-        return self.engine.condition(self.weight, shift)  # one pass over B, A being small
+        return self.engine.moved(self.weight, shift, self.site_weight, self.factor, self.tau)
 
     @cached_property
     def free_mean(self) -> Array:

@@ -10,6 +10,8 @@ from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import (
+    Augmented,
+    AugmentedAnswer,
     Expected,
     ExpectedAnswer,
     ExpectedSlopes,
@@ -31,7 +33,9 @@ if TYPE_CHECKING:
 GAUSSIAN = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.GAUSSIAN | Property.BOUNDED
 
 
-class NormalSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian):
+class NormalSite(
+    LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, SuperGaussian, Augmented
+):
     """l = -1/2 log(2 pi sd^2) - (s - y)^2 / (2 sd^2)."""
 
     sd: Array
@@ -107,6 +111,14 @@ class NormalSite(LocationSite, Expected, ExpectedSlopes, Tilted, TiltedSlopes, S
         """h = -2g(0) for all x, free of x/gamma, which may be 1e12 times larger."""
         found, zero = super().widths(s, z), np.zeros_like(s)
         return replace(found, h=-2.0 * self.g(zero)[0])
+
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        """The site itself: there is nothing to augment."""
+        origin = self.pointwise(np.zeros_like(mean))
+        return AugmentedAnswer(-origin.curvature, origin.slope, origin.value)
+
+    def weight_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.expected_slopes(mean, variance)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,10 +14,11 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.questions import PointwiseAnswer
+from lgmdsl.contract.questions import AugmentedAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.numerics.stable import sigmoids
+from lgmdsl.sites.latent_normal import LatentNormal, half_line, together
 from lgmdsl.sites.laws.law import Curve
 from lgmdsl.sites.ordinal import OrdinalSite, ShiftedLogistic
 
@@ -101,7 +102,7 @@ class ContinuationLogit(Continuation, ShiftedLogistic):
 
 
 @dataclass(frozen=True, eq=False)
-class ContinuationProbit(Continuation):
+class ContinuationProbit(Continuation, LatentNormal):
     """P(Y = j | Y >= j, s) = Phi(phi_j - s)."""
 
     y: Array
@@ -116,3 +117,8 @@ class ContinuationProbit(Continuation):
     def log_law(self, x: Array) -> Curve:
         tail = normal_tail(x)
         return Curve(tail.log_cdf, tail.hazard, -tail.hazard * tail.excess, tail.third)
+
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        """A variable zeta at each cut that y has reached, above those that it has passed."""
+        each = half_line(np.where(self.at, -1.0, 1.0), self.cuts, mean[..., None])
+        return together(each, np.asarray(self.reached, dtype=np.float64))

@@ -9,17 +9,25 @@ two shifted logistic sites and a constant; the normal law's masses come from `si
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import PointwiseAnswer, Tilted, TiltedAnswer, TiltedSlopes
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.questions import (
+    AugmentedAnswer,
+    PointwiseAnswer,
+    Stretch,
+    Tilted,
+    TiltedAnswer,
+    TiltedSlopes,
+)
 from lgmdsl.contract.site import Property, SiteSpec, entry_name
 from lgmdsl.numerics.stable import sigmoids
+from lgmdsl.sites.latent_normal import LatentNormal, half_line
 from lgmdsl.sites.laws.law import Mass
 from lgmdsl.sites.laws.normal import NormalLaw
 from lgmdsl.sites.ordinal import OrdinalSite, ShiftedLogistic
@@ -114,7 +122,7 @@ class OrdinalLogit(Cumulative, ShiftedLogistic):
 
 
 @dataclass(frozen=True, eq=False)
-class OrdinalProbit(Cumulative, Tilted, TiltedSlopes):
+class OrdinalProbit(Cumulative, LatentNormal, Tilted, TiltedSlopes):
     """P(Y <= j | s) = Phi(phi_j - s). The tilted moments at power 1 are in closed form."""
 
     y: Array
@@ -157,12 +165,29 @@ class OrdinalProbit(Cumulative, Tilted, TiltedSlopes):
     def upto(self, s: Array) -> Array:
         return np.asarray(special.ndtr(self.cuts - s[..., None]))
 
+    @property
+    def edge(self) -> tuple[BoolArray, Array, Array]:
+        """Whether y is the first or the last class, on which side of its only cut that is, and that
+        cut (of classes between two, the lower one), in the shape of y."""
+        low, high = self.ends
+        first = np.isinf(low)
+        return first | np.isinf(high), np.where(first, -1.0, 1.0), np.where(first, high, low)
+
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        """zeta between the cuts around y; between two it cannot be stretched."""
+        one, side, cut = self.edge
+        outer, inner = half_line(side, cut, mean), self.mass(mean).rest
+        shift = np.where(one, outer.shift, mean - inner.first)
+        correction = np.where(one, outer.correction, inner.value + mean * (0.5 * mean - shift))
+        assert outer.stretch is not None
+        parts = (np.where(one, getattr(outer.stretch, f.name), 0.0) for f in fields(Stretch))
+        return AugmentedAnswer(outer.precision, shift, correction, Stretch(*parts))
+
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
         """With r^2 = 1 + v the mass is that between the cuts under N(m, r^2): its logarithm's
         first two derivatives in m give the moments (as GPML, equations 3.80 to 3.87)."""
         if power != 1.0:
             return tilted_by_quadrature(self, mean, variance, power)
-        low, high = self.ends
         root = np.sqrt(1.0 + variance)
         rest = self.mass(mean, root).rest
         inner = TiltedAnswer(
@@ -170,9 +195,7 @@ class OrdinalProbit(Cumulative, Tilted, TiltedSlopes):
             mean - variance / root * rest.first,
             variance * (1.0 + variance * (1.0 + rest.second)) / (1.0 + variance),
         )
-        one = np.isinf(low) | np.isinf(high)
-        sign = np.where(np.isinf(low), -1.0, 1.0)
-        cut = np.where(np.isinf(low), high, low)
+        one, sign, cut = self.edge
         outer = probit_moments(sign, np.where(one, mean - cut, 0.0), variance)
         return TiltedAnswer(
             np.where(one, outer.log_mass, inner.log_mass),

@@ -6,7 +6,7 @@ from a continued fraction (numerics.normal_tail), so that s = -1e4 is as accurat
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, ClassVar
 
@@ -14,10 +14,11 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import PointwiseAnswer, Tilted, TiltedAnswer
+from lgmdsl.contract.questions import AugmentedAnswer, PointwiseAnswer, Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import normal_tail
-from lgmdsl.sites.base import ElementwiseSite, binomial_cdf
+from lgmdsl.sites.base import binomial_cdf
+from lgmdsl.sites.latent_normal import LatentNormal, half_line, together
 from lgmdsl.sites.quadrature import tilted_by_quadrature
 
 if TYPE_CHECKING:
@@ -29,7 +30,7 @@ _DISTANCE = 2.0
 
 
 @dataclass(frozen=True, eq=False)
-class BernoulliProbit(ElementwiseSite, Tilted):
+class BernoulliProbit(LatentNormal, Tilted):
     """P(y = 1 | s) = Phi(s). The tilted moments at power 1 are in closed form."""
 
     y: Array
@@ -81,6 +82,10 @@ class BernoulliProbit(ElementwiseSite, Tilted):
             return tilted_by_quadrature(self, mean, variance, power)
         return probit_moments(self.sign, mean, variance)
 
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        """zeta > 0 where y = 1."""
+        return half_line(self.sign, 0.0, mean)
+
 
 def probit_moments(sign: Array, mean: Array, variance: Array) -> TiltedAnswer:
     """Mass and moments of N(mean, variance) Phi(sign s) (GPML, equations 3.80 to 3.87).
@@ -98,7 +103,7 @@ def probit_moments(sign: Array, mean: Array, variance: Array) -> TiltedAnswer:
 
 
 @dataclass(frozen=True, eq=False)
-class BinomialProbit(ElementwiseSite):
+class BinomialProbit(LatentNormal):
     """y successes in n trials of probability Phi(s)."""
 
     y: Array
@@ -152,3 +157,9 @@ class BinomialProbit(ElementwiseSite):
 
     def cdf(self, s: Array) -> Array:
         return binomial_cdf(self.y, self.n, special.ndtr(-s))
+
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        """n variables zeta of one mean, y of which are positive."""
+        each = half_line(np.array([1.0, -1.0]), 0.0, mean[..., None])
+        found = together(each, np.stack([self.y, self.n - self.y], axis=-1))
+        return replace(found, correction=found.correction + self.constant)
