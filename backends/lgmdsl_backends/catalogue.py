@@ -13,6 +13,7 @@ from lgmdsl_backends.lcl import LinearlyConstrained
 from lgmdsl_backends.mode import Mode
 from lgmdsl_backends.natural_gradient import NaturalGradient
 from lgmdsl_backends.opper_archambeau import OpperArchambeau
+from lgmdsl_backends.px_vb import ParameterExpanded
 
 BACKENDS: tuple[type[Backend], ...] = (  # type: ignore[type-arg]
     Laplace,
@@ -24,5 +25,6 @@ BACKENDS: tuple[type[Backend], ...] = (  # type: ignore[type-arg]
     ExpectationPropagation,
     DoubleLoop,
     CoordinateDescent,
+    ParameterExpanded,
     Mode,
 )

@@ -1,0 +1,183 @@
+"""Parameter-expanded variational Bayes (Qi and Jaakkola 2007).
+
+Sites with auxiliary variables are Gaussian given them, and q(z) q(auxiliaries) is updated factor by
+factor. Where the two are strongly coupled that creeps; the expansion moves them together along one
+parameter, and keeps the limit (`expansion`). The bound is mean-field: looser than the variational
+Gaussian's, q(z) too narrow, since it cannot follow the auxiliaries.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.contract.backend import Backend, BackendSpec
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Augmented
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl_backends.px_vb.bound import (
+    Gaussian,
+    Point,
+    answers_at,
+    at,
+    bound_after,
+    conditioned_on,
+    update,
+)
+from lgmdsl_backends.px_vb.distance import move, newton_move
+from lgmdsl_backends.px_vb.expansion import anchored, expanded, pulls
+
+# A bound that is lower by less than this fraction is not lower, but rounded.
+ROUNDING = 1e-12
+# Newton's move is measured anew where the own moves have become so many times smaller.
+ANEW = 3.0
+# Ratios of successive moves that tell the rate, and the largest that can be told from 1.
+RECENT, SLOWEST = 3, 1.0 - 1e-6
+MEAN_FIELD = "mean field between latents and auxiliary variables: the sds are too small"
+
+
+@dataclass(frozen=True, eq=False)
+class PxState:
+    """A point and the round that follows it: `plain` without, `following` with the expansion, and
+    the bound that the plain one has `reached` before its auxiliaries move.
+
+    `move`: of that round; `rates`: of moves to the ones before, latest last; `farther`: how many
+    times as far as the move the limit was where that was last measured, at a move of `measured`.
+    `expanded`, `skipped`: how many expansions were made, and how many were not for lowering the
+    bound.
+    """
+
+    point: Point | None
+    plain: Gaussian | None = None
+    following: Gaussian | None = None
+    anchor: Gaussian | None = None
+    reached: float = -math.inf
+    move: float = math.inf
+    rates: tuple[float, ...] = ()
+    farther: float = 1.0
+    measured: float = math.inf
+    expanded: int = 0
+    skipped: int = 0
+    stage: str = ""
+    failed: Status | None = None
+    reason: str = ""
+
+    @property
+    def objective(self) -> float:
+        return -math.inf if self.point is None else self.point.bound
+
+
+@dataclass(frozen=True)
+class ParameterExpanded(Backend[PxState]):
+    """Mean-field variational Bayes by data augmentation.
+
+    `expand`: whether each round ends with an expansion; without, it is plain variational Bayes.
+    """
+
+    expand: bool = True
+    spec: ClassVar[BackendSpec] = BackendSpec(
+        name="px-vb",
+        needs=Augmented,
+        guarantee=Guarantee.LOWER,
+        monotone=True,
+        vector=False,
+        max_steps=20_000,
+        paper="Qi and Jaakkola 2007",
+        summary="mean field by data augmentation, expanded; a lower bound with too small sds",
+    )
+
+    def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> PxState:
+        q = _beginning(problem, warm)
+        if isinstance(q, Failed):
+            return PxState(None, failed=Status.numerical_error, reason=q.reason)
+        return self._ahead(problem, PxState(at(problem, q)))
+
+    def step(self, problem: Problem, state: PxState) -> PxState:
+        assert state.plain is not None and state.following is not None
+        point, stage = at(problem, state.following), ""
+        if state.following is not state.plain:
+            stage = "expanded"
+            if not point.bound >= state.reached - ROUNDING * max(1.0, abs(state.reached)):
+                point, stage = at(problem, state.plain), "skipped"
+        made = replace(
+            state,
+            point=point,
+            stage=stage,
+            expanded=state.expanded + (stage == "expanded"),
+            skipped=state.skipped + (stage == "skipped"),
+        )
+        return self._ahead(problem, made)
+
+    def residual(self, problem: Problem, state: PxState) -> float:
+        """The next move, times how many times as far the limit is: by Newton's move with the
+        bound's own curvature, or by the rate of the moves."""
+        rate = min(max(state.rates, default=0.0), SLOWEST)
+        return state.move * max(state.farther, 1.0 / (1.0 - rate))
+
+    def posterior(self, problem: Problem, state: PxState) -> GaussianPosterior:
+        assert state.point is not None
+        if problem.gaussian:
+            return state.point.posterior(problem, ())
+        made = "" if not self.expand else f"; {state.expanded} expansions"
+        if state.skipped:
+            made += f", {state.skipped} skipped that would have lowered the bound"
+        return state.point.posterior(problem, (MEAN_FIELD + made,))
+
+    def _ahead(self, problem: Problem, state: PxState) -> PxState:
+        """The state with the round that follows its point."""
+        assert state.point is not None
+        point = state.point
+        plain = update(problem, point)
+        if isinstance(plain, Failed):
+            return replace(state, failed=Status.numerical_error, reason=plain.reason)
+        following, anchor = plain, state.anchor
+        pull = pulls(point.answers) if self.expand else None
+        if pull is not None:
+            found = anchored(plain, pull, anchor)
+            if not isinstance(found, Failed):
+                anchor = found
+                better = expanded(point.answers, pull, plain, anchor)
+                following = plain if better is None else better[0]
+        length = move(point.q, following)
+        rates = state.rates
+        if math.isfinite(state.move) and state.move > 0.0:
+            rates = (*rates[1 - RECENT :], length / state.move)
+        ahead = replace(
+            state,
+            plain=plain,
+            following=following,
+            anchor=anchor,
+            reached=bound_after(point, plain),
+            move=length,
+            rates=rates,
+        )
+        return _measured(problem, ahead)
+
+
+def _measured(problem: Problem, state: PxState) -> PxState:
+    """The state with Newton's move beside its own, where that is due."""
+    if not 0.0 < state.move * ANEW <= state.measured:
+        return state
+    assert state.point is not None
+    far = newton_move(problem, state.point) / state.move
+    farther = max(1.0, far) if math.isfinite(far) else 1.0
+    return replace(state, farther=farther, measured=state.move)
+
+
+def _beginning(problem: Problem, warm: GaussianPosterior | None) -> Gaussian | Failed:
+    """q(z) of an earlier posterior, or at its best for the auxiliaries at the prior mean with
+    variances of 1."""
+    if warm is not None:
+        q = conditioned_on(problem, warm.weight, warm.shift)
+        if isinstance(q, Gaussian) and math.isfinite(at(problem, q).bound):
+            return q
+    mean = problem.engine.prior_mean
+    answers = answers_at(problem, mean, tuple(np.ones_like(m) for m in mean))
+    return conditioned_on(
+        problem, tuple(a.precision for a in answers), tuple(a.shift for a in answers)
+    )
