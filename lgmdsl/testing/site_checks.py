@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.contract.questions import Pointwise, SuperGaussian, Widths
+from lgmdsl.contract.questions import Augmented, Pointwise, SuperGaussian, Widths
 from lgmdsl.contract.site import Property, Site
+from lgmdsl.testing.site_augmented_checks import augmented_failures
 from lgmdsl.testing.site_question_checks import question_failures
 from lgmdsl.testing.site_sampling_checks import sampling_failures
 from lgmdsl.testing.vector_site_checks import vector_failures
@@ -48,6 +49,8 @@ def site_failures(site: Site, seed: int = 0, predictors: int = 0) -> Iterator[st
     yield from _shape(site)
     if isinstance(site, SuperGaussian) or Property.SUPER_GAUSSIAN in site.spec.properties:
         yield from _super_gaussian(site)
+    if isinstance(site, Augmented):
+        yield from augmented_failures(site, site)
     yield from sampling_failures(site, seed)
     yield from question_failures(site, seed)
 

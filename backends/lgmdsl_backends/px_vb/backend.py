@@ -38,25 +38,25 @@ ROUNDING = 1e-12
 ANEW = 3.0
 # Ratios of successive moves that tell the rate, and the largest that can be told from 1.
 RECENT, SLOWEST = 3, 1.0 - 1e-6
+# The stages of a step.
+EXPANDED, SKIPPED = "expanded", "expansion skipped"
 MEAN_FIELD = "mean field between latents and auxiliary variables: the sds are too small"
 
 
 @dataclass(frozen=True, eq=False)
 class PxState:
-    """A point and the round that follows it: `plain` without, `following` with the expansion, and
-    the bound that the plain one has `reached` before its auxiliaries move.
+    """A point, and the one that a round leads to, with or without the expansion (its `stage`).
 
-    `move`: of that round; `rates`: of moves to the ones before, latest last; `farther`: how many
-    times as far as the move the limit was where that was last measured, at a move of `measured`.
-    `expanded`, `skipped`: how many expansions were made, and how many were not for lowering the
-    bound.
+    `anchor`: q(z) with nothing of what can be stretched, for the next expansion. `move`: of that
+    round; `rates`: of moves to the ones before, latest last; `farther`: how many times as far as
+    the move the limit was where that was last measured, at a move of `measured`. `expanded`,
+    `skipped`: how many expansions were made, and how many were not for lowering the bound.
     """
 
     point: Point | None
-    plain: Gaussian | None = None
-    following: Gaussian | None = None
+    following: Point | None = None
+    ahead: str = ""
     anchor: Gaussian | None = None
-    reached: float = -math.inf
     move: float = math.inf
     rates: tuple[float, ...] = ()
     farther: float = 1.0
@@ -98,18 +98,12 @@ class ParameterExpanded(Backend[PxState]):
         return self._ahead(problem, PxState(at(problem, q)))
 
     def step(self, problem: Problem, state: PxState) -> PxState:
-        assert state.plain is not None and state.following is not None
-        point, stage = at(problem, state.following), ""
-        if state.following is not state.plain:
-            stage = "expanded"
-            if not point.bound >= state.reached - ROUNDING * max(1.0, abs(state.reached)):
-                point, stage = at(problem, state.plain), "skipped"
         made = replace(
             state,
-            point=point,
-            stage=stage,
-            expanded=state.expanded + (stage == "expanded"),
-            skipped=state.skipped + (stage == "skipped"),
+            point=state.following,
+            stage=state.ahead,
+            expanded=state.expanded + (state.ahead == EXPANDED),
+            skipped=state.skipped + (state.ahead == SKIPPED),
         )
         return self._ahead(problem, made)
 
@@ -131,32 +125,40 @@ class ParameterExpanded(Backend[PxState]):
     def _ahead(self, problem: Problem, state: PxState) -> PxState:
         """The state with the round that follows its point."""
         assert state.point is not None
-        point = state.point
-        plain = update(problem, point)
+        plain = update(problem, state.point)
         if isinstance(plain, Failed):
             return replace(state, failed=Status.numerical_error, reason=plain.reason)
-        following, anchor = plain, state.anchor
-        pull = pulls(point.answers) if self.expand else None
-        if pull is not None:
-            found = anchored(plain, pull, anchor)
-            if not isinstance(found, Failed):
-                anchor = found
-                better = expanded(point.answers, pull, plain, anchor)
-                following = plain if better is None else better[0]
-        length = move(point.q, following)
+        anchor, better = self._expanded(state, plain)
+        following, ahead = None, ""
+        if better is not None:
+            least = bound_after(state.point, plain)
+            following, ahead = at(problem, better), EXPANDED
+            if not following.bound >= least - ROUNDING * max(1.0, abs(least)):
+                following, ahead = None, SKIPPED
+        if following is None:
+            following = at(problem, plain)
+        length = move(state.point.q, following.q)
         rates = state.rates
         if math.isfinite(state.move) and state.move > 0.0:
             rates = (*rates[1 - RECENT :], length / state.move)
-        ahead = replace(
-            state,
-            plain=plain,
-            following=following,
-            anchor=anchor,
-            reached=bound_after(point, plain),
-            move=length,
-            rates=rates,
+        return _measured(
+            problem,
+            replace(
+                state, following=following, ahead=ahead, anchor=anchor, move=length, rates=rates
+            ),
         )
-        return _measured(problem, ahead)
+
+    def _expanded(self, state: PxState, plain: Gaussian) -> tuple[Gaussian | None, Gaussian | None]:
+        """The anchor of the expansion that follows the plain update, and q(z) expanded; None where
+        nothing can be."""
+        assert state.point is not None
+        pull = pulls(state.point.answers) if self.expand else None
+        if pull is None:
+            return state.anchor, None
+        anchor = anchored(plain, pull, state.anchor)
+        if isinstance(anchor, Failed):
+            return state.anchor, None
+        return anchor, expanded(state.point.answers, pull, plain, anchor)
 
 
 def _measured(problem: Problem, state: PxState) -> PxState:

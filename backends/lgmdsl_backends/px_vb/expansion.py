@@ -38,9 +38,8 @@ def pulls(answers: tuple[AugmentedAnswer, ...]) -> Rows | None:
 
 def expanded(
     answers: tuple[AugmentedAnswer, ...], pull: Rows, q: Gaussian, anchor: Gaussian
-) -> tuple[Gaussian, float] | None:
-    """q(z) at the best rho, and that rho; None where there is none. `q`: at rho = 1; `anchor`: with
-    its weights and the shifts at rho = 0."""
+) -> Gaussian | None:
+    """q(z) at the best rho; None where there is none. `q`: at rho = 1; `anchor`: at rho = 0."""
     count = _total(answers, "count")
     along = tuple(m - a for m, a in zip(q.mean, anchor.mean, strict=True))  # Cov(s) d
     tilt = _dot(pull, anchor.mean) - _total(answers, "slope")
@@ -51,7 +50,7 @@ def expanded(
     shift = rows.interpolate(anchor.shift, q.shift, rho)
     mean = rows.interpolate(anchor.mean, q.mean, rho)
     rise = (rho - 1.0) * (_dot(pull, anchor.mean) + 0.5 * (rho + 1.0) * _dot(pull, along))
-    return replace(q, shift=shift, mean=mean, log_normaliser=q.log_normaliser + rise), rho
+    return replace(q, shift=shift, mean=mean, log_normaliser=q.log_normaliser + rise)
 
 
 def best(count: float, tilt: float, size: float) -> float | None:
