@@ -95,17 +95,11 @@ class ParameterExpanded(Backend[PxState]):
         q = _beginning(problem, warm)
         if isinstance(q, Failed):
             return PxState(None, failed=Status.numerical_error, reason=q.reason)
-        return self._ahead(problem, PxState(at(problem, q)))
+        return self._ahead(problem, PxState(None), at(problem, q))
 
     def step(self, problem: Problem, state: PxState) -> PxState:
-        made = replace(
-            state,
-            point=state.following,
-            stage=state.ahead,
-            expanded=state.expanded + (state.ahead == EXPANDED),
-            skipped=state.skipped + (state.ahead == SKIPPED),
-        )
-        return self._ahead(problem, made)
+        assert state.following is not None
+        return self._ahead(problem, state, state.following)
 
     def residual(self, problem: Problem, state: PxState) -> float:
         """The next move, times how many times as far the limit is: by Newton's move with the
@@ -122,53 +116,54 @@ class ParameterExpanded(Backend[PxState]):
             made += f", {state.skipped} skipped that would have lowered the bound"
         return state.point.posterior(problem, (MEAN_FIELD + made,))
 
-    def _ahead(self, problem: Problem, state: PxState) -> PxState:
-        """The state with the round that follows its point."""
-        assert state.point is not None
-        plain = update(problem, state.point)
+    def _ahead(self, problem: Problem, before: PxState, point: Point) -> PxState:
+        """The state at a point that follows another one's, with the round that follows it."""
+        plain = update(problem, point)
         if isinstance(plain, Failed):
-            return replace(state, failed=Status.numerical_error, reason=plain.reason)
-        anchor, better = self._expanded(state, plain)
+            return replace(before, failed=Status.numerical_error, reason=plain.reason)
+        anchor, better = self._expanded(point, plain, before.anchor)
         following, ahead = None, ""
         if better is not None:
-            least = bound_after(state.point, plain)
+            least = bound_after(point, plain)
             following, ahead = at(problem, better), EXPANDED
             if not following.bound >= least - ROUNDING * max(1.0, abs(least)):
                 following, ahead = None, SKIPPED
         if following is None:
             following = at(problem, plain)
-        length = move(state.point.q, following.q)
-        rates = state.rates
-        if math.isfinite(state.move) and state.move > 0.0:
-            rates = (*rates[1 - RECENT :], length / state.move)
-        return _measured(
-            problem,
-            replace(
-                state, following=following, ahead=ahead, anchor=anchor, move=length, rates=rates
-            ),
+        length = move(point.q, following.q)
+        rates = before.rates
+        if math.isfinite(before.move) and before.move > 0.0:
+            rates = (*rates[1 - RECENT :], length / before.move)
+        farther, measured = before.farther, before.measured
+        if 0.0 < length * ANEW <= measured:
+            far = newton_move(problem, point) / length
+            farther, measured = max(1.0, far) if math.isfinite(far) else 1.0, length
+        return PxState(
+            point=point,
+            following=following,
+            ahead=ahead,
+            anchor=anchor,
+            move=length,
+            rates=rates,
+            farther=farther,
+            measured=measured,
+            expanded=before.expanded + (before.ahead == EXPANDED),
+            skipped=before.skipped + (before.ahead == SKIPPED),
+            stage=before.ahead,
         )
 
-    def _expanded(self, state: PxState, plain: Gaussian) -> tuple[Gaussian | None, Gaussian | None]:
+    def _expanded(
+        self, point: Point, plain: Gaussian, known: Gaussian | None
+    ) -> tuple[Gaussian | None, Gaussian | None]:
         """The anchor of the expansion that follows the plain update, and q(z) expanded; None where
         nothing can be."""
-        assert state.point is not None
-        pull = pulls(state.point.answers) if self.expand else None
+        pull = pulls(point.answers) if self.expand else None
         if pull is None:
-            return state.anchor, None
-        anchor = anchored(plain, pull, state.anchor)
+            return known, None
+        anchor = anchored(plain, pull, known)
         if isinstance(anchor, Failed):
-            return state.anchor, None
-        return anchor, expanded(state.point.answers, pull, plain, anchor)
-
-
-def _measured(problem: Problem, state: PxState) -> PxState:
-    """The state with Newton's move beside its own, where that is due."""
-    if not 0.0 < state.move * ANEW <= state.measured:
-        return state
-    assert state.point is not None
-    far = newton_move(problem, state.point) / state.move
-    farther = max(1.0, far) if math.isfinite(far) else 1.0
-    return replace(state, farther=farther, measured=state.move)
+            return known, None
+        return anchor, expanded(point.answers, pull, plain, anchor)
 
 
 def _beginning(problem: Problem, warm: GaussianPosterior | None) -> Gaussian | Failed:

@@ -10,7 +10,7 @@ auxiliaries it is log_normaliser(precision, shift) + sum correction, which lies 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -48,7 +48,7 @@ class Gaussian:
         q = self.family.with_shift(shift)
         if isinstance(q, Failed):
             return q
-        return replace(self, shift=shift, mean=q.mean, log_normaliser=q.log_normaliser)
+        return Gaussian(self.family, self.variance, shift, q.mean, q.log_normaliser)
 
     def conditioned(self) -> Conditioned:
         """q(z) as the engine has it."""

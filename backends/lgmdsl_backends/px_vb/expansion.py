@@ -18,7 +18,6 @@ variational Bayes stands still, so the expansion stands still there too.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
 
 import numpy as np
 
@@ -50,7 +49,7 @@ def expanded(
     shift = rows.interpolate(anchor.shift, q.shift, rho)
     mean = rows.interpolate(anchor.mean, q.mean, rho)
     rise = (rho - 1.0) * (_dot(pull, anchor.mean) + 0.5 * (rho + 1.0) * _dot(pull, along))
-    return replace(q, shift=shift, mean=mean, log_normaliser=q.log_normaliser + rise)
+    return Gaussian(q.family, q.variance, shift, mean, q.log_normaliser + rise)
 
 
 def best(count: float, tilt: float, size: float) -> float | None:
