@@ -19,6 +19,7 @@ METHODS: dict[str, tuple[str, dict[str, Any]]] = {
     "laplace, corrected": ("laplace", {"correct_mean": True}),
     "double-loop": ("double-loop", {}),
     "coordinate-descent": ("coordinate-descent", {}),
+    "px-vb": ("px-vb", {}),
 }
 # One more on Gaussian models, where the mode and its curvature are the posterior.
 ON_GAUSSIANS = {**METHODS, "map": ("map", {})}
