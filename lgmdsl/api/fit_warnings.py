@@ -12,6 +12,7 @@ from lgmdsl.inference.driver import Run
 from lgmdsl.inference.starts import Started
 from lgmdsl.learning.identify import findings
 from lgmdsl.learning.learn import Learned
+from lgmdsl.learning.mean_field import MeanField
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
@@ -131,6 +132,21 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 "of these points",
             ))  # fmt: skip
     return tuple(out)
+
+
+def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:
+    """W601 for rounds that stopped early."""
+    if found.status is Status.converged:
+        return ()
+    last = found.steps[-1]
+    return (
+        _warning(
+            "W601", "the rounds over the factors of the hyperparameters stopped early",
+            f"{found.reason or 'at their limit'}, round {last.step}; about {last.gain:.1e} nats of "
+            "the bound are left to gain",
+            help=f"--max-steps {2 * max(last.step, 1)}, a larger --tol, or --hyper map",
+        ),
+    )  # fmt: skip
 
 
 def _is(names: tuple[str, ...]) -> str:

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.api.fit_warnings import local_optima, undefined_reports, unfinished
 from lgmdsl.api.hyper_ways import check_hyper, chosen_way, learning_options
-from lgmdsl.api.learned_fit import with_hypers
+from lgmdsl.api.learned_fit import with_factors, with_hypers
 from lgmdsl.api.provenance import provenance
 from lgmdsl.api.settings import check_numbers
-from lgmdsl.api.solved import solve
+from lgmdsl.api.solved import Solved, solve
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import Dataset, read
@@ -22,6 +22,7 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.language.builder import Model
+from lgmdsl.learning.mean_field import MeanField
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -54,10 +55,11 @@ def fit(
     scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)
     and for noise sds, then L-BFGS (without standard errors; `map` where there is no such step),
     `integrate` makes the posterior a mixture over their posterior, `fixed` wants all of them
-    pinned, `auto` takes em where loadings multiply a latent, else integrates up to 6 scalars and
-    maximises over more. `options` are fields of the back end, and `integration`: grid, ccd or
-    gauss-hermite (default: grid for one or two hyperparameters, then ccd), `acceleration` of em:
-    l-bfgs, squarem or none.
+    pinned, `vb` keeps a factor over each that is a scale of Gaussians and reports the bound of
+    log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a
+    latent, else integrates up to 6 scalars and maximises over more. `options` are fields of the
+    back end, and `integration`: grid, ccd or gauss-hermite (default: grid for one or two
+    hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none.
     `bound` names a bound through which the sites answer that it applies to (`lgm methods`).
     `seed` is that of draws, and of the estimates of an engine that gives any.
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
@@ -136,13 +138,21 @@ def fit_compiled(
             *canonical.grounded.model.warnings,
             *canonical.grounded.warnings,
             *local_optima(canonical, found.starts),
-            *(unfinished(found.run) if found.learned is None or found.learned.found_mode else ()),
+            *(unfinished(found.run) if _fit_alone(found) else ()),
         ),
         provenance=origin,
     )
-    if found.learned is not None:
+    if isinstance(found.learned, MeanField):
+        fit = with_factors(fit, found.learned, fixed)
+    elif found.learned is not None:
         fit = with_hypers(fit, found.learned, way)
     return replace(fit, warnings=(*fit.warnings, *undefined_reports(fit)))
+
+
+def _fit_alone(found: Solved) -> bool:
+    """Whether the status is that of a fit, and not of a search for hyperparameters."""
+    learned = found.learned
+    return learned is None or (not isinstance(learned, MeanField) and learned.found_mode)
 
 
 def _earlier(given: Fit | str | os.PathLike[str]) -> Fit:

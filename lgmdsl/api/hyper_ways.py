@@ -1,4 +1,4 @@
-"""What to do with hyperparameters: fixed, map, em or integrate; what `auto` makes of a model."""
+"""What to do with hyperparameters: fixed, map, em, integrate, vb; what `auto` makes of a model."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ LARGEST = {"grid": 3, "gauss-hermite": 4}
 
 
 def check_hyper(hyper: str) -> None:
-    """Raise MethodError for a way that does not exist (E103) or not in this version (E501)."""
+    """Raise MethodError E103 for a way that does not exist."""
     if hyper not in WAYS:
         close = nearest(hyper, WAYS)
         raise MethodError(
@@ -29,14 +29,6 @@ def check_hyper(hyper: str) -> None:
                 "E103",
                 f"unknown way with hyperparameters `{hyper}`",
                 help=f"did you mean `{close}`?" if close else f"there are: {', '.join(WAYS)}",
-            )
-        )
-    if hyper == "vb":
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"`hyper = {hyper}` is not available in this version",
-                help="use map, em, integrate or fixed",
             )
         )
 
@@ -48,8 +40,9 @@ def chosen_way(
     backend: BackendSpec,
     design: str,
 ) -> str:
-    """fixed, map, em or integrate. `auto` takes em where loadings multiply a latent; it integrates
-    up to FEW scalars and maximises over more. em is map where it has no step in closed form.
+    """fixed, map, em, integrate or vb. `auto` takes em where loadings multiply a latent; it
+    integrates up to FEW scalars and maximises over more. em is map where it has no step in closed
+    form.
 
     Raises MethodError E501 where there are too many to integrate, or where the method has no
     evidence to learn by; E104 where they are too many for the design.

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from lgmdsl.api.fit_warnings import learning_warnings
+from lgmdsl.api.fit_warnings import learning_warnings, mean_field_warnings
 from lgmdsl.api.learning_record import Learning
 from lgmdsl.api.mixture import HyperMarginals
 from lgmdsl.api.points import Point
 from lgmdsl.api.restore import recondition
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.learning.asymptotic import Asymptotic, ModeOnly
+from lgmdsl.learning.factor_marginals import FactorMarginals
 from lgmdsl.learning.learn import Learned
+from lgmdsl.learning.mean_field import MeanField
 from lgmdsl.learning.visited import Fitted
 
 if TYPE_CHECKING:
@@ -44,6 +47,20 @@ def with_hypers(fit: Fit, learned: Learned, way: str) -> Fit:
         mixed=tuple(_point(fit, at, share) for at, share in found.points),
         learning=record,
         warnings=warnings,
+    )
+
+
+def with_factors(fit: Fit, found: MeanField, fixed: Mapping[str, object] | None) -> Fit:
+    """The fit at the expected precisions as one of all factors: its evidence is their bound."""
+    weak = fit.guarantee is Guarantee.APPROXIMATE
+    return replace(
+        fit,
+        hyper="vb",
+        log_evidence=found.bound,
+        guarantee=fit.guarantee if weak else Guarantee.LOWER,
+        hypers=FactorMarginals(fit.canonical.hypers, dict(fixed or {}), found.factors),
+        learning=Learning(found.steps, found.calls, found.iterations, "", 1),
+        warnings=(*fit.warnings, *mean_field_warnings(found)),
     )
 
 

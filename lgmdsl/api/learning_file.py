@@ -1,7 +1,8 @@
 """The part of a result file that says what was learned of the hyperparameters.
 
 Group `learning`: how (attributes), the search's steps, the mode and axes of the standardised
-coordinates and, where hyperparameters were integrated, the nodes of their posterior. Group
+coordinates and, where hyperparameters were integrated, the nodes of their posterior; the statistics
+of the factors over them, where they were averaged (vb). Group
 `points`: theta, share, evidence and the sites' weights and shifts of every point of the mixture,
 stacked along a first axis.
 """
@@ -22,6 +23,8 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.learning.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.factor import factor
+from lgmdsl.learning.factor_marginals import FactorMarginals
 from lgmdsl.learning.hyper_posterior import HyperPosterior
 from lgmdsl.learning.maximise import LearningStep
 from lgmdsl.learning.standardised import Standardised
@@ -54,6 +57,12 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
         group.attrs["log_integral"] = hypers.log_integral
         put(group, "nodes", hypers.z)
         put(group, "shares", hypers.weights)
+    if isinstance(hypers, FactorMarginals):
+        group.attrs["fixed"] = json.dumps(sorted(hypers.pinned))
+        group.attrs["exponents"] = json.dumps({n: f.exponent for n, f in hypers.factors.items()})
+        for name, held in hypers.factors.items():
+            put(group, f"count_{name}", held.count)
+            put(group, f"rate_{name}", held.rate)
     if fit.mixed:
         points = file.create_group("points")
         put(points, "share", np.array([p.share for p in fit.mixed]))
@@ -85,6 +94,8 @@ def read_learning(
         int(given["points"]),
     )  # fmt: skip
     fit = replace(fit, hyper=str(given["hyper"]), learning=record)
+    if "exponents" in given:
+        return replace(fit, hypers=_factors(fit, given, held))
     if "pinned" in given:
         pinned = {n: fit.theta[n] for n in json.loads(given["pinned"])}
         coordinates = Coordinates(fit.canonical.hypers, pinned)
@@ -98,6 +109,17 @@ def read_learning(
         else:
             fit = replace(fit, hypers=Asymptotic(coordinates, fit.theta, frame))
     return replace(fit, mixed=_points(file, fit, array, recondition))
+
+
+def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -> FactorMarginals:
+    space, found = fit.canonical.hypers, {}
+    for name, exponent in json.loads(str(given["exponents"])).items():
+        block = space.block(name)
+        assert block is not None and block.prior is not None
+        prior = block.prior.at(fit.theta)
+        found[name] = factor(prior, exponent, held[f"count_{name}"], held[f"rate_{name}"])
+    pinned = {n: fit.theta[n] for n in json.loads(str(given["fixed"]))}
+    return FactorMarginals(space, pinned, found)
 
 
 def _points(

@@ -20,6 +20,7 @@ from lgmdsl.inference.starts import Started, run_from_starts
 from lgmdsl.inference.warm import warm_start
 from lgmdsl.learning.learn import Learned, learn
 from lgmdsl.learning.maximise import LearningStep
+from lgmdsl.learning.mean_field import MeanField, mean_field
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,7 +31,7 @@ class Solved:
     posterior: GaussianPosterior
     run: Run
     starts: tuple[Started, ...]
-    learned: Learned | None
+    learned: Learned | MeanField | None
 
 
 def solve(
@@ -45,8 +46,8 @@ def solve(
     acceleration: str,
     seed: int = 0,
 ) -> Solved:
-    """`way`: fixed, map, em or integrate. Raises what `fit` raises for improper posteriors (E402),
-    a start of another model (E501) and fits without any usable state (E601)."""
+    """`way`: fixed, map, em, integrate or vb. Raises what `fit` raises for improper posteriors
+    (E402), a start of another model (E501) and fits without any usable state (E601)."""
     space = planned.canonical.hypers
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed)
     problem = planned.at(theta, seed=seed)
@@ -70,6 +71,11 @@ def solve(
             seconds = time.perf_counter() - began
             on_step(TraceEntry(step.step, step.objective, step.gain, seconds, "hyperparameters"))
 
+    if way == "vb":
+        factored = mean_field(planned, dict(fixed or {}), tolerances, max_steps, warm, told, seed)
+        result = replace(factored.run, status=factored.status, seconds=time.perf_counter() - began)
+        out = Solved(factored.theta, _found(planned, result), result, (), factored)
+        return _checked(planned, planned.at(factored.theta, seed=seed), out)
     found = learn(
         planned, dict(fixed or {}), tolerances, max_steps, warm,
         integration if way == "integrate" else None, told, seed,

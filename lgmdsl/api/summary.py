@@ -110,6 +110,11 @@ def _learned(fit: Fitted, how: Learning) -> str:
     fits = f"{counted(how.fits, 'fit')}"
     if fit.hyper == "integrate":
         return f"integrated over {counted(how.points, 'point')} ({how.design}), {fits}"
+    if fit.hyper == "vb":
+        rounds = counted(len(how.steps), "round")
+        return (
+            f"mean field over hyperparameters, {rounds}; the evidence is the bound of all factors"
+        )
     if fit.hyper == "em":
         return f"at the mode of evidence and prior by EM, {fits}; without standard errors"
     return f"at the mode of evidence and prior, {fits}; sds from the curvature there"

@@ -91,7 +91,11 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
               "observe y ~ normal(mean = eta, sd = 2, upper = hi)\n", "real?"),
         {**DATA, "y": np.array([1, np.nan, 3, 4, 5, 6]), "hi": np.full(6, 9.0)}, {},
     ),
-    "e501_hyper": (model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"hyper": "vb"}),
+    "e501_hyper": (
+        model("hyper r : correlation ~ uniform(lower = -1, upper = 1)\n" + ONE +
+              "latent f[obs] ~ ar1(sd = 1, rho = r)\nobserve y ~ normal(mean = eta + f, sd = 1)\n"),
+        DATA, {"hyper": "vb"},
+    ),
     "e103_hyper": (model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"hyper": "mop"}),
     "e103_method": (
         model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"method": "laplas"},

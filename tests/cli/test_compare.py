@@ -94,7 +94,7 @@ def test_none_can_run(run: Run, model: Path, data: Path) -> None:
         (("--set", "s=2", "--method", "laplace", "--bound", "jaakkola"), 1, "E504"),
         (("--tol", "0"), 2, "--tol"),
         (("--tol", "nan"), 2, "--tol"),
-        (("--hyper", "vb"), 1, "E501"),
+        (("--hyper", "vb", "--method", "laplace"), 1, "no lower bound"),
     ],
 )
 def test_wrong_words(

@@ -43,7 +43,6 @@ def test_hyper_without_a_value(run: Run, model: Path, data: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("--hyper", "vb"), "E501"),
         (("--method", "laplce"), "did you mean `laplace`"),
         (("--option", "nothing=1"), "E104"),
         (("--bound", "nothing"), "E103"),

@@ -110,10 +110,9 @@ def test_a_method_without_evidence_cannot_learn() -> None:
         lgm.fit(load(GLMM), counts(groups=5), method="map", hyper="map")
 
 
-@pytest.mark.parametrize("hyper", ["maximise", "vb"])
-def test_other_ways_are_refused_by_name(hyper: str) -> None:
-    with pytest.raises(lgm.MethodError, match=r"unknown way|not available"):
-        lgm.fit(load(GLMM), counts(groups=5), hyper=hyper)
+def test_other_ways_are_refused_by_name() -> None:
+    with pytest.raises(lgm.MethodError, match="unknown way"):
+        lgm.fit(load(GLMM), counts(groups=5), hyper="maximise")
 
 
 @pytest.mark.parametrize(

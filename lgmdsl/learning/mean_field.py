@@ -1,0 +1,187 @@
+"""Mean field over hyperparameters: q(z, h) = q(z) prod_j q(h_j), each the best for the others.
+
+A fit at the values of h whose precisions are expected (`Factor.effective`) is that of q(z), and its
+bound with `Factor.correction` added is the bound of all factors, hyperpriors included:
+
+    log p(y) >= E_q[log p(y, z, h)] + entropy.
+
+Back ends whose steps are coordinate ascent take few steps between updates of the factors (Bishop
+and Tipping 2000; Qi and Jaakkola 2007, section 3.2), others run to their tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Status
+from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.inference.driver import Run, Tolerances, run
+from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.factor import Factor
+from lgmdsl.learning.factors import CONDITIONALLY_GAUSSIAN, Factors, effective
+from lgmdsl.learning.maximise import LearningStep
+
+LIMIT = 5000  # rounds
+# Of coordinate ascent the first round takes one step and each further one twice as many, up to so
+# many: what is slow is seldom the factors.
+MOST = 32
+ROUNDING = 1e-9  # of the bound: what a round that gains nothing may seem to lose
+
+
+@dataclass(frozen=True, eq=False)
+class MeanField:
+    """`factors` over the hypers, `theta` their effective values, `run` the fit there; `bound`: the
+    variational bound of log p(y). `calls` counts the fits, `iterations` their steps."""
+
+    factors: Mapping[str, Factor]
+    theta: Theta
+    run: Run
+    bound: float
+    status: Status
+    steps: tuple[LearningStep, ...]
+    calls: int
+    iterations: int
+    reason: str = ""
+
+    @property
+    def posterior(self) -> GaussianPosterior:
+        assert self.run.posterior is not None
+        return self.run.posterior
+
+
+def mean_field(
+    planned: Plan,
+    pinned: Mapping[str, object],
+    tolerances: Tolerances,
+    max_steps: int | None = None,
+    warm: GaussianPosterior | None = None,
+    on_step: Callable[[LearningStep], None] | None = None,
+    seed: int = 0,
+) -> MeanField:
+    """Rounds of q(z) and of the factors, until what is left to gain is below the tolerance and the
+    fit itself has converged.
+
+    What is left follows from the last two gains, which fall like a geometric series. `max_steps`:
+    of all rounds together where steps are coordinate ascent, else of each fit.
+    Raises MethodError E501 (`Factors.of`), NumericalError E601 for an improper factor, and where
+    there is no fit at all.
+    """
+    rounds = Rounds(planned, pinned, Factors.of(planned, pinned), tolerances, max_steps, seed)
+    theta: Theta = planned.canonical.hypers.start(pinned)
+    found = rounds.fit(theta, warm, 0)
+    held = rounds.factors.at(_posterior(found, planned), theta)
+    state: MeanField | None = None
+    steps: list[LearningStep] = []
+    gain, status, reason = math.inf, Status.iteration_limit, ""
+    for k in range(LIMIT):
+        theta = effective(planned.canonical, held, pinned)
+        following = rounds.fit(theta, found.posterior, k)
+        if following.status is Status.interrupted:
+            status, reason = Status.interrupted, "interrupted"
+            break
+        bound = _posterior(following, planned).log_evidence
+        bound += sum(f.correction for f in held.values())
+        size = max(1.0, abs(bound))
+        before, gain = gain, math.inf if state is None else bound - state.bound
+        if not bound - (bound if state is None else state.bound) >= -ROUNDING * size:
+            status, reason = Status.stalled, "the bound fell"
+            break
+        found = following
+        steps.append(LearningStep(k, bound, _left(gain, before), k + 2))
+        if on_step is not None:
+            on_step(steps[-1])
+        state = MeanField(held, theta, found, bound, status, (), k + 2, rounds.taken)
+        done = found.status is Status.converged
+        if done and steps[-1].gain <= tolerances.evidence * size:
+            status = Status.converged
+            break
+        if rounds.taken >= rounds.most:
+            break
+        held = rounds.factors.at(_posterior(found, planned), theta)
+    if state is None:
+        raise NumericalError(_no_fit(planned.method, reason))
+    return replace(state, status=status, steps=tuple(steps), reason=reason)
+
+
+@dataclass
+class Rounds:
+    """Fits at values of the hypers, each from the one before; `taken` counts their steps."""
+
+    planned: Plan
+    pinned: Mapping[str, object]
+    factors: Factors
+    tolerances: Tolerances
+    max_steps: int | None
+    seed: int
+    taken: int = 0
+    _engine: Engine | None = None
+
+    @property
+    def ascent(self) -> bool:
+        """Whether each step of the back end is coordinate ascent."""
+        return self.planned.backend.spec.needs in CONDITIONALLY_GAUSSIAN
+
+    @property
+    def most(self) -> float:
+        """How many steps all rounds may take together."""
+        if not self.ascent:
+            return math.inf
+        return self.planned.backend.spec.max_steps if self.max_steps is None else self.max_steps
+
+    @np.errstate(all="ignore")  # the driver watches for what is not finite
+    def fit(self, theta: Theta, warm: GaussianPosterior | None, number: int) -> Run:
+        """q(z) at theta: to convergence, or for the steps of that round."""
+        steps = min(2.0 ** min(number, 60), MOST, self.most - self.taken)
+        problem = self.planned.at(theta, self._engine, self.seed)
+        if self.factors.sites_alone:
+            self._engine = problem.engine
+        begin = None if warm is None else _refreshed(problem, warm)
+        limit = max(int(steps), 0) if self.ascent else self.max_steps
+        found = run(self.planned.backend, problem, self.tolerances, limit, begin)
+        self.taken += found.steps
+        return found
+
+
+def _left(gain: float, before: float) -> float:
+    """The sum of all further gains where each is the same share of the one before."""
+    if not math.isfinite(gain):
+        return math.inf
+    share = gain / before if math.isfinite(before) and before > 0.0 else 0.9
+    share = min(max(share, 0.0), 0.9999)
+    return max(gain, 0.0) * share / (1.0 - share)
+
+
+def _refreshed(problem: Problem, earlier: GaussianPosterior) -> GaussianPosterior:
+    """The earlier sites, those that are Gaussian as they now stand: q at these is the best for the
+    auxiliaries of all others, so that a round cannot lower the bound."""
+    weight, shift = list(earlier.weight), list(earlier.shift)
+    for k, site in enumerate(problem.sites):
+        if Property.GAUSSIAN in site.spec.properties and isinstance(site, Pointwise):
+            at = site.pointwise(np.zeros_like(shift[k]))
+            weight[k], shift[k] = -at.curvature, at.slope
+    return replace(earlier, weight=tuple(weight), shift=tuple(shift))
+
+
+def _posterior(found: Run, planned: Plan) -> GaussianPosterior:
+    if found.posterior is None:
+        raise NumericalError(_no_fit(planned.method, found.reason or found.status.value))
+    return found.posterior
+
+
+def _no_fit(method: str, reason: str) -> Diagnostic:
+    return Diagnostic(
+        "E601",
+        f"method `{method}` found no usable state for factors over the hyperparameters",
+        details=(reason,),
+        help="pin the hyperparameters (--set NAME=VALUE) to see where it can start",
+    )
