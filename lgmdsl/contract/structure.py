@@ -81,10 +81,9 @@ class Structure(ABC):
         return None
 
     @property
-    def proportional(self) -> tuple[object, float] | None:
-        """(key, c) where K, or Q^+, is c times what `key` alone determines: engines keep what they
-        compute of that as long as the key lives. None where it is not known to be."""
-        return None
+    def proportional(self) -> bool:
+        """Whether Q depends on the arguments through one factor alone, of what data determine."""
+        return False
 
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dargument from dF/dK, (n, n); keys are argument names, shapes those of the values."""

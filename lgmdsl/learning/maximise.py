@@ -15,8 +15,9 @@ from lgmdsl.learning.objective import OUT, Evaluation, Objective
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
-# are too rough to climb on, less than NOISE does.
-GAIN, NOISE = 1e-7, 1e-4
+# are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is never climbed on:
+# beside stiff priors an evidence has no more digits.
+GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
@@ -80,7 +81,7 @@ class Maximiser:
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
             if on_step is not None:
                 on_step(steps[-1])
-            if gain <= GAIN:
+            if gain <= max(GAIN, ROUNDING * abs(now.at.value)):
                 status = Status.converged
                 break
             if k == self.limit:

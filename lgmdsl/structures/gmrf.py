@@ -35,6 +35,10 @@ class Gmrf(Scaled):
         kind = Shape.PRECISION | Shape.SPARSE
         return kind | Shape.IMPROPER if self.unit.free else kind
 
+    @property
+    def proportional(self) -> bool:
+        return not self.dense  # an array may have slopes of its own
+
     def covariance(self) -> Array:
         raise TypeError("gmrf has a precision only")
 

@@ -115,8 +115,8 @@ class Scaled(Structure):
         return np.asarray(self.unit.covariance * float(self.sd) ** 2)
 
     @property
-    def proportional(self) -> tuple[object, float]:
-        return self.unit, float(self.sd) ** 2
+    def proportional(self) -> bool:
+        return True
 
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         """dF/dsd = 2/sd <dF/dK, K>."""

@@ -236,5 +236,6 @@ def test_lattice(benchmark: Any, peers: ModuleType, tmp_path: Path) -> None:
         if own is not None:
             gap = np.abs(own[1].mean("eta").values - np.array(rows[0]["eta"])).max()
             print(f"  largest difference of eta {gap:.1e}")
+            assert gap < 1e-4
     exponent([s**2 for s in sizes], costs)
     benchmark.pedantic(lambda: None, rounds=1)

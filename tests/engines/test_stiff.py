@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import AnyArray
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.operators.explicit import Identity
@@ -67,3 +67,25 @@ def test_beyond_double_precision_is_no_impropriety() -> None:
     outcome = SparseEngine(rw2(n, 0.01)).condition((np.ones(n),), (np.zeros(n),))
     assert isinstance(outcome, Failed) and outcome.rounding
     assert "rounding hides what the data say" in outcome.reason
+
+
+@pytest.mark.parametrize("n", [5_000, 10_000])
+def test_the_slope_in_the_sd_of_a_stiff_walk(n: int) -> None:
+    """Entries of Q and Q^+ pair to numbers of 1e10 that cancel to n - 2: the slope is not made of
+    them. At 5,000 points it was off by 1, and the search for the sd found no maximum."""
+    sd, step = 3.0, 1e-2
+    y = np.sin(np.arange(n) / n * 6) + np.random.default_rng(0).normal(size=n)
+
+    def conditioned(log_sd: float) -> Conditioned:
+        found = SparseEngine(rw2(n, float(np.exp(log_sd)))).condition((np.ones(n),), (y,))
+        assert not isinstance(found, Failed)
+        return found
+
+    at = np.log(sd)
+    adjoint = conditioned(at).adjoints().precision["f"]
+    slope = sd * float(rw2(n, sd).blocks[0].factors[0].pullback_precision(adjoint)["sd"])
+    near, far = (
+        conditioned(at + t).log_normaliser - conditioned(at - t).log_normaliser
+        for t in (step, 2 * step)
+    )
+    assert slope == pytest.approx((8.0 * near - far) / (12.0 * step), abs=2e-3)

@@ -10,4 +10,4 @@ fit <- function() gam(y ~ s(id, bs = "mrf", xt = list(nb = near)), offset = log(
 r <- timed(fit, 1); m <- r$value
 v <- gam.vcomp(m, rescale = TRUE); sd1 <- if (is.list(v)) v$vc[1, 1] else unname(v)[1]
 told("mgcv mrf REML", "mgcv", r$cpu, sd1 = sd1, edf = sum(m$edf), log_evidence = -unname(m$gcv.ubre),
-     eta = as.numeric(predict(m)) - log(d$E))
+     eta = as.numeric(predict(m)))  # without an offset that is an argument, not a term of the formula
