@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+import scipy  # its fft is imported when first used
 import scipy.sparse as sp
-from scipy import fft
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.operators.base import Gram, Operator, remembered, sparse_gram
@@ -48,7 +48,7 @@ class Convolution(Operator):
     def _period(self) -> tuple[int, int]:
         sizes = [n + a + b for n, (a, b) in zip(self.grid, self._margins, strict=True)]
         if self.boundary != "circular":
-            sizes = [fft.next_fast_len(n, real=True) for n in sizes]
+            sizes = [scipy.fft.next_fast_len(n, real=True) for n in sizes]
         return sizes[0], sizes[1]
 
     def _placed(self, kernel: Array) -> Array:
@@ -61,12 +61,12 @@ class Convolution(Operator):
     @cached_property
     def transfer(self) -> AnyArray:
         """The kernel's transform on the periodic grid."""
-        return np.asarray(fft.rfft2(self._placed(self.psf)))
+        return np.asarray(scipy.fft.rfft2(self._placed(self.psf)))
 
     def _filter(self, grid: Array, transfer: AnyArray) -> Array:
-        spectrum = fft.rfft2(grid, s=self._period, axes=(0, 1))
+        spectrum = scipy.fft.rfft2(grid, s=self._period, axes=(0, 1))
         spectrum *= transfer[..., None]
-        return np.asarray(fft.irfft2(spectrum, s=self._period, axes=(0, 1), overwrite_x=True))
+        return np.asarray(scipy.fft.irfft2(spectrum, s=self._period, axes=(0, 1), overwrite_x=True))
 
     def matvec(self, x: Array) -> Array:
         grid = unfold(x, self.grid)
@@ -153,17 +153,19 @@ class Convolution(Operator):
         ends = np.searchsorted(which[order], np.arange(len(found) + 1))
         h = self._placed(self.psf)
         products = [
-            fft.rfft2(h * np.roll(h, (int(d[0]), int(d[1])), axis=(0, 1))).conj() for d in apart.T
+            scipy.fft.rfft2(h * np.roll(h, (int(d[0]), int(d[1])), axis=(0, 1))).conj()
+            for d in apart.T
         ]
 
         flat = np.ravel_multi_index(near, self._period)
 
         def entries(weight: Array) -> Array:
-            spectrum = fft.rfft2(weight.reshape(self.grid), s=self._period)
+            spectrum = scipy.fft.rfft2(weight.reshape(self.grid), s=self._period)
             out = np.empty(len(rows))
             for product, start, stop in zip(products, ends, ends[1:], strict=False):
                 here = order[start:stop]
-                out[here] = fft.irfft2(spectrum * product, s=self._period).reshape(-1)[flat[here]]
+                moved = scipy.fft.irfft2(spectrum * product, s=self._period)
+                out[here] = moved.reshape(-1)[flat[here]]
             return out
 
         return remembered(entries)

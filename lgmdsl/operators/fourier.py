@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from scipy import fft
+import scipy  # its fft is imported when first used
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.operators.base import Gram, Operator
@@ -59,7 +59,7 @@ class Fourier(Operator):
         return tuple(range(len(self.grid)))
 
     def matvec(self, x: Array) -> Array:
-        spectrum = fft.fftn(unfold(x, self.grid), axes=self._axes, norm="ortho")
+        spectrum = scipy.fft.fftn(unfold(x, self.grid), axes=self._axes, norm="ortho")
         flat = spectrum.reshape(self.shape[0], -1)
         order = self._order[:, None]
         out = np.where(order > 0, _ROOT2 * flat.real, flat.real)
@@ -75,7 +75,7 @@ class Fourier(Operator):
         real = np.where(order == 0, pairs, np.where(order > 0, pairs, other) / _ROOT2)
         imaginary = np.where(order > 0, other, -pairs) * (np.abs(order) / _ROOT2)
         spectrum = unfold(real + 1j * imaginary, self.grid)
-        return fold(fft.ifftn(spectrum, axes=self._axes, norm="ortho").real, y)
+        return fold(scipy.fft.ifftn(spectrum, axes=self._axes, norm="ortho").real, y)
 
     @property
     def cost(self) -> float:
@@ -102,4 +102,4 @@ class Fourier(Operator):
 
     def _cosines(self, weight: Array) -> Array:
         """sum_k w_k cos(phase of k at x), for every cell x."""
-        return np.asarray(fft.fftn(weight.reshape(self.grid)).real.reshape(-1))
+        return np.asarray(scipy.fft.fftn(weight.reshape(self.grid)).real.reshape(-1))

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
-from scipy import optimize
+import scipy  # its optimize is imported when first used
 
 from lgmdsl.arrays import Array
 from lgmdsl.priors.prior import CORRELATION, Bounds, Elementwise, Terms, probability
@@ -145,5 +145,5 @@ def _rate(u: float, alpha: float) -> float:
     # untruncated, the tail is smaller and so the rate larger
     most = float(-np.log1p(-alpha)) / a
     return float(
-        optimize.brentq(excess, 1e-12 * most, most * (1.0 + 1e-12), xtol=1e-300, rtol=1e-15)
+        scipy.optimize.brentq(excess, 1e-12 * most, most * (1.0 + 1e-12), xtol=1e-300, rtol=1e-15)
     )

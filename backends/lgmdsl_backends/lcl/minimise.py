@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import suppress
 
 import numpy as np
-from scipy import optimize
+import scipy  # its optimize is imported when first used
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.box_newton import newton_in_box
@@ -41,9 +41,9 @@ def by_lbfgs(
         return point.value, point.gradient * scale
 
     with suppress(_Close):
-        optimize.minimize(
+        scipy.optimize.minimize(
             objective, start.x / scale, jac=True, method="L-BFGS-B",
-            bounds=optimize.Bounds(dual.box.low / scale, dual.box.high / scale),
+            bounds=scipy.optimize.Bounds(dual.box.low / scale, dual.box.high / scale),
             options={"maxcor": memory, "maxfun": evaluations, "maxiter": evaluations,
                      "gtol": 1e-12, "ftol": 1e-15},
         )  # fmt: skip
