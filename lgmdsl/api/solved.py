@@ -84,7 +84,7 @@ def solve(
     mode = found.mode
     result = replace(mode.run, status=found.status, seconds=time.perf_counter() - began)
     out = Solved(mode.theta, _found(planned, result), result, (), found)
-    return _checked(planned, planned.at(mode.theta, seed=seed), out)
+    return _checked(planned, mode.problem, out)
 
 
 def _found(planned: Plan, result: Run) -> GaussianPosterior:

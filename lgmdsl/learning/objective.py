@@ -23,6 +23,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, run
@@ -43,6 +44,7 @@ class Evaluation:
 
     x: Array
     theta: Theta
+    problem: Problem
     run: Run
     log_prior: float
     gradient: Array
@@ -150,7 +152,7 @@ class Objective:
             gradient[name] = gradient[name] + slope if name in gradient else slope
         jacobian, jacobian_gradient = self.coordinates.log_jacobian(x)
         out = Evaluation(
-            x, theta, found, log_prior, self.coordinates.pull(gradient, x), jacobian,
+            x, theta, problem, found, log_prior, self.coordinates.pull(gradient, x), jacobian,
             jacobian_gradient,
         )  # fmt: skip
         return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None
