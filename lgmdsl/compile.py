@@ -20,7 +20,8 @@ from lgmdsl.canonical.lower import Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel, Equation
 from lgmdsl.canonical.observed import Observed
 from lgmdsl.canonical.rewrites import Rewrite, rewrite
-from lgmdsl.canonical.site_blocks import FindSite, SiteBlock, site_blocks
+from lgmdsl.canonical.site_blocks import SiteBlock, site_blocks
+from lgmdsl.canonical.site_family import FindSite
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language import ast

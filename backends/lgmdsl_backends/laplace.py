@@ -144,6 +144,9 @@ def _parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Ar
     u = q.solve(pulled(linear, _tilt(problem, q)))
     moved, found = split(lifted(linear, u), linear.predictors), []
     for site, m, v, du in zip(problem.sites, q.mean, q.variance, moved, strict=True):
+        if site.spec.shared:
+            found.append(site.moved_slopes(m, v, du))
+            continue
         curves = site.parameter_curves(m)
         found.append({
             name: c.value + 0.5 * rows.trace(c.curvature, v) + rows.inner(c.slope, du)

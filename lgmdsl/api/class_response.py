@@ -14,6 +14,7 @@ from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
+from lgmdsl.sites.admixture import AdmixtureSoftmax
 from lgmdsl.sites.softmax import SoftmaxSite
 
 
@@ -36,6 +37,8 @@ def class_moments(
     site = block.bind_family(theta)
     if isinstance(site, SoftmaxSite):
         return _of_softmax(site, mean, variance)
+    if isinstance(site, AdmixtureSoftmax):
+        return _of_admixture(site, mean, variance, block)
     if block.each or (site.spec.vector and not isinstance(site, Tilted)):
         told = f"the predictive distribution of {site.spec.name} is not known: a vector site"
         raise MethodError(Diagnostic("E501", told))
@@ -47,11 +50,28 @@ def class_moments(
 
 
 def _of_softmax(site: SoftmaxSite, mean: Array, variance: Array) -> ClassMoments:
-    """With E[p] the slope of E[log sum exp s] and E[p (1 - p)] the diagonal of its curvature,
-    Var y = n E[p (1 - p)] + n^2 (E[p] - E[p (1 - p)] - E[p]^2)."""
+    """With E[p] the slope of E[log sum exp s] and E[p (1 - p)] the diagonal of its curvature."""
     m, v = complete(mean, variance, site.classes)
     found = expected_log_sum_exp(m, v, site.offered)
-    p, n = found.d_mean, site.trials[:, None]
-    inside = np.einsum("nkk->nk", found.bend)
+    return _counts(site.trials, found.d_mean, np.einsum("nkk->nk", found.bend))
+
+
+def _of_admixture(
+    site: AdmixtureSoftmax, mean: Array, variance: Array, block: SiteBlock
+) -> ClassMoments:
+    """As of a softmax, E[pp'] = diag E[p] - curvature mapped through the topics. How many words a
+    row has only its own counts say: where they are missing, means and sds are NaN."""
+    found = expected_log_sum_exp(mean, variance, np.ones(mean.shape, dtype=np.bool_))
+    word = found.d_mean @ site.emission
+    topics = np.einsum("nk,kw->nw", found.d_mean, site.emission**2)
+    topics -= np.einsum("nkl,kw,lw->nw", found.bend, site.emission, site.emission, optimize=True)
+    known = np.isin(np.arange(len(mean)), block.data.rows)
+    return _counts(np.where(known, site.trials, np.nan), word, word - topics)
+
+
+def _counts(trials: Array, p: Array, inside: Array) -> ClassMoments:
+    """Of E[p] and `inside` = E[p (1 - p)]:
+    Var y = n E[p (1 - p)] + n^2 (E[p] - E[p (1 - p)] - E[p]^2)."""
+    n = trials[:, None]
     spread = n * inside + n * n * np.maximum(p - inside - p * p, 0.0)
     return ClassMoments(p, n * p, np.sqrt(np.maximum(spread, 0.0)))

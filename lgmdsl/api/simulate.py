@@ -30,6 +30,7 @@ from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 
 TRUTH = "truth."
+WORDS = 100.0  # mean length of a row of words, where no data tell it
 
 # Counts beyond this are not whole in float64 any more; real responses that large mean no good.
 MOST = 2.0**53
@@ -48,8 +49,9 @@ def simulate(
 
     Covariates in `data` are used; others are drawn by type (real: standard normal; positive:
     gamma of mean 1; unit: uniform; count: 1 + Poisson(9); binary: fair; maps: uniform and onto;
-    graph: a ring). Then hypers without a value from their priors, z from its own, exactly and
-    within the constraints, and y given z. The result holds the labels of index sets, all data, and
+    graph: a ring); an admixture has as many words in each row as in `data`, else Poisson(100).
+    Then hypers without a value from their priors, z from its own, exactly and within the
+    constraints, and y given z. The result holds the labels of index sets, all data, and
     each latent and drawn hyper as `truth.NAME`: it can be given to `fit` as it is. The same seed
     gives the same digits.
 
@@ -71,7 +73,10 @@ def simulate(
     linear = canonical.linear(theta)
     _refuse_improper(canonical, linear)
     z = _prior_draw(linear, rng)
-    responses = {b.name: _respond(b, canonical, theta, z, rng) for b in canonical.blocks}
+    responses = {
+        b.name: _respond(b, canonical, theta, z, rng, _lengths(b, dataset))
+        for b in canonical.blocks
+    }
     out: dict[str, Any] = {}
     for name, index in grounded.indices.items():
         statement = checked.symbols[name].statement
@@ -113,6 +118,15 @@ def _without(grounded: GroundedModel, names: tuple[str, ...]) -> GroundedModel:
     )
 
 
+def _lengths(block: SiteBlock, dataset: Dataset) -> Array | None:
+    """How many words each row has in the given data."""
+    entry = dataset.ask(block.name) if block.own_trials else None
+    if entry is None:
+        return None
+    given = np.asarray(entry.loaded.values, dtype=np.float64)
+    return np.asarray(np.nan_to_num(given.reshape(-1, given.shape[-1])).sum(axis=1))
+
+
 def _prior_draw(linear: LinearGaussian, rng: np.random.Generator) -> Array:
     """One draw of z from its prior, within the constraints: an engine that is given no sites."""
     engine, why = choose(LinearGaussian(linear.blocks, (), linear.constraints))
@@ -126,16 +140,21 @@ def _prior_draw(linear: LinearGaussian, rng: np.random.Generator) -> Array:
 
 
 def _respond(
-    block: SiteBlock, canonical: CanonicalModel, theta: Theta, z: Array, rng: np.random.Generator
-) -> Array:
-    """y for every entry of an observed block."""
+    block: SiteBlock, canonical: CanonicalModel, theta: Theta, z: Array, rng: np.random.Generator,
+    lengths: Array | None,
+) -> Array:  # fmt: skip
+    """y for every entry of an observed block; `lengths`: of rows of words."""
     predictor = canonical.as_written(block, theta)
     s = predictor.offset.copy()
     for name, operator in predictor.columns.items():
         s += operator.matvec(z[canonical.layout.latent(name)])
     s = s.reshape(-1, predictor.event) if predictor.event else s
+    counts = None
+    if block.own_trials:  # only the sum of each row matters
+        counts = np.zeros((len(s), block.sizes[block.classes]))
+        counts[:, 0] = rng.poisson(WORDS, len(s)) if lengths is None else lengths
     try:
-        y = block.bind_family(theta).sample(s, rng)
+        y = block.bind_family(theta, counts).sample(s, rng)
     except ValueError:  # numpy's generators refuse rates beyond 1e18
         y = np.full(len(s), np.nan)
     if not (np.abs(y) <= MOST).all():

@@ -22,6 +22,7 @@ from lgmdsl.bounds.quadrature import (
 from lgmdsl.bounds.series import BoundSeries
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.bounds.tilted import Tilted
+from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, nearest
@@ -34,11 +35,12 @@ _BOUNDS: list[Bound] = [
     Jaakkola(),
     Bohning(),
     SoftmaxByQuadrature(),
-    BohningMultinomial(),
-    Log(),
     Tilted(),
+    Log(),
+    BohningMultinomial(),
     ProductOfSigmoids(),
     Delta(),
+    VectorByQuadrature(),
 ]
 
 

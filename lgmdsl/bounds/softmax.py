@@ -17,10 +17,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
+from lgmdsl.sites.admixture import AdmixtureSoftmax
 from lgmdsl.sites.softmax import SoftmaxSite, with_reference
 
 
@@ -34,11 +35,13 @@ class LogSumExpBound(Bound):
         are their covariances; so must their derivatives be."""
 
     def applies_to(self, site: type[Site]) -> str:
-        if issubclass(site, SoftmaxSite):
+        if issubclass(site, SoftmaxSite | AdmixtureSoftmax):
             return ""
         return f"{site.spec.name} is no softmax: it bounds log(sum of exp(s)) only"
 
-    def lift(self, site: Site) -> SoftmaxExpected:
+    def lift(self, site: Site) -> SoftmaxExpected | AdmixtureExpected:
+        if isinstance(site, AdmixtureSoftmax):
+            return AdmixtureExpected(site, self)
         if not isinstance(site, SoftmaxSite):
             raise TypeError(f"{site.spec.name} is no softmax site")
         return SoftmaxExpected(site, self)
@@ -71,6 +74,46 @@ class SoftmaxExpected(Expected, ExpectedSlopes):
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         """A softmax has no continuous parameters."""
         return {}
+
+    def take(self, rows: IntArray) -> SoftmaxExpected:
+        """The answer of some rows."""
+        return SoftmaxExpected(self.site.take(rows), self.bound)
+
+
+@dataclass(frozen=True, eq=False)
+class AdmixtureExpected(Expected, ExpectedSlopes):
+    """E[l] of admixtures through a bound of the log-sum-exp.
+
+    A word's own term log sum_k exp(s_k) emission_kw is bounded from below with a q of its topic,
+    E_q[s_k + log emission_kw - log q_k] (Blei and Lafferty 2006); the best q makes that its value
+    at the means, so
+
+        f(m, V) = constant + sum_w y_w log sum_k exp(m_k) emission_kw - n U(m, V).
+    """
+
+    site: AdmixtureSoftmax
+    bound: LogSumExpBound
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        """Second derivatives in the variance are not had for vector sites."""
+        site = self.site
+        m = mean - mean.max(axis=1, keepdims=True)
+        u, n = self.bound.upper(m, variance, np.ones(m.shape, dtype=np.bool_)), site.trials
+        value, slope = site.gain(m)
+        return ExpectedAnswer(
+            value=value - n * u.value,
+            d_mean=slope - n[:, None] * u.d_mean,
+            d_variance=-n[:, None, None] * u.d_variance,
+            d_mean2=site.bend(m) - n[:, None, None] * u.curvature,
+        )
+
+    def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        """Those at the means: only the words' own terms know the emission."""
+        return self.site.parameter_slopes(mean)
+
+    def take(self, rows: IntArray) -> AdmixtureExpected:
+        """The answer of some rows."""
+        return AdmixtureExpected(self.site.take(rows), self.bound)
 
 
 def complete(mean: Array, variance: Array, classes: int) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
+from lgmdsl.sites.softmax import SoftmaxSite
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,11 @@ class SoftmaxByQuadrature(LogSumExpBound):
         "quadrature", asks=Site, gives=Expected, guarantee=Guarantee.NUMERICAL, error=2e-3,
         summary="expectations of softmax sites: 1e-9 up to three classes, else 2e-3",
     )  # fmt: skip
+
+    def applies_to(self, site: type[Site]) -> str:
+        if issubclass(site, SoftmaxSite):
+            return ""
+        return f"{site.spec.name} is no softmax: this rule integrates log(sum of exp(s)) only"
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         found = expected_log_sum_exp(mean, variance, offered)

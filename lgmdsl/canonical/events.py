@@ -60,9 +60,12 @@ class Event:
 
     def dims_of(self, parameter: str) -> tuple[str, ...]:
         """Indices of a parameter: the rows', and the classes where it has one value for each, or
-        an index of its own (the cuts between classes)."""
+        an index of its own (the cuts between classes); of one that all rows share the predictors'
+        index and the classes."""
         if parameter in self.family.spec.wide:
             return (*self.dims, self.classes)
+        if parameter in self.family.spec.shared:
+            return (self.event, self.classes)
         own = (d for d in self.parameters[parameter].dims if d not in self.dims)
         return (*self.dims, *own)
 
@@ -74,13 +77,15 @@ def event_rows(rows: IntArray, event: int) -> IntArray:
     return np.asarray((rows[:, None] * event + np.arange(event)).reshape(-1))
 
 
-def event_of(form: Affine, classes: str, grounded: GroundedModel) -> str:
-    """The index of a vector site's predictors: the classes, or a head of them that stands in the
-    form instead. Empty for scalar sites, which have no classes."""
+def event_of(form: Affine, rows: tuple[str, ...], classes: str, grounded: GroundedModel) -> str:
+    """The index of a vector site's predictors: the classes, a head of them that stands in the form
+    instead, or an index of its own that the `rows` lack (topics). Empty for scalar sites, which
+    have no classes."""
     if not classes or classes in form.dims:
         return classes
-    heads = [d for d in form.dims if _head_of(d, grounded) == classes]
-    return heads[0] if heads else classes
+    own = [d for d in form.dims if d not in rows]
+    heads = [d for d in own if _head_of(d, grounded) == classes]
+    return next(iter((*heads, *own)), classes)
 
 
 def _head_of(name: str, grounded: GroundedModel) -> str:

@@ -47,6 +47,9 @@ def pull(
             found = _parameter_slope(block, slopes[k], name)
             if found is not None:
                 node = block.parameters[name]
+                if name in block.site.spec.shared:
+                    node.pull(collapse(found, block.dims_of(name), node.dims), theta, out)
+                    continue
                 node.pull(_spread(block, found, block.dims_of(name), node.dims), theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)

@@ -10,7 +10,8 @@ from lgmdsl.canonical import affine as af
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.observed import Whole
-from lgmdsl.canonical.site_blocks import FindSite, SiteBlock
+from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.canonical.site_family import FindSite
 from lgmdsl.contract.site import Site
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -11,7 +11,6 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical import coefficient as co
-from lgmdsl.canonical import unfitted
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.censoring import CENSORING, check_censoring
 from lgmdsl.canonical.coefficient import Coefficient, Theta
@@ -19,12 +18,10 @@ from lgmdsl.canonical.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import expand
 from lgmdsl.canonical.observed import Whole
+from lgmdsl.canonical.site_family import FindSite, family_of, parameters_of
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.language import ast
-from lgmdsl.vocabulary.lookup import lookup
-
-FindSite = Callable[[str], "type[Site] | None"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,9 +70,18 @@ class SiteBlock(Event):
         """Flat positions of what was observed: of each count, where a row counts classes."""
         return event_rows(self.data.rows, self.sizes[self.classes] if self.each else 0)
 
+    @property
+    def own_trials(self) -> bool:
+        """Whether counts over classes alone say how many trials there were."""
+        return bool(self.each) and "n" not in self.parameters
+
     def blank(self) -> Array:
-        """A y for every row, where its value does not matter."""
-        return np.zeros((math.prod(self.data_shape), *(self.sizes[d] for d in self.each)))
+        """A y for every row, where its value does not matter: 0, but the counts that are known
+        where they alone say how many trials there were."""
+        out = np.zeros((math.prod(self.data_shape), *(self.sizes[d] for d in self.each)))
+        if self.own_trials and self.data.y is not None:
+            out[self.data.rows] = self.data.y
+        return out
 
     def without(self, data: IntArray) -> SiteBlock:
         """The block without some of its data, by their places among those observed."""
@@ -93,10 +99,13 @@ class SiteBlock(Event):
 
     def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
         """Each parameter at theta, one value (or one row, over classes or an index of its own) for
-        each kept row, or for every entry."""
+        each kept row, or for every entry; without rows for those that all share."""
         out = {}
         for name, node in self.parameters.items():
             full = expand(node.evaluate(theta), self.dims_of(name), self.sizes)
+            if name in self.family.spec.shared:
+                out[name] = np.array(full, dtype=np.float64)
+                continue
             full = full.reshape(math.prod(self.shape), *full.shape[len(self.dims) :])
             out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
         return out
@@ -116,7 +125,10 @@ class SiteBlock(Event):
     def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
         place = self.place(int(self.rows[bad[0]]))
-        shown = ", ".join(f"{k} = {_shown(v[bad[0]])}" for k, v in values.items())
+        shared = self.family.spec.shared
+        shown = ", ".join(
+            f"{k} = {_shown(v[bad[0]])}" for k, v in values.items() if k not in shared
+        )
         return Diagnostic(
             "E303",
             f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
@@ -169,7 +181,7 @@ def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
 
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
     family = statement.family
-    site, given = _site(family, find)
+    site, given = family_of(family, find)
     symbol = lowering.grounded.model.symbols[statement.name.id]
     value = given.pop(site.spec.argument)
     form = lowering.affine(value)
@@ -181,7 +193,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         missing = whole_rows(missing, symbol)
     rows, observed = _rows(y, missing, dims, lowering)
     classes = symbol.dims[-1] if wide else symbol.target or ""
-    parameters = _parameters(site, given, lowering)
+    parameters = parameters_of(site, given, lowering)
     block = SiteBlock(
         name=symbol.name,
         dims=dims,
@@ -195,7 +207,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         span=statement.span,
         sizes={**lowering.sizes, **form.sizes},
         classes=classes,
-        event=event_of(form, classes, lowering.grounded) if site.spec.vector else "",
+        event=event_of(form, dims, classes, lowering.grounded) if site.spec.vector else "",
     )
     if observed is not None and given.keys() & set(CENSORING):
         check_censoring(block, given)
@@ -205,9 +217,9 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
 def _potential(
     statement: ast.Potential, number: int, lowering: Lowering, find: FindSite
 ) -> SiteBlock:
-    site, given = _site(statement.family, find, potential=True)
+    site, given = family_of(statement.family, find, potential=True)
     form = lowering.affine(statement.value)
-    parameters = _parameters(site, given, lowering)
+    parameters = parameters_of(site, given, lowering)
     dims = co.union(form.dims, *(p.dims for p in parameters.values()))
     size = int(np.prod([form.sizes[d] for d in dims], dtype=np.int64))
     return SiteBlock(
@@ -236,58 +248,3 @@ def _rows(
     flat = flat.reshape(size, *flat.shape[len(dims) :])
     rows = np.arange(size) if missing is None else np.flatnonzero(~missing.reshape(-1))
     return rows, flat[rows]
-
-
-def _site(
-    family: ast.Dist, find: FindSite, potential: bool = False
-) -> tuple[type[Site], dict[str, ast.Value]]:
-    """The site of a distribution: its name is family.argument for the latent argument given."""
-    given = {a.name: a.value for a in family.arguments}
-    variant = unfitted.variant(family.name.id, given)
-    names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in given]
-    if given.keys() & set(CENSORING):
-        names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
-    found = [site for name in names if (site := find(name)) is not None]
-    # `normal(mean = 0, log_var = h)` names two sites; the one meant takes all the arguments.
-    for site in found:
-        if given.keys() <= {site.spec.argument, *site.spec.parameters}:
-            return site, given
-    if found:
-        return found[0], given
-    signature = lookup("family", family.name.id)
-    linking = {p.name for p in signature.parameters if p.type == "latent"} if signature else set()
-    shown = [name for name in names if name.partition(".")[2] in linking] or names
-    what = family.name.id if potential else " or ".join(shown)
-    raise MethodError(
-        Diagnostic(
-            "E501",
-            f"no back end takes `{what}` yet",
-            family.span,
-            "is parsed and checked, but cannot be fitted in this version",
-            help=unfitted.help_for(shown),
-        )
-    )
-
-
-def _parameters(
-    site: type[Site], given: Mapping[str, ast.Value], lowering: Lowering
-) -> dict[str, Coefficient]:
-    extra = [a for name, a in given.items() if name not in site.spec.parameters]
-    if extra:
-        name = next(n for n in given if n not in site.spec.parameters)
-        raise MethodError(
-            Diagnostic(
-                "E501",
-                f"no back end takes the argument `{name}` of `{site.spec.family}` yet",
-                extra[0].span,
-                "is parsed and checked, but cannot be fitted in this version",
-            )
-        )
-    out: dict[str, Coefficient] = {}
-    for name, default in site.spec.parameters.items():
-        if name in given:
-            out[name] = lowering.coefficient(given[name])
-        else:
-            assert default is not None, "the checker asks for required arguments"
-            out[name] = co.number(default)
-    return out

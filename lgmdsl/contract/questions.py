@@ -64,6 +64,15 @@ class ExpectedAnswer:
         return 2.0 * self.d_variance if self.d_mean2 is None else self.d_mean2
 
 
+class Sloped(ABC):
+    """l and l' of vector sites at many points at once (what quadrature of them needs). Such sites
+    do not move with a constant added to all predictors."""
+
+    @abstractmethod
+    def sloped(self, s: Array) -> tuple[Array, Array]:
+        """l, (P, N), and l', (P, N, K), at s, (P, N, K)."""
+
+
 class Expected(ABC):
     """Gaussian expectations of l (what the variational Gaussian back ends need)."""
 

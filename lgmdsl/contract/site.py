@@ -51,6 +51,9 @@ class SiteSpec:
     # Parameters with an index of their own, such as the cuts between ordered classes: fields
     # (N, L), whose entries have the slopes `cuts[0]`, `cuts[1]`, ...
     indexed: tuple[str, ...] = ()
+    # Parameters that all sites share, such as the topics of a mixture: fields without an axis of
+    # rows, whose slopes are sums over the sites, of the field's shape.
+    shared: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -79,7 +82,8 @@ def entry_name(parameter: str, k: int) -> str:
 @dataclass(frozen=True, eq=False)
 class Site(ABC):
     """N sites l_i(s_i) of one family. Fields are float64 arrays of length N, the observation first;
-    those that `spec.indexed` names are (N, L), those that `spec.wide` names (N, K) over K classes.
+    those that `spec.indexed` names are (N, L), those that `spec.wide` names (N, K) over K classes;
+    those that `spec.shared` names have no axis of rows.
 
     Subclasses are frozen dataclasses whose fields are named as in `spec.parameters`, preceded by
     `y` for families that observe. They inherit from the questions that they answer in closed form.
@@ -107,7 +111,12 @@ class Site(ABC):
     def take(self, rows: IntArray | BoolArray) -> Self:
         """The sites of some rows, by positions or by a mask (N,)."""
         return dataclasses.replace(
-            self, **{f.name: getattr(self, f.name)[rows] for f in dataclasses.fields(self)}
+            self,
+            **{
+                f.name: getattr(self, f.name)[rows]
+                for f in dataclasses.fields(self)
+                if f.name not in self.spec.shared
+            },
         )
 
     def parameter(self, name: str) -> Array:
@@ -133,7 +142,7 @@ class Site(ABC):
     @abstractmethod
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         """dl/dparameter at s for each continuous parameter, (N,) each; for each entry of those in
-        `spec.indexed` (`entry_name`)."""
+        `spec.indexed` (`entry_name`); summed over the sites for those in `spec.shared`."""
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
         """dl/dparameter at s with its first two derivatives in s, for each continuous parameter
@@ -144,6 +153,11 @@ class Site(ABC):
         from lgmdsl.contract.curves import curves_by_differences  # numpy, only where needed
 
         return curves_by_differences(self, self.parameter_slopes(s), s)
+
+    def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
+        """d(l + tr(variance l'') / 2 + move'l')/dparameter at s, summed over the sites, of those in
+        `spec.shared` (the gradient of Laplace's evidence asks families that have any)."""
+        raise NotImplementedError(f"{self.spec.name} has no parameter that all rows share")
 
     def conditional_mean(self, s: Array) -> Array:
         """E[y | s], (N,) (for potentials there is none: raises TypeError)."""

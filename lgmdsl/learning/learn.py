@@ -21,6 +21,7 @@ from lgmdsl.learning.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.maximise import RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.standardised import Standardised, standardised
+from lgmdsl.learning.topics import with_distinct_topics
 
 # More hyperparameters than this get no standard errors by differences of gradients.
 STANDARD_ERRORS = 50
@@ -146,7 +147,9 @@ def _by_em(
 
 def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
     """A start that has a fit, and where loadings have a slope."""
-    theta = objective.planned.canonical.hypers.start(objective.pinned)
+    canonical = objective.planned.canonical
+    start = canonical.hypers.start(objective.pinned)
+    theta = with_distinct_topics(canonical, start, objective.pinned)
     idle = idle_loadings(objective, theta)
     x = objective.coordinates.pack(scattered(theta, idle))
     for move in (0.0, *MOVES):

@@ -153,7 +153,7 @@ def _by_points(m: Array, v: Array) -> LogSumExp:
     derivative X in C'VC solves X S + S X = G.
     """
     n, size = m.shape
-    contrasts, t = _contrasts(size), _points(size - 1)
+    contrasts, t = contrasts_of(size), normal_points(size - 1)
     values, turn = np.linalg.eigh(contrasts.T @ v @ contrasts)
     root = np.sqrt(np.maximum(values, 0.0))
     s_root = (turn * root[:, None, :]) @ turn.transpose(0, 2, 1)
@@ -186,7 +186,7 @@ def _by_points(m: Array, v: Array) -> LogSumExp:
 
 
 @cache
-def _contrasts(size: int) -> Array:
+def contrasts_of(size: int) -> Array:
     """(K, K - 1): orthonormal columns that add up to 0 (Helmert's)."""
     out = np.zeros((size, size - 1))
     for j in range(size - 1):
@@ -195,11 +195,11 @@ def _contrasts(size: int) -> Array:
 
 
 @cache
-def _points(dimension: int) -> Array:
+def normal_points(dimension: int, pairs: int = POINTS) -> Array:
     """Sobol's points under the normal distribution with their negatives, of covariance I."""
     from scipy.stats import qmc  # slow to import
 
-    drawn = special.ndtri(qmc.Sobol(dimension, seed=0).random(POINTS))
+    drawn = special.ndtri(qmc.Sobol(dimension, seed=0).random(pairs))
     both = np.concatenate([drawn, -drawn])
     root = np.linalg.cholesky(both.T @ both / len(both))
     return np.asarray(np.linalg.solve(root, both.T).T)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.sites.admixture import AdmixtureSoftmax
 from lgmdsl.sites.beta import BetaLogitMean
 from lgmdsl.sites.censored_families import (
     ExponentialCensored,
@@ -55,6 +56,7 @@ BUILT_IN: tuple[type[Site], ...] = (
     NormalLogVar,
     CategoricalSoftmax,
     MultinomialSoftmax,
+    AdmixtureSoftmax,
     NormalCensored,
     StudentTCensored,
     LognormalCensored,

@@ -34,6 +34,8 @@ def ask_vectors(
     if not m.ndim or not m.shape[-1]:
         raise _shape(f"`mean` needs a last axis of predictors, and has shape {m.shape}")
     k = m.shape[-1]
+    if cls.spec.shared:
+        return _ask_mixtures(cls, y, m, v, parameters)
     if v.shape[-2:] != (k, k):
         raise _shape(f"`variance` has shape {v.shape}, and `mean` {k} predictors: end it in {k, k}")
     wide = {**given_parameters(cls.spec, parameters), "y": as_floats("y", y)}
@@ -50,8 +52,31 @@ def ask_vectors(
               for n, x in wide.items()}  # fmt: skip
     _check_moments(m, v)
     sites = make_sites(cls, values.pop("y"), values)
-    if not cls.spec.wide:
-        check_possible(sites, k)
+    check_possible(sites, k)
+    means = np.broadcast_to(m, (*shape, k)).reshape(-1, k).copy()
+    return sites, means, np.broadcast_to(v, (*shape, k, k)).reshape(-1, k, k).copy(), shape
+
+
+def _ask_mixtures(
+    cls: type[Site], y: object, m: Array, v: Array, parameters: Mapping[str, object]
+) -> tuple[Site, Array, Array, tuple[int, ...]]:
+    """As `ask_vectors`, of counts of words, (..., W), under topics that all rows share, (K, W)."""
+    given, words = given_parameters(cls.spec, parameters), as_floats("y", y)
+    k, width = m.shape[-1], words.shape[-1] if words.ndim else 0
+    if v.shape[-2:] != (k, k):
+        raise _shape(f"`variance` has shape {v.shape}, and `mean` {k} predictors: end it in {k, k}")
+    for name, value in given.items():
+        if value.shape != (k, width):
+            told = f"`{name}` has shape {value.shape}: {k} topics over {width} words are {k, width}"
+            raise _shape(told)
+        if not (value >= 0.0).all() or np.abs(value.sum(axis=1) - 1.0).max() > ROUNDING:
+            told = f"each row of `{name}` must be a distribution: not negative, its sum 1"
+            raise DataError(Diagnostic("E303", told))
+    shape = common_shape({"y": words.shape[:-1], "mean": m.shape[:-1], "variance": v.shape[:-2]})
+    _check_moments(m, v)
+    counts = np.broadcast_to(words, (*shape, width)).reshape(-1, width).copy()
+    sites = make_sites(cls, counts, given)
+    check_possible(sites, k)
     means = np.broadcast_to(m, (*shape, k)).reshape(-1, k).copy()
     return sites, means, np.broadcast_to(v, (*shape, k, k)).reshape(-1, k, k).copy(), shape
 

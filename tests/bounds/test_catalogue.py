@@ -27,7 +27,7 @@ def test_series_by_name() -> None:
         assert found == Piecewise("quadratic", size)
         assert found.spec.name == f"piecewise-quadratic-{size}"
     given = [b.spec.gives for b in named("quadrature")]
-    assert given == [Expected, Tilted, TiltedSlopes, ExpectedSlopes, Expected]
+    assert given == [Expected, Tilted, TiltedSlopes, ExpectedSlopes, Expected, Expected]
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_series_by_name() -> None:
         ("piecewise-quadratic", "R from 3 to 40"),
         (
             "piecewise-cubic-6",
-            "Bounds: quadrature, jaakkola, bohning, log, tilted, product-of-sigmoids, delta, "
+            "Bounds: quadrature, jaakkola, bohning, tilted, log, product-of-sigmoids, delta, "
             "piecewise-linear-R",
         ),
         ("piecewise-linear-²", "R from 3 to 40"),

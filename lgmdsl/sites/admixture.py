@@ -1,0 +1,211 @@
+"""admixture.softmax: counts of words, each word of a topic drawn with probability softmax(s).
+
+    l(s) = log n! / prod y_w! + sum_w y_w log sum_k softmax(s)_k emission_kw,   n = sum_w y_w
+
+the likelihood of correlated topic models (Blei and Lafferty 2006; Khan 2012, section 1.2.5). With
+L_w = log sum_k exp(s_k + log emission_kw) it is constant + sum_w y_w L_w - n log sum_k exp s_k: a
+difference of convex functions, so not log-concave. The topics are shared by all rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from scipy import special
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
+from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics.softmax import Shares, covariances, shares
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+_CHUNK = 1 << 20  # entries of (words, K, K) that are held at once
+
+
+class Words(NamedTuple):
+    """The words that some rows hold, sorted by row: the rows, (R,); each word's row among them and
+    its position, (P,); `total`, (R, P), sums over a row's words, each as often as counted."""
+
+    rows: IntArray
+    row: IntArray
+    word: IntArray
+    total: sp.csr_array
+
+
+@dataclass(frozen=True, eq=False)
+class AdmixtureSoftmax(Site, Pointwise, Sloped):
+    """Counts y, (N, W), of words; `emission`, (K, W), the distribution over words of each topic."""
+
+    y: Array
+    emission: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "admixture.softmax", {"emission": None}, wide=("y",), shared=("emission",), vector=True,
+        properties=Property.BOUNDED, observed=("count",), link="softmax",
+        summary="counts of words, P(word) = sum_k softmax(s)_k emission[k, word]",
+    )  # fmt: skip
+
+    @cached_property
+    def trials(self) -> Array:
+        """n, (N,): the length of each row."""
+        return np.asarray(self.y.sum(axis=1))
+
+    @cached_property
+    def constant(self) -> Array:
+        """log n! / prod_w y_w!, (N,)."""
+        return np.asarray(
+            special.gammaln(self.trials + 1.0) - special.gammaln(self.y + 1.0).sum(axis=1)
+        )
+
+    @cached_property
+    def log_emission(self) -> Array:
+        """(W, K)."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(self.emission.T), order="C")
+
+    @cached_property
+    def held(self) -> sp.csr_array:
+        """The counts that are not 0."""
+        return sp.csr_array(self.y)
+
+    def words(self, power: int) -> Iterator[Words]:
+        """All rows in pieces whose arrays (P, K**power) are not too large."""
+        size = max(len(self.emission), 1) ** power
+        held, most = self.held, max(1, _CHUNK // size)
+        start = 0
+        while start < len(self):
+            end = int(np.searchsorted(held.indptr, held.indptr[start] + most, side="right")) - 1
+            end = min(max(end, start + 1), len(self))
+            at = slice(held.indptr[start], held.indptr[end])
+            row = np.repeat(np.arange(end - start), np.diff(held.indptr[start : end + 1]))
+            total = sp.csr_array(
+                (held.data[at], np.arange(len(row)), held.indptr[start : end + 1] - at.start),
+                shape=(end - start, len(row)),
+            )
+            yield Words(np.arange(start, end), row, held.indices[at].astype(np.int64), total)
+            start = end
+
+    def mixing(self, s: Array, some: Words) -> tuple[Array, Array]:
+        """L_w, (P,), and the probabilities of the topics given each word, (P, K)."""
+        level = s[some.rows[some.row]] + self.log_emission[some.word]
+        top = level.max(axis=1, keepdims=True)
+        with np.errstate(invalid="ignore"):  # a word that no topic has: -inf
+            part = np.exp(np.where(top > -np.inf, level - top, 0.0))
+        whole = part.sum(axis=1, keepdims=True)
+        return np.asarray((top + np.log(whole))[:, 0]), np.asarray(part / whole)
+
+    def gain(self, s: Array) -> tuple[Array, Array]:
+        """constant + sum_w y_w L_w at s and its slope, (N,) and (N, K)."""
+        value, slope = np.array(self.constant), np.zeros(s.shape)
+        for some in self.words(1):
+            level, topics = self.mixing(s, some)
+            value[some.rows] += some.total @ level
+            slope[some.rows] = some.total @ topics
+        return value, slope
+
+    def bend(self, s: Array) -> Array:
+        """The gain's curvature, (N, K, K): sum_w y_w (diag phi - phi phi'), phi as in `mixing`."""
+        k = s.shape[1]
+        out = np.zeros((len(s), k, k))
+        for some in self.words(2):
+            _, topics = self.mixing(s, some)
+            square = (topics[:, :, None] * topics[:, None, :]).reshape(-1, k * k)
+            out[some.rows] = -(some.total @ square).reshape(-1, k, k)
+            out[some.rows[:, None], np.arange(k), np.arange(k)] += some.total @ topics
+        return out
+
+    def shares(self, s: Array) -> Shares:
+        """The topics' probabilities at s."""
+        return shares(s, np.ones(s.shape, dtype=np.bool_))
+
+    def log_density(self, s: Array) -> Array:
+        value = np.array(self.constant)
+        for some in self.words(1):
+            value[some.rows] += some.total @ self.mixing(s, some)[0]
+        return value - self.trials * special.logsumexp(s, axis=1)
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        """Of a variance that is a number, times the identity."""
+        at, k, n = self.shares(s), s.shape[1], self.trials
+        v = variance * np.eye(k)[None] if np.ndim(variance) == 0 else np.asarray(variance)
+        v = np.broadcast_to(v, (len(s), k, k))
+        slope, third = -n[:, None] * at.p, -n[:, None] * _third(at.p, v)
+        curvature = -n[:, None, None] * covariances(at)
+        for some in self.words(2):
+            _, topics = self.mixing(s, some)
+            third[some.rows] += some.total @ _third(topics, v[some.rows[some.row]])
+        slope += self.gain(s)[1]
+        curvature += self.bend(s)
+        return PointwiseAnswer(self.log_density(s), slope, curvature, third)
+
+    def sloped(self, s: Array) -> tuple[Array, Array]:
+        p = self.shares(s.reshape(-1, s.shape[2])).p.reshape(s.shape)
+        value, slope = np.empty(s.shape[:2]), np.empty(s.shape)
+        held = self.held
+        for i in range(len(self)):
+            at = slice(held.indptr[i], held.indptr[i + 1])
+            count, emission = held.data[at], self.emission[:, held.indices[at]]
+            mass = np.maximum(p[:, i] @ emission, 1e-300)
+            value[:, i] = self.constant[i] + np.log(mass) @ count
+            slope[:, i] = p[:, i] * ((count / mass) @ emission.T - self.trials[i])
+        return value, slope
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        """(K, W), summed over the rows."""
+        return {"emission": self._by_emission(s, np.zeros_like(s), None)}
+
+    def moved_slopes(self, s: Array, variance: Array, move: Array) -> dict[str, Array]:
+        return {"emission": self._by_emission(s, move, variance)}
+
+    def _by_emission(self, s: Array, move: Array, variance: Array | None) -> Array:
+        """d(l + tr(V l'') / 2 + move'l')/demission, summed over the rows: the slope in
+        log emission_kw is that in s_k of word w's terms alone, and exp(s_k - L_w) / phi_wk = 1 /
+        emission_kw."""
+        out = np.zeros(self.emission.shape[::-1])
+        for some in self.words(1 if variance is None else 2):
+            level, topics = self.mixing(s, some)
+            at = some.rows[some.row]
+            more = move[at] - (topics * move[at]).sum(axis=1, keepdims=True)
+            if variance is not None:
+                more += 0.5 * _spread(topics, variance[at])
+            count = self.held.data[self.held.indptr[some.rows[0]] :][: len(at), None]
+            ratio = np.exp(np.minimum(s[at] - level[:, None], 700.0))
+            np.add.at(out, some.word, count * ratio * (1.0 + more))
+        return np.asarray(out.T)
+
+    def expected_counts(self, s: Array) -> Array:
+        """(K, W): how many times each topic gave each word, with the best q(topic | word) at s,
+        proportional to exp(s_k) emission_kw; EM's sufficient statistics of the topics."""
+        return self.emission * self.parameter_slopes(s)["emission"]
+
+    def conditional_mean(self, s: Array) -> Array:
+        """n p'emission, (N, W)."""
+        return np.asarray(self.trials[:, None] * (self.shares(s).p @ self.emission))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """(N, W), that of a binomial count."""
+        p = self.shares(s).p @ self.emission
+        return np.asarray(self.trials[:, None] * p * (1.0 - p))
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        """Counts that add up to n, (N, W)."""
+        p = self.shares(s).p @ self.emission
+        drawn = rng.multinomial(self.trials.astype(np.int64), p / p.sum(axis=1, keepdims=True))
+        return drawn.astype(np.float64)
+
+
+def _spread(p: Array, variance: Array) -> Array:
+    """r - p'r, (N, K), r = diag V - 2 V p."""
+    r = np.einsum("nii->ni", variance) - 2.0 * np.einsum("nij,nj->ni", variance, p)
+    return np.asarray(r - (p * r).sum(axis=1, keepdims=True))
+
+
+def _third(p: Array, variance: Array) -> Array:
+    """The third cumulants of one trial, contracted with V, (N, K)."""
+    return p * _spread(p, variance)

@@ -1,0 +1,139 @@
+"""Correlated topic models from their text: evidences, gradients, learned topics, predictions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import special
+
+import lgmdsl as lgm
+from lgmdsl.arrays import Array
+from lgmdsl.compile import compile_model
+from lgmdsl.dataset import read
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.plan import plan
+from lgmdsl.learning.gradient import evidence_gradient
+from lgmdsl.sites.catalogue import find_site
+
+TEXT = """lgm 1
+index doc
+index word
+index topic = 2
+data n[doc, word] : count?
+hyper mu[topic]         : real       ~ normal(sd = 2)
+hyper S[topic, topic]   : covariance ~ lkj_cov(eta = 1, u = 2, alpha = 0.05)
+hyper beta[topic, word] : simplex    ~ dirichlet(alpha = 1.5)
+latent z[doc, topic] ~ iid * dense(cov = S)
+let eta[doc, topic] = mu + z
+observe n ~ admixture(softmax = eta, emission = beta)
+"""
+MU, S = np.array([0.4, -0.3]), np.array([[1.5, -0.4], [-0.4, 0.8]])
+
+
+def made(docs: int = 6, words: int = 7, length: int = 30) -> tuple[Array, Array]:
+    rng = np.random.default_rng(4)
+    beta = rng.dirichlet(np.full(words, 0.4), size=2)
+    z = MU + rng.multivariate_normal(np.zeros(2), S, size=docs)
+    n = [rng.multinomial(length, p) for p in special.softmax(z, axis=1) @ beta]
+    return np.array(n, dtype=float), beta
+
+
+def exact(n: Array, beta: Array) -> float:
+    """Over the one contrast of two topics, by the trapezoidal rule."""
+    sd = np.sqrt(S[0, 0] + S[1, 1] - 2.0 * S[0, 1])
+    t = np.linspace(-9.0, 9.0, 2001)
+    w = np.exp(-0.5 * t * t)
+    first = special.expit(MU[0] - MU[1] + sd * t)[:, None]
+    mixed = first * beta[0] + (1.0 - first) * beta[1]
+    orders = special.gammaln(n.sum(axis=1) + 1.0) - special.gammaln(n + 1.0).sum(axis=1)
+    l = orders[:, None] + n @ np.log(mixed).T
+    return float(special.logsumexp(l, b=w / w.sum(), axis=1).sum())
+
+
+def fit(n: Array, method: str = "natural-gradient", bound: str | None = None, **fixed: Any) -> Any:
+    pinned = {"mu": MU, "S": S, **fixed}
+    return lgm.fit(lgm.loads(TEXT), {"n": n}, method, bound=bound, fixed=pinned, tol=1e-10)
+
+
+def test_evidences() -> None:
+    n, beta = made()
+    truth = exact(n, beta)
+    found = {b: fit(n, bound=b, beta=beta) for b in ("tilted", "log", "bohning", "quadrature")}
+    for name, f in found.items():
+        assert f.converged and f.log_evidence <= truth + 1e-6, name
+    assert found["log"].log_evidence < found["tilted"].log_evidence
+    assert found["quadrature"].log_evidence == pytest.approx(
+        truth, abs=0.4
+    )  # what KL(q, posterior) leaves
+    assert str(found["tilted"].guarantee) == "lower"
+    assert fit(n, beta=beta).log_evidence == found["tilted"].log_evidence
+    assert fit(n, "laplace", beta=beta).log_evidence == pytest.approx(truth, abs=0.5)
+    other = fit(n, "cholesky", beta=beta)
+    assert other.log_evidence == pytest.approx(found["tilted"].log_evidence, rel=1e-6)
+
+
+def test_topics_renamed() -> None:
+    n, beta = made()
+    for method in ("laplace", "natural-gradient"):
+        a = fit(n, method, beta=beta)
+        b = fit(n, method, beta=beta[::-1], mu=MU[::-1], S=S[::-1, ::-1])
+        assert b.log_evidence == pytest.approx(a.log_evidence, rel=1e-9)
+
+
+def test_missing_documents_are_left_out() -> None:
+    n, beta = made()
+    some = n.copy()
+    some[2] = np.nan
+    for method in ("laplace", "natural-gradient"):
+        a, b = fit(some, method, beta=beta), fit(np.delete(n, 2, 0), method, beta=beta)
+        assert a.log_evidence == pytest.approx(b.log_evidence, rel=1e-9)
+    told = a.predict({"n": n}).response("n")
+    np.testing.assert_allclose(told["probability"].sum("word"), 1.0, rtol=1e-9)
+    replicated = b.sample_predictive(2)["n"]
+    assert (replicated.sum("word") == 30).all()
+
+
+@pytest.mark.parametrize(("method", "bound"), [("laplace", None), ("natural-gradient", "tilted")])
+def test_gradients(method: str, bound: str | None) -> None:
+    n, beta = made(4, 3, 12)
+    canonical = compile_model(lgm.loads(TEXT).checked, read({"n": n}), find_site)
+    planned = plan(canonical, method, bound)
+
+    def solved(values: dict[str, Any]) -> tuple[float, Any, Any]:
+        theta = canonical.hypers.theta(values)
+        done = run(planned.backend, planned.at(theta), Tolerances(1e-13, 1e-9), 300)
+        assert done.posterior is not None
+        return done.posterior.log_evidence, done.posterior, theta
+
+    at = {"mu": MU, "S": S, "beta": beta}
+    _, posterior, theta = solved(at)
+    found = evidence_gradient(planned, posterior, theta, {})
+    for name in ("mu", "beta"):
+        for i in np.ndindex(2, 2):
+            step = np.zeros_like(at[name])
+            step[i[: step.ndim]] = 1e-3
+            if name == "beta":
+                step[i[0], 2] = -1e-3  # rows stay distributions
+            ends = [solved({**at, name: at[name] + k * step})[0] for k in (-2, -1, 1, 2)]
+            known = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / 12.0
+            slope = float((found[name] * step).sum())
+            assert slope == pytest.approx(known, rel=1e-4, abs=1e-6), (name, i)
+
+
+def test_topics_are_learned_from_where_they_differ() -> None:
+    n, beta = made(30, 8, 60)
+    f = fit(n, "laplace")
+    assert f.log_evidence > fit(n, "laplace", beta=np.tile(n.mean(0) / n.mean(0).sum(), (2, 1))
+                                ).log_evidence + 20.0  # fmt: skip
+    away = np.abs(f.mean("beta").values[:, None] - beta).sum(axis=2)
+    assert sorted(away.argmin(axis=1)) == [0, 1] and away.min(axis=1).max() < 0.3
+
+
+def test_simulated_texts_have_their_lengths() -> None:
+    model, (n, _) = lgm.loads(TEXT), made()
+    drawn = lgm.simulate(model, {"n": n}, fixed={"S": S}, seed=1)
+    assert (drawn["n"].sum(axis=1) == 30).all() and drawn["n"].shape == n.shape
+    free = lgm.simulate(model, sizes={"doc": 40, "word": 5}, fixed={"S": S}, seed=1)
+    assert 90 < free["n"].sum(axis=1).mean() < 110

@@ -1,0 +1,152 @@
+"""Admixtures: conformance, slopes in the topics, one topic, words that no topic has."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import lgmdsl as lgm
+from lgmdsl.arrays import Array
+from lgmdsl.bounds.catalogue import bound
+from lgmdsl.contract.questions import Expected, ExpectedSlopes
+from lgmdsl.learning.topics import grouped
+from lgmdsl.sites import admixture
+from lgmdsl.sites.admixture import AdmixtureSoftmax
+from lgmdsl.testing.site_checks import check_site
+
+
+def texts(k: int = 3, words: int = 4, seed: int = 0) -> AdmixtureSoftmax:
+    """Rows of 3, 2, 5 and no words."""
+    rng = np.random.default_rng(seed)
+    y = rng.multinomial([3, 2, 5, 0], np.full(words, 1.0 / words)).astype(float)
+    return AdmixtureSoftmax(y, rng.dirichlet(np.ones(words), size=k))
+
+
+def test_it_conforms() -> None:
+    check_site(texts(), predictors=3)
+    check_site(texts(2, 3, seed=1), predictors=2)
+
+
+def test_it_is_a_multinomial_of_mixed_words() -> None:
+    site, rng = texts(), np.random.default_rng(3)
+    s = rng.normal(size=(4, 3))
+    p = np.exp(s) / np.exp(s).sum(axis=1, keepdims=True) @ site.emission
+    known = stats.multinomial.logpmf(site.y, site.trials.astype(int), p)
+    np.testing.assert_allclose(site.log_density(s), known, rtol=1e-12, atol=1e-13)
+    many = np.stack([s, 2.0 * s])
+    value, slope = site.sloped(many)
+    for k in (0, 1):
+        at = site.pointwise(many[k])
+        np.testing.assert_allclose(value[k], at.value, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(slope[k], at.slope, rtol=1e-10, atol=1e-12)
+
+
+def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows taken a few words at a time, as long texts are."""
+    rng = np.random.default_rng(0)
+    y = rng.poisson(1.0, (9, 6)).astype(float)
+    y[[2, 8]] = 0.0
+    site, s = AdmixtureSoftmax(y, rng.dirichlet(np.ones(6), size=2)), rng.normal(size=(9, 2))
+    whole, v = site.pointwise(s), np.broadcast_to(np.eye(2), (9, 2, 2))
+    slopes = site.moved_slopes(s, v, s)["emission"]
+    monkeypatch.setattr(admixture, "_CHUNK", 8)
+    few = site.pointwise(s)
+    for name in ("value", "slope", "curvature", "third"):
+        np.testing.assert_allclose(getattr(few, name), getattr(whole, name), atol=1e-12)
+    np.testing.assert_allclose(site.moved_slopes(s, v, s)["emission"], slopes, rtol=1e-12)
+
+
+def test_slopes_in_the_topics() -> None:
+    """Of the log density, of a bound, of the rule, and of what Laplace's evidence asks."""
+    site, rng = texts(), np.random.default_rng(2)
+    s, move, root = rng.normal(size=(4, 3)), rng.normal(size=(4, 3)), rng.normal(size=(4, 3, 3))
+    v = root @ root.transpose(0, 2, 1)
+
+    def moved(emission: Array) -> AdmixtureSoftmax:
+        return dataclasses.replace(site, emission=emission)
+
+    def laplace(emission: Array) -> float:
+        at = moved(emission).pointwise(s, v)
+        more = 0.5 * np.einsum("nij,nij->n", at.curvature, v) + (move * at.slope).sum(axis=1)
+        return float((at.value + more).sum())
+
+    def through(rule: str, emission: Array) -> float:
+        lift = bound(rule, Expected, AdmixtureSoftmax).lift(moved(emission))
+        assert isinstance(lift, Expected)
+        return float(lift.expected(s, v).value.sum())
+
+    found = {"laplace": site.moved_slopes(s, v, move)["emission"]}
+    asked: dict[str, Callable[[Array], float]] = {
+        "laplace": laplace,
+        "density": lambda e: float(moved(e).log_density(s).sum()),
+    }
+    found["density"] = site.parameter_slopes(s)["emission"]
+    for rule in ("tilted", "bohning", "quadrature"):
+        lift = bound(rule, Expected, AdmixtureSoftmax).lift(site)
+        assert isinstance(lift, ExpectedSlopes)
+        found[rule] = lift.expected_slopes(s, v)["emission"]
+        asked[rule] = partial(through, rule)
+    for name, value in asked.items():
+        for at in np.ndindex(3, 4):
+            step = np.zeros((3, 4))
+            step[at] = 1e-5 * site.emission[at]
+            slope = (value(site.emission + step) - value(site.emission - step)) / (2 * step[at])
+            assert found[name][at] == pytest.approx(slope, rel=1e-6, abs=1e-6), (name, at)
+
+
+def test_expected_counts() -> None:
+    """Each word is given to the topics in full; where one topic alone has a word, to that one."""
+    site, s = texts(), np.random.default_rng(1).normal(size=(4, 3))
+    counts = site.expected_counts(s)
+    np.testing.assert_allclose(counts.sum(axis=0), site.y.sum(axis=0), rtol=1e-12)
+    apart = AdmixtureSoftmax(site.y, np.array([[0.5, 0.5, 0, 0], [0, 0, 1.0, 0], [0, 0, 0, 1.0]]))
+    counts = apart.expected_counts(s)
+    np.testing.assert_allclose(counts[0, :2], site.y.sum(axis=0)[:2])
+    assert not counts[1:, :2].any() and not counts[0, 2:].any()
+    assert np.isfinite(apart.pointwise(s).curvature).all()
+
+
+def test_one_topic_leaves_nothing_to_learn() -> None:
+    site = texts(1)
+    at = site.pointwise(np.array([[3.0], [0.0], [-700.0], [1e4]]))
+    known = stats.multinomial.logpmf(site.y, site.trials.astype(int), site.emission[0])
+    np.testing.assert_allclose(at.value, known, rtol=1e-9)
+    assert np.abs(at.slope).max() < 1e-12 and np.abs(at.curvature).max() < 1e-12
+
+
+def test_topics_start_apart() -> None:
+    rng = np.random.default_rng(0)
+    topics = rng.dirichlet(np.full(12, 0.1), size=3)
+    y = np.stack([rng.multinomial(60, topics[i % 3]) for i in range(30)]).astype(float)
+    found = grouped(y, 3)
+    np.testing.assert_allclose(found.sum(axis=1), 1.0)
+    away = np.abs(found[:, None] - topics).sum(axis=2)
+    assert sorted(away.argmin(axis=1)) == [0, 1, 2] and found.min() > 0.0
+    assert np.isfinite(grouped(np.zeros((4, 5)), 2)).all()
+
+
+@pytest.mark.parametrize(
+    ("call", "code", "said"),
+    [
+        ({"emission": np.full((2, 4), 0.25)}, "E301", "3 topics over 4 words"),
+        ({"emission": np.full((3, 4), 0.2)}, "E303", "must be a distribution"),
+        ({"y": [1.0, 0.5, 0.0, 0.0]}, "E303", "a count"),
+        ({"y": 2.0}, "E301", "3 topics over 0 words"),
+        ({"variance": np.eye(2)}, "E301", "`variance` has shape"),
+        ({"emission": np.tile([0.5, 0.5, 0.0, 0.0], (3, 1))}, "E303", "cannot occur"),
+        ({"rule": "jaakkola"}, "E504", ""),
+    ],
+)
+def test_refusals_of_the_public_call(call: dict[str, object], code: str, said: str) -> None:
+    given = {
+        "y": [2, 0, 1, 1], "mean": np.zeros(3), "variance": np.eye(3),
+        "emission": np.full((3, 4), 0.25), **call,
+    }  # fmt: skip
+    with pytest.raises(lgm.LgmError) as raised:
+        lgm.sites.expected("admixture.softmax", **given)
+    assert raised.value.codes == (code,) and said in str(raised.value)
