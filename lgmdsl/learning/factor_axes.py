@@ -30,6 +30,7 @@ from lgmdsl.learning.objective import Evaluation, Objective
 WIDEST = 4000  # columns of a data matrix that is decomposed
 SMALL = 0.1  # least share of a component that is kept as signal
 SPREAD = 0.1  # sd of the loadings in that fit
+FLAT = 1e-3  # least weight, as a share of the mean squared slope, that a slope is divided by
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,13 +154,21 @@ def _residuals(block: SiteBlock, first: Evaluation, one: Loading) -> Array:
     q = first.posterior
     weight, shift, mean = (a[one.block] for a in (q.weight, q.shift, q.conditioned.mean))
     full = np.full(int(np.prod(block.shape, dtype=np.int64)), np.nan)
-    full[block.rows] = (shift - weight * mean) / np.maximum(weight, 1e-12)
+    slope = shift - weight * mean
+    full[block.rows] = slope / _curvature(weight, slope)
     shape = [block.shape[a] for a in one.rows]
     table = np.transpose(full.reshape(block.shape), (*one.rows, *one.items))
     table = table.reshape(int(np.prod(shape, dtype=np.int64)), -1)
     seen = np.isfinite(table)
     centre = np.where(seen, table, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     return np.where(seen, table - centre, 0.0)
+
+
+def _curvature(weight: Array, slope: Array) -> Array:
+    """Weights; the mean squared slope, which is their expectation under the model, where they are
+    next to nothing (between the kinks of linear pieces, in tails)."""
+    typical = float(np.mean(slope**2)) if slope.size else 0.0
+    return np.maximum(np.where(weight < FLAT * typical, typical, weight), 1e-12)
 
 
 def reported(objective: Objective, found: Evaluation) -> Evaluation:

@@ -159,6 +159,14 @@ def test_the_mode_is_that_of_map_for_binary_data_and_told_in_its_axes() -> None:
     np.testing.assert_allclose(again.mean("z"), by_em.mean("z"), atol=1e-3)
 
 
+def test_linear_pieces_are_flat_where_loadings_start_and_are_learned_none_the_less() -> None:
+    """At 0 the middle of three lines has no curvature: residuals are not divided by it."""
+    model, data = lgm.loads(BINARY), {"y": _binary()}
+    fit = lgm.fit(model, data, hyper="em", bound="piecewise-linear-3")
+    assert fit.learning.steps[0].objective > -1e4
+    assert np.abs(fit.mean("L").values).max() < 20.0
+
+
 def test_signs_alone_are_fixed_where_the_prior_knows_the_columns_apart() -> None:
     text = BINARY.replace("normal(sd = 1)\nlatent", "normal(sd = w)\nlatent")
     text = text.replace("index k = 2", "index k = 2\ndata w[k] : positive")
