@@ -123,6 +123,13 @@ class Fit(Assessable):
         quantity = self.quantity(name)
         return self._labelled(name, quantity.dims, quantity.sd)
 
+    def precision(self, name: str) -> xr.DataArray:
+        """(k, k) the inverse of a covariance hyper's value; its zeros under a graphical lasso are
+        exactly 0. Raises ModelError E103 for a name that is no covariance."""
+        from lgmdsl.api.precisions import precision
+
+        return precision(self, name)
+
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Posterior quantiles, with a leading `quantile` axis.
 

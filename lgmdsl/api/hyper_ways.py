@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lgmdsl.canonical.hypers import HyperBlock
 from lgmdsl.canonical.loadings import linear_hypers
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.errors import Diagnostic, MethodError, listed, nearest
-from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.closed_steps import closed_steps
+from lgmdsl.learning.coordinates import Coordinates, sparse
 from lgmdsl.learning.em import ACCELERATIONS
 from lgmdsl.learning.integrate import FEW, MOST
-from lgmdsl.learning.noise import noises
 
 WAYS = ("auto", "fixed", "map", "integrate", "em", "vb")
 DESIGNS = ("auto", "grid", "ccd", "gauss-hermite")
@@ -59,6 +60,9 @@ def chosen_way(
             )
         )
     size = Coordinates(space, pinned).size
+    kinked = next((b for b in space.unpinned(pinned) if sparse(b)), None)
+    if hyper == "integrate" and kinked is not None:
+        raise MethodError(_corners(kinked))
     if hyper == "integrate" and size > MOST:
         names = listed([f"`{n}`" for n in space.free if n not in pinned])
         raise MethodError(
@@ -74,8 +78,9 @@ def chosen_way(
         theta = space.start(pinned)
         linear = linear_hypers(canonical, theta, pinned)
         if hyper == "auto":
-            way = "em" if linear.loadings else "integrate" if size <= FEW else "map"
-        elif not linear.names and not noises(canonical, Coordinates(space, pinned), theta):
+            em = linear.loadings or kinked is not None
+            way = "em" if em else "integrate" if size <= FEW else "map"
+        elif not linear.names and not closed_steps(canonical, Coordinates(space, pinned), theta):
             way = "map"
     if way == "integrate" and size > LARGEST.get(design, size):
         raise MethodError(
@@ -87,6 +92,16 @@ def chosen_way(
             )
         )
     return way
+
+
+def _corners(block: HyperBlock) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        f"hyper `{block.name}` cannot be integrated over",
+        block.span,
+        "a graphical lasso has corners, and no known constant",
+        help=f"maximise (--hyper em), or pin it: --set {block.name}=VALUE",
+    )
 
 
 @dataclass(frozen=True)

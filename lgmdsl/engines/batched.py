@@ -116,6 +116,13 @@ def _examined(linear: LinearGaussian) -> _Examined:
     return known
 
 
+def plates_in(linear: LinearGaussian) -> Plates:
+    """The groups of a model that `BatchedEngine` does not refuse."""
+    pattern = _examined(linear).pattern
+    assert pattern is not None, "a model that is not refused has groups"
+    return pattern[2]
+
+
 def _examine(linear: LinearGaussian) -> _Examined:
     own, refusal = ref(linear), _first_refusal(linear)
     if refusal:

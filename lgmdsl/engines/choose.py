@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.batched import BatchedEngine
+from lgmdsl.engines.batched import BatchedEngine, plates_in
 from lgmdsl.engines.covariance import CovarianceEngine
 from lgmdsl.engines.gram import COPY_LIMIT
 from lgmdsl.engines.iterative import IterativeEngine
@@ -89,6 +89,8 @@ def precision_cost(linear: LinearGaussian) -> Estimate:
     return Estimate(3.0 * products + n**3 + 1e3, held + 4.0 * n * n)
 
 
+# Sparse kernels on fronts as small as the groups of `batched`, beside its products.
+SMALL_FRONTS = 20.0
 SMALL = 128  # latents: below, dense algebra has done before a pattern is analysed
 
 
@@ -102,7 +104,9 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
         per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
         widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
     if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
-        return Estimate(12.0 * pairs + 10.0 * n + 2e6, 6.0 * pairs + 50.0 * n)
+        found = plates_in(linear)
+        fronts = SMALL_FRONTS * found.groups * float(found.width) ** 3
+        return Estimate(12.0 * pairs + 10.0 * n + fronts + 2e6, 6.0 * pairs + 50.0 * n)
     dense = widest > 0.5 * n or 24.0 * pairs > COPY_LIMIT
     if SparseEngine.refuses(linear) or n < SMALL or dense:
         return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)

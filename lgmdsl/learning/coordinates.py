@@ -16,6 +16,7 @@ from lgmdsl.canonical.hypers import HyperBlock, HyperSpace, fold
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.learning.coordinate_names import coordinate_names
 from lgmdsl.learning.map_share import MapShare
+from lgmdsl.learning.sparse_precision import SparsePrecision
 from lgmdsl.learning.transforms import (
     Above,
     Between,
@@ -27,6 +28,7 @@ from lgmdsl.learning.transforms import (
     Slopes,
     Transform,
 )
+from lgmdsl.priors.covariance import GraphicalLasso
 from lgmdsl.priors.pc_mix import PcMix
 
 _OF_TYPE: dict[str, type[Transform]] = {
@@ -39,7 +41,8 @@ _OF_TYPE: dict[str, type[Transform]] = {
 class Coordinates:
     """The hypers of `space` that have a prior and are not in `pinned`, in order of declaration.
 
-    real: as it is; positive: log; unit: logit; correlation: atanh; covariance: log-Cholesky;
+    real: as it is; positive: log; unit: logit; correlation: atanh; covariance: log-Cholesky (under
+    a graphical lasso, the entries of the precision);
     simplex: log ratios to the last entry; ordered: the first entry and log steps. Where a prior
     leaves less than the type (uniform: a scaled logit; pc_df: log(df - 2)) its bounds are used,
     which may be earlier hypers.
@@ -59,7 +62,7 @@ class Coordinates:
             names += own
         self.names: tuple[str, ...] = tuple(names)
         self.size = len(names)
-        kinds = [np.full(self._count(b), b.type != "real") for b in self.blocks]
+        kinds = [np.full(self._count(b), b.type != "real" and not sparse(b)) for b in self.blocks]
         self.scaled = np.concatenate([np.zeros(0, dtype=bool), *kinds])  # logs, logits, ...
 
     def _count(self, block: HyperBlock) -> int:
@@ -133,6 +136,8 @@ class Coordinates:
 
 def transform(block: HyperBlock, theta: Theta) -> Transform:
     """The map of a free hyper, given the earlier ones."""
+    if sparse(block):
+        return SparsePrecision(block.sizes)
     if block.type in _OF_TYPE:
         return _OF_TYPE[block.type](block.sizes)
     assert block.prior is not None, "a free hyper has a prior"
@@ -147,6 +152,11 @@ def transform(block: HyperBlock, theta: Theta) -> Transform:
     if block.type == "correlation" and (lower == -1.0).all() and (upper == 1.0).all():
         return Correlation(block.sizes)
     return Between(block.sizes, lower, upper)
+
+
+def sparse(block: HyperBlock) -> bool:
+    """Whether the prior makes entries of the inverse exactly 0."""
+    return block.prior is not None and block.prior.dist.name.id == GraphicalLasso.name
 
 
 def _pull_bounds(block: HyperBlock, slopes: Slopes, theta: Theta, out: Gradient) -> None:

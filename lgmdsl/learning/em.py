@@ -24,9 +24,9 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.loadings import linear_hypers
 from lgmdsl.contract.status import Status
+from lgmdsl.learning.closed_steps import ClosedStep, closed_steps
 from lgmdsl.learning.complete_data import CompleteData
 from lgmdsl.learning.maximise import GAIN, NOISE, LearningStep
-from lgmdsl.learning.noise import Noise, noises
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
@@ -51,25 +51,28 @@ class Climbed:
 @dataclass
 class EM:
     """`complete` is None where nothing enters linearly; `rest`: coordinates without a closed form;
-    `acceleration`: l-bfgs (another search follows), squarem or none."""
+    `acceleration`: l-bfgs (another search follows), squarem or none. `stretch`: by how much every
+    step is longer than the last."""
 
     objective: Objective
     complete: CompleteData | None
-    noises: tuple[Noise, ...]
+    closed: tuple[ClosedStep, ...]
     acceleration: str = "l-bfgs"
     limit: int = 5000
+    stretch: float = 1.0
     rest: IntArray = field(init=False)
+    _length: float = field(default=1.0, init=False)
     _search: LBFGS = field(default_factory=LBFGS, init=False)
     _pairs: tuple[tuple[Array, Array, float], ...] = field(default=(), init=False)
 
     def __post_init__(self) -> None:
         coordinates = self.objective.coordinates
-        closed = np.zeros(coordinates.size, dtype=bool)
+        done = np.zeros(coordinates.size, dtype=bool)
         if self.complete is not None:
-            closed[self.complete.x] = True
-        for noise in self.noises:
-            closed[coordinates.slices[noise.name]] = True
-        self.rest = np.flatnonzero(~closed)
+            done[self.complete.x] = True
+        for one in self.closed:
+            done[coordinates.slices[one.name]] = True
+        self.rest = np.flatnonzero(~done)
 
     @classmethod
     def of(cls, objective: Objective, theta: Theta, acceleration: str) -> EM | None:
@@ -77,10 +80,10 @@ class EM:
         canonical, coordinates = objective.planned.canonical, objective.coordinates
         linear = linear_hypers(canonical, theta, objective.pinned).names
         complete = CompleteData.of(canonical, coordinates, linear, theta) if linear else None
-        noise = noises(canonical, coordinates, theta)
-        if complete is None and not noise:
+        closed = closed_steps(canonical, coordinates, theta)
+        if complete is None and not closed:
             return None
-        return cls(objective, complete, noise, acceleration)
+        return cls(objective, complete, closed, acceleration)
 
     def run(
         self, first: Evaluation, on_step: Callable[[LearningStep], None] | None = None
@@ -115,15 +118,28 @@ class EM:
 
     def step(self, now: Evaluation) -> Evaluation | None:
         """One M-step and the E-step after it; None where nothing raises evidence + log prior."""
-        direction = self.direction(now)
-        found = None if direction is None else self._along(now, direction)
+        found = self._stretched(now) if self.stretch > 1.0 else None
+        if found is None:
+            direction = self.direction(now)
+            found = None if direction is None else self._along(now, direction)
         if self.rest.size:
             moved = self._rest_step(now if found is None else found)
             found = moved or found
         return found
 
-    def direction(self, now: Evaluation) -> Array | None:
-        """(d,) from the coordinates to those that the M-step gives."""
+    def _stretched(self, now: Evaluation) -> Evaluation | None:
+        """The step that is longer while steps climb; None, and steps are plain, where it does not
+        (adaptive overrelaxed bound optimisation: Salakhutdinov and Roweis 2003)."""
+        direction = self.direction(now, self._length)
+        at = None if direction is None else self.objective.at(now.x + direction, now.posterior)
+        if at is None or at.value < now.value:
+            self._length = 1.0
+            return None
+        self._length *= self.stretch
+        return at
+
+    def direction(self, now: Evaluation, stretch: float = 1.0) -> Array | None:
+        """(d,) from the coordinates to those that the M-step gives, or `stretch` times as far."""
         x, coordinates = now.x.copy(), self.objective.coordinates
         theta: Theta = now.theta
         if self.complete is not None:
@@ -131,12 +147,12 @@ class EM:
             found = self.complete.step(now.posterior, theta, now.gradient[at])
             if found is None:
                 return None
-            x[at] += found
+            x[at] += stretch * found
             theta = coordinates.unpack(x)
-        for noise in self.noises:
-            value = noise.step(self.objective.planned.canonical, now.posterior, theta)
+        for one in self.closed:
+            value = one.step(self.objective.planned.canonical, now, theta, stretch)
             if value is not None:
-                x[coordinates.slices[noise.name]] = np.log(value).reshape(-1)
+                x[coordinates.slices[one.name]] = value
         return x - now.x
 
     def _cycle(self, now: Evaluation) -> Evaluation | None:

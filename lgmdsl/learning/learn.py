@@ -15,11 +15,12 @@ from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.em import EM
+from lgmdsl.learning.em import ACCELERATIONS, EM
 from lgmdsl.learning.factor_axes import from_components, idle_loadings, reported, scattered
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.maximise import RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.standardised import Standardised, standardised
 from lgmdsl.learning.topics import with_distinct_topics
 
@@ -71,8 +72,8 @@ def learn(
     acceleration: str | None = None,
 ) -> Learned:
     """Maximise; integrate where `integration` names a design (`auto`: by their number).
-    `acceleration`: of EM (l-bfgs, squarem or none); None: L-BFGS alone. After EM there is no
-    curvature.
+    `acceleration`: of EM (l-bfgs, squarem or none); None: L-BFGS alone, where no prior has corners
+    (a graphical lasso). After EM there is no curvature.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away.
@@ -83,14 +84,16 @@ def learn(
     first = _first(objective, warm)
     size = coordinates.size
     search = Maximiser(objective, jacobian=integration is not None)
-    if acceleration is not None:
-        maximum = _by_em(search, first, acceleration, on_step)
+    corners = bool(sparse_slices(objective))
+    if acceleration is not None or corners:
+        maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step)
     else:
         maximum = search.run(first, on_step)
     going = maximum.status is not Status.interrupted
     if going and integration is None:
         maximum = replace(maximum, at=reported(objective, maximum.at))
-    if going and (integration or (size <= STANDARD_ERRORS and acceleration is None)):
+    smooth = size <= STANDARD_ERRORS and acceleration is None and not corners
+    if going and (integration or smooth):
         maximum = search.polished(search.climbed(search.with_curvature(maximum)))
     frame, found = None, None
     stopped = maximum.status is Status.interrupted
@@ -130,6 +133,8 @@ def _by_em(
     em = EM.of(search.objective, first.theta, acceleration)
     if em is None:
         return search.run(first, on_step)
+    if sparse_slices(search.objective) and acceleration == ACCELERATIONS[0]:
+        return sparse_maximum(em, first, on_step)
     climbed = em.run(first, on_step)
     if acceleration != "l-bfgs" or climbed.status is Status.interrupted:
         spread = np.ones(search.objective.coordinates.size)

@@ -14,15 +14,11 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.coefficient import Theta
-from lgmdsl.canonical.loadings import (
-    leaf,
-    leaf_places,
-    uses_of_predictors,
-    uses_of_priors,
-)
+from lgmdsl.canonical.loadings import leaf, leaf_places
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.canonical.uses import uses
 from lgmdsl.learning.coordinates import Coordinates, transform
+from lgmdsl.learning.objective import Evaluation
 from lgmdsl.learning.transforms import Above
 from lgmdsl.priors.prior import VALUE
 
@@ -38,23 +34,24 @@ class Noise:
     places: IntArray
 
     def step(
-        self, canonical: CanonicalModel, posterior: GaussianPosterior, theta: Theta
+        self, canonical: CanonicalModel, now: Evaluation, theta: Theta, stretch: float = 1.0
     ) -> Array | None:
-        """The hyper that maximises the complete-data objective at the other hypers of `theta` and
-        the q of `posterior`; None where it is on the edge, or there is no root."""
+        """The logs that maximise the complete-data objective at the other hypers of `theta` and the
+        q of `now`, `stretch` times as far; None where the sd is on the edge, or there is no root.
+        """
         sites = canonical.blocks[self.block]
         assert sites.y is not None
         rows = None if sites.complete else sites.rows
         predictor = canonical.predictor(sites.form, sites.dims, theta, rows)
-        mean, variance = posterior.conditioned.project(predictor)
-        now = np.asarray(theta[self.name], dtype=np.float64)
-        squares = np.bincount(self.places, (sites.y - mean) ** 2 + variance, now.size)
-        count = np.bincount(self.places, minlength=now.size)
+        mean, variance = now.posterior.conditioned.project(predictor)
+        last = np.asarray(theta[self.name], dtype=np.float64)
+        squares = np.bincount(self.places, (sites.y - mean) ** 2 + variance, last.size)
+        count = np.bincount(self.places, minlength=last.size)
         block = canonical.hypers.block(self.name)
         assert block is not None and block.prior is not None
-        prior, sd = block.prior.at(theta), now.reshape(-1)
+        prior, sd = block.prior.at(theta), last.reshape(-1)
         for _ in range(ROUNDS):
-            slope = prior.gradient(sd.reshape(now.shape))[VALUE].reshape(-1)
+            slope = prior.gradient(sd.reshape(last.shape))[VALUE].reshape(-1)
             with np.errstate(all="ignore"):
                 following = np.sqrt(squares / (count - sd * slope))
             if not (np.isfinite(following) & (following > 0.0)).all():
@@ -62,19 +59,24 @@ class Noise:
             moved, sd = np.abs(following / sd - 1.0).max(initial=0.0), following
             if moved < 1e-13:
                 break
-        return sd.reshape(now.shape)
+        begin = np.log(last.reshape(-1))
+        return np.asarray(begin + stretch * (np.log(sd) - begin))
 
 
 def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) -> tuple[Noise, ...]:
     """The noise sds that are positive hypers of their own, free, and stand nowhere else."""
-    uses = _uses(canonical)
+    everywhere = uses(canonical)
     found = []
     for k, block in enumerate(canonical.blocks):
         node = block.parameters.get("sd")
         if block.site.spec.name != "normal.mean" or node is None:
             continue
         hyper = leaf(node)
-        if hyper is None or hyper.name not in coordinates.slices or uses.count(hyper.name) != 1:
+        if (
+            hyper is None
+            or hyper.name not in coordinates.slices
+            or everywhere.count(hyper.name) != 1
+        ):
             continue
         own = next(b for b in coordinates.blocks if b.name == hyper.name)
         form = transform(own, theta)
@@ -83,10 +85,3 @@ def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) ->
         places = leaf_places(node, block.dims, block.sizes, own.sizes)
         found.append(Noise(k, hyper.name, places[block.rows]))
     return tuple(found)
-
-
-def _uses(canonical: CanonicalModel) -> list[str]:
-    """Every hyper once for each place that it stands in."""
-    places = [*uses_of_predictors(canonical), *uses_of_priors(canonical)]
-    places += [p.depends for b in canonical.blocks for p in b.parameters.values()]
-    return [name for depends in places for name in depends]

@@ -21,7 +21,7 @@ from typing import TypeVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
@@ -39,14 +39,15 @@ OUT = 23.0
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """One fit at theta. `gradient`: (d,) of `value` in x; `jacobian_gradient`: (d,) of `jacobian`,
-    log |dtheta/dx|."""
+    """One fit at theta. `gradient`: (d,) of `value` in x; `slopes`: of the evidence alone, in the
+    free hypers on natural scales; `jacobian_gradient`: (d,) of `jacobian`, log |dtheta/dx|."""
 
     x: Array
     theta: Theta
     problem: Problem
     run: Run
     log_prior: float
+    slopes: Gradient
     gradient: Array
     jacobian: float
     jacobian_gradient: Array
@@ -146,13 +147,12 @@ class Objective:
             return None
         space = self.planned.canonical.hypers
         log_prior, gradient = space.log_prior(theta, self.pinned.keys())
-        for name, slope in evidence_gradient(
-            self.planned, found.posterior, theta, self.pinned
-        ).items():
+        slopes = evidence_gradient(self.planned, found.posterior, theta, self.pinned)
+        for name, slope in slopes.items():
             gradient[name] = gradient[name] + slope if name in gradient else slope
         jacobian, jacobian_gradient = self.coordinates.log_jacobian(x)
         out = Evaluation(
-            x, theta, problem, found, log_prior, self.coordinates.pull(gradient, x), jacobian,
-            jacobian_gradient,
+            x, theta, problem, found, log_prior, slopes, self.coordinates.pull(gradient, x),
+            jacobian, jacobian_gradient,
         )  # fmt: skip
         return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _LOG_2 = float(np.log(2.0))
+ZERO = 1e-11  # of two entries on the diagonal: what rounding makes of a 0 of a precision
 
 
 class OnCovariances(Prior):
@@ -64,6 +65,15 @@ def definite(matrices: Array) -> bool:
     except np.linalg.LinAlgError:
         return False
     return bool(np.isfinite(matrices).all())
+
+
+def sparse_inverse(matrices: Array) -> Array:
+    """(..., k, k) the inverses, symmetric, with 0 for entries that are 0 to rounding."""
+    inverse: Array = np.linalg.inv(matrices)
+    inverse = 0.5 * (inverse + _transposed(inverse))
+    scale = np.sqrt(np.abs(_diagonals(inverse)))
+    small = ZERO * scale[..., :, None] * scale[..., None, :]
+    return np.where(np.abs(inverse) <= small, 0.0, inverse)
 
 
 def log_dets(matrices: Array) -> Array:
@@ -225,7 +235,8 @@ class GraphicalLasso(OnCovariances):
 
     A density of P, without the Jacobian of the inverse, so that the mode is the graphical lasso's
     estimate; and without the constant of positive definiteness, which is not known. It is for em
-    and map: neither averages nor draws can be taken with it.
+    and map: neither averages nor draws can be taken with it. Where an entry of P is 0 the slope is
+    that of the rest: 0 of all slopes from -rate/2 to rate/2 that the corner has.
     """
 
     rate: Array
@@ -241,11 +252,11 @@ class GraphicalLasso(OnCovariances):
 
     def each(self, value: Array) -> Array:
         k = value.shape[-1]
-        norm = np.abs(np.linalg.inv(value)).sum(axis=(-1, -2))
+        norm = np.abs(sparse_inverse(value)).sum(axis=(-1, -2))
         return np.asarray(0.5 * k * (k + 1) * np.log(0.5 * self.rate) - 0.5 * self.rate * norm)
 
     def slopes(self, value: Array) -> dict[str, Array]:
-        k, precision = value.shape[-1], np.linalg.inv(value)
+        k, precision = value.shape[-1], sparse_inverse(value)
         norm = np.abs(precision).sum(axis=(-1, -2))
         return {
             VALUE: 0.5 * self.rate * precision @ np.sign(precision) @ precision,

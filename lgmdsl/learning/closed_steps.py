@@ -1,0 +1,33 @@
+"""The M-steps in closed form of hypers that do not enter the predictors linearly."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.covariances import covariances
+from lgmdsl.learning.noise import noises
+from lgmdsl.learning.objective import Evaluation
+
+
+class ClosedStep(Protocol):
+    """The M-step of one hyper."""
+
+    @property
+    def name(self) -> str: ...
+
+    def step(
+        self, canonical: CanonicalModel, now: Evaluation, theta: Theta, stretch: float = 1.0
+    ) -> Array | None:
+        """Its coordinates at the maximum of the complete-data objective, at the q of `now` and the
+        other hypers of `theta`, or `stretch` times as far; None where it has none."""
+
+
+def closed_steps(
+    canonical: CanonicalModel, coordinates: Coordinates, theta: Theta
+) -> tuple[ClosedStep, ...]:
+    """Those that the model has, in the order in which they are made."""
+    return (*noises(canonical, coordinates, theta), *covariances(canonical, coordinates))

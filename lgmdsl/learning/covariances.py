@@ -1,0 +1,128 @@
+"""The M-step of covariances: latents `... * dense(cov = S)` whose S is a hyperparameter.
+
+    Q(S) = -n/2 (log|S| + tr(S^-1 T)) + log p(S),   T = E_q[Z'Z] / n
+
+over n vectors, Z those of all (whitened along the other factors). Engines give the slope of the
+evidence in S, which is that of Q's first part at q: G = n/2 (S^-1 T S^-1 - S^-1), so that
+
+    T = S + 2/n S G S
+
+whatever the engine (003, algorithms 4 and 5). A flat prior's step is T, an inverse Wishart's an
+average, a graphical lasso's a sparse precision; under other priors Q is maximised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks import LatentBlock
+from lgmdsl.canonical.coefficient import HyperValue, Theta
+from lgmdsl.canonical.hypers import HyperBlock
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.uses import uses
+from lgmdsl.learning.coordinates import Coordinates, transform
+from lgmdsl.learning.objective import Evaluation
+from lgmdsl.learning.sparse_precision import SparsePrecision
+from lgmdsl.learning.transforms import Transform
+from lgmdsl.numerics.graphical_lasso import graphical_lasso
+from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
+from lgmdsl.priors.covariance import GraphicalLasso, InvWishart, definite
+from lgmdsl.priors.flat import Flat
+from lgmdsl.priors.prior import VALUE, Prior
+
+STEPS, GAIN = 200, 1e-12  # of the search where the prior leaves no closed form
+
+
+@dataclass(frozen=True, eq=False)
+class Covariance:
+    """The covariance `block` of `count` vectors."""
+
+    block: HyperBlock
+    count: float
+
+    @property
+    def name(self) -> str:
+        return self.block.name
+
+    def scatter(self, slopes: Mapping[str, Array], theta: Theta, stretch: float = 1.0) -> Array:
+        """T, (k, k), from the slopes of the evidence at theta; `stretch` times as far from S."""
+        now = np.asarray(theta[self.name])
+        return now + (2.0 * stretch / self.count) * now @ slopes[self.name] @ now
+
+    def step(
+        self, canonical: CanonicalModel, now: Evaluation, theta: Theta, stretch: float = 1.0
+    ) -> Array | None:
+        """The coordinates of the maximum of Q at the q of `now`; None where T is not positive
+        definite, which rounding and evidences that are no bounds can do. `stretch`: of T."""
+        t = self.scatter(now.slopes, now.theta, stretch)
+        if not definite(t):
+            return None
+        assert self.block.prior is not None
+        prior, form = self.block.prior.at(theta), transform(self.block, theta)
+        if isinstance(prior, GraphicalLasso):
+            assert isinstance(form, SparsePrecision)
+            start = form.precision(form.coordinates(np.asarray(now.theta[self.name])))
+            found = graphical_lasso(t, float(prior.rate) / self.count, start)
+            return None if found is None else form.packed(found.precision)
+        return _maximum(t, self.count, prior, form)
+
+
+def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Covariance, ...]:
+    """The free covariances that stand in latents alone, each as `dense(cov = ...)`."""
+    counts: dict[str, list[float]] = {}
+    for latent in canonical.latents:
+        for at, factor in enumerate(latent.factors):
+            node = factor.arguments.get("cov")
+            if factor.name == "dense" and isinstance(node, HyperValue):
+                counts.setdefault(node.name, []).append(_others(latent, at))
+    everywhere = uses(canonical)
+    return tuple(
+        Covariance(b, sum(counts[b.name]))
+        for b in coordinates.blocks
+        if b.name in counts
+        and len(b.sizes) == 2
+        and everywhere.count(b.name) == len(counts[b.name])
+    )
+
+
+def _others(latent: LatentBlock, at: int) -> float:
+    """The number of vectors along one factor of a product."""
+    return float(np.prod([f.size for k, f in enumerate(latent.factors) if k != at]))
+
+
+def _maximum(t: Array, count: float, prior: Prior, form: Transform) -> Array | None:
+    if isinstance(prior, Flat):
+        return form.coordinates(t)
+    if isinstance(prior, InvWishart):
+        free = float(prior.df) + len(t) + 1.0
+        return form.coordinates((count * t + prior.scale) / (count + free))
+
+    def minus(x: Array) -> Evaluated[None] | None:
+        s = form.value(x)
+        if not definite(s):
+            return None
+        inverse = np.linalg.inv(s)
+        inside = inverse @ t
+        value = -0.5 * count * (np.linalg.slogdet(s)[1] + np.trace(inside))
+        slope = 0.5 * count * (inside @ inverse - inverse) + prior.gradient(s)[VALUE]
+        return Evaluated(
+            -float(value) - prior.log_density(s), -form.pull(slope, x).x, None
+        )  # fmt: skip
+
+    x = form.coordinates(t)
+    first, search = minus(x), LBFGS(memory=max(20, len(x)))
+    if first is None:
+        return None
+    at: Iterate[None] = search.start(x, first)
+    for _ in range(STEPS):
+        if -0.5 * float(at.at.gradient @ search.direction(at)) <= GAIN * count:
+            break
+        following = search.step(at, minus)
+        if following is None:
+            break
+        at = following
+    return at.x
