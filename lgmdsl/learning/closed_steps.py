@@ -11,6 +11,7 @@ from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.covariances import covariances
 from lgmdsl.learning.noise import noises
 from lgmdsl.learning.objective import Evaluation
+from lgmdsl.learning.simplices import probabilities
 
 
 class ClosedStep(Protocol):
@@ -30,4 +31,8 @@ def closed_steps(
     canonical: CanonicalModel, coordinates: Coordinates, theta: Theta
 ) -> tuple[ClosedStep, ...]:
     """Those that the model has, in the order in which they are made."""
-    return (*noises(canonical, coordinates, theta), *covariances(canonical, coordinates))
+    return (
+        *noises(canonical, coordinates, theta),
+        *covariances(canonical, coordinates),
+        *probabilities(canonical, coordinates),
+    )

@@ -1,0 +1,71 @@
+"""Learned topics: the M-step against expected counts, the objective never falls, EM's maximum is
+that of L-BFGS."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from scipy import special
+
+import lgmdsl as lgm
+from lgmdsl.compile import compile_model
+from lgmdsl.dataset import read
+from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.plan import plan
+from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.em import EM
+from lgmdsl.learning.objective import Objective
+from lgmdsl.sites import catalogue as sites
+
+pytest.importorskip("lgmdsl.sites.admixture")
+TEXT = """lgm 1
+index doc
+index word
+index topic = 2
+data n[doc, word] : count
+hyper beta[topic, word] : simplex ~ {}
+latent z[doc, topic] ~ normal(sd = 1.5)
+observe n ~ admixture(softmax = z, emission = beta)
+"""
+PRIOR = "dirichlet(alpha = 1.5)"
+
+
+def texts() -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(2)
+    beta = rng.dirichlet(np.full(8, 0.5), size=2)
+    z = 1.5 * rng.normal(size=(40, 2))
+    drawn = [rng.multinomial(30, p) for p in special.softmax(z, axis=1) @ beta]
+    return {"n": np.array(drawn, dtype=float)}
+
+
+def test_at_certain_topics_the_step_counts_words() -> None:
+    """The latents have next to no spread, so that each word's topic is known by Bayes' rule."""
+    data = texts()
+    text = TEXT.format(PRIOR).replace("sd = 1.5", "sd = 0.0001")
+    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    coordinates = Coordinates(canonical.hypers)
+    objective = Objective(plan(canonical), coordinates, {}, Tolerances(1e-12, 1e-9))
+    beta = np.random.default_rng(0).dirichlet(np.ones(8), size=2)
+    at = objective.at(coordinates.pack({"beta": beta}))
+    em = EM.of(objective, {"beta": beta}, "none")
+    assert at is not None and em is not None and len(em.closed) == 1
+    x = em.closed[0].step(canonical, at, at.theta)
+    assert x is not None
+    counts = data["n"].sum(axis=0) * beta / beta.sum(axis=0) + 0.5
+    want = counts / counts.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(coordinates.unpack(x)["beta"], want, atol=1e-5)
+
+
+def test_em_climbs_to_the_maximum() -> None:
+    data, model = {"n": texts()["n"][:12]}, lgm.loads(TEXT.format(PRIOR))
+    slow = lgm.fit(model, data, hyper="em", options={"acceleration": "none"}, tol=1e-6)
+    assert slow.hyper == "em" and slow.learning
+    steps = [s.objective for s in slow.learning.steps]
+    assert len(steps) > 5
+    assert all(b >= a - 1e-6 for a, b in pairwise(steps))
+    fast = lgm.fit(model, data, hyper="em")
+    assert fast.converged and fast.learning
+    assert fast.learning.steps[-1].objective == pytest.approx(steps[-1], abs=0.02)
+    np.testing.assert_allclose(fast.theta["beta"].sum(axis=1), 1.0, rtol=1e-12)
