@@ -15,8 +15,8 @@ from lgmdsl.learning.objective import OUT, Evaluation, Objective
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
-# are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is never climbed on:
-# beside stiff priors an evidence has no more digits.
+# are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is not climbed on
+# unless fits are asked for more digits: beside stiff priors an evidence has no more.
 GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
@@ -59,6 +59,10 @@ class Maximiser:
     jacobian: bool
     limit: int = 200
 
+    @property
+    def _rounding(self) -> float:
+        return min(ROUNDING, self.objective.tolerances.evidence)
+
     def value(self, at: Evaluation) -> float:
         return at.density if self.jacobian else at.value
 
@@ -81,7 +85,7 @@ class Maximiser:
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
             if on_step is not None:
                 on_step(steps[-1])
-            if gain <= max(GAIN, ROUNDING * abs(now.at.value)):
+            if gain <= max(GAIN, self._rounding * abs(now.at.value)):
                 status = Status.converged
                 break
             if k == self.limit:
