@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, cast
 if TYPE_CHECKING:
     import xarray as xr
 
+    from lgmdsl.api.convergence import Convergence
     from lgmdsl.api.criteria import Dic, Waic
     from lgmdsl.api.fit import Fit
     from lgmdsl.api.loo import Loo
@@ -61,6 +62,19 @@ class Assessable:
         from lgmdsl.api.pit import pit
 
         return pit(self._fit, exact, data, mapping)
+
+    def convergence(
+        self, data: object = None, mapping: Mapping[str, str] | None = None
+    ) -> Convergence:
+        """How fast the fit converged: the rate of its own run, and for methods that are a map
+        (px-vb) the spectral radius of a round at the limit, with and without the expansion, by
+        finite differences on up to 500 sites.
+
+        Raises MethodError E501 for such a method's fit that did not converge.
+        """
+        from lgmdsl.api.convergence import convergence
+
+        return convergence(self._fit, data, mapping)
 
     def sample_predictive(
         self,

@@ -9,13 +9,15 @@ Gaussian's, q(z) too narrow, since it cannot follow the auxiliaries.
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
 
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.iterated import Round
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Augmented
@@ -115,6 +117,27 @@ class ParameterExpanded(Backend[PxState]):
         if state.skipped:
             made += f", {state.skipped} skipped that would have lowered the bound"
         return state.point.posterior(problem, (MEAN_FIELD + made,))
+
+    def rounds(self) -> Mapping[str, Round]:
+        """One round with the expansion and one without: the own one first."""
+        both = {
+            "expanded": replace(self, expand=True)._turned,
+            "plain": replace(self, expand=False)._turned,
+        }
+        return dict(sorted(both.items(), reverse=not self.expand))
+
+    def _turned(self, problem: Problem, weight: Rows, shift: Rows) -> tuple[Rows, Rows] | Failed:
+        """(W, b) after a round from there."""
+        q = conditioned_on(problem, weight, shift)
+        if isinstance(q, Failed):
+            return q
+        point = at(problem, q)
+        plain = update(problem, point)
+        if isinstance(plain, Failed):
+            return plain
+        _, better = self._expanded(point, plain, None)
+        following = plain if better is None else better
+        return following.weight, following.shift
 
     def _ahead(self, problem: Problem, before: PxState, point: Point) -> PxState:
         """The state at a point that follows another one's, with the round that follows it."""
