@@ -25,7 +25,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.constraints import CONTRADICT
 from lgmdsl.engines.prior import BlockPrior
-from lgmdsl.errors import Diagnostic, ModelError, NumericalError
+from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
@@ -97,13 +97,24 @@ def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Cond
         for unit, label in _followed(canonical, part, conditioned):
             # One posterior sd long, the proper directions staying where they are.
             moved = conditioned.solve(unit)
-            direction = np.zeros(linear.size)
-            for other in parts:
-                direction[other.where] = other.freed(moved[other.where])
-            direction /= np.sqrt(max(float(unit @ moved), 1e-300))
+            direction = _freed(parts, linear, moved) / np.sqrt(max(float(unit @ moved), 1e-300))
             if _least_fall(problem, conditioned.mean, direction) < LEVEL:
                 reason = f"the likelihood does not fall as {label} goes to infinity"
                 raise ModelError(_free(canonical, part.name, reason))
+    # A search that runs to infinity runs along its own mean: of many latents none need do alone.
+    far = _freed(parts, linear, conditioned.latent_mean)
+    if far.any() and _least_fall(problem, conditioned.mean, far) < LEVEL:
+        names = listed([f"`{p.name}`" for p in parts if far[p.where].any()])
+        reason = f"the likelihood does not fall as {names} goes on from its mean to infinity"
+        raise ModelError(_free(canonical, parts[0].name, reason))
+
+
+def _freed(parts: list[BlockPrior], linear: LinearGaussian, z: Array) -> Array:
+    """The part of z along improper directions."""
+    out = np.zeros(linear.size)
+    for part in parts:
+        out[part.where] = part.freed(z[part.where])
+    return out
 
 
 def _followed(

@@ -52,3 +52,21 @@ def test_classes_separated_along_the_free_line_of_rw2(level: str) -> None:
     assert caught.value.codes == ("E402",)
     mixed = np.where(who % 3 == 0, 1 - (who > 5), who > 5)
     assert lgm.fit(model, {"y": mixed, "who": who}, method="laplace").converged
+
+
+@pytest.mark.parametrize("link", ["probit", "logit"])
+def test_classes_that_many_latents_separate_together(link: str) -> None:
+    """No single latent of twenty separates them, nor any direction of theirs that q thinks wide."""
+    rng = np.random.default_rng(0)
+    w, X = rng.normal(size=20), rng.normal(size=(100, 20))
+    text = (
+        "lgm 1\nindex obs\nindex feat\ndata X[obs, feat] : real\ndata y[obs] : binary\n"
+        "latent w[feat] ~ flat()\nlet eta[obs] = X @ w\n"
+        f"observe y ~ bernoulli({link} = eta)\n"
+    )
+    data = {"X": X, "y": (X @ w > 0.0).astype(int)}
+    with pytest.raises(lgm.ModelError, match="goes on from its mean to infinity") as caught:
+        lgm.fit(lgm.loads(text), data, "laplace")
+    assert caught.value.codes == ("E402",)
+    data["y"] = (X @ w + 3.0 * rng.normal(size=100) > 0.0).astype(int)
+    assert lgm.fit(lgm.loads(text), data, "laplace").converged
