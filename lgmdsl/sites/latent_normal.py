@@ -33,8 +33,9 @@ def half_line(side: Array | float, cut: Array | float, mean: Array) -> Augmented
     away = side * tail.excess
     shift = cut + away
     correction = tail.log_cdf + mean * (0.5 * mean - shift)
-    stretch = Stretch(away, np.ones_like(away), cut * away, tail.variance + tail.excess**2)
-    return AugmentedAnswer(np.ones_like(away), shift, correction, stretch)
+    one = np.ones_like(away)
+    stretch = Stretch(away, one, cut * away, tail.variance + tail.excess**2)
+    return AugmentedAnswer(one, shift, correction, stretch)
 
 
 def together(each: AugmentedAnswer, times: Array) -> AugmentedAnswer:

@@ -21,7 +21,6 @@ import math
 
 import numpy as np
 
-from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.questions import AugmentedAnswer
@@ -39,16 +38,18 @@ def expanded(
     answers: tuple[AugmentedAnswer, ...], pull: Rows, q: Gaussian, anchor: Gaussian
 ) -> Gaussian | None:
     """q(z) at the best rho; None where there is none. `q`: at rho = 1; `anchor`: at rho = 0."""
-    count = _total(answers, "count")
+    found = [a.stretch for a in answers if a.stretch is not None]
+    count = sum(float(t.count.sum()) for t in found)
+    slope = sum(float(t.slope.sum()) for t in found)
+    square = sum(float(t.square.sum()) for t in found)
     along = tuple(m - a for m, a in zip(q.mean, anchor.mean, strict=True))  # Cov(s) d
-    tilt = _dot(pull, anchor.mean) - _total(answers, "slope")
-    size = _total(answers, "square") - _dot(pull, along)
-    rho = best(count, tilt, size)
+    start, spread = _dot(pull, anchor.mean), _dot(pull, along)
+    rho = best(count, start - slope, square - spread)
     if rho is None:
         return None
     shift = rows.interpolate(anchor.shift, q.shift, rho)
     mean = rows.interpolate(anchor.mean, q.mean, rho)
-    rise = (rho - 1.0) * (_dot(pull, anchor.mean) + 0.5 * (rho + 1.0) * _dot(pull, along))
+    rise = (rho - 1.0) * (start + 0.5 * (rho + 1.0) * spread)
     return Gaussian(q.family, q.variance, shift, mean, q.log_normaliser + rise)
 
 
@@ -77,8 +78,3 @@ def _same(one: Rows, two: Rows) -> bool:
 
 def _dot(one: Rows, two: Rows) -> float:
     return float(sum(a @ b for a, b in zip(one, two, strict=True)))
-
-
-def _total(answers: tuple[AugmentedAnswer, ...], name: str) -> float:
-    parts: list[Array] = [getattr(a.stretch, name) for a in answers if a.stretch is not None]
-    return rows.total(tuple(parts))
