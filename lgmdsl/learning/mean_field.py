@@ -12,8 +12,9 @@ and Tipping 2000; Qi and Jaakkola 2007, section 3.2), others run to their tolera
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.inference.driver import Run, Tolerances, run
+from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.factor import Factor
 from lgmdsl.learning.factors import CONDITIONALLY_GAUSSIAN, Factors, effective
@@ -110,12 +111,25 @@ def mean_field(
         held = rounds.factors.at(_posterior(found, planned), theta)
     if state is None:
         raise NumericalError(_no_fit(planned.method, reason))
-    return replace(state, status=status, steps=tuple(steps), reason=reason)
+    whole = replace(
+        state.run, steps=rounds.taken, trace=tuple(rounds.trace),
+        posterior=replace(state.posterior, notes=_notes(state.posterior, rounds.trace)),
+    )  # fmt: skip
+    return replace(state, run=whole, status=status, steps=tuple(steps), reason=reason)
+
+
+def _notes(posterior: GaussianPosterior, trace: Sequence[TraceEntry]) -> tuple[str, ...]:
+    """The last fit's first note, and how many steps of all fits were of which stage."""
+    stages = Counter(e.stage for e in trace if e.stage)
+    tally = ", ".join(f"{count} {stage}" for stage, count in sorted(stages.items()))
+    told = (f"of {len(trace) - 1} steps {tally}",) if tally else ()
+    return (*posterior.notes[:1], *told)
 
 
 @dataclass
 class Rounds:
-    """Fits at values of the hypers, each from the one before; `taken` counts their steps."""
+    """Fits at values of the hypers, each from the one before; `taken` counts their steps, of
+    which `trace` tells: its objectives are those of the fits, without the factors."""
 
     planned: Plan
     pinned: Mapping[str, object]
@@ -124,6 +138,7 @@ class Rounds:
     max_steps: int | None
     seed: int
     taken: int = 0
+    trace: list[TraceEntry] = field(default_factory=list)
     _engine: Engine | None = None
 
     @property
@@ -148,6 +163,8 @@ class Rounds:
         begin = None if warm is None else _refreshed(problem, warm)
         limit = max(int(steps), 0) if self.ascent else self.max_steps
         found = run(self.planned.backend, problem, self.tolerances, limit, begin)
+        entries = found.trace[1:] if self.trace else found.trace
+        self.trace += [replace(e, step=e.step + self.taken) for e in entries]
         self.taken += found.steps
         return found
 

@@ -125,6 +125,12 @@ class Gamma(OnHalfLine):
     def quantile(self, p: Array) -> Array:
         return np.asarray(special.gammaincinv(self.shape, p) / self.rate)
 
+    def typical(self, shape: tuple[int, ...] = ()) -> Array:
+        """The median, or the mean where that is below any data, as with shape = rate = 0.001."""
+        middle = super().typical(shape)
+        mean = np.broadcast_to(self.shape / self.rate, shape)
+        return np.where(middle > 1e-6 * mean, middle, mean)
+
 
 @dataclass(frozen=True, eq=False)
 class InvGamma(OnHalfLine):

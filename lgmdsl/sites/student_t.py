@@ -14,7 +14,13 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
+from lgmdsl.contract.questions import (
+    Augmented,
+    AugmentedAnswer,
+    ParameterCurve,
+    PointwiseAnswer,
+    SuperGaussian,
+)
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.sites.base import LocationSite, scale_curve
 
@@ -111,8 +117,13 @@ class StudentTMean(StudentTSite):
 
 
 @dataclass(frozen=True, eq=False)
-class StudentTPotential(StudentTSite, SuperGaussian):
-    """The Student-t density at s: g = constant - (df+1)/2 log(1 + x / (df scale^2))."""
+class StudentTPotential(StudentTSite, SuperGaussian, Augmented):
+    """The Student-t density at s: g = constant - (df+1)/2 log(1 + x / (df scale^2)).
+
+    The mixture of N(s | 0, 1 / alpha) over alpha ~ gamma(a, b), a = df / 2, b = df scale^2 / 2,
+    whose best q(alpha) is gamma(a + 1/2, b + x / 2), x = E[s^2]: then f = l(sqrt(x)), the bound of
+    a super-Gaussian site at its best width.
+    """
 
     scale: Array
     df: Array
@@ -131,3 +142,11 @@ class StudentTPotential(StudentTSite, SuperGaussian):
         half = 0.5 * (self.df + 1.0)
         total = square + x
         return self.constant - half * np.log1p(x / square), -half / total, half / total**2
+
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        x = mean * mean + variance
+        g, slope, _ = self.g(x)
+        return AugmentedAnswer(-2.0 * slope, np.zeros_like(x), g - slope * x)
+
+    def weight_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
+        return self.width_slopes(mean, variance)

@@ -33,6 +33,7 @@ from lgmdsl_backends.px_vb.bound import (
 )
 from lgmdsl_backends.px_vb.distance import move, newton_move
 from lgmdsl_backends.px_vb.expansion import anchored, expanded, pulls
+from lgmdsl_backends.px_vb.scaling import AUXILIARIES, Weights, scaled
 
 # A bound that is lower by less than this fraction is not lower, but rounded.
 ROUNDING = 1e-12
@@ -78,10 +79,13 @@ class PxState:
 class ParameterExpanded(Backend[PxState]):
     """Mean-field variational Bayes by data augmentation.
 
-    `expand`: whether each round ends with an expansion; without, it is plain variational Bayes.
+    `expand`: whether each round has an expansion; without, it is plain variational Bayes.
+    `auxiliaries`: how the weights of automatic relevance determination are expanded: `joint` with
+    their precisions, by the best c, or `separate`, by r and s.
     """
 
     expand: bool = True
+    auxiliaries: str = "joint"
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="px-vb",
         needs=Augmented,
@@ -92,6 +96,10 @@ class ParameterExpanded(Backend[PxState]):
         paper="Qi and Jaakkola 2007",
         summary="mean field by data augmentation, expanded; a lower bound with too small sds",
     )
+
+    def __post_init__(self) -> None:
+        if self.auxiliaries not in AUXILIARIES:
+            raise ValueError(f"auxiliaries are {' or '.join(AUXILIARIES)}")
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> PxState:
         q = _beginning(problem, warm)
@@ -113,10 +121,12 @@ class ParameterExpanded(Backend[PxState]):
         assert state.point is not None
         if problem.gaussian:
             return state.point.posterior(problem, ())
-        made = "" if not self.expand else f"; {state.expanded} expansions"
+        if not self.expand:
+            return state.point.posterior(problem, (MEAN_FIELD,))
+        made = f"{state.expanded} expansions"
         if state.skipped:
             made += f", {state.skipped} skipped that would have lowered the bound"
-        return state.point.posterior(problem, (MEAN_FIELD + made,))
+        return state.point.posterior(problem, (MEAN_FIELD, made))
 
     def rounds(self) -> Mapping[str, Round]:
         """One round with the expansion and one without: the own one first."""
@@ -141,18 +151,18 @@ class ParameterExpanded(Backend[PxState]):
 
     def _ahead(self, problem: Problem, before: PxState, point: Point) -> PxState:
         """The state at a point that follows another one's, with the round that follows it."""
-        plain = update(problem, point)
-        if isinstance(plain, Failed):
-            return replace(before, failed=Status.numerical_error, reason=plain.reason)
-        anchor, better = self._expanded(point, plain, before.anchor)
-        following, ahead = None, ""
-        if better is not None:
-            least = bound_after(point, plain)
-            following, ahead = at(problem, better), EXPANDED
-            if not following.bound >= least - ROUNDING * max(1.0, abs(least)):
-                following, ahead = None, SKIPPED
+        following, ahead, anchor = self._scaled(problem, before, point)
         if following is None:
-            following = at(problem, plain)
+            plain = update(problem, point)
+            if isinstance(plain, Failed):
+                return replace(before, failed=Status.numerical_error, reason=plain.reason)
+            anchor, better = self._expanded(point, plain, anchor)
+            if better is not None:
+                following, ahead = at(problem, better), EXPANDED
+                if _lower(following.bound, bound_after(point, plain)):
+                    following, ahead = None, SKIPPED
+            if following is None:
+                following = at(problem, plain)
         length = move(point.q, following.q)
         rates = before.rates
         if math.isfinite(before.move) and before.move > 0.0:
@@ -175,6 +185,25 @@ class ParameterExpanded(Backend[PxState]):
             stage=before.ahead,
         )
 
+    def _scaled(
+        self, problem: Problem, before: PxState, point: Point
+    ) -> tuple[Point | None, str, Gaussian | None]:
+        """The point that a round with the weights scaled leads to, its stage, the anchor."""
+        weights = Weights.of(problem) if self.expand else None
+        if weights is None:
+            return None, "", before.anchor
+        found = scaled(self.auxiliaries, problem, weights, before.point, point)
+        if found is None:
+            return None, "" if self.auxiliaries == "joint" else SKIPPED, before.anchor
+        plain = update(problem, found)
+        if isinstance(plain, Failed):
+            return None, SKIPPED, before.anchor
+        anchor, better = self._expanded(found, plain, before.anchor)
+        following = at(problem, plain if better is None else better)
+        if _lower(following.bound, found.bound):
+            return None, SKIPPED, anchor
+        return following, EXPANDED, anchor
+
     def _expanded(
         self, point: Point, plain: Gaussian, known: Gaussian | None
     ) -> tuple[Gaussian | None, Gaussian | None]:
@@ -187,6 +216,10 @@ class ParameterExpanded(Backend[PxState]):
         if isinstance(anchor, Failed):
             return known, None
         return anchor, expanded(point.answers, pull, plain, anchor)
+
+
+def _lower(bound: float, least: float) -> bool:
+    return not bound >= least - ROUNDING * max(1.0, abs(least))
 
 
 def _beginning(problem: Problem, warm: GaussianPosterior | None) -> Gaussian | Failed:
