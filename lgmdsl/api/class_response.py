@@ -15,6 +15,7 @@ from lgmdsl.contract.questions import Tilted
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
 from lgmdsl.sites.admixture import AdmixtureSoftmax
+from lgmdsl.sites.multinomial_probit import CategoricalProbit
 from lgmdsl.sites.softmax import SoftmaxSite
 
 
@@ -37,6 +38,9 @@ def class_moments(
     site = block.bind_family(theta)
     if isinstance(site, SoftmaxSite):
         return _of_softmax(site, mean, variance)
+    if isinstance(site, CategoricalProbit):
+        found = site.predictive(mean, variance)
+        return ClassMoments(found, found, np.sqrt(np.maximum(found * (1.0 - found), 0.0)))
     if isinstance(site, AdmixtureSoftmax):
         return _of_admixture(site, mean, variance, block)
     if block.each or (site.spec.vector and not isinstance(site, Tilted)):

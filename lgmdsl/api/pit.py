@@ -108,4 +108,6 @@ def _check(site: Site) -> None:
     kind = type(site)
     if kind.cdf is Site.cdf and kind.distribution is Site.distribution:
         told = f"`{site.spec.name}` gives no distribution function, which a PIT needs"
+        if site.spec.vector:
+            told += ": its classes have no order"
         raise MethodError(Diagnostic("E501", told, help="fit.loo() needs none"))

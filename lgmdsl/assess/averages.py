@@ -1,5 +1,5 @@
 """Averages over the Gaussian marginals of predictors: of densities, of log densities, of
-distribution functions. All by quadrature or in closed form, none by sampling.
+distribution functions. All by quadrature (of vector sites: by fixed points) or in closed form.
 """
 
 from __future__ import annotations
@@ -11,13 +11,14 @@ from typing import cast
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess import vector_averages as vectors
 from lgmdsl.bounds.softmax import complete
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.routes import answering
 from lgmdsl.numerics.expectation import REACH, expectations
 from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
+from lgmdsl.sites.multinomial_probit import CategoricalProbit
 from lgmdsl.sites.quadrature import landmarks
 from lgmdsl.sites.softmax import CategoricalSoftmax
 
@@ -28,21 +29,25 @@ SIDE = 96
 def log_density(site: Site, mean: Array, variance: Array) -> Array:
     """log E[t(s)], s ~ N(mean, variance), (N,): the log predictive density of each response.
 
-    Raises MethodError E501 for a family that does not answer `Tilted`, as for all below.
+    Raises MethodError E501 for a scalar family that does not answer `Tilted`, as for all below.
     """
     if isinstance(site, CategoricalSoftmax):
         m, v = complete(mean, variance, site.classes)
         p = expected_log_sum_exp(m, v, site.offered).d_mean
         return np.asarray(np.log((site.counts * p).sum(axis=1)))
+    if isinstance(site, CategoricalProbit):
+        p = site.predictive(mean, variance)
+        return np.asarray(np.log(np.maximum((site.chosen * p).sum(axis=1), 1e-300)))
+    if site.spec.vector and isinstance(site, Pointwise):
+        return vectors.log_mass(site, mean, variance)
     asked = cast(Tilted, answering(type(site), Tilted)(site))
     return asked.tilted(mean, variance).log_mass
 
 
 def log_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
-    """Mean and variance of l(s), s ~ N(mean, variance), (N,) each."""
+    """Mean and variance of l(s), s ~ N(mean, variance), (N,) each; of vector sites to 1e-3."""
     if site.spec.vector:
-        told = f"the variance of {site.spec.name}'s log density has no quadrature: a vector site"
-        raise MethodError(Diagnostic("E501", told, help="fit.loo() needs none"))
+        return vectors.log_moments(site, mean, variance)
     asked = cast(Expected, answering(type(site), Expected)(site))
     first = asked.expected(mean, variance).value
     if Property.GAUSSIAN in site.spec.properties:

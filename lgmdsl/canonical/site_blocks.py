@@ -193,7 +193,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         missing = whole_rows(missing, symbol)
     rows, observed = _rows(y, missing, dims, lowering)
     classes = symbol.dims[-1] if wide else symbol.target or ""
-    parameters = parameters_of(site, given, lowering)
+    parameters = parameters_of(site, given, lowering, statement.span)
     block = SiteBlock(
         name=symbol.name,
         dims=dims,
@@ -219,7 +219,7 @@ def _potential(
 ) -> SiteBlock:
     site, given = family_of(statement.family, find, potential=True)
     form = lowering.affine(statement.value)
-    parameters = parameters_of(site, given, lowering)
+    parameters = parameters_of(site, given, lowering, statement.span)
     dims = co.union(form.dims, *(p.dims for p in parameters.values()))
     size = int(np.prod([form.sizes[d] for d in dims], dtype=np.int64))
     return SiteBlock(

@@ -10,7 +10,7 @@ from lgmdsl.canonical.censoring import CENSORING
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import Diagnostic, MethodError, Span
 from lgmdsl.language import ast
 from lgmdsl.vocabulary.lookup import lookup
 
@@ -35,7 +35,7 @@ def family_of(
         return found[0], given
     signature = lookup("family", family.name.id)
     linking = {p.name for p in signature.parameters if p.type == "latent"} if signature else set()
-    shown = [name for name in names if name.partition(".")[2] in linking] or names
+    shown = [name for name in names if linking.intersection(name.split(".")[1:2])] or names
     what = family.name.id if potential else " or ".join(shown)
     raise MethodError(
         Diagnostic(
@@ -49,11 +49,12 @@ def family_of(
 
 
 def parameters_of(
-    site: type[Site], given: Mapping[str, ast.Value], lowering: Lowering
+    site: type[Site], given: Mapping[str, ast.Value], lowering: Lowering, span: Span
 ) -> dict[str, Coefficient]:
     """The arguments given, and defaults for the others.
 
-    Raises MethodError E501 for an argument of the family that this site has no parameter for.
+    Raises MethodError E501 for an argument of the family that this variant has no parameter for,
+    E104 for one that it cannot do without.
     """
     extra = [a for name, a in given.items() if name not in site.spec.parameters]
     if extra:
@@ -71,6 +72,13 @@ def parameters_of(
         if name in given:
             out[name] = lowering.coefficient(given[name])
         else:
-            assert default is not None, "the checker asks for required arguments"
+            if default is None:
+                raise MethodError(_wanting(site, name, span))
             out[name] = co.number(default)
     return out
+
+
+def _wanting(site: type[Site], name: str, span: Span) -> Diagnostic:
+    """What a variant of a family asks for and others do not: the scores of a stereotype model."""
+    help = unfitted.wanted(site.spec.name, name)
+    return Diagnostic("E104", f"`{site.spec.name}` needs `{name}`", span, help=help)

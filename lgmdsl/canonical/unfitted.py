@@ -8,19 +8,11 @@ from lgmdsl.language import ast
 from lgmdsl.vocabulary.lookup import lookup
 
 _WHY = {
-    "ordinal.logit.stereotype": (
-        "a stereotype model multiplies the predictor by a score for each class, which `ordinal` "
-        'has no argument for; with equal spaces between the scores it is model = "adjacent"'
-    ),
     "ordinal.probit.stereotype": (
-        'a stereotype model is one of log odds: ordinal(logit = ..., model = "adjacent")'
+        'a stereotype model is one of log odds: ordinal(logit = ..., model = "stereotype")'
     ),
     "ordinal.probit.adjacent": (
         "adjacent categories are compared by their log odds: ordinal(logit = ...)"
-    ),
-    "categorical.probit": (
-        "a class is likeliest with a normal probability in as many dimensions as there are other "
-        "classes: take categorical(stick = ...) or categorical(softmax = ...)"
     ),
 }
 
@@ -41,3 +33,13 @@ def help_for(names: Sequence[str]) -> str:
     """What to do about a family that is not there."""
     known = [_WHY[name] for name in names if name in _WHY]
     return known[0] if known else "`lgm methods` lists the sites that this version fits"
+
+
+def wanted(site: str, parameter: str) -> str:
+    """How to give an argument that one variant alone takes."""
+    if (site, parameter) == ("ordinal.logit.stereotype", "scores"):
+        return (
+            "scores = t with hyper t[class] : ordered ~ normal(sd = 3); with equal spaces between "
+            'the scores it is model = "adjacent"'
+        )
+    return f"give {parameter} = ..."

@@ -26,9 +26,10 @@ from lgmdsl.sites.logistic import (
     Sech2Potential,
 )
 from lgmdsl.sites.lognormal import LognormalMean
+from lgmdsl.sites.multinomial_probit import CategoricalProbit
 from lgmdsl.sites.negbinomial import NegbinomialLogMean
 from lgmdsl.sites.normal import NormalMean, NormalPotential
-from lgmdsl.sites.ordinal_adjacent import AdjacentLogit
+from lgmdsl.sites.ordinal_adjacent import AdjacentLogit, StereotypeLogit
 from lgmdsl.sites.ordinal_continuation import ContinuationLogit, ContinuationProbit
 from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.probit import BernoulliProbit, BinomialProbit
@@ -55,6 +56,7 @@ BUILT_IN: tuple[type[Site], ...] = (
     LaplaceMean,
     NormalLogVar,
     CategoricalSoftmax,
+    CategoricalProbit,
     MultinomialSoftmax,
     AdmixtureSoftmax,
     NormalCensored,
@@ -68,6 +70,7 @@ BUILT_IN: tuple[type[Site], ...] = (
     ContinuationLogit,
     ContinuationProbit,
     AdjacentLogit,
+    StereotypeLogit,
     NormalPotential,
     LaplacePotential,
     StudentTPotential,

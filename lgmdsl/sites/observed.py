@@ -109,6 +109,9 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
     if y is not None and "cuts" in values and np.any(y > values["cuts"].shape[-1]):
         at = int(np.flatnonzero(y > values["cuts"].shape[-1])[0])
         _refuse("y", f"a class up to {values['cuts'].shape[-1]}", y, at, 1)
+    if "scores" in values and values["scores"].shape[-1] != values["cuts"].shape[-1] + 1:
+        told = f"`scores` has one entry more than `cuts`: {values['cuts'].shape[-1] + 1}"
+        raise DataError(Diagnostic("E301", told))
     fault = censoring_fault(y, parameters) if "event" in values else None
     if fault is not None:
         what, at = fault[0].format(y="`y`"), int(fault[1][0])

@@ -91,6 +91,8 @@ FAMILIES: tuple[Signature, ...] = (
     _family(
         "ordinal", ("index",), _latent("logit", "link"), _latent("probit", "link"),
         Parameter("cuts", "ordered", over="cut"),
+        # The stereotype model's alone: a score of each class, of which differences count.
+        Parameter("scores", "ordered", required=False, over="class"),
         Parameter(
             "model", "string", required=False, default="cumulative",
             choices=("cumulative", "continuation", "stereotype", "adjacent"),

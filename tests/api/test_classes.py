@@ -58,6 +58,13 @@ MODELS = {
         PINNED,
     ),
     "adjacent": (ORDINAL.replace("HERE", 'logit = eta, cuts = c, model = "adjacent"'), PINNED),
+    "stereotype": (
+        ORDINAL.replace("HERE", 'logit = eta, cuts = c, model = "stereotype", scores = t').replace(
+            "latent b", "hyper t[class] : ordered ~ normal(sd = 3)\nlatent b"
+        ),
+        {**PINNED, "t": [-1.0, 0.1, 0.4, 2.0]},
+    ),
+    "probit": (SOFTMAX.replace("softmax", "probit"), {}),
     "stick": (STICK, {}),
     "softmax": (SOFTMAX, {}),
     "softmax, the last class 0": (STICK.replace("stick", "softmax"), {}),
@@ -75,13 +82,13 @@ def data(rows: int = 40) -> dict[str, Any]:
 
 def fitted(name: str, given: dict[str, Any], method: str = "", **more: Any) -> lgm.Fit:
     text, fixed = MODELS[name]
-    method = method or ("natural-gradient" if "softmax" in name else "ep")
+    method = method or ("natural-gradient" if name == "probit" or "softmax" in name else "ep")
     return lgm.fit(lgm.loads(text), given, method=method, fixed=fixed, **more)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_missing_entries_drop_out(name: str) -> None:
-    given = data()
+    given = data(10 if name == "probit" else 40)
     there = given["y"] != ""
     for method in ("laplace", "natural-gradient"):
         whole = fitted(name, given, method)
@@ -93,7 +100,7 @@ def test_missing_entries_drop_out(name: str) -> None:
 @pytest.mark.parametrize("name", MODELS)
 def test_class_probabilities(name: str, tmp_path: Path) -> None:
     """Labelled, summing to 1, the average over draws of the predictor; and after a restart."""
-    fit = fitted(name, data())
+    fit = fitted(name, data(12 if name == "probit" else 40))
     new = {"x": [-2.0, 0.0, 1.0]}
     found = fit.predict(new)
     p = found.response("y").probability
@@ -108,6 +115,39 @@ def test_class_probabilities(name: str, tmp_path: Path) -> None:
     fit.save(tmp_path / "f.nc")
     again = lgm.load_fit(tmp_path / "f.nc").predict(new).response("y").probability
     np.testing.assert_allclose(again, p, rtol=1e-9)
+
+
+@pytest.mark.parametrize("name", ["stick", "softmax", "probit", "stereotype"])
+def test_criteria_of_classes(name: str) -> None:
+    """WAIC, DIC and leave-one-out by many draws of the posterior; a PIT needs an order."""
+    rows = 8 if name == "probit" else 20
+    fit = fitted(name, data(rows), "laplace")
+    waic, dic, there = fit.waic(), fit.dic(), data(rows)["y"] != ""
+    draws = np.asarray(fit.to_arviz(8_000)["log_likelihood"]["y"])[0][:, there]
+    found = waic.effective().values[there]
+    np.testing.assert_allclose(found, draws.var(axis=0), rtol=0.1, atol=1e-3)
+    assert waic.lppd == pytest.approx(np.log(np.exp(draws).mean(axis=0)).sum(), abs=0.05)
+    assert dic.mean_deviance == pytest.approx(-2.0 * draws.sum(axis=1).mean(), abs=0.1)
+    near = 2.5 if name == "probit" else 0.3  # of eight data a WAIC is rough
+    assert waic.elpd == pytest.approx(fit.loo().elpd, abs=near)
+    if name != "stereotype":
+        with pytest.raises(lgm.MethodError, match="gives no distribution"):
+            fit.pit()
+
+
+def test_scores_are_learned() -> None:
+    """Classes 1 and 2 that no predictor tells apart have scores that are close."""
+    rng = np.random.default_rng(0)
+    x = rng.normal(size=1500)
+    scores, cuts = np.array([0.0, 1.0, 1.1, 2.5]), np.array([-0.5, 0.0, 0.5])
+    odds = np.cumsum(np.diff(scores) * (1.5 * x[:, None] - cuts), axis=1)
+    p = np.exp(np.concatenate([np.zeros((1500, 1)), odds], axis=1))
+    y = np.array([rng.choice(LABELS, p=row / row.sum()) for row in p])
+    text = MODELS["stereotype"][0]
+    fit = lgm.fit(lgm.loads(text), {"x": x, "y": y}, method="laplace", hyper="map")
+    assert fit.converged
+    step = np.diff(fit.theta["t"])
+    assert step[1] < 0.5 * min(step[0], step[2])
 
 
 def test_learned_cuts_are_a_mixture_of_points() -> None:
@@ -166,7 +206,7 @@ def test_pit_of_ordered_classes() -> None:
     assert np.all(lower[data()["y"] == "low"] == 0.0) and np.all(upper[data()["y"] == "top"] == 1.0)
 
 
-@pytest.mark.parametrize("name", ["adjacent", "stick", "softmax"])
+@pytest.mark.parametrize("name", ["adjacent", "stereotype", "probit", "stick", "softmax"])
 def test_simulated_and_replicated_data_are_labels(name: str) -> None:
     text, fixed = MODELS[name]
     model = lgm.loads(text)
@@ -267,16 +307,18 @@ def test_the_double_loop_takes_shifted_logistic_sites(name: str) -> None:
 @pytest.mark.parametrize(
     ("family", "told"),
     [
-        ('ordinal(logit = eta, cuts = c, model = "stereotype")', "a score for each class"),
+        ('ordinal(logit = eta, cuts = c, model = "stereotype")', "scores"),
+        ('ordinal(probit = eta, cuts = c, model = "stereotype")', "log odds"),
         ('ordinal(probit = eta, cuts = c, model = "adjacent")', "log odds"),
-        ("categorical(probit = wide)", "categorical(stick"),
+        ("ordinal(logit = eta, cuts = c, scores = t)", "the argument `scores`"),
     ],
 )
 def test_refusals_say_what_to_take(family: str, told: str) -> None:
     text = ORDINAL.replace("HERE", "logit = eta, cuts = c").replace(
         "observe y ~ ordinal(logit = eta, cuts = c)",
-        f"latent w[class] ~ normal(sd = 1)\nlet wide[obs, class] = w + eta\nobserve y ~ {family}",
+        f"hyper t[class] : ordered ~ normal(sd = 1)\nobserve y ~ {family}",
     )
     with pytest.raises(lgm.MethodError) as caught:
         lgm.fit(lgm.loads(text), data(), method="laplace", fixed=PINNED)
-    assert caught.value.codes == ("E501",) and told in str(caught.value)
+    wanted = "E104" if told == "scores" else "E501"
+    assert caught.value.codes == (wanted,) and told in str(caught.value)

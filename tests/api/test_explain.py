@@ -62,17 +62,19 @@ def test_every_refusal_is_named() -> None:
     model = lgm.loads(
         "lgm 1\nindex t\nindex c = {\"a\", \"b\", \"d\"}\ndata y[t] : real\ndata k[t] : c\n"
         "index j = 2\nhyper h[j, c] : positive = 1\nlatent w[t, c] ~ normal(sd = 1)\n"
+        "index d = head(c)\nhyper e[d] : ordered ~ normal(sd = 1)\nlet v[t] = w[t, \"a\"]\n"
         "let s[t] = sum(conv2(w, h, boundary = \"zero\"), c)\nlet twice[t] = 2 * s\n"
-        "observe y ~ normal(mean = twice, sd = 1)\nobserve k ~ categorical(probit = w)\n"
+        "observe y ~ normal(mean = twice, sd = 1)\n"
+        "observe k ~ ordinal(probit = v, cuts = e, model = \"adjacent\")\n"
     )  # fmt: skip
     found = explain(model)
     told = " ".join(d.message for d in found.refused)
-    assert all(name in told for name in ("kernel", "categorical.probit"))
+    assert all(name in told for name in ("kernel", "ordinal.probit.adjacent"))
     assert {d.code for d in found.refused} == {"E501"}
     assert found.engines == () and found.methods.able == ()
     # A predictor that cannot be lowered is shown as it is written, never as nothing.
     assert found.sites[0].predictor == ("2 * s",)
-    assert found.sites[1].predictor == ("w",)
+    assert found.sites[1].predictor == ('w[t, "a"]',)
 
 
 def test_what_methods_says_is_what_fit_does() -> None:

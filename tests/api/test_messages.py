@@ -56,8 +56,10 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         DATA, {},
     ),
     "e501_family": (
-        model("index k = {\"p\", \"q\"}\ndata c[obs] : k\nlatent z[k] ~ normal(sd = 1)\n"
-              "let eta[obs, k] = x * z\nobserve c ~ categorical(probit = eta)\n"),
+        model("index k = {\"p\", \"q\"}\nindex d = head(k)\ndata c[obs] : k\n"
+              "hyper t[d] : ordered ~ normal(sd = 1)\nlatent z ~ normal(sd = 1)\n"
+              "let eta[obs] = x * z\n"
+              "observe c ~ ordinal(probit = eta, cuts = t, model = \"adjacent\")\n"),
         {**DATA, "c": ["p", "q"] * 3}, {},
     ),
     "e501_operator": (

@@ -47,7 +47,7 @@ FAMILIES = {
     "lognormal": "mean sd", "gamma": "log_mean shape", "beta": "logit_mean concentration",
     "exponential": "log_rate", "weibull": "log_scale shape", "bernoulli": "logit probit cloglog",
     "binomial": "n logit probit", "poisson": "log_rate exposure", "negbinomial": "log_mean size",
-    "ordinal": "logit probit cuts model", "categorical": "softmax stick probit available",
+    "ordinal": "logit probit cuts scores model", "categorical": "softmax stick probit available",
     "multinomial": "n softmax", "admixture": "softmax emission",
 }  # fmt: skip
 POTENTIALS = {

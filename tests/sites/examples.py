@@ -32,7 +32,10 @@ def example(name: str, count: int = 8, seed: int = 0) -> Site:
     rng = np.random.default_rng(seed)
     if "cuts" in cls.spec.parameters:
         cuts = np.cumsum(rng.uniform(0.2, 2.0, (count, CUTS)), axis=1) - 2.0
-        return make_sites(cls, (np.arange(count) % (CUTS + 1)).astype(float), {"cuts": cuts})
+        of_cuts = {"cuts": cuts}
+        if "scores" in cls.spec.parameters:
+            of_cuts["scores"] = np.cumsum(rng.uniform(0.3, 1.5, (count, CUTS + 1)), axis=1) - 1.0
+        return make_sites(cls, (np.arange(count) % (CUTS + 1)).astype(float), of_cuts)
     ranges = RANGES | NARROWER.get(name, {})
     parameters: dict[str, Array] = {
         k: np.full(count, BLANK[k])

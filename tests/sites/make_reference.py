@@ -158,8 +158,10 @@ def _continuation(s: Real, y: Real, cuts: list[Real], survive: Callable[[Real], 
     return passed + (mp.log(survive(s - cuts[k])) if k < len(cuts) else 0)
 
 
-def _adjacent(s: Real, y: Real, cuts: list[Real]) -> Real:
-    levels = [m * s - sum(cuts[:m]) for m in range(len(cuts) + 1)]
+def _adjacent(s: Real, y: Real, cuts: list[Real], scores: list[Real] | None = None) -> Real:
+    steps = [1] * len(cuts) if scores is None else [b - a for a, b in pairwise(scores)]
+    odds = [step * (s - c) for step, c in zip(steps, cuts, strict=True)]
+    levels = [sum(odds[:m]) for m in range(len(cuts) + 1)]
     return -mp.log(mp.fsum(mp.exp(level - levels[int(y)]) for level in levels))
 
 
@@ -179,6 +181,7 @@ DENSITIES |= {
     "ordinal.logit.continuation": lambda s, y, p: _continuation(s, y, p["cuts"], _sigma),
     "ordinal.probit.continuation": lambda s, y, p: _continuation(s, y, p["cuts"], _normal),
     "ordinal.logit.adjacent": lambda s, y, p: _adjacent(s, y, p["cuts"]),
+    "ordinal.logit.stereotype": lambda s, y, p: _adjacent(s, y, p["cuts"], p["scores"]),
 }
 
 # Densities that hold e^{+- pace s}.
@@ -340,7 +343,10 @@ def _draw(rng: np.random.Generator, name: str, row: int) -> tuple[float | None, 
     if name.startswith("ordinal"):
         gaps = rng.uniform(0.05, 4.0, 3) if row % 3 else rng.uniform(0.01, 0.3, 3)
         cuts = np.round(np.cumsum(gaps) - 2.0 + rng.uniform(-2.0, 2.0), 3)
-        return float(rng.integers(0, 4)), {"cuts": cuts.tolist()}
+        y, given = float(rng.integers(0, 4)), {"cuts": cuts.tolist()}
+        if name.endswith("stereotype"):
+            given["scores"] = np.round(np.cumsum(rng.uniform(0.2, 2.0, 4)) - 1.0, 3).tolist()
+        return y, given
     uniform = {
         "sd": (0.3, 3.0), "scale": (0.2, 3.0), "df": (1.5, 30.0), "size": (0.5, 20.0),
         "concentration": (0.5, 60.0), "shape": (0.5, 9.0), "exposure": (0.3, 4.0),

@@ -63,6 +63,9 @@ KNOWN: dict[str, Callable[[Any, Array], Any]] = {
         1.0 - np.cumprod(stats.norm.sf(p.cuts - s[:, None]), axis=1)
     ),
     "ordinal.logit.adjacent": lambda p, s: classes(adjacent(s[:, None] - p.cuts)),
+    "ordinal.logit.stereotype": lambda p, s: classes(
+        adjacent(np.diff(p.scores, axis=1) * (s[:, None] - p.cuts))
+    ),
     "negbinomial.log_mean": lambda p, s: stats.nbinom(p.size, p.size / (p.size + np.exp(s))),
 }
 

@@ -13,7 +13,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.errors import DataError
 from lgmdsl.site_questions import expected, tilted
 from lgmdsl.sites.catalogue import families, site
-from lgmdsl.sites.ordinal_adjacent import AdjacentLogit
+from lgmdsl.sites.ordinal_adjacent import AdjacentLogit, StereotypeLogit
 from lgmdsl.sites.ordinal_continuation import ContinuationLogit
 from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.quadrature import tilted_by_quadrature
@@ -22,11 +22,17 @@ from tests.sites.examples import example
 
 NAMES = [f.spec.name for f in families() if f.spec.family == "ordinal"]
 CUTS = np.array([-1.0, 0.5, 0.6, 3.0])
+SCORES = np.array([-0.3, 0.1, 1.4, 1.5, 3.0])
 
 
 def every_class(name: str) -> Any:
     made: Any = site(name)
-    return made(np.arange(5.0), np.tile(CUTS, (5, 1)))
+    return made(np.arange(5.0), np.tile(CUTS, (5, 1)), *scored(made, 5))
+
+
+def scored(made: Any, rows: int, scores: Array = SCORES) -> list[Array]:
+    """The scores of a stereotype model, nothing of the others."""
+    return [np.tile(scores, (rows, 1))] if "scores" in made.spec.parameters else []
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -43,7 +49,7 @@ def test_two_classes_are_a_binary_response(name: str) -> None:
     s = np.linspace(-5.0, 5.0, 7)
     law = special.log_ndtr if "probit" in name else special.log_expit
     for y, sign in ((0.0, -1.0), (1.0, 1.0)):
-        found = made(np.full(7, y), np.full((7, 1), 0.3))
+        found = made(np.full(7, y), np.full((7, 1), 0.3), *scored(made, 7, np.array([2.0, 3.0])))
         np.testing.assert_allclose(found.log_density(s), law(sign * (s - 0.3)), rtol=1e-12)
 
 
@@ -51,9 +57,26 @@ def test_adjacent_classes_and_continuation_by_their_definitions() -> None:
     s = np.full(5, 0.7)
     log_p = every_class("ordinal.logit.adjacent").log_density(s)
     np.testing.assert_allclose(np.diff(log_p), 0.7 - CUTS, rtol=1e-12)
+    log_p = every_class("ordinal.logit.stereotype").log_density(s)
+    np.testing.assert_allclose(np.diff(log_p), np.diff(SCORES) * (0.7 - CUTS), rtol=1e-12)
     p = np.exp(every_class("ordinal.logit.continuation").log_density(s))
     left = np.cumsum(p[::-1])[::-1]
     np.testing.assert_allclose(p[:-1] / left[:-1], special.expit(CUTS - 0.7), rtol=1e-12)
+
+
+def test_equal_steps_of_scores_are_adjacent_classes() -> None:
+    """The thesis's form too: exp(phi_k - alpha_k eta), alpha falling (1.62)."""
+    s, alike = np.linspace(-4.0, 5.0, 5), np.arange(5.0) - 7.0
+    a = every_class("ordinal.logit.adjacent").pointwise(s)
+    site = StereotypeLogit(np.arange(5.0), np.tile(CUTS, (5, 1)), np.tile(alike, (5, 1)))
+    b = site.pointwise(s, 1.0)
+    for name in ("value", "slope", "curvature", "third"):
+        np.testing.assert_allclose(getattr(b, name), getattr(a, name), rtol=1e-11, atol=1e-14)
+    alpha = -SCORES
+    phi = -np.concatenate([[0.0], np.cumsum(np.diff(SCORES) * CUTS)])
+    known = phi - alpha * s[:, None] - special.logsumexp(phi - alpha * s[:, None], axis=1)[:, None]
+    found = every_class("ordinal.logit.stereotype").log_density(s)
+    np.testing.assert_allclose(found, known[np.arange(5), np.arange(5)], rtol=1e-12)
 
 
 @pytest.mark.parametrize("gap", [1e-12, 1e-6, 0.3, 40.0])
