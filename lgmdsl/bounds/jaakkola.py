@@ -14,8 +14,7 @@ from lgmdsl.contract.bound import BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.numerics.stable import softplus
-from lgmdsl.sites.logistic import even_part
+from lgmdsl.sites.logistic import even_slopes
 
 
 @dataclass(frozen=True)
@@ -34,11 +33,11 @@ class Jaakkola(SoftplusBound):
     def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
         square = mean * mean + variance
         xi = np.sqrt(square)
-        _, first, bend = even_part(square)
+        first, bend, rest = even_slopes(xi)
         # (xi + m)/2 without cancellation, m <= 0; log 2cosh(xi/2) = xi/2 + log(1 + e^-xi).
         half = 0.5 * variance / np.maximum(xi - mean, np.finfo(np.float64).tiny)
         return ExpectedAnswer(
-            value=half + softplus(-xi),
+            value=half + rest,
             d_mean=0.5 - 2.0 * mean * first,
             d_variance=-first,
             d_mean_variance=-2.0 * mean * bend if second else None,

@@ -13,7 +13,8 @@ U(m, v) = m + U(-m, v), as the softplus has, and is asked at -|m| only, where no
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import cached_property
 
 import numpy as np
 
@@ -24,6 +25,8 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
 from lgmdsl.sites.logistic import LogisticDensity, LogisticSite
 from lgmdsl.sites.ordinal import ShiftedLogistic
+
+CHUNK = 1 << 13  # rows that are answered together
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,7 +43,7 @@ class LogisticForm:
     width: Array
     widening: float | None = None
 
-    def take(self, rows: IntArray) -> LogisticForm:
+    def take(self, rows: IntArray | slice) -> LogisticForm:
         """The form of some rows."""
         return LogisticForm(
             self.constant[rows], self.y[rows], self.n[rows], self.width[rows], self.widening
@@ -87,6 +90,23 @@ class LogisticExpected(Expected, ExpectedSlopes):
     bound: SoftplusBound
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        if len(mean) <= CHUNK:
+            return self._expected(mean, variance, second)
+        found = [p._expected(mean[at], variance[at], second) for at, p in self._pieces]
+        parts = {
+            f.name: [getattr(a, f.name) for a in found] for f in fields(ExpectedAnswer)
+        }  # fmt: skip
+        return ExpectedAnswer(
+            **{k: None if v[0] is None else np.concatenate(v) for k, v in parts.items()}
+        )
+
+    @cached_property
+    def _pieces(self) -> list[tuple[slice, LogisticExpected]]:
+        """Runs of rows whose temporaries stay in the processor's cache."""
+        runs = [slice(at, at + CHUNK) for at in range(0, len(self.form.y), CHUNK)]
+        return [(at, LogisticExpected(self.form.take(at), self.bound)) for at in runs]
+
+    def _expected(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
         y, n, width = self.form.y, self.form.n, self.form.width
         m, v = mean / width, variance / width**2
         failures = n - y

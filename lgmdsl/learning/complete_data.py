@@ -28,21 +28,11 @@ from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.pair_sums import PairGrid, PairTable, pairs_of
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.priors.location import Normal
 
 DENSE = 300  # hypers: below, a dense H
-
-
-@dataclass(frozen=True, eq=False)
-class _Part:
-    """One site block: for each pair of entries of a row the row, the product of the two values,
-    the position of the pair's moment, and that of its place in H."""
-
-    row: IntArray
-    value: Array
-    moment: IntArray
-    place: IntArray
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +44,7 @@ class CompleteData:
     coordinates: Coordinates
     names: tuple[str, ...]
     x: IntArray
-    parts: tuple[_Part | None, ...]
+    parts: tuple[PairGrid | PairTable, ...]
     first: IntArray
     second: IntArray
     rows: IntArray
@@ -72,16 +62,16 @@ class CompleteData:
         found = []
         for block in canonical.blocks:
             e = entries(canonical, block, names, theta)
-            found.append(_pairs(e.rows, np.where(e.columns < 0, size - 1, e.columns),
-                                starts[e.hyper] + e.places, e.values))  # fmt: skip
-        latents = [a * size + b for _, _, (a, b), _ in found]
-        hypers = [a * count + b for _, _, _, (a, b) in found]
+            column = np.where(e.columns < 0, size - 1, e.columns)
+            found.append(pairs_of(e.rows, column, starts[e.hyper] + e.places, e.values))
+        latents = [(p.pairs.latents[0] * size + p.pairs.latents[1]).reshape(-1) for p in found]
+        hypers = [(p.pairs.hypers[0] * count + p.pairs.hypers[1]).reshape(-1) for p in found]
         moments, moment = np.unique(np.concatenate(latents), return_inverse=True)
         places, place = np.unique(np.concatenate(hypers), return_inverse=True)
-        ends = np.cumsum([0, *(len(a) for a in latents)])
+        by_latents = np.split(moment, np.cumsum([len(a) for a in latents])[:-1])
+        by_hypers = np.split(place, np.cumsum([len(a) for a in hypers])[:-1])
         parts = tuple(
-            _Part(row, value, moment[at:to], place[at:to]) if to > at else None
-            for (row, value, _, _), at, to in zip(found, ends, ends[1:], strict=False)
+            p.numbered(a, b) for p, a, b in zip(found, by_latents, by_hypers, strict=True)
         )
         return cls(
             canonical, coordinates, tuple(names), x, parts, *np.divmod(moments, size),
@@ -95,9 +85,7 @@ class CompleteData:
         moments = second_moments(posterior.conditioned, where, self.first, self.second)
         total = np.zeros(len(self.rows))
         for part, weight in zip(self.parts, posterior.weight, strict=True):
-            if part is not None:
-                shares = np.maximum(weight, 0.0)[part.row] * part.value * moments[part.moment]
-                total += np.bincount(part.place, shares, len(total))
+            part.add(total, np.maximum(weight, 0.0), moments)
         size = len(self.x)
         upper = sp.coo_array((total, (self.rows, self.columns)), shape=(size, size)).tocsr()
         own = sp.diags_array(self._prior(theta))
@@ -113,26 +101,6 @@ class CompleteData:
             value = prior.sd**-2.0 if isinstance(prior, Normal) else np.zeros(())
             out.append(np.broadcast_to(value, block.sizes).reshape(-1))
         return np.concatenate(out)
-
-
-def _pairs(
-    row: IntArray, column: IntArray, hyper: IntArray, value: Array
-) -> tuple[IntArray, Array, tuple[IntArray, IntArray], tuple[IntArray, IntArray]]:
-    """All pairs of entries that share a row, with entries of one hyper place and another in both
-    orders of the latents: H's upper triangle, and the latents' in order."""
-    order = np.argsort(row, kind="stable")
-    row, column, hyper, value = row[order], column[order], hyper[order], value[order]
-    count = np.bincount(row, minlength=1) if len(row) else np.zeros(1, dtype=np.int64)
-    within = np.repeat(count, count)  # partners of every entry, itself included
-    begins = np.repeat(np.cumsum(count) - count, count)
-    left = np.repeat(np.arange(len(row)), within)
-    right = np.arange(len(left)) - np.repeat(np.cumsum(within) - within, within)
-    right = right + begins[left]
-    kept = hyper[left] <= hyper[right]
-    left, right = left[kept], right[kept]
-    low = np.minimum(column[left], column[right])
-    high = np.maximum(column[left], column[right])
-    return row[left], value[left] * value[right], (low, high), (hyper[left], hyper[right])
 
 
 def second_moments(

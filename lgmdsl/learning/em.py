@@ -1,6 +1,7 @@
 """EM for the hyperparameters: the start of a search, or all of it.
 
-E-step: a fit, whose q makes the bound on (or the estimate of) the evidence as good as it gets.
+E-step: a fit, whose q makes the bound on (or the estimate of) the evidence as good as it gets;
+early on, where another search follows, only as good as the steps are long.
 M-step: `complete_data` for what enters the predictors linearly, then `noise` for the noise sds
 given that, both at that q (ECM: Meng and Rubin 1993); what is left has no closed form and takes a
 step of L-BFGS on evidence + log prior itself (ECME: Liu and Rubin 1994). A step that lowers
@@ -35,6 +36,8 @@ ACCELERATIONS = ("l-bfgs", "squarem", "none")
 # less than ENOUGH nats, or after FIRST steps.
 SLOW, ENOUGH, FIRST = 0.5, 1e-2, 20
 HALVINGS = 12
+# Of what the last step gained: how far from its optimum an E-step may stay where L-BFGS follows.
+SHARE = 0.01
 ROUNDING = 1e-12
 
 
@@ -61,6 +64,7 @@ class EM:
     limit: int = 5000
     stretch: float = 1.0
     rest: IntArray = field(init=False)
+    _rough: float = field(default=0.0, init=False)
     _length: float = field(default=1.0, init=False)
     _search: LBFGS = field(default_factory=LBFGS, init=False)
     _pairs: tuple[tuple[Array, Array, float], ...] = field(default=(), init=False)
@@ -103,15 +107,18 @@ class EM:
                     "" if small else "no EM step raises the objective",
                 )  # fmt: skip
             last, gained = gained, following.value - now.value
+            if self.acceleration == ACCELERATIONS[0]:  # what follows is exact
+                self._rough = SHARE * gained / max(1.0, abs(now.value))
             now = following
             rate = min(max(gained / last, 0.0), 0.9999) if math.isfinite(last) and last > 0 else 0.0
             left = max(gained, 0.0) / (1.0 - rate)
             steps.append(LearningStep(k, now.value, left, self.objective.calls))
             if on_step is not None:
                 on_step(steps[-1])
-            if self.acceleration == "l-bfgs":
+            if self.acceleration == ACCELERATIONS[0]:
                 if k >= FIRST or gained <= ENOUGH or (k > 2 and rate > SLOW):
-                    return Climbed(now, tuple(steps), Status.iteration_limit)
+                    exact = self.objective.at(now.x, now.posterior) if self._rough else now
+                    return Climbed(exact or now, tuple(steps), Status.iteration_limit)
             elif k > 2 and left <= GAIN:
                 return Climbed(now, tuple(steps), Status.converged)
         return Climbed(now, tuple(steps), Status.iteration_limit, "at its limit")
@@ -131,7 +138,7 @@ class EM:
         """The step that is longer while steps climb; None, and steps are plain, where it does not
         (adaptive overrelaxed bound optimisation: Salakhutdinov and Roweis 2003)."""
         direction = self.direction(now, self._length)
-        at = None if direction is None else self.objective.at(now.x + direction, now.posterior)
+        at = None if direction is None else self._at(now.x + direction, now)
         if at is None or at.value < now.value:
             self._length = 1.0
             return None
@@ -171,10 +178,13 @@ class EM:
         far = self.objective.at(x, two.posterior)
         return far if far is not None and far.value > two.value else two
 
+    def _at(self, x: Array, now: Evaluation) -> Evaluation | None:
+        return self.objective.at(x, now.posterior, self._rough)
+
     def _along(self, now: Evaluation, direction: Array) -> Evaluation | None:
         slack = ROUNDING * (1.0 + abs(now.value))
         for halving in range(HALVINGS):
-            at = self.objective.at(now.x + 0.5**halving * direction, now.posterior)
+            at = self._at(now.x + 0.5**halving * direction, now)
             if at is not None and at.value >= now.value - slack:
                 return at
         return None
@@ -185,7 +195,7 @@ class EM:
         def evaluate(part: Array, known: Evaluation | None = None) -> Evaluated[Evaluation] | None:
             x = now.x.copy()
             x[self.rest] = part
-            at = known or self.objective.at(x, now.posterior)
+            at = known or self._at(x, now)
             return None if at is None else Evaluated(-at.value, -at.gradient[self.rest], at)
 
         begin = evaluate(now.x[self.rest], now)

@@ -93,15 +93,18 @@ class Objective:
         space = self.planned.canonical.hypers
         self.origin = self.coordinates.pack(space.start(self.pinned))
 
-    def at(self, x: Array, warm: GaussianPosterior | None = None) -> Evaluation | None:
+    def at(
+        self, x: Array, warm: GaussianPosterior | None = None, rough: float = 0.0
+    ) -> Evaluation | None:
         """Evidence, prior and gradients at x, (d,); None where there is no fit: the prior or the
-        posterior does not factorise there, or numbers overflow."""
+        posterior does not factorise there, or numbers overflow. `rough`: a relative tolerance of
+        the evidence that does, where it is above the objective's own."""
         if self.beyond(x, OUT):
             return None
         began = time.perf_counter()
         with np.errstate(all="ignore"):  # what is not finite is None
             try:
-                return self._at(np.array(x), warm)
+                return self._at(np.array(x), warm, rough)
             except (LgmError, np.linalg.LinAlgError, FloatingPointError):
                 return None
             finally:
@@ -135,10 +138,13 @@ class Objective:
         with ThreadPoolExecutor(min(workers, len(places))) as pool:
             return list(pool.map(one, places))
 
-    def _at(self, x: Array, warm: GaussianPosterior | None) -> Evaluation | None:
+    def _at(self, x: Array, warm: GaussianPosterior | None, rough: float) -> Evaluation | None:
         theta = self.coordinates.unpack(x)
         problem = self.planned.at(theta, seed=self.seed)
-        found = run(self.planned.backend, problem, self.tolerances, self.max_steps, warm)
+        wanted = self.tolerances
+        if rough > wanted.evidence:
+            wanted = Tolerances.scaled(rough)
+        found = run(self.planned.backend, problem, wanted, self.max_steps, warm)
         if found.status is Status.interrupted:
             raise KeyboardInterrupt
         with self._lock:

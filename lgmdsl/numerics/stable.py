@@ -34,12 +34,6 @@ def sigmoids(x: Array) -> tuple[Array, Array, Array]:
     )
 
 
-def log_cosh(x: Array) -> Array:
-    """log cosh x, without overflow."""
-    a = np.abs(x)
-    return np.asarray(a + np.log1p(np.exp(-2.0 * a)) - np.log(2.0))
-
-
 def asinh_difference(x: Array, step: Array) -> Array:
     """asinh(x + step) - asinh(x), without cancellation where step is tiny beside x.
 

@@ -17,7 +17,7 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.numerics.stable import log_cosh, sigmoids, softplus
+from lgmdsl.numerics.stable import sigmoids, softplus
 from lgmdsl.sites.base import ElementwiseSite, binomial_cdf, scale_curve
 
 if TYPE_CHECKING:
@@ -28,19 +28,29 @@ _SHAPE = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.BOUNDED
 
 def even_part(x: Array) -> tuple[Array, Array, Array]:
     """-log 2cosh(sqrt(x) / 2) and its first two derivatives in x >= 0 (001, appendix)."""
-    v = 0.5 * np.sqrt(x)
+    xi = np.sqrt(x)
+    first, second, rest = even_slopes(xi)
+    return -(0.5 * xi + rest), first, second
+
+
+def even_slopes(xi: Array) -> tuple[Array, Array, Array]:
+    """The derivatives of `even_part` in x = xi^2, and log(1 + e^-xi), for one exponential."""
+    v = 0.5 * xi
+    below = np.expm1(-xi)
+    tanh, above = -below / (2.0 + below), 1.0 + below  # above: e^-xi
+    rest = np.log1p(above)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio, square = tanh / v, v * v
+        first = ratio
+        second = (ratio - 4.0 * above / ((1.0 + above) * (1.0 + above))) / square
     small = v < 0.02
-    w = np.where(small, 1.0, v)
-    tanh = np.tanh(w)
-    sech2 = 1.0 / np.cosh(np.minimum(w, 350.0)) ** 2
-    v2 = np.where(small, v * v, 0.0)
-    first = np.where(small, 1.0 - v2 / 3.0 + 2.0 / 15.0 * v2 * v2, tanh / w)
-    second = np.where(
-        small,
-        2.0 / 3.0 - 8.0 / 15.0 * v2 + 34.0 / 105.0 * v2 * v2 - 496.0 / 2835.0 * v2**3,
-        (tanh / w - sech2) / w / w,
-    )
-    return -(log_cosh(v) + np.log(2.0)), -first / 8.0, second / 64.0
+    if small.any():
+        v2 = square[small]
+        first[small] = 1.0 - v2 / 3.0 + 2.0 / 15.0 * v2 * v2
+        second[small] = (
+            2.0 / 3.0 - 8.0 / 15.0 * v2 + 34.0 / 105.0 * v2 * v2 - 496.0 / 2835.0 * v2**3
+        )
+    return -first / 8.0, second / 64.0, rest
 
 
 class LogisticSite(ElementwiseSite, SuperGaussian):

@@ -1,0 +1,67 @@
+"""Sums over pairs: tables of rows give what rows one by one do, and brute force."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from lgmdsl.learning.pair_sums import Grid, Table, pairs_of
+
+
+def entries(persons: int, items: int, factors: int, missing: float) -> tuple[np.ndarray, ...]:
+    """Rows (person, item) of factors + 1 entries: loadings, and an offset at the last latent."""
+    rng = np.random.default_rng(persons)
+    kept = np.argwhere(rng.random((persons, items)) >= missing)
+    rng.shuffle(kept)
+    width = factors + 1
+    row = np.repeat(np.arange(len(kept)), width)
+    person, item = kept[row].T
+    k = np.tile(np.arange(width), len(kept))
+    column = np.where(k < factors, person * factors + k, persons * factors)
+    return row, column, item * width + k
+
+
+def brute(
+    row: np.ndarray, column: np.ndarray, hyper: np.ndarray, value: np.ndarray, weight: np.ndarray,
+    moment: np.ndarray, size: int,
+) -> np.ndarray:  # fmt: skip
+    out = np.zeros((size, size))
+    for e in range(len(row)):
+        for f in np.flatnonzero(row == row[e]):
+            share = weight[row[e]] * value[e] * value[f] * moment[column[e], column[f]]
+            out[hyper[e], hyper[f]] += share
+    return np.triu(out)
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("plain", [True, False])
+def test_sums(missing: float, plain: bool) -> None:
+    row, column, hyper = entries(6, 4, 2, missing)
+    rng = np.random.default_rng(1)
+    value = np.ones(len(row)) if plain else rng.normal(size=len(row))
+    weight, size = rng.random(row.max() + 1), hyper.max() + 1
+    latents = column.max() + 1
+    moment = rng.normal(size=(latents, latents))
+    moment = moment + moment.T
+    found = pairs_of(row, column, hyper, value)
+    assert isinstance(found, Grid if plain else Table)
+    (a, b), (e, f) = found.pairs.latents, found.pairs.hypers
+    assert (a <= b).all() and (e <= f).all()
+    total = np.zeros(size * size)
+    where = np.arange(latents * latents).reshape(latents, latents)
+    found.numbered(where[a, b].reshape(-1), (e * size + f).reshape(-1)).add(
+        total, weight, moment.reshape(-1)
+    )
+    want = brute(row, column, hyper, value, weight, moment, size)
+    np.testing.assert_allclose(total.reshape(size, size), want, rtol=1e-12, atol=1e-12)
+
+
+def test_rows_that_are_no_table_are_summed_one_by_one() -> None:
+    row, column, hyper = entries(6, 4, 2, 0.0)
+    scattered = pairs_of(row[:-1], column[:-1], hyper[:-1], np.ones(len(row) - 1))
+    assert isinstance(scattered, Table)  # a row with an entry less
+    row, column, hyper = entries(6, 8, 2, 0.0)
+    apart = pairs_of(row, row, hyper, np.ones(len(row)))
+    assert isinstance(apart, Table)  # every row has latents of its own: a table of empty cells
+    none = pairs_of(*(np.zeros(0, dtype=np.int64),) * 3, np.zeros(0))
+    assert isinstance(none, Table) and len(none.row) == 0
