@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
@@ -13,9 +15,12 @@ from lgmdsl.inference.starts import Started
 from lgmdsl.learning.identify import findings
 from lgmdsl.learning.learn import Learned
 from lgmdsl.learning.mean_field import MeanField
+from lgmdsl.learning.other_modes import OtherMode
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
+
+SHOWN = 6  # names in a headline
 
 
 def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
@@ -91,7 +96,7 @@ _HEADLINES = {
 
 def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
     """W601 for a search that stopped early, W604 and W605 for what the data do not say, W606 for
-    an integral that is not to be trusted."""
+    an integral that is not to be trusted, W607 for one around one of two modes."""
     out = []
     if learned.maximum.status is not Status.converged:
         last = learned.maximum.steps[-1]
@@ -131,6 +136,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 help="give hyperparameters tighter priors, or use --hyper map, which needs none "
                 "of these points",
             ))  # fmt: skip
+        if integrated.other is not None:
+            out.append(_another_mode(integrated.other))
     return tuple(out)
 
 
@@ -146,6 +153,34 @@ def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:
             "the bound are left to gain",
             help=f"--max-steps {2 * max(last.step, 1)}, a larger --tol, or --hyper map",
         ),
+    )  # fmt: skip
+
+
+def _another_mode(other: OtherMode) -> Diagnostic:
+    """W607: there is more of the posterior than was integrated."""
+    names = listed([f"`{n}`" for n in other.names[:SHOWN]])
+    away = "as high as this one" if other.below < 0.1 else f"{other.below:.1f} nats lower"
+    if other.below < -0.1:
+        away = f"{-other.below:.1f} nats higher"
+    where = ", ".join(
+        f"{n} = {np.array2string(np.asarray(v), precision=3, threshold=6)}"
+        for n, v in other.theta.items()
+        if any(name.partition("[")[0] == n for name in other.names)
+    )
+    help = {
+        "mirrored": "give one loading a sign: a positive hyper, or 1 in its place; means, sds and "
+        "draws are of this mode, and log evidence lacks the other's share",
+        "exchanged": "give the two priors that tell them apart, or put them in order (an ordered "
+        "hyper); means, sds and draws are of this mode, and log evidence lacks the other's share",
+        "apart": "fit again with --set near the other mode, compare the log evidences, and give "
+        "priors that say which is meant",
+    }[other.kind]
+    return _warning(
+        "W607", f"the posterior of {names} has another mode, {away}", f"it is at {where}",
+        {"mirrored": "with other signs the data are explained as well",
+         "exchanged": "with their values exchanged the data are explained as well",
+         "apart": "the integral is around one of the two"}[other.kind],
+        help=help,
     )  # fmt: skip
 
 

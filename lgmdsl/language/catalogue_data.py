@@ -203,4 +203,12 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "hyper s : positive ~ flat",
         "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
     ),
+    Entry(
+        "W607",
+        "the hyperparameters have another mode",
+        "Their posterior has two modes or more, as where loadings may change their signs, two "
+        "terms their places, or noise may pass for signal; the integral is around one of them.",
+        "hyper l[item] : real ~ normal(sd = 1)             with let eta = l * u",
+        "hyper l[item] : positive ~ half_normal(sd = 1)",
+    ),
 )

@@ -11,6 +11,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.learning import designs
 from lgmdsl.learning.hyper_posterior import HyperPosterior, doubtful, hyper_posterior, matched
 from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.other_modes import OtherMode, other_mode
 from lgmdsl.learning.standardised import Standardised
 from lgmdsl.learning.visited import Fitted, Visited
 
@@ -29,7 +30,7 @@ class Integrated:
     """`points`: the fits and their posterior weights, which sum to 1, the heaviest first;
     `log_evidence`: log p(y); `lost`: design points where there was no fit; `unfinished`: points of
     weight whose fit did not converge; `unbounded`: whether the exploration ended before the
-    density had fallen off."""
+    density had fallen off; `other`: a mode that was not integrated around."""
 
     design: str
     points: tuple[tuple[Fitted, float], ...]
@@ -38,6 +39,7 @@ class Integrated:
     lost: int
     unfinished: int
     unbounded: bool
+    other: OtherMode | None
 
 
 def default_design(size: int) -> str:
@@ -91,6 +93,7 @@ def integrate(
     return Integrated(
         design, points, posterior, posterior.log_integral + frame.log_volume,
         int((~kept).sum()), sum(not p.converged for p, _ in points), unbounded,
+        other_mode(found, design),
     )  # fmt: skip
 
 

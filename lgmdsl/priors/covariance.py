@@ -69,8 +69,8 @@ def definite(matrices: Array) -> bool:
 
 def sparse_inverse(matrices: Array) -> Array:
     """(..., k, k) the inverses, symmetric, with 0 for entries that are 0 to rounding."""
-    inverse: Array = np.linalg.inv(matrices)
-    inverse = np.asarray(0.5 * (inverse + _transposed(inverse)), dtype=np.float64)
+    found = np.linalg.inv(matrices)
+    inverse: Array = np.asarray(0.5 * (found + _transposed(found)), dtype=np.float64)
     scale = np.sqrt(np.abs(_diagonals(inverse)))
     small = ZERO * scale[..., :, None] * scale[..., None, :]
     return np.where(np.abs(inverse) <= small, 0.0, inverse)

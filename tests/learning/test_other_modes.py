@@ -1,0 +1,107 @@
+"""Modes of the hyperparameters besides the one that is integrated around: W607, and where not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.arrays import AnyArray
+from lgmdsl.errors import Diagnostic
+
+FACTOR = """lgm 1
+index p
+index item = 3
+data y[p, item] : real
+hyper l[item] : LOADING
+hyper t : positive ~ half_normal(sd = 1)
+latent u[p] ~ normal(sd = 1)
+let eta[p, item] = l[item] * u[p]
+observe y ~ normal(mean = eta, sd = t)
+"""
+# Rasmussen and Williams 2006, figure 5.5: a short length with little noise, or noise alone.
+CURVE = """lgm 1
+index i
+data x[i] : real
+data y[i] : real
+hyper a : positive ~ lognormal(mean = 0, sd = 1)
+hyper len : positive ~ lognormal(mean = 0, sd = 2)
+hyper t : positive ~ lognormal(mean = -1, sd = 2)
+latent f[i] ~ gp(at = x, kernel = se(sd = a, length = len))
+observe y ~ normal(mean = f, sd = t)
+"""
+TWO = """lgm 1
+index t
+data y[t] : real
+hyper r1 : correlation ~ uniform(lower = -1, upper = 1)
+hyper r2 : correlation ~ uniform(lower = -1, upper = 1)
+latent a[t] ~ ar1(sd = 1, rho = r1)
+latent b[t] ~ ar1(sd = 1, rho = r2)
+let eta[t] = a + b
+observe y ~ normal(mean = eta, sd = 0.1)
+"""
+
+
+def answers() -> dict[str, AnyArray]:
+    """Of FACTOR with loadings 1, 0.8 and 0.7."""
+    rng = np.random.default_rng(1)
+    u = rng.normal(size=120)
+    return {"y": np.outer(u, [1.0, 0.8, 0.7]) + 0.4 * rng.normal(size=(120, 3))}
+
+
+def warned(fit: lgm.Fit) -> Diagnostic | None:
+    return next((w for w in fit.warnings if w.code == "W607"), None)
+
+
+def test_loadings_that_may_change_their_signs() -> None:
+    model = lgm.loads(FACTOR.replace("LOADING", "real ~ normal(sd = 1)"))
+    fit = lgm.fit(model, answers(), hyper="integrate")
+    told = warned(fit)
+    assert told is not None and "as high as this one" in told.message
+    assert "l[item 0]" in told.message and "`t`" not in told.message
+    assert "other signs" in " ".join(told.details)
+    other = {"l": -fit.mean("l").values, "t": float(fit.mean("t"))}
+    here = {"l": fit.mean("l").values, "t": float(fit.mean("t"))}
+    evidences = [lgm.fit(model, answers(), fixed=f).log_evidence for f in (here, other)]
+    assert evidences[0] == pytest.approx(evidences[1])
+
+
+def test_positive_loadings_have_one_mode() -> None:
+    model = lgm.loads(FACTOR.replace("LOADING", "positive ~ half_normal(sd = 1)"))
+    assert warned(lgm.fit(model, answers(), hyper="integrate")) is None
+
+
+def test_terms_that_may_change_places() -> None:
+    rng = np.random.default_rng(0)
+    y = np.zeros(300)
+    for rho in (0.95, -0.5):
+        z = rng.normal()
+        for t in range(300):
+            z = rho * z + np.sqrt(1.0 - rho**2) * rng.normal()
+            y[t] += z
+    told = warned(lgm.fit(lgm.loads(TWO), {"y": y}, hyper="integrate"))
+    assert told is not None and "`r1` and `r2`" in told.message
+    assert "exchanged" in " ".join(told.details)
+
+
+def test_noise_that_may_pass_for_signal() -> None:
+    """At the place that is told the density is higher than on the way there."""
+    rng = np.random.default_rng(5)
+    x = np.sort(rng.uniform(-5, 5, 7))
+    data = {"x": x, "y": np.sin(1.5 * x) + 0.1 * rng.normal(size=7)}
+    model = lgm.loads(CURVE)
+    told = warned(lgm.fit(model, data, hyper="integrate"))
+    assert told is not None and "2.0 nats lower" in told.message
+    assert "len = 6.344" in told.details[0]
+
+    def density(share: float) -> float:
+        """From the first mode (0.78, 0.57, 0.24) to the second, along logs; flat in logs but for
+        the priors, which are normal there."""
+        theta = np.exp((1 - share) * np.log([0.79, 0.5, 0.1]) + share * np.log([0.83, 6.34, 0.49]))
+        fixed = dict(zip(("a", "len", "t"), theta, strict=True))
+        prior = [(v - m) / s for v, m, s in zip(np.log(theta), (0, 0, -1), (1, 2, 2), strict=True)]
+        fit = lgm.fit(model, data, hyper="fixed", fixed=fixed)
+        return fit.log_evidence - 0.5 * float(np.square(prior).sum())
+
+    assert density(1.0) > density(0.5) + 0.3 and density(0.0) > density(0.5) + 0.3
+    assert density(1.0) > max(density(0.9), density(1.1))
