@@ -12,6 +12,7 @@ from lgmdsl.api.components import Assessed, assessed, every_value
 from lgmdsl.api.frame import fitted_frame
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import Marginals, all_names, check_draws
+from lgmdsl.api.mixture import drawn_hypers
 from lgmdsl.api.predictive import like_data
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import joint_draws, log_densities, responses
@@ -34,7 +35,7 @@ def to_arviz(
 
     check_draws(size, seed)
     asked = assessed(fit, data, mapping, "to_arviz")
-    posterior, replicated, density = _drawn(asked, size, seed)
+    posterior, replicated, density = _drawn(fit, asked, size, seed)
     where, sites = asked.observations, asked.components[0].sites
     values = every_value(asked.canonical)
     typed = [like_data(y, site) for y, site in zip(replicated, sites, strict=True)]
@@ -65,16 +66,17 @@ def to_arviz(
 
 
 def _drawn(
-    asked: Assessed, size: int, seed: int
+    fit: Fit, asked: Assessed, size: int, seed: int
 ) -> tuple[dict[str, tuple[tuple[str, ...], Array]], list[Array], list[Array]]:
     """Named quantities, replicated responses and log densities at the same joint draws."""
     canonical, first = asked.canonical, asked.components[0]
     posterior: dict[str, tuple[tuple[str, ...], Array]] = {}
     replicated = [np.empty((size, len(rows))) for _, _, rows in every_value(canonical).blocks]
     density = [np.empty((size, len(m))) for m in first.mean]
-    noise = np.random.default_rng([seed, 1])
+    noise, chosen = np.random.default_rng([seed, 1]), np.zeros(size, dtype=np.int64)
     for drawn in joint_draws(asked.components, size, seed):
         c = drawn.component
+        chosen[drawn.places] = drawn.point
         marginals = Marginals(canonical, c.theta, fitted_frame(canonical, c.conditioned))
         for name in dict.fromkeys((*canonical.latent_names, *all_names(canonical))):
             values = marginals.evaluate(name, drawn.z)
@@ -89,6 +91,12 @@ def _drawn(
             density[k][drawn.places] = found[k]
             y = responses(c.sites[k], x, noise, asked.observations.names[k])
             replicated[k][drawn.places] = y.reshape(len(y), -1)
+    shares = np.array([p.share for p in fit.points])
+    thetas = drawn_hypers(fit.hypers, [p.theta for p in fit.points], shares, chosen, seed)
+    for name in posterior if thetas else ():
+        of = fit.marginals.of_hypers(name) if name not in canonical.latent_names else None
+        if of is not None:
+            posterior[name][1][:] = [of(theta) for theta in thetas]
     return posterior, replicated, density
 
 

@@ -159,7 +159,8 @@ class Fit(Assessable):
         """Exact joint draws from q of every latent, let and report (or of `names`).
 
         The same seed gives the same digits. The leading axis is `sample`. Where hyperparameters
-        were integrated, draws are from the points of the mixture, hyperparameters too if named.
+        were integrated, latents are drawn at the points of the mixture, and hyperparameters, if
+        named, from the part of their posterior that each point stands for.
         """
         wanted = [names] if isinstance(names, str) else names
         if wanted is None:

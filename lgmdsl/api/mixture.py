@@ -3,7 +3,9 @@
     q(z, theta) = sum_k weight_k q_k(z) delta(theta - theta_k)
 
 Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and what is
-made of them alone, have the smooth marginals that `learning` found.
+made of them alone, have the smooth marginals that `learning` found, in draws too: each draw's are
+of the part of their posterior that its point stands for (`learning.coupled`), while its lets and
+reports that have latents in them are made at the point itself.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
@@ -33,6 +35,7 @@ from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import expand
+from lgmdsl.learning.hyper_posterior import HyperPosterior
 from lgmdsl.learning.ranges import Ends, entry_ends
 
 if TYPE_CHECKING:
@@ -63,17 +66,39 @@ def mixture(
 ) -> Mixture:
     """The mixture of the marginals `at` each point."""
     weights = np.array([p.share for p in points])
-    return Mixture(canonical, weights, tuple(partial(at, p) for p in points), hypers, seed)
+    parts = tuple(partial(at, p) for p in points)
+    return Mixture(canonical, weights, parts, tuple(p.theta for p in points), hypers, seed)
+
+
+class Joint(NamedTuple):
+    """Draws at one point: its number, its marginals, the draws' places among all, and z."""
+
+    point: int
+    part: Marginals
+    places: IntArray
+    z: Array
+
+
+def drawn_hypers(
+    hypers: HyperMarginals | None, points: Sequence[Theta], shares: Array, chosen: IntArray,
+    seed: int,
+) -> tuple[Theta, ...]:  # fmt: skip
+    """The hyperparameters of draws whose points are `chosen`; none where they were not integrated:
+    the draws then have those of the points."""
+    if not isinstance(hypers, HyperPosterior):
+        return ()
+    return hypers.draws(points, shares, chosen, np.random.default_rng([seed, 2]))
 
 
 @dataclass(frozen=True, eq=False)
 class Mixture:
-    """`parts[k]()` makes the marginals at point k, of weight `weights[k]`. `hypers`: the marginals
-    of the hyperparameters, None where they are fixed."""
+    """`parts[k]()` makes the marginals at point k, of weight `weights[k]`, at `thetas[k]`.
+    `hypers`: the marginals of the hyperparameters, None where they are fixed."""
 
     canonical: CanonicalModel
     weights: Array
     parts: tuple[Callable[[], Marginals], ...]
+    thetas: tuple[Theta, ...]
     hypers: HyperMarginals | None
     seed: int = 0
     _normal: dict[str, tuple[Normal, ...] | None] = field(default_factory=dict, repr=False)
@@ -90,7 +115,7 @@ class Mixture:
     def quantity(self, name: str) -> Quantity:
         """Mean and sd of a name; raises ModelError E103 for an unknown one."""
         dims = self.quantity_dims(name)
-        of = self._of(name)
+        of = self.of_hypers(name)
         if of is not None and self.hypers is not None:
             return Quantity(dims, self.hypers.mean(of), self.hypers.sd(of))
         if len(self.parts) == 1:
@@ -107,7 +132,7 @@ class Mixture:
     def quantile(self, name: str, levels: Array) -> tuple[tuple[str, ...], Array]:
         """Declared indices, and quantiles with a leading axis over the levels."""
         dims = self.quantity_dims(name)
-        of = self._of(name)
+        of = self.of_hypers(name)
         if of is not None and self.hypers is not None:
             return dims, self.hypers.quantile(of, levels)
         if len(self.parts) == 1:
@@ -122,7 +147,7 @@ class Mixture:
     def density(self, name: str, size: int) -> Density:
         """Points and densities with a last axis of `size`; NaN where an entry is fixed."""
         dims = self.quantity_dims(name)
-        of, block = self._of(name), self.canonical.hypers.block(name)
+        of, block = self.of_hypers(name), self.canonical.hypers.block(name)
         if of is not None and self.hypers is not None:
             ends = None if block is None else entry_ends(block)
             return Density(dims, *self.hypers.density(of, size, ends))
@@ -138,25 +163,29 @@ class Mixture:
         """Joint draws of several names, each with a leading sample axis, in random order of the
         points. Raises ModelError E108 for a size or seed that is not a whole number from 0."""
         check_draws(size, seed)
-        out = {}
-        for part, places, z in self.joint(size, np.random.default_rng(seed)):
+        out, chosen = {}, np.zeros(size, dtype=np.int64)
+        of = {n: f for n in names if (f := self.of_hypers(n)) is not None}
+        for point, part, places, z in self.joint(size, np.random.default_rng(seed)):
+            chosen[places] = point
             for name in names:
                 values = part.evaluate(name, z)
                 if name not in out:
                     out[name] = np.empty((size, *values.shape[1:]))
                 out[name][places] = values
-        return out
+        thetas = drawn_hypers(self.hypers, self.thetas, self.weights, chosen, seed) if of else ()
+        return {n: np.array([of[n](t) for t in thetas]) if n in of and thetas else v
+                for n, v in out.items()}  # fmt: skip
 
-    def joint(self, size: int, rng: Generator) -> Iterator[tuple[Marginals, IntArray, Array]]:
-        """Joint draws point by point: its marginals, the places of its draws among all, and z."""
+    def joint(self, size: int, rng: Generator) -> Iterator[Joint]:
+        """Joint draws point by point."""
         if len(self.parts) == 1:
             part = self.part(0)
-            yield part, np.arange(size), part.frame.conditioned.sample(rng, size)
+            yield Joint(0, part, np.arange(size), part.frame.conditioned.sample(rng, size))
             return
         chosen = rng.choice(len(self.parts), size=size, p=self.weights)
         for k in np.unique(chosen) if size else [0]:
             part, places = self.part(int(k)), np.flatnonzero(chosen == k)
-            yield part, places, part.frame.conditioned.sample(rng, len(places))
+            yield Joint(int(k), part, places, part.frame.conditioned.sample(rng, len(places)))
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite."""
@@ -172,7 +201,7 @@ class Mixture:
         small = len(self.parts) == 1 or sum(b.size for b in self.canonical.latents) <= KEPT
         return tuple(make() for make in self.parts) if small else ()
 
-    def _of(self, name: str) -> Callable[[Theta], Array] | None:
+    def of_hypers(self, name: str) -> Callable[[Theta], Array] | None:
         """A hyperparameter, or a report of hyperparameters alone, as a function of them."""
         if self.canonical.hypers.block(name) is not None:
             return lambda theta: np.asarray(theta[name], dtype=np.float64)

@@ -49,7 +49,7 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     block = prediction.observed(name)
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
     y = np.empty((size, *block.blank().shape))
-    for part, places, z in prediction.marginals.joint(size, np.random.default_rng(seed)):
+    for _, part, places, z in prediction.marginals.joint(size, np.random.default_rng(seed)):
         predictor = part.frame.embed(canonical.as_written(block, part.theta))
         s = np.repeat(predictor.offset[:, None], len(z), axis=1)
         for latent, operator in predictor.columns.items():

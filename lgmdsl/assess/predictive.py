@@ -22,8 +22,9 @@ MOST = 2.0**53
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Some draws of one component: their places among all draws, and z, (k, n)."""
+    """Some draws of one component, the `point`-th: their places among all draws, and z, (k, n)."""
 
+    point: int
     component: Component
     places: IntArray
     z: Array
@@ -44,7 +45,7 @@ def joint_draws(components: Sequence[Component], size: int, seed: int) -> Iterat
         step = max(1, CHUNK // widest)
         for at in range(0, len(places), step):
             some = places[at : at + step]
-            yield Drawn(component, some, component.conditioned.sample(rng, len(some)))
+            yield Drawn(k, component, some, component.conditioned.sample(rng, len(some)))
 
 
 def repeated(site: Site, draws: int) -> Site:

@@ -6,16 +6,19 @@ in one or two dimensions, and by importance sampling on a rank-1 (Kronecker) seq
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.errors import DataError
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.coupled import drawn_nodes, transport
 from lgmdsl.learning.kernel_density import (
     NODES,
     Range,
@@ -26,6 +29,9 @@ from lgmdsl.learning.kernel_density import (
 from lgmdsl.learning.ranges import Ends, ends_of_values
 from lgmdsl.learning.standardised import Standardised
 from lgmdsl.learning.surrogate import Surrogate
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 LATTICE = {1: 601, 2: 81}  # nodes an axis
 MARGIN = 2.5  # sds beyond the outermost fits
@@ -100,6 +106,28 @@ class HyperPosterior:
         shape = (*values.shape[1:], size)
         x, p = (np.array([f[i] for f in found]).reshape(shape) for i in (0, 1))
         return x, p
+
+    def draws(
+        self, points: Sequence[Theta], shares: Array, chosen: IntArray, rng: Generator
+    ) -> tuple[Theta, ...]:
+        """Every hyperparameter in draws that belong to those of a mixture's points of `shares`
+        (k,), of which `chosen` (size,) were drawn; in one and two dimensions anywhere in a node's
+        cell."""
+        plan = transport(self.z, self.weights, np.array([self._place(p) for p in points]), shares)
+        z = self.z[drawn_nodes(plan, chosen, rng)]
+        if self.z.shape[1] in LATTICE:
+            cell = [np.diff(np.unique(c)).min(initial=np.inf) for c in self.z.T]
+            away = rng.random(z.shape) - 0.5
+            z = z + away * np.where(np.isfinite(cell), cell, 0.0)
+        return tuple(self.coordinates.unpack(x) for x in self.frame.x(z))
+
+    def _place(self, theta: Theta) -> Array:
+        """(d,) z of a point; the mean for one that rounding has moved to the edge of a range."""
+        try:
+            away = self.coordinates.pack(theta) - self.frame.mode
+        except DataError:
+            return self.weights @ self.z
+        return np.asarray(np.linalg.solve(self.frame.axes, away), dtype=np.float64)
 
     def moments_z(self) -> tuple[Array, Array]:
         """Mean (d,) and second moment (d, d) of z."""
