@@ -15,6 +15,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass, fields
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -93,12 +94,11 @@ class LogisticExpected(Expected, ExpectedSlopes):
         if len(mean) <= CHUNK:
             return self._expected(mean, variance, second)
         found = [p._expected(mean[at], variance[at], second) for at, p in self._pieces]
-        parts = {
-            f.name: [getattr(a, f.name) for a in found] for f in fields(ExpectedAnswer)
-        }  # fmt: skip
-        return ExpectedAnswer(
-            **{k: None if v[0] is None else np.concatenate(v) for k, v in parts.items()}
-        )
+        joined: dict[str, Any] = {}
+        for name in (f.name for f in fields(ExpectedAnswer)):
+            parts = [getattr(a, name) for a in found]
+            joined[name] = None if parts[0] is None else np.concatenate(parts)
+        return ExpectedAnswer(**joined)
 
     @cached_property
     def _pieces(self) -> list[tuple[slice, LogisticExpected]]:

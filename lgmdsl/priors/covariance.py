@@ -69,7 +69,7 @@ def definite(matrices: Array) -> bool:
 
 def sparse_inverse(matrices: Array) -> Array:
     """(..., k, k) the inverses, symmetric, with 0 for entries that are 0 to rounding."""
-    found = np.linalg.inv(matrices)
+    found: Array = np.asarray(np.linalg.inv(matrices), dtype=np.float64)
     inverse: Array = np.asarray(0.5 * (found + _transposed(found)), dtype=np.float64)
     scale = np.sqrt(np.abs(_diagonals(inverse)))
     small = ZERO * scale[..., :, None] * scale[..., None, :]

@@ -1,5 +1,5 @@
-"""NumPyro's SVI on binary factor analysis: a Gaussian with full covariance for each person, loadings
-and offsets as parameters with their priors (Python of its own with numpyro and jax).
+"""NumPyro's SVI on binary factor analysis: a Gaussian with full covariance for each person,
+loadings and offsets as parameters with their priors (Python of its own with numpyro and jax).
 
     python binary_factors_svi.py data.npz SECONDS EVERY RATE
 
@@ -10,6 +10,7 @@ objective being evidence bound + log prior by 32 draws of every person's latents
 import json
 import sys
 import time
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -23,7 +24,7 @@ jax.config.update("jax_enable_x64", True)
 FACTORS = 3
 
 
-def model(y):
+def model(y: Any) -> None:
     persons, items = y.shape
     c = numpyro.param("c", jnp.zeros(items))
     loadings = numpyro.param("L", 0.1 * np.random.default_rng(0).standard_normal((items, FACTORS)))
@@ -35,7 +36,7 @@ def model(y):
         numpyro.sample("y", dist.Bernoulli(logits=logits).to_event(1), obs=y)
 
 
-def guide(y):
+def guide(y: Any) -> None:
     persons = len(y)
     mean = numpyro.param("mean", jnp.zeros((persons, FACTORS)))
     root = numpyro.param(
@@ -47,14 +48,14 @@ def guide(y):
         numpyro.sample("z", dist.MultivariateNormal(mean, scale_tril=root))
 
 
-def main():
+def main() -> None:
     path, limit, every, rate = sys.argv[1], *map(float, sys.argv[2:5])
     y = jnp.asarray(np.load(path)["y"], dtype=jnp.float64)
     svi = SVI(model, guide, Adam(lambda t: rate / jnp.sqrt(1.0 + t / 200.0)), Trace_ELBO())
     exact = Trace_ELBO(num_particles=32, vectorize_particles=False)
     state = svi.init(jax.random.PRNGKey(0), y)
 
-    def some(state, _):
+    def some(state: Any, _: Any) -> Any:
         state, loss = svi.update(state, y)
         return state, loss
 

@@ -8,6 +8,7 @@ import time
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from pathlib import Path
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -135,10 +136,10 @@ def test_errors_against_time(shared: Path) -> None:
     with figure(FOLDER, 4.6, 3.4, name="trace") as picture:
         axes = picture.subplots()
         for short, colour in zip(TRACED, COLOURS, strict=False):
-            _, at, error = (np.array(c) for c in zip(*curves[short], strict=True))
-            axes.semilogx(at, error, color=colour, label=short)
+            _, at, bits = (np.array(c) for c in zip(*curves[short], strict=True))
+            axes.semilogx(at, bits, color=colour, label=short)
             marks = [SEEN.index(k) for k in MARKED]
-            axes.semilogx(at[marks], error[marks], "o", color=colour, markersize=4)
+            axes.semilogx(at[marks], bits[marks], "o", color=colour, markersize=4)
         axes.set(xlabel="seconds of learning", ylabel="bits for a held-out vote")
         axes.legend(ncols=2)
     last = {short: curve[-1][2] for short, curve in curves.items()}
@@ -195,9 +196,7 @@ def test_two_factors(shared: Path) -> None:
     assert np.abs(gap).max() > 1.5  # the parties are apart by more than a factor's sd
 
 
-def _draw(
-    z: Array, y: Array, likelihood: Array, same: Array, by_party: Array, told: Array
-) -> None:
+def _draw(z: Array, y: Array, likelihood: Array, same: Array, by_party: Array, told: Array) -> None:
     labels = [f"V{k}" for k in range(1, 17)]
     with figure(FOLDER, 4.6, 4.0, name="factors") as picture:
         axes = picture.subplots()
@@ -208,7 +207,7 @@ def _draw(
                          facecolors="none", edgecolors=colour, linewidths=0.9)  # fmt: skip
         axes.set(xlabel="factor 1", ylabel="factor 2")
         for handle in axes.legend(markerscale=1.0).legend_handles:
-            handle.set_sizes([30])  # type: ignore[union-attr]
+            cast(Any, handle).set_sizes([30])
     with figure(FOLDER, 4.8, 4.0, name="same_vote") as picture:
         axes = picture.subplots()
         image = axes.imshow(same, vmin=0, vmax=1, cmap="viridis")
