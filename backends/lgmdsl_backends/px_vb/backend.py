@@ -37,8 +37,9 @@ from lgmdsl_backends.px_vb.scaling import AUXILIARIES, Weights, scaled
 
 # A bound that is lower by less than this fraction is not lower, but rounded.
 ROUNDING = 1e-12
-# Newton's move is measured anew where the own moves have become so many times smaller.
-ANEW = 3.0
+# Newton's move is measured once the own moves are below so many sds (no tolerance is larger), and
+# anew where they have become so many times smaller.
+NEAR, ANEW = 0.1, 3.0
 # Ratios of successive moves that tell the rate, and the largest that can be told from 1.
 RECENT, SLOWEST = 3, 1.0 - 1e-6
 # The stages of a step.
@@ -168,7 +169,7 @@ class ParameterExpanded(Backend[PxState]):
         if math.isfinite(before.move) and before.move > 0.0:
             rates = (*rates[1 - RECENT :], length / before.move)
         farther, measured = before.farther, before.measured
-        if 0.0 < length * ANEW <= measured:
+        if 0.0 < length < NEAR and length * ANEW <= measured:
             far = newton_move(problem, point) / length
             farther, measured = max(1.0, far) if math.isfinite(far) else 1.0, length
         return PxState(

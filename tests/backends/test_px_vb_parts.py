@@ -1,0 +1,130 @@
+"""Parts of px-vb: the bound at any q(z), the paper's (13) beside ours, the way to its limit."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.testing.models import random_models
+from lgmdsl.testing.random_model import RandomModel
+from lgmdsl_backends.px_vb import ParameterExpanded
+from lgmdsl_backends.px_vb.bound import Gaussian, at, conditioned_on, update
+from lgmdsl_backends.px_vb.distance import move, newton_move
+from lgmdsl_backends.px_vb.expansion import anchored, best, expanded, pulls
+from tests.agreement.methods import few
+from tests.backends.test_px_vb import FLAT, problem_of, small
+
+PROBIT = ("bernoulli.probit", "binomial.probit", "normal.mean")
+TEXT = FLAT.replace("flat()", "normal(mean = 0.3, sd = 2)")
+
+
+@given(random_models(PROBIT, rows=(2, 8), latents=(1, 4), wild=False), st.integers(0, 1000))
+@few(12)
+def test_the_bound_at_any_gaussian(case: RandomModel, seed: int) -> None:
+    """sum f - KL(q || p), the KL by dense algebra in whitened coordinates of the prior."""
+    problem = case.problem("px-vb")
+    rng = np.random.default_rng(seed)
+    weight = tuple(rng.uniform(0.2, 3.0, len(m)) for m in problem.engine.prior_mean)
+    shift = tuple(rng.normal(size=len(m)) for m in problem.engine.prior_mean)
+    q = conditioned_on(problem, weight, shift)
+    assert isinstance(q, Gaussian)
+    values, vectors = np.linalg.eigh(case.covariance)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0)))[:, values > 1e-9 * values.max()]
+    rows = [case.design[s.present] for s in case.sites]
+    starts = [(case.offset + case.design @ case.mean)[s.present] for s in case.sites]
+    precision, pull = np.eye(root.shape[1]), np.zeros(root.shape[1])
+    for b, s0, w, h in zip(rows, starts, weight, shift, strict=True):
+        precision += root.T @ b.T @ (w[:, None] * (b @ root))
+        pull += root.T @ b.T @ (h - w * s0)
+    covariance = np.linalg.inv(precision)
+    mean = covariance @ pull
+    kl = 0.5 * (np.trace(covariance) + mean @ mean - len(mean) + np.linalg.slogdet(precision)[1])
+    value = 0.0
+    for answer, b, s0 in zip(problem.sites, rows, starts, strict=True):
+        m = s0 + b @ root @ mean
+        v = np.einsum("ij,jk,ik->i", b @ root, covariance, b @ root)
+        a = answer.weights(m, v)  # type: ignore[attr-defined]
+        value += float((a.correction - 0.5 * a.precision * (m * m + v) + a.shift * m).sum())
+    assert at(problem, q).bound == pytest.approx(value - kl, rel=1e-7, abs=1e-7)
+
+
+def test_the_papers_expansion_beside_ours() -> None:
+    """(13) from its moments is (size + M) / (N + M), where ours, 1 / rho^2, is size / N."""
+    data, sd = small(2), 2.0
+    X, y = np.asarray(data["X"]), np.asarray(data["y"], dtype=np.float64)
+    n, m = X.shape
+    problem = problem_of(FLAT.replace("flat()", f"normal(sd = {sd})"), data)
+    point = at(problem, conditioned_on(problem, (np.ones(n),), (y - 0.5,)))  # type: ignore[arg-type]
+    plain, pull = update(problem, point), pulls(point.answers)
+    assert isinstance(plain, Gaussian) and pull is not None
+    anchor = anchored(plain, pull, None)
+    assert isinstance(anchor, Gaussian)
+    ours = expanded(point.answers, pull, plain, anchor)
+    assert ours is not None
+    rho = float(np.mean(ours.shift[0] / plain.shift[0]))
+
+    V = np.linalg.inv(X.T @ X + np.eye(m) / sd**2)
+    zeta, s = point.answers[0].shift, point.q.mean[0]
+    t = (2.0 * y - 1.0) * s
+    hazard = (2.0 * y - 1.0) * (zeta - s)
+    square = 1.0 - hazard * (t + hazard) + zeta**2
+    w = V @ X.T @ zeta
+    second = np.outer(w, w) + V
+    quadratic = np.einsum("ij,jk,ik->i", X, second, X)
+    c2 = (np.sum(square - 2.0 * zeta * (X @ w) + quadratic) + np.trace(second) / sd**2) / (n + m)
+    assert c2 == pytest.approx((n / rho**2 + m) / (n + m), rel=1e-10)
+    assert (c2 - 1.0) * (1.0 / rho**2 - 1.0) > 0.0
+
+
+def test_the_best_rho_at_its_limits() -> None:
+    for count, tilt, size in ((3.0, 0.0, 2.0), (5.0, 1e8, 1.0), (5.0, -1e8, 1.0), (1e-8, 1.0, 4.0)):
+        rho = best(count, tilt, size)
+        assert rho is not None and rho > 0.0
+        terms = (size * rho * rho, tilt * rho, count)
+        assert abs(terms[0] - terms[1] - terms[2]) < 1e-12 * max(map(abs, terms))
+    for count, tilt, size in ((0.0, 1.0, 1.0), (1.0, 1.0, 0.0), (1.0, math.nan, 1.0)):
+        assert best(count, tilt, size) is None
+
+
+def test_newtons_move_is_the_distance() -> None:
+    """Near the limit, where plain rounds move by a small part of it."""
+    problem = problem_of(TEXT, small(4))
+    far = run(ParameterExpanded(), problem, Tolerances(1e-14, 1e-10), 50_000).posterior
+    assert far is not None
+    goal = far.conditioned.latent_mean
+    backend = ParameterExpanded(expand=False)
+    state = backend.start(problem)
+    for _ in range(120):
+        state = backend.step(problem, state)
+    assert state.point is not None and state.following is not None
+    q = state.point.q.conditioned()
+    away = goal - q.latent_mean
+    X = np.asarray(small(4)["X"])
+    precision = X.T @ X + np.eye(3) / 4.0
+    distance = float(np.sqrt(away @ precision @ away))
+    assert newton_move(problem, state.point) == pytest.approx(distance, rel=0.05)
+    step = state.following.q.conditioned().latent_mean - q.latent_mean
+    taken = move(state.point.q, state.following.q)
+    assert taken == pytest.approx(float(np.sqrt(step @ precision @ step)), rel=1e-6)
+    assert taken < 0.5 * distance
+
+
+def test_a_start_from_other_weights_counts_their_change() -> None:
+    """From Laplace's W the mean stands, and the first round moves the weights."""
+    problem = problem_of(TEXT, small(4))
+    n = len(problem.sites[0])
+    q = conditioned_on(problem, (np.full(n, 0.25),), (np.zeros(n),))
+    assert isinstance(q, Gaussian)
+    following = update(problem, at(problem, q))
+    assert isinstance(following, Gaussian)
+    assert move(q, following) >= 0.75
+    assert following.family is not q.family
+    assert isinstance(following.conditioned(), Conditioned)
+    again = update(problem, at(problem, following))
+    assert isinstance(again, Gaussian) and again.family is following.family
