@@ -9,8 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lgmdsl as lgm
+from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Conditioned
+from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.plan import plan
+from lgmdsl.sites.catalogue import find_site
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random_model import RandomModel
 from lgmdsl_backends.px_vb import ParameterExpanded
@@ -19,6 +24,7 @@ from lgmdsl_backends.px_vb.distance import move, newton_move
 from lgmdsl_backends.px_vb.expansion import anchored, best, expanded, pulls
 from tests.agreement.methods import few
 from tests.backends.test_px_vb import FLAT, problem_of, small
+from tests.backends.test_px_vb_properties import bound_at
 
 PROBIT = ("bernoulli.probit", "binomial.probit", "normal.mean")
 TEXT = FLAT.replace("flat()", "normal(mean = 0.3, sd = 2)")
@@ -128,3 +134,48 @@ def test_a_start_from_other_weights_counts_their_change() -> None:
     assert isinstance(following.conditioned(), Conditioned)
     again = update(problem, at(problem, following))
     assert isinstance(again, Gaussian) and again.family is following.family
+
+
+@pytest.mark.parametrize("ratio", ["", ', model = "continuation"'])
+def test_the_expansion_of_ordered_classes(ratio: str) -> None:
+    """Variables beyond a cut are stretched from it, those between two stand: the best of its line,
+    and no other limit."""
+    text = f"""lgm 1
+index obs
+index feat
+index k = 3
+index cut = head(k)
+data X[obs, feat] : real
+data y[obs] : k
+hyper c[cut] : ordered ~ normal(sd = 3)
+latent w[feat] ~ normal(mean = 0.4, sd = 2)
+let eta[obs] = X @ w
+observe y ~ ordinal(probit = eta, cuts = c{ratio})
+"""
+    data = small(3)
+    data["y"] = np.digitize(np.asarray(data["X"]) @ [0.0, 1.0, -0.5], [-0.5, 0.7])
+    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
+    problem = plan(canonical, "px-vb").at({"c": np.array([-0.7, 0.9])})
+    n = len(problem.sites[0])
+    q = conditioned_on(problem, (np.ones(n),), (np.linspace(-1.0, 2.0, n),))
+    assert isinstance(q, Gaussian)
+    point = at(problem, q)
+    plain, pull = update(problem, point), pulls(point.answers)
+    assert isinstance(plain, Gaussian) and pull is not None
+    anchor = anchored(plain, pull, None)
+    assert isinstance(anchor, Gaussian)
+    found = expanded(point.answers, pull, plain, anchor)
+    assert found is not None
+    moved = np.concatenate(pull) != 0.0
+    steps = (np.concatenate(found.shift) - np.concatenate(anchor.shift))[moved]
+    rho = float(np.mean(steps / np.concatenate(pull)[moved]))
+    there = bound_at(problem, point.answers, rho)
+    assert there > bound_at(problem, point.answers, 1.0)
+    for other in (rho - 1e-3, rho + 1e-3):
+        assert bound_at(problem, point.answers, other) < there
+    ends = [
+        run(ParameterExpanded(e), problem, Tolerances(1e-12, 1e-7), 20_000) for e in (True, False)
+    ]
+    one, two = (e.posterior for e in ends)
+    assert one is not None and two is not None and ends[0].steps <= ends[1].steps
+    np.testing.assert_allclose(one.conditioned.latent_mean, two.conditioned.latent_mean, atol=1e-6)
