@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.api.fit import Fit
@@ -76,6 +77,21 @@ def test_the_default_tolerance_is_a_distance_and_not_a_move(shared: Path) -> Non
     assert fit.converged
     assert away.max() < 1.5e-4
     assert 0.5 * away.max() < fit.trace[-1].residual < 1e-4
+
+
+def test_the_evidence_is_the_normaliser_and_the_sites_corrections() -> None:
+    """ALGORITHMS: log Phi(y m) + m^2 / 2 - b m for a probit site, W = 1, m the predictor's mean."""
+    data = small()
+    fit = fitted(data, tol=1e-12)
+    (weight,), (shift,) = fit.weight, fit.shift
+    m = fit.mean("eta").values
+    sign = 2.0 * np.asarray(data["y"]) - 1.0
+    correction = special.log_ndtr(sign * m) + 0.5 * m * m - shift * m
+    q = fit.posterior.conditioned
+    assert (weight == 1.0).all()
+    assert fit.log_evidence == pytest.approx(q.log_normaliser + correction.sum(), abs=1e-9)
+    hazard = np.exp(-0.5 * m * m - special.log_ndtr(sign * m)) / np.sqrt(2.0 * np.pi)
+    np.testing.assert_allclose(shift, m + sign * hazard, atol=1e-6)
 
 
 def test_it_says_what_it_is_and_what_it_did() -> None:
