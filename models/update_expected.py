@@ -21,6 +21,14 @@ FIXED: dict[str, dict[str, Any]] = {
     "random_slopes": {"S": [[4.0, 0.6], [0.6, 0.25]]},
     "ordinal_ratings": {"c": [-1.5, 0.2, 2.0]},
 }
+# How models are fitted that are not by Laplace.
+FACTORED: dict[str, Any] = {"method": "px-vb", "hyper": "vb", "tol": 1e-12}
+SETTINGS: dict[str, dict[str, Any]] = {"relevance_vectors": FACTORED}
+
+
+def settings(name: str) -> dict[str, Any]:
+    """The method and its settings."""
+    return SETTINGS.get(name, {"method": "laplace"})
 
 
 def names() -> list[str]:
@@ -29,9 +37,9 @@ def names() -> list[str]:
 
 
 def fit(name: str) -> lgm.Fit:
-    """The Laplace fit of one model to its data."""
+    """The fit of one model to its data."""
     model = lgm.load(HERE / name / "model.lgm")
-    return lgm.fit(model, HERE / name / "data.npz", method="laplace", fixed=FIXED.get(name))
+    return lgm.fit(model, HERE / name / "data.npz", fixed=FIXED.get(name), **settings(name))
 
 
 def outcome(fitted: lgm.Fit) -> dict[str, Any]:
@@ -39,7 +47,7 @@ def outcome(fitted: lgm.Fit) -> dict[str, Any]:
     checked = fitted.model.checked
     shown = [s.name for kind in ("latent", "let", "report") for s in checked.of_kind(kind)]
     return {
-        "method": "laplace",
+        "method": fitted.method,
         "log_evidence": float(fitted.log_evidence),
         "mean": {n: np.ravel(fitted.mean(n))[:KEPT].tolist() for n in shown},
         "sd": {n: np.ravel(fitted.sd(n))[:KEPT].tolist() for n in shown},

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import stats
+from scipy import special, stats
 from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
@@ -44,6 +44,51 @@ class Answer:
     log_evidence: float
     mean: Array
     sd: Array
+
+
+@dataclass(frozen=True)
+class Relevance:
+    """y = design z + noise; latents of `weighed` have precisions ~ gamma(a, b), the others are
+    flat, the noise's precision ~ gamma(c, d)."""
+
+    design: Array
+    y: Array
+    weighed: Array
+    a: float
+    b: float
+    c: float
+    d: float
+    latents: tuple[tuple[str, int], ...]
+
+
+def computed(case: Case | Relevance) -> Answer:
+    """The answer that a model's method should give."""
+    return dense_laplace(case) if isinstance(case, Case) else dense_mean_field(case)
+
+
+def dense_mean_field(case: Relevance) -> Answer:
+    """q(z) q(precisions) q(noise) by their updates (Bishop and Tipping 2000), and E[log joint] +
+    entropies, term by term."""
+    x, y, weighed, n = case.design, case.y, case.weighed, len(case.y)
+    alpha, shape, rate = np.where(weighed, 1.0, 0.0), case.c + n / 2, 1.0
+    for _ in range(6000):
+        v = np.linalg.inv(np.diag(alpha) + shape / rate * x.T @ x)
+        mean = shape / rate * v @ x.T @ y
+        below = case.b + 0.5 * (mean**2 + np.diag(v))
+        alpha = np.where(weighed, (case.a + 0.5) / below, 0.0)
+        rate = case.d + 0.5 * (((y - x @ mean) ** 2).sum() + np.trace(x @ v @ x.T))
+    below, k = below[weighed], case.a + 0.5
+    precisions, noise = stats.gamma(k, scale=1 / below), stats.gamma(shape, scale=1 / rate)
+    logs, log_noise = special.digamma(k) - np.log(below), special.digamma(shape) - np.log(rate)
+    joint = 0.5 * n * (log_noise - np.log(2 * np.pi)) - noise.mean() * (rate - case.d)
+    joint += (0.5 * (logs - np.log(2 * np.pi)) - precisions.mean() * (below - case.b)).sum()
+    for a, b, log, value in (
+        (case.a, case.b, logs, precisions.mean()), (case.c, case.d, log_noise, noise.mean())
+    ):  # fmt: skip
+        joint += np.sum(a * np.log(b) - special.gammaln(a) + (a - 1) * log - b * value)
+    entropy = 0.5 * np.linalg.slogdet(2 * np.pi * np.e * v)[1]
+    entropy += precisions.entropy().sum() + noise.entropy()
+    return Answer(float(joint + entropy), mean, np.sqrt(np.diag(v)))
 
 
 def dense_laplace(case: Case) -> Answer:
@@ -159,6 +204,15 @@ def linear_regression(d: Data) -> Case:
     return Case(
         np.hstack([ones(len(x)), x]), diagonal((1, 5), (x.shape[1], 0.5)),
         lambda m: stats.norm.logpdf(d["y"], m, 0.55), (("b0", 1), ("w", x.shape[1])),
+    )  # fmt: skip
+
+
+def relevance_vectors(d: Data) -> Relevance:
+    size = d["bump"].shape[1]
+    design, weighed = np.hstack([ones(size), d["bump"]]), np.arange(1 + size) > 0
+    precisions = 0.005, 0.005
+    return Relevance(
+        design, d["y"], weighed, *precisions, 0.01, 0.01, (("level", 1), ("w", size))
     )  # fmt: skip
 
 
@@ -314,12 +368,13 @@ def space_time(d: Data) -> Case:
     )  # fmt: skip
 
 
-CASES: dict[str, Callable[[Data], Case]] = {
+CASES: dict[str, Callable[[Data], Case | Relevance]] = {
     "logistic_regression": logistic,
     "gp_classification": gp_classification,
     "poisson_glmm": poisson_glmm,
     "random_slopes": random_slopes,
     "linear_regression": linear_regression,
+    "relevance_vectors": relevance_vectors,
     "robust_regression": robust_regression,
     "stochastic_volatility": stochastic_volatility,
     "negbinomial_counts": negbinomial_counts,

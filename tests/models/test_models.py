@@ -13,7 +13,7 @@ import pytest
 
 import lgmdsl as lgm
 
-from .independent import CASES, dense_laplace
+from .independent import CASES, computed
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.parent.name for path in (ROOT / "models").glob("*/model.lgm"))
@@ -79,7 +79,7 @@ def test_fit_equals_an_independent_computation(name: str, fits: dict[str, lgm.Fi
     fit = fitted(name, fits)
     with np.load(ROOT / "models" / name / "data.npz", allow_pickle=False) as data:
         case = CASES[name](dict(data))
-    answer = dense_laplace(case)
+    answer = computed(case)
     assert fit.log_evidence == pytest.approx(answer.log_evidence, rel=2e-6, abs=2e-6)
     start = 0
     for latent, size in case.latents:

@@ -36,6 +36,7 @@ from lgmdsl_backends.px_vb.expansion import best
 
 AUXILIARIES = ("joint", "separate")
 STEPS, CLOSE = 8, 1e-9  # of Newton's iteration in log c
+SEEN = 1e-10  # a rise smaller than this share of the bound is rounding of the moments
 BEND = 1e-4  # the difference in log c that gives the second derivative
 LONGEST = 1.0  # step in log c
 # Precisions that no factor may be multiplied by more than this, or less than its inverse.
@@ -177,7 +178,7 @@ def joint(problem: Problem, weights: Weights, point: Point) -> Point | None:
 
     first = value(1.0)
     c, found = _newton(lambda x: value(math.exp(x))[:2], first[:2])
-    if c is None or not found > first[0]:
+    if c is None or not found - first[0] > SEEN * max(1.0, abs(point.bound)):
         return None
     return Point(point.q, value(c)[2], point.bound + found - first[0])
 
