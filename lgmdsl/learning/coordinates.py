@@ -24,11 +24,12 @@ from lgmdsl.learning.transforms import (
     Covariance,
     Identity,
     Ordered,
+    ScaledCovariance,
     Simplex,
     Slopes,
     Transform,
 )
-from lgmdsl.priors.covariance import GraphicalLasso
+from lgmdsl.priors.covariance import GraphicalLasso, LkjCov
 from lgmdsl.priors.pc_mix import PcMix
 
 _OF_TYPE: dict[str, type[Transform]] = {
@@ -92,8 +93,8 @@ class Coordinates:
     def log_jacobian(self, x: Array) -> tuple[float, Array]:
         """log |d natural / dx| and its gradient (d,).
 
-        Natural means the free entries: the lower triangle of a covariance, all but the last of a
-        simplex.
+        Natural means the free entries: the lower triangle of a covariance, its sds and correlations
+        under lkj_cov; all but the last of a simplex.
         """
         x = np.asarray(x, dtype=np.float64)
         theta = self.unpack(x)
@@ -138,6 +139,8 @@ def transform(block: HyperBlock, theta: Theta) -> Transform:
     """The map of a free hyper, given the earlier ones."""
     if sparse(block):
         return SparsePrecision(block.sizes)
+    if block.prior is not None and block.prior.dist.name.id == LkjCov.name:
+        return ScaledCovariance(block.sizes)
     if block.type in _OF_TYPE:
         return _OF_TYPE[block.type](block.sizes)
     assert block.prior is not None, "a free hyper has a prior"

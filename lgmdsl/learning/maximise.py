@@ -104,6 +104,8 @@ class Maximiser:
             now, k = following, k + 1
             if self.objective.beyond(now.x, RUNAWAY, self.gradient(now.at.kept)):
                 status, reason = Status.stalled, "a hyperparameter ran away"
+                if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
+                    status, reason = Status.converged, ""
                 break
         return Maximum(now.at.kept, status, tuple(steps), _spread(search, now), None, reason)
 

@@ -258,3 +258,16 @@ class Covariance(Transform):
         count = self.size // len(powers)
         slopes = np.tile(powers, count)
         return float(slopes @ np.asarray(x)) + count * k * _LOG_2, Slopes(slopes)
+
+
+class ScaledCovariance(Covariance):
+    """The Jacobian is that of the sds and the correlations above the diagonal, by which 2^k prod
+    sd^k is the lower triangle's."""
+
+    def log_jacobian(self, x: Array) -> tuple[float, Slopes]:
+        total, slopes = super().log_jacobian(x)
+        k = self.shape[-1]
+        variances = np.diagonal(self.value(x), axis1=-2, axis2=-1)
+        adjoint = (-0.5 * k / variances)[..., None] * np.eye(k)
+        sds = 0.5 * k * np.log(variances) + _LOG_2
+        return total - float(sds.sum()), Slopes(slopes.x + self.pull(adjoint, x).x)

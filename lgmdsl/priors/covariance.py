@@ -1,7 +1,8 @@
-"""Priors of covariance matrices (..., k, k), with respect to the lower triangle of each.
+"""Priors of covariance matrices (..., k, k).
 
 lkj_cov: the correlations are LKJ(eta) (Lewandowski, Kurowicka and Joe 2009, eq. 16) and each sd has
-pc_sd(u, alpha). inv_wishart: the inverse is Wishart.
+pc_sd(u, alpha); a density of the sds and correlations. inv_wishart: the inverse is Wishart; a
+density of the lower triangle.
 """
 
 from __future__ import annotations
@@ -83,8 +84,11 @@ def log_dets(matrices: Array) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class LkjCov(OnCovariances):
-    """|R|^(eta - 1) of the correlations, sds exponential, times 1 / (2^k prod sd^k), the Jacobian
-    of the lower triangle of S in the sds and correlations."""
+    """|R|^(eta - 1) of the correlations, sds exponential.
+
+    With respect to these, not to the entries of S: there the density is 1 / (2^k prod sd^k) times
+    that, which is infinite at S = 0, so that its mode would be S = 0 whatever the data say.
+    """
 
     eta: Array
     u: Array
@@ -103,14 +107,13 @@ class LkjCov(OnCovariances):
         k, variances = value.shape[-1], _diagonals(value)
         log_variance = np.log(variances).sum(axis=-1)
         sds = k * np.log(self.rate) - self.rate * np.sqrt(variances).sum(axis=-1)
-        jacobian = k * _LOG_2 + 0.5 * k * log_variance
         correlations = (self.eta - 1.0) * (log_dets(value) - log_variance)
-        return np.asarray(_lkj_constant(k, self.eta)[0] + correlations + sds - jacobian)
+        return np.asarray(_lkj_constant(k, self.eta)[0] + correlations + sds)
 
     def slopes(self, value: Array) -> dict[str, Array]:
         k, variances, rate = value.shape[-1], _diagonals(value), self.rate
         sd = np.sqrt(variances)
-        own = (self.eta - 1.0 + 0.5 * k) / variances + 0.5 * rate / sd
+        own = (self.eta - 1.0) / variances + 0.5 * rate / sd
         up = k / rate - sd.sum(axis=-1)
         log_det_r = log_dets(value) - np.log(variances).sum(axis=-1)
         return {

@@ -18,6 +18,10 @@ def free_entries(coordinates: Coordinates, x: Array) -> Array:
     for block in coordinates.blocks:
         value = theta[block.name]
         if block.type == "covariance":
+            if block.prior is not None and block.prior.dist.name.id == "lkj_cov":
+                sd = np.sqrt(np.diagonal(value, axis1=-2, axis2=-1))
+                off = value / (sd[..., None] * sd[..., None, :])
+                value = np.where(np.eye(value.shape[-1]) > 0.0, sd[..., None], off)
             value = value[..., *np.tril_indices(value.shape[-1])]
         elif block.type == "simplex":
             value = value[..., :-1]
