@@ -12,7 +12,8 @@ exp(-t^2 / 2 + i A log t) is at t^2 = iA, which leaves exp(-A pi / 4)),
 so one rule serves sd << a (where it is the plain trapezoid with a step of 0.8 sd), sd >> a, and
 means far from c. 25 to 100 nodes give 1e-12 for sd / a from 0 to 1000.
 
-Where a is declared and sd is well below it, Gauss-Hermite does the same with 6 to 32 nodes.
+Where sd is well below a, Gauss-Hermite does the same with 6 to 32 nodes; where a is a guess, if a
+rule of half as many nodes more agrees.
 """
 
 from __future__ import annotations
@@ -66,9 +67,7 @@ def expectations(
     reach = np.full(mean.shape, REACH)
     none = np.zeros((0, 1))
     result = np.zeros((len(f(np.zeros(0, dtype=np.intp), none, none)), len(mean)))
-    pending = np.arange(len(mean))
-    if not checked:
-        pending = _gauss_hermite(f, mean, sd, ratio, result)
+    pending = _gauss_hermite(f, mean, sd, ratio, result, checked)
     step = np.zeros(len(mean))
     step[pending] = _step(x[pending], ratio[pending], DECAY_CHECKED if checked else DECAY, max_step)
     for _ in range(ROUNDS):
@@ -92,19 +91,29 @@ def expectations(
     return result
 
 
-def _gauss_hermite(f: Integrands, mean: Array, sd: Array, ratio: Array, result: Array) -> IntArray:
-    """Fill in the rows whose sd / a lets Gauss-Hermite serve; returns the others."""
-    below = 0.0
+def _gauss_hermite(
+    f: Integrands, mean: Array, sd: Array, ratio: Array, result: Array, checked: bool
+) -> IntArray:
+    """Fill in the rows whose sd / a lets Gauss-Hermite serve; returns the others. With `checked`
+    a rule of half as many nodes more must agree."""
+    below, refused = 0.0, [np.zeros(0, dtype=np.int64)]
     for count, largest in GAUSS_HERMITE.items():
         t, weight = _hermite(count)
+        more, others = _hermite(count + count // 2)
         members = np.flatnonzero((ratio >= below) & (ratio < largest))
         size = CHUNK_HERMITE // count
         for start in range(0, len(members), size):
             rows = members[start : start + size]
             s = mean[rows, None] + sd[rows, None] * t
             result[:, rows] = f(rows, s, np.broadcast_to(t, s.shape)) @ weight
+            if checked:
+                s = mean[rows, None] + sd[rows, None] * more
+                finer = f(rows, s, np.broadcast_to(more, s.shape)) @ others
+                gap = np.abs(finer - result[:, rows]) / np.maximum(1.0, np.abs(finer))
+                result[:, rows] = finer
+                refused.append(rows[~(gap.max(axis=0) <= AGREEMENT)])
         below = largest
-    return np.flatnonzero(ratio >= below)
+    return np.sort(np.concatenate([*refused, np.flatnonzero(ratio >= below)]))
 
 
 @cache
