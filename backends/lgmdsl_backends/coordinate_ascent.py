@@ -6,6 +6,8 @@ absorbed into the prior), and solves
 
     1/v - c + 2 f_v(m, v) = 0,    w_k = 1/v - c,    V <- V + (v - v_old) V_k V_k' / v_old^2.
 
+A vector site's K rows go together: W solves W = -2 f_V(m, V) with V as W makes it, K x K.
+
 S is never inverted, so it may be singular; flat priors need w > 0 only. After the rows the mean is
 maximised at fixed v. A row's equation makes the bound stationary in K_kk = Q_kk + w_k only together
 with the other rows' equations: the paper proves no ascent, so a sweep that lowers the bound is cut
@@ -28,7 +30,7 @@ from lgmdsl.contract.beginning import begin, comparable
 from lgmdsl.contract.elbo import ElboPoint
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.fixed_point import profiled, undamped_move
-from lgmdsl.contract.joint import row_covariance, some_rows, unstacked
+from lgmdsl.contract.joint import row_covariance, some_rows
 from lgmdsl.contract.options import check_range
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -38,6 +40,7 @@ from lgmdsl.numerics.variance_root import solve_variance
 
 # A fall below this fraction of the bound is rounding.
 ROUNDING = 1e-13
+ROUNDS = 60  # of a vector site's fixed point
 # Rows whose share of the largest variance is below this are known exactly: no weight changes them.
 POINT = 1e-28
 
@@ -69,7 +72,6 @@ class CoordinateAscent(Backend[AscentState]):
         needs=Expected,
         guarantee=Guarantee.LOWER,
         monotone=True,
-        vector=False,
         max_steps=500,
         paper="Khan 2012, algorithm 3",
         summary="variational Gaussian, one row's variance after another; dense in the rows",
@@ -108,27 +110,70 @@ class CoordinateAscent(Backend[AscentState]):
 
     def _sweep(self, problem: Problem, point: ElboPoint, covariance: Array) -> Rows:
         """The weights after one pass over the rows at fixed means; `covariance` is overwritten."""
-        weight = np.concatenate(point.weight)
-        top = float(covariance.diagonal().max(initial=0.0))
-        for k, own in enumerate(_each_row(problem, point.mean)):
-            old = float(covariance[k, k])
-            if not old > POINT * top:  # known exactly: no weight changes it
-                weight[k] = own(max(old, 0.0))[0]
-                continue
-            # Leverage 1 (a flat direction that this row alone fixes) leaves rounding for a cavity.
-            cavity = max(1.0 / old - weight[k], 0.0)
-            new = solve_variance(own, cavity, old, self.accuracy)
-            weight[k] = 1.0 / new - cavity
-            column = covariance[k].copy()
-            covariance += np.multiply.outer(column * ((new - old) / old**2), column)
-        return unstacked(weight, point.weight)
+        weights, start = tuple(w.copy() for w in point.weight), 0
+        least = POINT * float(covariance.diagonal().max(initial=0.0))
+        for answer, mean, weight in zip(problem.expecting(), point.mean, weights, strict=True):
+            size = 1 if mean.ndim == 1 else mean.shape[1]
+            for k in range(len(mean)):
+                rows = slice(start, start + size)
+                if mean.ndim == 1:
+                    own = _weight_of(answer, mean, k)
+                    weight[k] = self._row(own, float(weight[k]), covariance, start, least)
+                else:
+                    weight[k] = self._block(
+                        _block_of(answer, mean, k), weight[k], covariance, rows, least
+                    )
+                start += size
+        return weights
+
+    def _row(
+        self, own: Callable[[float], tuple[float, float]], weight: float, covariance: Array, k: int,
+        least: float,
+    ) -> float:  # fmt: skip
+        """The new weight of row k."""
+        old = float(covariance[k, k])
+        if not old > least:  # known exactly: no weight changes it
+            return own(max(old, 0.0))[0]
+        # Leverage 1 (a flat direction that this row alone fixes) leaves rounding for a cavity.
+        cavity = max(1.0 / old - weight, 0.0)
+        new = solve_variance(own, cavity, old, self.accuracy)
+        column = covariance[k].copy()
+        covariance += np.multiply.outer(column * ((new - old) / old**2), column)
+        return 1.0 / new - cavity
+
+    def _block(
+        self, own: Callable[[Array], Array], weight: Array, covariance: Array, rows: slice,
+        least: float,
+    ) -> Array:  # fmt: skip
+        """The new weight, (K, K), of a vector site: W = T(V), V = (I + V_0 (W - W_0))^-1 V_0, by
+        steps towards T that are halved when the gap grows. V_0 may be singular."""
+        old, unit = covariance[rows, rows].copy(), np.eye(len(weight))
+        if not float(old.trace()) > least:
+            return own(old)
+        new, share, last = weight, 1.0, math.inf
+        for _ in range(ROUNDS):
+            spread = np.linalg.solve(unit + old @ (new - weight), old)
+            target = own(0.5 * (spread + spread.T))
+            gap = float(np.abs(target - new).max())
+            if gap <= self.accuracy * float(np.abs(target).max()):
+                break
+            share = 0.5 * share if gap >= last else share
+            new, last = new + share * (target - new), gap
+        moved = new - weight
+        half = covariance[rows].copy()
+        covariance -= half.T @ np.linalg.solve(unit + moved @ old, moved) @ half
+        return new
 
 
-def _each_row(problem: Problem, mean: Rows) -> Iterator[Callable[[float], tuple[float, float]]]:
-    """v -> T = -2 f_v(m, v) and dT/dv, row by row."""
-    for answer, m in zip(problem.expecting(), mean, strict=True):
-        for k in range(len(m)):
-            yield _weight_of(answer, m, k)
+def _block_of(answer: Expected, mean: Array, k: int) -> Callable[[Array], Array]:
+    """V -> T = -2 f_V(m, V) of one vector site."""
+    alone = some_rows(answer, np.array([k]), len(mean))
+    at = mean[k : k + 1]
+
+    def weight(variance: Array) -> Array:
+        return np.asarray(-2.0 * alone(at, variance[None]).d_variance[0])
+
+    return weight
 
 
 def _weight_of(answer: Expected, mean: Array, k: int) -> Callable[[float], tuple[float, float]]:

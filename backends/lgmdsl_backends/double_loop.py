@@ -66,6 +66,8 @@ class DoubleLoop(Backend[DoubleLoopState]):
         guarantee=Guarantee.LOWER,
         monotone=True,
         vector=False,
+        only_scalar="its bounds are widths of one predictor each; "
+        "laplace or natural-gradient take it",
         max_steps=500,
         paper="Seeger and Nickisch 2011, algorithm 1",
         summary="super-Gaussian bounds, variances outside and means inside; a lower bound",

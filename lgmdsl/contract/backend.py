@@ -30,6 +30,7 @@ class BackendSpec:
     monotone: bool = False
     ranks: bool = False
     vector: bool = True  # whether vector-valued sites are taken
+    only_scalar: str = ""  # why not, where they are not
     evidence: bool = True
     warm: str = ""
     max_steps: int = 100

@@ -103,7 +103,9 @@ def some_rows(
         return lambda mean, variance: few.expected(mean, variance, second=True)
 
     def among_all(mean: Array, variance: Array) -> ExpectedAnswer:
-        every_mean, every_variance = np.zeros(size), np.ones(size)
+        every_mean = np.zeros((size, *mean.shape[1:]))
+        each = np.ones(()) if mean.ndim == 1 else np.eye(mean.shape[1])
+        every_variance = np.array(np.broadcast_to(each, (size, *each.shape)))
         every_mean[where], every_variance[where] = mean, variance
         a = answer.expected(every_mean, every_variance, second=True)
         more = (a.d_mean_variance, a.d_variance2, a.d_mean2)

@@ -45,7 +45,8 @@ def route(site: type[Site], backend: BackendClass, bound: str | None = None) -> 
     """The route of a family to a back end; with `bound`, only through the bound of that name."""
     spec = backend.spec
     if site.spec.vector and not spec.vector:
-        return Refusal(site, "E501", f"{site.spec.name} is vector-valued")
+        why = f": {spec.only_scalar}" if spec.only_scalar else ""
+        return Refusal(site, "E501", f"{site.spec.name} is vector-valued{why}")
     banned = site.spec.properties & spec.forbids
     if Property.KINKED in banned:
         return Refusal(site, "E502", f"{site.spec.name} has a kink, where it has no curvature")

@@ -63,14 +63,17 @@ def test_solvers_and_engines_share_an_optimum(text: str, bound: str) -> None:
     assert best.converged
     canonical = compile_model(lgm.loads(text).checked, read(given), find_site)
     theta = canonical.hypers.theta({"s": 1.2})
-    found = {"cholesky": fit(text, given, "cholesky", bound=bound, max_steps=400).log_evidence}
+    found = {
+        m: fit(text, given, m, bound=bound, max_steps=400).log_evidence
+        for m in ("cholesky", "coordinate-ascent")
+    }
     for engine in (CovarianceEngine, PrecisionEngine, SparseEngine):
         linear = canonical.linear(theta)
         made = plan(canonical, "natural-gradient", bound)
         done = run(made.backend, made.at(theta, engine(linear)), Tolerances(1e-11, 1e-6))
         assert done.posterior is not None
         found[engine.name] = done.posterior.log_evidence
-    assert len(found) == 4
+    assert len(found) == 5
     for name, value in found.items():
         assert value == pytest.approx(best.log_evidence, rel=1e-6), name
 
@@ -216,8 +219,8 @@ def test_predicted_counts_are_those_of_draws() -> None:
 
 
 def test_methods_that_take_no_vector_sites_say_so() -> None:
-    for method in ("ep", "lcl", "coordinate-ascent", "double-loop"):
-        with pytest.raises(lgm.MethodError) as raised:
+    for method in ("ep", "lcl", "opper-archambeau", "double-loop", "coordinate-descent"):
+        with pytest.raises(lgm.MethodError, match=r"vector-valued: .* natural-gradient") as raised:
             fit(CHOICE, data(), method)
         assert raised.value.codes == ("E501",)
 

@@ -88,6 +88,8 @@ class ExpectationPropagation(Backend[EPState]):
         needs=Tilted,
         guarantee=Guarantee.APPROXIMATE,
         vector=False,
+        only_scalar="its tilted moments are those of one predictor; "
+        "laplace or natural-gradient take it",
         max_steps=300,
         warm="natural-gradient",
         paper="Minka 2001; Seeger and Nickisch 2011; Opper and Winther 2005",
