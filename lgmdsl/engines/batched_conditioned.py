@@ -28,7 +28,8 @@ CHUNK = 1 << 22  # entries of one dense temporary
 
 
 class BatchedConditioned(RowConditioned):
-    """q(z) = N(mu + A^-1 h, A^-1), `inverse_root` (N, L, L) being R^-1 with RR' = A."""
+    """q(z) = N(mu + A^-1 h, A^-1), `inverse_root` being R^-1 with RR' = A: (N, L, L), or (1, L, L)
+    where all groups share it."""
 
     def __init__(
         self, engine: BatchedEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
@@ -36,6 +37,9 @@ class BatchedConditioned(RowConditioned):
     ) -> None:  # fmt: skip
         self.engine, self.linear, self.plates = engine, engine.linear, engine.plates
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
+        self.own_root = inverse_root
+        width = inverse_root.shape[1]
+        inverse_root = np.broadcast_to(inverse_root, (engine.plates.groups, width, width))
         self.inverse_root = inverse_root
         b, start = flatten(shift), engine.start
         weighted = site_weight.times(start)
@@ -48,9 +52,7 @@ class BatchedConditioned(RowConditioned):
         self.log_normaliser = exponent - half_log_det + 0.5 * engine.log_det
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
-        return BatchedConditioned(
-            self.engine, self.weight, shift, self.site_weight, self.inverse_root
-        )
+        return BatchedConditioned(self.engine, self.weight, shift, self.site_weight, self.own_root)
 
     @cached_property
     def flat_mean(self) -> Array:
@@ -63,7 +65,8 @@ class BatchedConditioned(RowConditioned):
     @cached_property
     def covariance(self) -> Array:
         """(N, L, L) Cov(z) by groups."""
-        return self.inverse_root.transpose(0, 2, 1) @ self.inverse_root
+        own = self.own_root.transpose(0, 2, 1) @ self.own_root
+        return np.broadcast_to(own, self.inverse_root.shape)
 
     @cached_property
     def latent_variance(self) -> Array:
