@@ -112,7 +112,11 @@ def _prior(latent: LatentBlock, adjoints: Adjoints, theta: Theta, out: Gradient)
     if not any(c.depends for f in latent.factors for c in f.coefficients().values()):
         return
     block = latent.at(theta)
-    if latent.name in adjoints.precision:
+    slopes: list[dict[str, Array]]
+    if latent.name in adjoints.factors:
+        pairs = zip(block.factors, adjoints.factors[latent.name], strict=True)
+        slopes = [{} if a is None else f.pullback_covariance(a) for f, a in pairs]
+    elif latent.name in adjoints.precision:
         by_factor = precision_adjoints(block, adjoints.precision[latent.name])
         slopes = [f.pullback_precision(a) for f, a in zip(block.factors, by_factor, strict=True)]
     elif latent.name in adjoints.covariance:

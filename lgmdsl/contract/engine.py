@@ -9,7 +9,7 @@ and shifts, (N,) or (N, K, K) for variances and weights (`Rows`). Weights may be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
@@ -41,7 +41,8 @@ class Adjoints:
     `operator[k][name]`: dF/dB of site block k and latent block name, (P, n_b) dense, or csr on B's
     pattern.
     `mean[name]`: (n_b,). `covariance[name]` or `precision[name]`: dF/dK or dF/dQ,
-    (n_b, n_b), the latter dense or csr on Q's pattern.
+    (n_b, n_b), the latter dense or csr on Q's pattern. `factors[name]`, where an engine has it at
+    less cost: dF/dK_f of each factor of K = K_1 (x) K_2 (x) ..., None for those without arguments.
     """
 
     offset: Rows
@@ -49,6 +50,7 @@ class Adjoints:
     mean: Mapping[str, Array]
     covariance: Mapping[str, Array] = field(default_factory=dict)
     precision: Mapping[str, Matrix] = field(default_factory=dict)
+    factors: Mapping[str, Sequence[Array | None]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

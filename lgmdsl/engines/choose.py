@@ -18,6 +18,7 @@ from lgmdsl.engines.iterative import IterativeEngine
 from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.prior import is_flat
 from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.wide import WideEngine
 from lgmdsl.errors import listed
 
 
@@ -126,6 +127,17 @@ def batched_cost(linear: LinearGaussian) -> Estimate:
     return Estimate(flops + 1e6, 8.0 * linear.rows * width + 5.0 * groups * width**2, engine)
 
 
+def wide_cost(linear: LinearGaussian) -> Estimate:
+    """A factor and a few products for each vector, of the size of its rows."""
+    if linear.size < SMALL or WideEngine.refuses(linear):
+        return Estimate(float(linear.size) ** 3 + 1e6, 0.0)
+    engine = WideEngine(linear)
+    groups, most = engine.s.shape[:2]
+    means = float(linear.rows) * engine.rows.size
+    flops = 8.0 * groups * float(most) ** 3 + 4.0 * means
+    return Estimate(flops + 1e6, 6.0 * engine.s.size + 4.0 * linear.size, engine)
+
+
 ITERATIONS = 200  # of conjugate gradients, a guess: it depends on the weights
 
 
@@ -143,6 +155,7 @@ ENGINES = [
     Entry(CovarianceEngine, lambda linear, _: CovarianceEngine(linear), covariance_cost),
     Entry(PrecisionEngine, lambda linear, _: PrecisionEngine(linear), precision_cost),
     Entry(BatchedEngine, lambda linear, _: BatchedEngine(linear), batched_cost),
+    Entry(WideEngine, lambda linear, _: WideEngine(linear), wide_cost),
     Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
     Entry(IterativeEngine, lambda linear, seed: IterativeEngine(linear, seed=seed), iterative_cost),
 ]
