@@ -59,7 +59,9 @@ def fit(
     log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a
     latent, else integrates up to 6 scalars and maximises over more. `options` are fields of the
     back end, and `integration`: grid, ccd or gauss-hermite (default: grid for one or two
-    hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none.
+    hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none, and `batch` of em:
+    rows of a mini-batch, with `epochs` (default 3), for models of very many rows that fall apart
+    over an index.
     `bound` names a bound through which the sites answer that it applies to (`lgm methods`).
     `seed` is that of draws, and of the estimates of an engine that gives any.
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
@@ -105,7 +107,7 @@ def fit_compiled(
     warm = None if start_from is None else _earlier(start_from).posterior
     found = solve(
         planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, learning.design,
-        learning.acceleration, seed,
+        learning.acceleration, seed, learning.batch,
     )  # fmt: skip
     q = found.posterior
     settings = {

@@ -17,6 +17,7 @@ from lgmdsl.learning.integrate import FEW, MOST
 
 WAYS = ("auto", "fixed", "map", "integrate", "em", "vb")
 DESIGNS = ("auto", "grid", "ccd", "gauss-hermite")
+EPOCHS = 3
 # A full product of nodes grows as their number to the power of the hyperparameters.
 LARGEST = {"grid": 3, "gauss-hermite": 4}
 
@@ -106,22 +107,45 @@ def _corners(block: HyperBlock) -> Diagnostic:
 
 @dataclass(frozen=True)
 class LearningOptions:
-    """`design` of an integration; `acceleration` of em."""
+    """`design` of an integration; `acceleration` of em; `batch`: rows and epochs of its
+    mini-batches, if it has any."""
 
     design: str
     acceleration: str
+    batch: tuple[int, int] | None
 
 
 def learning_options(
     options: Mapping[str, object],
 ) -> tuple[LearningOptions, dict[str, object]]:
-    """The options `integration` and `acceleration`, and those left for the method.
+    """The options `integration`, `acceleration`, `batch` and `epochs`, and those left for the
+    method.
 
     Raises MethodError E104 for a value that does not exist.
     """
     rest = dict(options)
     design = _one_of(rest, "integration", DESIGNS)
-    return LearningOptions(design, _one_of(rest, "acceleration", ACCELERATIONS)), rest
+    acceleration = _one_of(rest, "acceleration", ACCELERATIONS)
+    rows, epochs = _count(rest, "batch", 0), _count(rest, "epochs", EPOCHS)
+    return LearningOptions(design, acceleration, (rows, epochs) if rows else None), rest
+
+
+def _count(options: dict[str, object], name: str, default: int) -> int:
+    """The value of an option that is a number of things, taken out."""
+    given = options.pop(name, default)
+    try:
+        value = int(str(given))
+    except ValueError:
+        value = -1
+    if value < 0 or (value == 0 and default):
+        raise MethodError(
+            Diagnostic(
+                "E104",
+                f"option `{name}` cannot be `{given}`",
+                help=f"it is a whole number above 0, as in {name}=1000",
+            )
+        )
+    return value
 
 
 def _one_of(options: dict[str, object], name: str, known: tuple[str, ...]) -> str:

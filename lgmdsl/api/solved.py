@@ -45,6 +45,7 @@ def solve(
     integration: str,
     acceleration: str,
     seed: int = 0,
+    batch: tuple[int, int] | None = None,
 ) -> Solved:
     """`way`: fixed, map, em, integrate or vb. Raises what `fit` raises for improper posteriors
     (E402), a start of another model (E501) and fits without any usable state (E601)."""
@@ -79,7 +80,7 @@ def solve(
     found = learn(
         planned, dict(fixed or {}), tolerances, max_steps, warm,
         integration if way == "integrate" else None, told, seed,
-        acceleration if way == "em" else None,
+        acceleration if way == "em" else None, batch if way == "em" else None,
     )  # fmt: skip
     mode = found.mode
     result = replace(mode.run, status=found.status, seconds=time.perf_counter() - began)

@@ -13,9 +13,8 @@ U(m, v) = m + U(-m, v), as the softplus has, and is asked at -|m| only, where no
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -94,11 +93,9 @@ class LogisticExpected(Expected, ExpectedSlopes):
         if len(mean) <= CHUNK:
             return self._expected(mean, variance, second)
         found = [p._expected(mean[at], variance[at], second) for at, p in self._pieces]
-        joined: dict[str, Any] = {}
-        for name in (f.name for f in fields(ExpectedAnswer)):
-            parts = [getattr(a, name) for a in found]
-            joined[name] = None if parts[0] is None else np.concatenate(parts)
-        return ExpectedAnswer(**joined)
+        names = [f.name for f in fields(ExpectedAnswer) if getattr(found[0], f.name) is not None]
+        whole = {k: np.concatenate([getattr(a, k) for a in found]) for k in names}
+        return replace(found[0], **whole)
 
     @cached_property
     def _pieces(self) -> list[tuple[slice, LogisticExpected]]:

@@ -202,7 +202,7 @@ class WideConditioned(RowConditioned):
         seen = np.einsum("qme,qme->qm", picked, self.rows.values[group])
         cross = np.einsum("qm,qm->q", left[group, slot], seen)
         weight = flatten(self.weight)[line]
-        values = product.entries(line, pattern.indices) - weight * cross
+        values = product.entries(line, pattern.indices.astype(np.int64)) - weight * cross
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 

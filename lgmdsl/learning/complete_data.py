@@ -80,7 +80,12 @@ class CompleteData:
 
     def step(self, posterior: GaussianPosterior, theta: Theta, gradient: Array) -> Array | None:
         """(d,) H^-1 gradient, `gradient` being that of evidence and log prior in the hypers; None
-        where H is singular. Weights below 0, which sites that are not log-concave have, are 0."""
+        where H is singular."""
+        return solved(self.with_prior(self.curvature(posterior), theta), gradient)
+
+    def curvature(self, posterior: GaussianPosterior) -> sp.csr_array:
+        """H without the prior's part. Weights below 0, which sites that are not log-concave have,
+        are 0."""
         where = {b.name: self.canonical.layout.latent(b.name) for b in self.canonical.latents}
         moments = second_moments(posterior.conditioned, where, self.first, self.second)
         total = np.zeros(len(self.rows))
@@ -88,8 +93,11 @@ class CompleteData:
             part.add(total, np.maximum(weight, 0.0), moments)
         size = len(self.x)
         upper = sp.coo_array((total, (self.rows, self.columns)), shape=(size, size)).tocsr()
-        own = sp.diags_array(self._prior(theta))
-        return solved(sp.csr_array(upper + sp.tril(upper.T, k=-1) + own), gradient)
+        return sp.csr_array(upper + sp.tril(upper.T, k=-1))
+
+    def with_prior(self, curvature: sp.csr_array | Array, theta: Theta) -> sp.csr_array:
+        """H of a curvature."""
+        return sp.csr_array(sp.csr_array(curvature) + sp.diags_array(self._prior(theta)))
 
     def _prior(self, theta: Theta) -> Array:
         """Minus the second derivatives of normal log priors; 0 for others."""

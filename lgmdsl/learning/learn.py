@@ -14,6 +14,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.batches import Batches
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.em import ACCELERATIONS, EM
 from lgmdsl.learning.factor_axes import from_components, idle_loadings, reported, scattered
@@ -70,10 +71,12 @@ def learn(
     on_step: Callable[[LearningStep], None] | None = None,
     seed: int = 0,
     acceleration: str | None = None,
+    batch: tuple[int, int] | None = None,
 ) -> Learned:
     """Maximise; integrate where `integration` names a design (`auto`: by their number).
     `acceleration`: of EM (l-bfgs, squarem or none); None: L-BFGS alone, where no prior has corners
-    (a graphical lasso). After EM there is no curvature.
+    (a graphical lasso). After EM there is no curvature. `batch`: rows of a mini-batch and epochs,
+    before either.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away.
@@ -81,11 +84,14 @@ def learn(
     space = planned.canonical.hypers
     coordinates = Coordinates(space, fixed)
     objective = Objective(planned, coordinates, fixed, tolerances, max_steps, seed)
-    first = _first(objective, warm)
+    batches = None if batch is None else Batches.of(objective, *batch)
+    first = _first(objective, warm) if batches is None else _from_batches(batches)
     size = coordinates.size
     search = Maximiser(objective, jacobian=integration is not None)
     corners = bool(sparse_slices(objective))
-    if acceleration is not None or corners:
+    if batches is not None and acceleration == ACCELERATIONS[0] and not corners:
+        maximum = search.run(first, on_step)  # the batches' steps were EM's
+    elif acceleration is not None or corners:
         maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step)
     else:
         maximum = search.run(first, on_step)
@@ -148,6 +154,13 @@ def _by_em(
     maximum = search.run(climbed.at, told)
     steps = (replace(s, step=s.step + done - 1) for s in maximum.steps[1:])
     return replace(maximum, steps=(*climbed.steps, *steps))
+
+
+def _from_batches(batches: Batches) -> Evaluation:
+    """Where mini-batches lead from the start that the first of them gives."""
+    first = _first(next(batches.parts()), None)
+    found = batches.objective.at(batches.run(first.x)) or batches.objective.at(first.x)
+    return _first(batches.objective, None) if found is None else found
 
 
 def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:

@@ -1,0 +1,55 @@
+"""Some rows of a model that falls apart over an index: the same model with fewer persons, say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from lgmdsl.arrays import IntArray
+from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise
+from lgmdsl.inference.plan import Plan
+from lgmdsl.sites.catalogue import find_site
+
+INDEPENDENT = ("normal", "iid", "flat")  # structures without correlation
+
+
+def plate_of(canonical: CanonicalModel) -> str:
+    """The largest index over which the posterior is a product: every latent and every observation
+    has it, independently, and no hyper, map or fixed label does. Empty where there is none."""
+    model, grounded = canonical.grounded.model, canonical.grounded
+    mapped = {s.type for s in model.of_kind("data")}
+    tied = {d for b in canonical.hypers.blocks for d in b.dims} | mapped
+    for latent in canonical.latents:
+        for factor in latent.factors:
+            if factor.name not in INDEPENDENT:
+                tied |= set(factor.dims)
+    found = [
+        name for name in grounded.indices
+        if name not in tied
+        and all(name in latent.dims for latent in canonical.latents)
+        and all(name in block.dims for block in canonical.blocks)
+        and all(grounded.dims(d).count(name) <= 1 for d in grounded.values)
+    ]  # fmt: skip
+    if canonical.equations or not canonical.latents:
+        return ""
+    return max(found, key=lambda name: grounded.indices[name].size, default="")
+
+
+def some_rows(planned: Plan, plate: str, rows: IntArray) -> Plan:
+    """The plan for the model with some members of an index of `plate_of`."""
+    canonical = canonicalise(_taken(planned.canonical.grounded, plate, rows), find_site)
+    return Plan(canonical, planned.backend, planned.routes)
+
+
+def _taken(grounded: GroundedModel, plate: str, rows: IntArray) -> GroundedModel:
+    values, missing = dict(grounded.values), dict(grounded.missing)
+    for held in (values, missing):
+        for name, array in held.items():
+            dims = grounded.dims(name)
+            if plate in dims:
+                at = tuple(rows if d == plate else slice(None) for d in dims)
+                held[name] = array[at]  # type: ignore[assignment]
+    own = grounded.indices[plate]
+    indices = {**grounded.indices, plate: IndexSet(plate, own.labels[rows], own.origin)}
+    return replace(grounded, indices=indices, values=values, missing=missing)

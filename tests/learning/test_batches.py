@@ -1,0 +1,124 @@
+"""Mini-batch EM: it ends near the optimum of all rows, and the search after it there; which index
+rows are taken along."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.compile import compile_model
+from lgmdsl.dataset import read
+from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.plan import plan
+from lgmdsl.learning.batches import Batches
+from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.objective import Objective
+from lgmdsl.learning.rows import plate_of, some_rows
+from lgmdsl.sites import catalogue as sites
+
+TEXT = """lgm 1
+index p
+index i
+index k = 2
+data y[p, i] : real?
+data b[p, i] : binary
+data W[k, k] : real
+hyper c[i] : real ~ normal(sd = 2)
+hyper L[i, k] : real ~ normal(sd = 1)
+hyper s[i] : positive ~ pc_sd(u = 1, alpha = 0.5)
+hyper S[k, k] : covariance ~ inv_wishart(df = 5, scale = W)
+latent z[p, k] ~ iid * dense(cov = S)
+let eta[p, i] = c + L @ z
+observe y ~ normal(mean = eta, sd = s)
+observe b ~ bernoulli(logit = eta)
+"""
+
+
+def data(persons: int = 900) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(3)
+    loads = np.array([[1.2, 0], [0.8, 0.3], [0, 1], [-0.5, 0.9], [0.6, 0.6]])
+    eta = 0.3 + rng.normal(size=(persons, 2)) @ loads.T
+    y = eta + 0.6 * rng.normal(size=eta.shape)
+    y[rng.random(y.shape) < 0.1] = np.nan
+    b = (rng.random(eta.shape) < 1 / (1 + np.exp(-eta))).astype(float)
+    return {"y": y, "b": b, "W": 3.0 * np.eye(2)}
+
+
+def objective(text: str = TEXT, **given: np.ndarray) -> Objective:
+    values = given or data()
+    canonical = compile_model(lgm.loads(text).checked, read(values), sites.find_site)
+    planned = plan(canonical, bound="jaakkola")
+    return Objective(planned, Coordinates(canonical.hypers), {}, Tolerances())
+
+
+def test_rows_are_the_model_of_fewer_persons() -> None:
+    whole, values = objective(), data()
+    rows = np.array([3, 5, 700])
+    fewer = {**values, "y": values["y"][rows], "b": values["b"][rows]}
+    theta = whole.planned.canonical.hypers.start()
+    theta["L"] = np.random.default_rng(0).normal(size=(5, 2))
+    x = whole.coordinates.pack(theta)
+    part = some_rows(whole.planned, "p", rows)
+    found = Objective(part, Coordinates(part.canonical.hypers), {}, Tolerances()).at(x)
+    wanted = objective(**fewer).at(x)
+    assert found is not None and wanted is not None
+    assert found.value == pytest.approx(wanted.value, rel=1e-9)
+
+
+def test_batches_end_near_the_optimum() -> None:
+    model, values = lgm.loads(TEXT), data()
+    fit = lgm.fit(model, values, hyper="em", bound="jaakkola")
+    assert fit.converged and fit.learning
+    best = fit.learning.steps[-1].objective
+    own = objective()
+    batches = batches_of(own)
+    assert batches.plate == "p" and batches.count == 900
+    theta = {**fit.theta, "L": 0.7 * fit.theta["L"] + 0.1, "s": 1.5 * fit.theta["s"]}
+    begin = own.coordinates.pack(theta)
+    first, last = own.at(begin), own.at(batches.run(begin))
+    assert first is not None and last is not None
+    assert first.value < best - 300.0
+    assert best - 5.0 < last.value < best + 1e-3
+    assert np.array_equal(batches_of(own).run(begin), batches_of(own).run(begin))
+
+
+def batches_of(own: Objective) -> Batches:
+    found = Batches.of(own, 150, 6)
+    assert found is not None
+    return found
+
+
+def test_the_search_after_them_is_exact() -> None:
+    model, values = lgm.loads(TEXT), data(300)
+    fit = lgm.fit(model, values, hyper="em", bound="jaakkola")
+    batched = lgm.fit(
+        model, values, hyper="em", bound="jaakkola", options={"batch": 60, "epochs": 2}
+    )
+    assert batched.converged and fit.learning and batched.learning
+    steps = batched.learning.steps
+    assert steps[-1].objective == pytest.approx(fit.learning.steps[-1].objective, abs=0.01)
+    with pytest.raises(lgm.MethodError, match="`batch` cannot be `some`"):
+        lgm.fit(model, values, hyper="em", options={"batch": "some"})
+    with pytest.raises(lgm.MethodError, match="`epochs` cannot be `0`"):
+        lgm.fit(model, values, hyper="em", options={"batch": 60, "epochs": 0})
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (
+            "latent z[p, k] ~ iid * dense(cov = S)",
+            "latent z[p, k] ~ ar1(rho = 0.5) * dense(cov = S)",
+        ),
+        ("hyper c[i] : real", "hyper c[p, i] : real"),
+        ("let eta", "latent v[i] ~ normal(sd = 1)\nlet eta"),
+        ("hyper c[i]", "data of[i] : p\nhyper c[i]"),
+    ],
+)
+def test_no_batches_where_rows_are_joined(old: str, new: str) -> None:
+    given = {**data(40), "of": np.arange(5)}
+    found = objective(TEXT.replace(old, new), **given).planned.canonical
+    assert plate_of(found) == ""
+    assert plate_of(objective().planned.canonical) == "p"
+    assert Batches.of(objective(), 900, 1) is None
