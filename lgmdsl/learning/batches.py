@@ -74,7 +74,8 @@ class Batches:
     def run(self, x: Array) -> Array:
         """(d,) coordinates after all epochs, from x."""
         steps = self.epochs * (self.count // self.size)
-        total, kept = np.zeros_like(x), 0
+        total: Array = np.zeros(len(x))
+        kept = 0
         for t, part in enumerate(self.parts()):
             at = part.at(x)
             self.objective.calls += 1
@@ -95,19 +96,22 @@ class Batches:
             found = self._linear(complete, at, gradient, scale, share)
             if found is not None:
                 x[complete.x] += share * found
+        counts: Array
         for noise in noises(canonical, coordinates, at.theta):
             where = coordinates.slices[noise.name]
-            n = scale * np.bincount(noise.places, minlength=where.stop - where.start)
-            x[where] += share * gradient[where] / (2.0 * np.maximum(n, 1.0))
+            counts = scale * np.bincount(noise.places, minlength=where.stop - where.start)
+            x[where] += share * gradient[where] / (2.0 * np.maximum(counts, 1.0))
         _, prior = canonical.hypers.log_prior(at.theta, part.pinned)
         for one in covariances(canonical, coordinates):
             if sparse(one.block):
                 continue
-            s, n = np.asarray(at.theta[one.name]), scale * one.count
-            slope = scale * at.slopes[one.name] + prior.get(one.name, 0.0)
-            s = s + share * 2.0 / n * s @ slope @ s
-            if definite(s):
-                x[coordinates.slices[one.name]] = transform(one.block, at.theta).coordinates(s)
+            s: Array = np.asarray(at.theta[one.name])
+            n = scale * one.count
+            slope = scale * at.slopes[one.name] + np.asarray(prior.get(one.name, 0.0))
+            moved = np.asarray(s + share * 2.0 / n * s @ slope @ s)
+            if definite(moved):
+                form = transform(one.block, at.theta)
+                x[coordinates.slices[one.name]] = form.coordinates(moved)
         return x
 
     def _linear(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
@@ -43,13 +44,12 @@ def some_rows(planned: Plan, plate: str, rows: IntArray) -> Plan:
 
 
 def _taken(grounded: GroundedModel, plate: str, rows: IntArray) -> GroundedModel:
-    values, missing = dict(grounded.values), dict(grounded.missing)
-    for held in (values, missing):
-        for name, array in held.items():
-            dims = grounded.dims(name)
-            if plate in dims:
-                at = tuple(rows if d == plate else slice(None) for d in dims)
-                held[name] = array[at]  # type: ignore[assignment]
+    def taken(name: str, array: Any) -> Any:
+        dims = grounded.dims(name)
+        return array[tuple(rows if d == plate else slice(None) for d in dims)] if dims else array
+
+    values = {n: taken(n, a) for n, a in grounded.values.items()}
+    missing = {n: taken(n, a) for n, a in grounded.missing.items()}
     own = grounded.indices[plate]
     indices = {**grounded.indices, plate: IndexSet(plate, own.labels[rows], own.origin)}
     return replace(grounded, indices=indices, values=values, missing=missing)

@@ -65,14 +65,14 @@ def test_conformance(case: Case) -> None:
     own, other = conditioned(WideEngine, case), conditioned(CovarianceEngine, case)
     slope = np.random.default_rng(0).normal(size=N * D)
     b = sp.vstack([p.columns["z"].sparse() for p in case.linear.predictors])
-    for g in (slope, b.T @ slope[: b.shape[0]]):
+    for g in (slope, np.asarray(b.T @ slope[: b.shape[0]])):
         assert own.squared_length(g) == pytest.approx(g @ own.solve(g), rel=1e-9)
     for tilt in (None, tilted(case)):
         check_offset_adjoint(WideEngine, case, tilt=tilt)
         found, wanted = own.adjoints(tilt), other.adjoints(tilt)
         np.testing.assert_allclose(found.mean["z"], wanted.mean["z"], atol=1e-9)
         by_factor = covariance_adjoints(case.linear.blocks[0], wanted.covariance["z"])
-        np.testing.assert_allclose(found.factors["z"][1], by_factor[1], atol=1e-9)
+        np.testing.assert_allclose(np.asarray(found.factors["z"][1]), by_factor[1], atol=1e-9)
         for k in range(2):
             a, c = found.operator[k]["z"], wanted.operator[k]["z"]
             np.testing.assert_allclose(a.toarray(), c.toarray(), atol=1e-9)  # type: ignore[attr-defined]
