@@ -45,10 +45,12 @@ class Assessable:
         """Leave-one-out predictive densities log p(y_i | y_-i), from q without the site of y_i.
 
         What cannot be trusted is flagged; `exact=True` fits again without each response that is
-        flagged, at the same hyperparameters and by the same method, `exact="all"` without each.
+        flagged, by the same method and at the same hyperparameters (those of every point, where
+        they were integrated: the points then have the weights that they have without the response;
+        after `map` hyperparameters stay at the mode), `exact="all"` without each.
         `groups` leaves out all responses of a group together: the name of an index set or of a map
         to one, or an array with a label for each entry. A group's joint density is exact for
-        Gaussian families, else by `n` quasi-random points, with its Monte Carlo error.
+        Gaussian families, else by up to `n` quasi-random points, with its Monte Carlo error.
         """
         from lgmdsl.api.loo import loo
 

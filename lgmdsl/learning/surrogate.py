@@ -15,12 +15,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.numerics.stable import sigmoids
 
 LENGTHS = (1.0, 1.4, 2.0, 2.8)
 # What the fits' tolerances leave uncertain in values (nats) and, relative to the process, at all.
 NOISE = 1e-7
 ROUGH = 4.0  # nats below the highest point, where noise begins to grow
 SLACK = 0.6  # nats above a tangent
+TURN = 1.5  # the split normal's: sides are apart beyond about two sds over it
 CHUNK = 2_000_000
 
 
@@ -65,9 +67,15 @@ class Surrogate:
         return np.where(square[np.arange(len(u)), near] > 1.0, tangent, np.inf)
 
     def normal(self, u: Array) -> tuple[Array, Array]:
-        """(m,) the log density of the split normal, and its gradient, (m, d)."""
-        z = u / np.where(u < 0.0, self.stretch[:, 0], self.stretch[:, 1])
-        slope = -z / np.where(u < 0.0, self.stretch[:, 0], self.stretch[:, 1])
+        """(m,) the log density of the split normal, and its gradient, (m, d). Its sd goes over from
+        one side's to the other's, TURN deep: a density that is smooth at the mode leaves r smooth
+        there too, which a jump of the curvature would not."""
+        low, high = self.stretch.T
+        steep = TURN / (0.5 * (low + high))
+        up, down, _ = sigmoids(steep * u)
+        sd = low * down + high * up
+        z = u / sd
+        slope = -z / sd + z * z * (high - low) * up * down * steep / sd
         return self.constant - 0.5 * np.einsum("md,md->m", z, z), slope
 
 

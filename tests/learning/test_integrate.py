@@ -166,3 +166,26 @@ def test_what_is_fixed_beside_learned_ones_is_fixed() -> None:
     assert "shift" in fixed and "c[0]" in fixed
     with pytest.raises(lgm.MethodError, match="it is fixed"):
         fit.density("c")
+
+
+@pytest.mark.parametrize(
+    ("prior", "law"),
+    [
+        ("positive ~ gamma(shape = 2, rate = 1)", stats.gamma(2)),
+        ("positive ~ pc_sd(u = 1, alpha = 0.01)", stats.expon(scale=-1.0 / np.log(0.01))),
+        ("positive ~ half_normal(sd = 1)", stats.halfnorm()),
+        ("unit ~ uniform(lower = 0, upper = 1)", stats.uniform()),
+    ],
+)
+def test_without_data_the_prior_comes_back(prior: str, law: Any) -> None:
+    """Its evidence is 1; on the coordinate's line none of these is normal."""
+    model = lgm.loads(
+        f"lgm 1\nindex i = 2\ndata y[i] : real?\nhyper s : {prior}\n"
+        "latent u[i] ~ normal(sd = s)\nlet eta[i] = u\nobserve y ~ normal(mean = eta, sd = 1)\n"
+    )
+    fit = lgm.fit(model, {"y": np.array([np.nan, np.nan])}, hyper="integrate")
+    assert fit.log_evidence == pytest.approx(0.0, abs=1e-3)
+    assert float(fit.mean("s")) == pytest.approx(law.mean(), abs=8e-4 * law.std())
+    assert float(fit.sd("s")) == pytest.approx(law.std(), rel=1.5e-3)
+    levels = [0.025, 0.5, 0.975]
+    np.testing.assert_allclose(fit.quantile("s", levels), law.ppf(levels), atol=5e-3 * law.std())
