@@ -96,10 +96,10 @@ class Batches:
             found = self._linear(complete, at, gradient, scale, share)
             if found is not None:
                 x[complete.x] += share * found
-        counts: Array
         for noise in noises(canonical, coordinates, at.theta):
             where = coordinates.slices[noise.name]
-            counts = scale * np.bincount(noise.places, minlength=where.stop - where.start)
+            held = np.bincount(noise.places, minlength=where.stop - where.start)
+            counts = scale * held.astype(np.float64)
             x[where] += share * gradient[where] / (2.0 * np.maximum(counts, 1.0))
         _, prior = canonical.hypers.log_prior(at.theta, part.pinned)
         for one in covariances(canonical, coordinates):

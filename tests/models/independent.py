@@ -15,7 +15,7 @@ from scipy import special, stats
 from scipy.linalg import block_diag
 from scipy.spatial.distance import cdist
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 
 Data = dict[str, Any]
 STEP = 2e-3
@@ -53,7 +53,7 @@ class Relevance:
 
     design: Array
     y: Array
-    weighed: Array
+    weighed: BoolArray
     a: float
     b: float
     c: float
