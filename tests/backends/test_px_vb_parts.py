@@ -74,6 +74,10 @@ def test_the_papers_expansion_beside_ours() -> None:
     ours = expanded(point.answers, pull, plain, anchor)
     assert ours is not None
     rho = float(np.mean(ours.shift[0] / plain.shift[0]))
+    # At rho = 0 nothing is left of the auxiliaries, at any round: one solve serves for all.
+    after, further = update(problem, at(problem, ours)), pulls(at(problem, ours).answers)
+    assert isinstance(after, Gaussian) and further is not None
+    assert anchored(after, further, anchor) is anchor and not anchor.shift[0].any()
 
     V = np.linalg.inv(X.T @ X + np.eye(m) / sd**2)
     zeta, s = point.answers[0].shift, point.q.mean[0]
@@ -173,6 +177,14 @@ observe y ~ ordinal(probit = eta, cuts = c{ratio})
     assert there > bound_at(problem, point.answers, 1.0)
     for other in (rho - 1e-3, rho + 1e-3):
         assert bound_at(problem, point.answers, other) < there
+    # Variables between two cuts move from round to round, and the anchor with them.
+    following = at(problem, found)
+    after, further = update(problem, following), pulls(following.answers)
+    assert isinstance(after, Gaussian) and further is not None
+    moved_on = anchored(after, further, anchor)
+    assert isinstance(moved_on, Gaussian)
+    for b, d, a in zip(after.shift, further, moved_on.shift, strict=True):
+        np.testing.assert_allclose(a, b - d, atol=1e-12)
     ends = [
         run(ParameterExpanded(e), problem, Tolerances(1e-12, 1e-7), 20_000) for e in (True, False)
     ]
