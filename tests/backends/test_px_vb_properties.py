@@ -151,7 +151,9 @@ def test_the_expansion_is_the_best_point_of_its_line(case: RandomModel, seed: in
     anchor = anchored(plain, pull, None)
     assert isinstance(anchor, Gaussian)
     found = expanded(point.answers, pull, plain, anchor)
-    assert found is not None
+    if found is None:  # binomial sites of no trials
+        assert not any(a.stretch is not None and a.stretch.count.any() for a in point.answers)
+        return
     line = so.minimize_scalar(
         lambda t: -bound_at(problem, point.answers, float(np.exp(t))),
         bounds=(-3.0, 3.0),
