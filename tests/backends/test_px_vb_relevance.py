@@ -37,7 +37,8 @@ BINARY = KNOWN.replace("data y[obs] : real", "data y[obs] : binary").replace(
 ROBUST = HEAD + "latent w[feat] ~ normal(sd = 2)\nhyper s : positive ~ half_normal(sd = 1)\n"
 ROBUST += "observe y ~ student_t(mean = X @ w, scale = s, df = 3)\n"
 WAYS: dict[str, dict[str, Any]] = {
-    "plain": {"expand": False}, "joint": {}, "separate": {"auxiliaries": "separate"}
+    "plain": {"expand": False}, "each": {},
+    **{way: {"auxiliaries": way} for way in ("joint", "separate")},
 }  # fmt: skip
 
 
@@ -99,7 +100,7 @@ def test_at_a_known_noise_it_is_the_double_loops_bound() -> None:
 
 
 @pytest.mark.parametrize("text", [KNOWN, INTERCEPT, BINARY])
-@pytest.mark.parametrize("way", ["joint", "separate"])
+@pytest.mark.parametrize("way", ["each", "joint", "separate"])
 def test_an_expansion_stands_still_where_plain_does(text: str, way: str) -> None:
     data = DATA if text != BINARY else {"X": X, "y": DATA["y"] > 0}
     plain = fitted(text, data, tol=1e-13, options=WAYS["plain"], max_steps=50_000)
@@ -267,5 +268,5 @@ def test_a_file_holds_it_all(tmp_path: Path) -> None:
 
 
 def test_words_that_are_no_auxiliaries_are_refused() -> None:
-    with pytest.raises(lgm.MethodError, match="joint or separate"):
+    with pytest.raises(lgm.MethodError, match="one of each, joint, separate"):
         fitted(KNOWN, options={"auxiliaries": "both"})

@@ -33,7 +33,8 @@ from lgmdsl_backends.px_vb.bound import (
 )
 from lgmdsl_backends.px_vb.distance import move, newton_move
 from lgmdsl_backends.px_vb.expansion import anchored, expanded, pulls
-from lgmdsl_backends.px_vb.scaling import AUXILIARIES, Weights, scaled
+from lgmdsl_backends.px_vb.precisions import nearer, stepped
+from lgmdsl_backends.px_vb.scaling import scaled
 
 # A bound that is lower by less than this fraction is not lower, but rounded.
 ROUNDING = 1e-12
@@ -42,6 +43,7 @@ ROUNDING = 1e-12
 NEAR, ANEW = 0.1, 3.0
 # Ratios of successive moves that tell the rate, and the largest that can be told from 1.
 RECENT, SLOWEST = 3, 1.0 - 1e-6
+AUXILIARIES = ("each", "joint", "separate")
 # The stages of a step.
 EXPANDED, SKIPPED = "expanded", "expansion skipped"
 MEAN_FIELD = "mean field between latents and auxiliary variables: the sds are too small"
@@ -54,7 +56,8 @@ class PxState:
     `anchor`: q(z) with nothing of what can be stretched, for the next expansion. `move`: of that
     round; `rates`: of moves to the ones before, latest last; `farther`: how many times as far as
     the move the limit was where that was last measured, at a move of `measured`. `expanded`,
-    `skipped`: how many expansions were made, and how many were not for lowering the bound.
+    `skipped`: how many expansions were made, and how many were not for lowering the bound. `share`:
+    of Newton's step for the precisions of mixtures.
     """
 
     point: Point | None
@@ -67,6 +70,7 @@ class PxState:
     measured: float = math.inf
     expanded: int = 0
     skipped: int = 0
+    share: float = 1.0
     stage: str = ""
     failed: Status | None = None
     reason: str = ""
@@ -81,12 +85,13 @@ class ParameterExpanded(Backend[PxState]):
     """Mean-field variational Bayes by data augmentation.
 
     `expand`: whether each round has an expansion; without, it is plain variational Bayes.
-    `auxiliaries`: how the weights of automatic relevance determination are expanded: `joint` with
-    their precisions, by the best c, or `separate`, by r and s.
+    `auxiliaries`: how mixtures of Gaussians (the weights of automatic relevance determination) are
+    expanded: `each` precision by its own Newton step, or as in the paper: `joint`, all weights with
+    all precisions by the best c, or `separate`, by r and s.
     """
 
     expand: bool = True
-    auxiliaries: str = "joint"
+    auxiliaries: str = "each"
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="px-vb",
         needs=Augmented,
@@ -100,7 +105,7 @@ class ParameterExpanded(Backend[PxState]):
 
     def __post_init__(self) -> None:
         if self.auxiliaries not in AUXILIARIES:
-            raise ValueError(f"auxiliaries are {' or '.join(AUXILIARIES)}")
+            raise ValueError(f"auxiliaries is one of {', '.join(AUXILIARIES)}")
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> PxState:
         q = _beginning(problem, warm)
@@ -152,7 +157,10 @@ class ParameterExpanded(Backend[PxState]):
 
     def _ahead(self, problem: Problem, before: PxState, point: Point) -> PxState:
         """The state at a point that follows another one's, with the round that follows it."""
-        following, ahead, anchor = self._scaled(problem, before, point)
+        following, ahead, anchor = self._moved(problem, before, point)
+        share = before.share
+        if ahead:
+            share = min(1.0, 2.0 * share) if ahead == EXPANDED else 0.5 * share
         if following is None:
             plain = update(problem, point)
             if isinstance(plain, Failed):
@@ -183,25 +191,32 @@ class ParameterExpanded(Backend[PxState]):
             measured=measured,
             expanded=before.expanded + (before.ahead == EXPANDED),
             skipped=before.skipped + (before.ahead == SKIPPED),
+            share=share,
             stage=before.ahead,
         )
 
-    def _scaled(
+    def _moved(
         self, problem: Problem, before: PxState, point: Point
     ) -> tuple[Point | None, str, Gaussian | None]:
-        """The point that a round with the weights scaled leads to, its stage, the anchor."""
-        weights = Weights.of(problem) if self.expand else None
-        if weights is None:
-            return None, "", before.anchor
-        found = scaled(self.auxiliaries, problem, weights, before.point, point)
+        """The point that a round with mixtures' auxiliaries moved leads to; stage, anchor."""
+        anchor = before.anchor
+        if not self.expand:
+            return None, "", anchor
+        if self.auxiliaries == "each":
+            found, refused = stepped(problem, point, before.share), ""
+        else:
+            found = scaled(self.auxiliaries, problem, before.point, point)
+            refused = "" if self.auxiliaries == "joint" else SKIPPED
         if found is None:
-            return None, "" if self.auxiliaries == "joint" else SKIPPED, before.anchor
+            return None, refused, anchor
         plain = update(problem, found)
         if isinstance(plain, Failed):
-            return None, SKIPPED, before.anchor
-        anchor, better = self._expanded(found, plain, before.anchor)
+            return None, SKIPPED, anchor
+        anchor, better = self._expanded(found, plain, anchor)
         following = at(problem, plain if better is None else better)
         if _lower(following.bound, found.bound):
+            return None, SKIPPED, anchor
+        if self.auxiliaries == "each" and not nearer(problem, following, point):
             return None, SKIPPED, anchor
         return following, EXPANDED, anchor
 

@@ -29,12 +29,11 @@ from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import AugmentedAnswer
-from lgmdsl.contract.site import Property
 from lgmdsl.contract.structure import Shape
 from lgmdsl_backends.px_vb.bound import Gaussian, Point, answers_at
 from lgmdsl_backends.px_vb.expansion import best
+from lgmdsl_backends.px_vb.precisions import mixture
 
-AUXILIARIES = ("joint", "separate")
 STEPS, CLOSE = 8, 1e-9  # of Newton's iteration in log c
 SEEN = 1e-10  # a rise smaller than this share of the bound is rounding of the moments
 BEND = 1e-4  # the difference in log c that gives the second derivative
@@ -60,18 +59,18 @@ class Weights:
         if linear.constraints is not None:
             return None
         flat = {b.name: b.size for b in linear.blocks if _flat(linear, b.name)}
-        mixture = tuple(
-            Property.SUPER_GAUSSIAN in s.spec.properties
-            and Property.GAUSSIAN not in s.spec.properties
-            and not p.offset.any()
-            and set(p.columns) <= flat.keys()
+        potentials = tuple(
+            mixture(s) and not p.offset.any() and set(p.columns) <= flat.keys()
             for s, p in zip(problem.sites, linear.predictors, strict=True)
         )
         touched = {
-            n for p, is_ in zip(linear.predictors, mixture, strict=True) if is_ for n in p.columns
+            n
+            for p, is_ in zip(linear.predictors, potentials, strict=True)
+            if is_
+            for n in p.columns
         }
         blocks = tuple(n for n in flat if n in touched)
-        return cls(blocks, sum(flat[n] for n in blocks), mixture) if blocks else None
+        return cls(blocks, sum(flat[n] for n in blocks), potentials) if blocks else None
 
 
 def _flat(linear: LinearGaussian, name: str) -> bool:
@@ -151,11 +150,12 @@ def _of_few(problem: Problem, few: tuple[str, ...], q: Gaussian) -> tuple[Rows, 
     return tuple(variances), tuple(covariances)
 
 
-def scaled(
-    auxiliaries: str, problem: Problem, weights: Weights, before: Point | None, point: Point
-) -> Point | None:
+def scaled(auxiliaries: str, problem: Problem, before: Point | None, point: Point) -> Point | None:
     """The point with the auxiliaries of the scaled weights, its bound no lower; None where nothing
     is to be had. `before`: the point that it followed."""
+    weights = Weights.of(problem)
+    if weights is None:
+        return None
     if auxiliaries == "joint":
         return joint(problem, weights, point)
     return None if before is None else separate(problem, weights, before, point)
