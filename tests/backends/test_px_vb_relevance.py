@@ -19,7 +19,7 @@ from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.px_vb.bound import at, conditioned_on
-from lgmdsl_backends.px_vb.scaling import Weights, joint, moments
+from lgmdsl_backends.px_vb.scaling import Weights, _r, joint, moments
 
 RNG = np.random.default_rng(11)
 N, M = 30, 6
@@ -168,6 +168,50 @@ def test_the_joint_expansion_is_the_best_of_all_scales(text: str) -> None:
     best = max(rise(c) for c in np.exp(np.linspace(-3, 3, 2001)))
     assert found is not None and found.bound - point.bound == pytest.approx(best, abs=1e-4)
     assert found.bound - point.bound >= best - 1e-9
+
+
+@pytest.mark.parametrize("text", [KNOWN, INTERCEPT])
+def test_r_is_the_best_scale_at_the_precisions_held(text: str) -> None:
+    """(19), and with an intercept what it becomes, at auxiliaries held."""
+    problem = problem_of(text)
+    first, other = (conditioned_on(problem, *_sites(problem)) for _ in range(2))
+    weights, answers = Weights.of(problem), at(problem, other).answers  # type: ignore[arg-type]
+    assert weights is not None
+    known = moments(problem, weights, first)  # type: ignore[arg-type]
+
+    def bound(c: float) -> float:
+        out = M * np.log(c)
+        for a, m, v in zip(answers, *known.at(c), strict=True):
+            out += float((a.shift * m - 0.5 * a.precision * (m * m + v)).sum())
+        return out
+
+    r = _r(problem, weights, first, answers)  # type: ignore[arg-type]
+    assert r is not None
+    assert max(bound(0.999 * r), bound(1.001 * r)) < bound(r)
+    if text == KNOWN:  # as printed
+        tau, alpha = 4.0, answers[0].precision
+        f = tau * float((known.mean[1] ** 2 + known.own[1]).sum())
+        f += float((alpha * (known.mean[0] ** 2 + known.own[0])).sum())
+        g = 2.0 * tau * float(known.mean[1] @ DATA["y"])
+        assert r == pytest.approx((g + np.sqrt(g * g + 16.0 * M * f)) / (4.0 * f), rel=1e-10)
+
+
+@pytest.mark.parametrize(("columns", "most"), [(10, 40), (65, 250)])
+def test_vague_precisions_of_many_weights_converge(shared: Path, columns: int, most: int) -> None:
+    """Diabetes with all products of two: plain rounds are not there after 20,000 of them."""
+    found = np.load(shared / "data" / "diabetes_lars.npz")
+    own = (found["X"] - found["X"].mean(axis=0)) / found["X"].std(axis=0)
+    pairs = np.triu_indices(10)
+    whole = np.hstack([own, own[:, pairs[0]] * own[:, pairs[1]]])[:, :columns]
+    text = INTERCEPT.replace("df = 1", "df = 2e-6").replace("sd = 0.5)", "sd = 1 / sqrt(tau))")
+    text = text.replace(
+        "latent b0", "hyper tau : positive ~ gamma(shape = 1e-6, rate = 1e-6)\nlatent b0"
+    )
+    data = {"X": (whole - whole.mean(axis=0)) / whole.std(axis=0), "y": found["y"]}
+    fit = fitted(text, data, hyper="vb")
+    plain = fitted(text, data, hyper="vb", options=WAYS["plain"], max_steps=400)
+    assert fit.converged and rises(fit) and fit.steps < most
+    assert not plain.converged and fit.log_evidence > plain.log_evidence
 
 
 def test_features_in_other_units() -> None:
