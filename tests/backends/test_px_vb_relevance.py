@@ -183,7 +183,7 @@ def test_r_is_the_best_scale_at_the_precisions_held(text: str) -> None:
         out = M * np.log(c)
         for a, m, v in zip(answers, *known.at(c), strict=True):
             out += float((a.shift * m - 0.5 * a.precision * (m * m + v)).sum())
-        return out
+        return float(out)
 
     r = _r(problem, weights, first, answers)  # type: ignore[arg-type]
     assert r is not None

@@ -15,7 +15,9 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.scales import log_sd_slopes, scales
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
+from lgmdsl.inference.plan import plan
 from lgmdsl.learning.factor import Factor, GammaFactor, NumericFactor, factor
+from lgmdsl.learning.mean_field import _refreshed
 from lgmdsl.priors.catalogue import prior
 from lgmdsl.priors.prior import Prior
 from lgmdsl.sites.catalogue import find_site
@@ -339,3 +341,15 @@ def test_coordinate_ascent_reaches_the_same_bound_and_rises(method: str) -> None
     other = _fit(text, method="px-vb", tol=1e-11, options={"expand": False})
     assert _rises(fit) and fit.converged
     assert fit.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
+
+
+def test_a_round_starts_from_gaussian_sites_as_they_now_are() -> None:
+    """Else q at the earlier noise would be no coordinate ascent for the new one."""
+    text = LINEAR.format(v=GAMMAS[0], u=GAMMAS[1])
+    canonical = compile_model(lgm.loads(text).checked, read(DATA), find_site)
+    planned = plan(canonical, "px-vb")
+    earlier = _fit(text, method="px-vb", fixed={"v": 1.0, "u": 1.0}).posterior
+    now = _refreshed(planned.at({"v": np.asarray(0.25), "u": np.asarray(1.0)}), earlier)
+    np.testing.assert_allclose(earlier.weight[0], 1.0)
+    np.testing.assert_allclose(now.weight[0], 4.0)
+    np.testing.assert_allclose(now.shift[0], 4.0 * DATA["y"])
