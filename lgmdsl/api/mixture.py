@@ -35,6 +35,7 @@ from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import expand
+from lgmdsl.learning.factor_marginals import FactorMarginals
 from lgmdsl.learning.hyper_posterior import HyperPosterior
 from lgmdsl.learning.ranges import Ends, entry_ends
 
@@ -83,9 +84,9 @@ def drawn_hypers(
     hypers: HyperMarginals | None, points: Sequence[Theta], shares: Array, chosen: IntArray,
     seed: int,
 ) -> tuple[Theta, ...]:  # fmt: skip
-    """The hyperparameters of draws whose points are `chosen`; none where they were not integrated:
-    the draws then have those of the points."""
-    if not isinstance(hypers, HyperPosterior):
+    """The hyperparameters of draws whose points are `chosen`; none where they have no distribution
+    to draw from: the draws then have those of the points."""
+    if not isinstance(hypers, HyperPosterior | FactorMarginals):
         return ()
     return hypers.draws(points, shares, chosen, np.random.default_rng([seed, 2]))
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.hypers import HyperSpace
 from lgmdsl.learning.factor import Factor
 from lgmdsl.learning.hyper_posterior import kronecker
 from lgmdsl.learning.ranges import Ends
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
 
 # Normal scores at which factors are tabulated: the trapezoid over them is exact to 1e-10.
 SCORES = np.linspace(-7.0, 7.0, 113)
@@ -75,6 +78,20 @@ class FactorMarginals:
         x, p = (np.moveaxis(a, 0, -1) for a in sorted_)
         return np.asarray(x), np.asarray(p)
 
+    def draws(
+        self, points: Sequence[Theta], shares: Array, chosen: IntArray, rng: Generator
+    ) -> tuple[Theta, ...]:
+        """Every hyperparameter in as many draws as are `chosen`: factors know nothing of points."""
+        drawn = {
+            name: self._table(name, rng.standard_normal((len(chosen), *factor.count.shape)))
+            for name, factor in self.factors.items()
+        }
+
+        def given(m: int) -> Theta:
+            return self.space.filled(self.pinned, lambda block, _: drawn[block.name][m])
+
+        return tuple(given(m) for m in range(len(chosen)))
+
     # ---- pieces ----------------------------------------------------------------------------
 
     def _nodes(self, of: Callable[[Theta], Array]) -> tuple[Array, Array]:
@@ -118,17 +135,18 @@ class FactorMarginals:
         return np.array([self._at(of, {n: s[m] for n, s in shaped.items()}) for m in range(DRAWS)])
 
     def _table(self, name: str, scores: Array) -> Array:
-        """Quantiles at normal scores, by a spline of log h through its values at SCORES."""
-        flat = scores.reshape(-1)
+        """Quantiles at normal scores (..., *shape of the hyper), by a spline of log h through its
+        values at SCORES."""
         curves = self._curves[name]
-        values = [curve(z) for curve, z in zip(curves, flat, strict=True)]
-        return np.asarray(np.exp(np.array(values)).reshape(scores.shape))
+        flat = scores.reshape(-1, len(curves))
+        values = [curve(z) for curve, z in zip(curves, flat.T, strict=True)]
+        return np.asarray(np.exp(np.array(values)).T.reshape(scores.shape))
 
     @cached_property
-    def _curves(self) -> dict[str, list[Callable[[float], Array]]]:
+    def _curves(self) -> dict[str, list[Callable[[Array], Array]]]:
         from scipy.interpolate import CubicSpline
 
-        out: dict[str, list[Callable[[float], Array]]] = {}
+        out: dict[str, list[Callable[[Array], Array]]] = {}
         for name, factor in self.factors.items():
             logs = np.log(factor.quantile(special.ndtr(SCORES))).reshape(len(SCORES), -1)
             out[name] = [CubicSpline(SCORES, column) for column in logs.T]

@@ -238,6 +238,10 @@ def test_marginals_of_functions_of_the_hypers() -> None:
     levels = [0.05, 0.5, 0.95]
     np.testing.assert_allclose(fit.quantile("share", levels), np.quantile(u / (u + v), levels),
                                atol=5e-3)  # fmt: skip
+    drawn = fit.sample(20_000, seed=3, names=["v", "share", "w"])
+    for name in ("v", "share"):
+        np.testing.assert_allclose(drawn[name].mean(), fit.mean(name), rtol=0.02)
+        np.testing.assert_allclose(drawn[name].std(), fit.sd(name), rtol=0.1)
     density = fit.density("v")
     mass = np.trapezoid(density["density"].values, density["x"].values)
     np.testing.assert_allclose(mass, 1.0, atol=1e-3)
