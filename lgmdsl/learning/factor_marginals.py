@@ -86,11 +86,7 @@ class FactorMarginals:
             name: self._table(name, rng.standard_normal((len(chosen), *factor.count.shape)))
             for name, factor in self.factors.items()
         }
-
-        def given(m: int) -> Theta:
-            return self.space.filled(self.pinned, lambda block, _: drawn[block.name][m])
-
-        return tuple(given(m) for m in range(len(chosen)))
+        return self._thetas(drawn, len(chosen))
 
     # ---- pieces ----------------------------------------------------------------------------
 
@@ -128,11 +124,20 @@ class FactorMarginals:
         sizes = [f.count.size for f in self.factors.values()]
         scores = special.ndtri(kronecker(DRAWS, sum(sizes)))
         parts = np.split(scores, np.cumsum(sizes)[:-1], axis=1)
-        shaped = {
-            n: p.reshape(DRAWS, *f.count.shape)
+        tables = {
+            n: self._table(n, p.reshape(DRAWS, *f.count.shape))
             for (n, f), p in zip(self.factors.items(), parts, strict=True)
         }
-        return np.array([self._at(of, {n: s[m] for n, s in shaped.items()}) for m in range(DRAWS)])
+        thetas = self._thetas(tables, DRAWS)
+        return np.array([np.asarray(of(theta), dtype=np.float64) for theta in thetas])
+
+    def _thetas(self, tables: Mapping[str, Array], size: int) -> tuple[Theta, ...]:
+        """Every hyperparameter where those with a factor have the values of tables (size, ...)."""
+
+        def given(m: int) -> Theta:
+            return self.space.filled(self.pinned, lambda block, _: tables[block.name][m])
+
+        return tuple(given(m) for m in range(size))
 
     def _table(self, name: str, scores: Array) -> Array:
         """Quantiles at normal scores (..., *shape of the hyper), by a spline of log h through its
