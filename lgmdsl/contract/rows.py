@@ -75,7 +75,7 @@ def gram(half: Array, mean: Array) -> Array:
     (N,) for scalar sites, (N, K, K) for vector ones."""
     if mean.ndim == 1:
         return np.asarray(np.einsum("ij,ij->i", half, half))
-    sites = half.reshape(*mean.shape, -1)
+    sites = half.reshape(*mean.shape, half.shape[1])
     return np.asarray(np.einsum("nir,njr->nij", sites, sites))
 
 
@@ -83,5 +83,5 @@ def times_rows(weight: Array, half: Array) -> Array:
     """W H for the rows H of one site block, (P, r)."""
     if weight.ndim == 1:
         return np.asarray(weight[:, None] * half)
-    sites = half.reshape(*weight.shape[:2], -1)
+    sites = half.reshape(*weight.shape[:2], half.shape[1])
     return np.asarray(np.einsum("nij,njr->nir", weight, sites).reshape(half.shape))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -74,7 +75,8 @@ class SiteWeight:
                 out[rows] = w * x[rows] if x.ndim == 1 else w[:, None] * x[rows]
             else:
                 sites, k = w.shape[0], w.shape[1]
-                out[rows] = np.matmul(w, x[rows].reshape(sites, k, -1)).reshape(x[rows].shape)
+                part = x[rows].reshape(sites, k, math.prod(x.shape[1:]))  # -1 is lost on no sites
+                out[rows] = np.matmul(w, part).reshape(x[rows].shape)
         return out
 
     def sparse(self) -> SparseMatrix:
@@ -125,7 +127,8 @@ class Basis:
                 out[rows] = x[rows]
             else:
                 turned = u.transpose(0, 2, 1) if transpose else u
-                piece = np.ascontiguousarray(x[rows]).reshape(u.shape[0], u.shape[1], -1)
+                width = math.prod(x.shape[1:])
+                piece = np.ascontiguousarray(x[rows]).reshape(u.shape[0], u.shape[1], width)
                 out[rows] = np.matmul(turned, piece).reshape(x[rows].shape)
         return out
 
@@ -140,10 +143,8 @@ def site_blocks(left: Array, right: Array, predictors: Sequence[Predictor]) -> l
     for p in predictors:
         a, b = left[:, at : at + p.rows], right[:, at : at + p.rows]
         if p.event:
-            r = a.shape[0]
-            blocks.append(
-                np.einsum("rni,rnj->nij", a.reshape(r, -1, p.event), b.reshape(r, -1, p.event))
-            )
+            shape = a.shape[0], p.rows // p.event, p.event
+            blocks.append(np.einsum("rni,rnj->nij", a.reshape(shape), b.reshape(shape)))
         else:
             blocks.append(np.einsum("rn,rn->n", a, b))
         at += p.rows

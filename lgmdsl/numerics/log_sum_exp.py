@@ -46,7 +46,7 @@ def expected_log_sum_exp(mean: Array, variance: Array, offered: BoolArray) -> Lo
         np.zeros(n), np.zeros((n, size)), np.zeros((n, size, size)), np.zeros((n, size, size))
     )
     counts = offered.sum(axis=1)
-    for count in np.unique(counts):
+    for count in np.unique(counts[counts > 0]):  # nothing on offer: 0, and no class likely
         rows = np.flatnonzero(counts == count)
         at = np.argsort(~offered[rows], axis=1, kind="stable")[:, :count]
         m = np.take_along_axis(mean[rows], at, axis=1)

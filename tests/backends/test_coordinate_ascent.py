@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.arrays import Array
 from lgmdsl.bounds.quadrature import ExpectedByQuadrature
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.joint import row_covariance, some_rows, stacked
@@ -197,3 +198,22 @@ def test_a_wide_prior_on_a_log_variance_is_started_where_the_bound_is_finite() -
     fit = lgm.fit(lgm.loads(text), data, "coordinate-ascent")
     assert best.converged and fit.converged
     assert fit.log_evidence == pytest.approx(best.log_evidence, rel=1e-6)
+
+
+def test_a_vector_sites_rows_go_together() -> None:
+    """W = T(V) at the end, and the covariance is that of the new weight."""
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(6, 6))
+    covariance, rows = root @ root.T, slice(2, 5)
+    before = covariance.copy()
+    old = np.diag([0.1, 0.2, 0.3])
+
+    def own(v: Array) -> Array:
+        return np.asarray(np.linalg.inv(np.eye(3) + 0.5 * v) + 0.1)
+
+    new = CoordinateAscent()._block(own, old, covariance, rows, 0.0)
+    moved = np.zeros((6, 6))
+    moved[rows, rows] = new - old
+    known: Array = np.linalg.inv(np.linalg.inv(before) + moved)
+    np.testing.assert_allclose(covariance, known, rtol=1e-7, atol=1e-9)
+    np.testing.assert_allclose(own(known[rows, rows]), new, rtol=1e-6)
