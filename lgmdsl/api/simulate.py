@@ -23,7 +23,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.engines.choose import choose
-from lgmdsl.errors import Diagnostic, ModelError, NumericalError
+from lgmdsl.errors import DataError, Diagnostic, ModelError, NumericalError
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
@@ -154,7 +154,8 @@ def _respond(
         counts = np.zeros((len(s), block.sizes[block.classes]))
         counts[:, 0] = rng.poisson(WORDS, len(s)) if lengths is None else lengths
     try:
-        y = block.bind_family(theta, counts).sample(s, rng)
+        with np.errstate(invalid="ignore"):  # no class on offer: refused below
+            y = block.bind_family(theta, counts).sample(s, rng)
     except ValueError:  # numpy's generators refuse rates beyond 1e18
         y = np.full(len(s), np.nan)
     if not (np.abs(y) <= MOST).all():
@@ -166,7 +167,21 @@ def _respond(
                 help="give the latents priors on the scale of the link, e.g. sd = 1",
             )
         )
+    if block.family.spec.vector and "available" in block.parameters:
+        with np.errstate(invalid="ignore"):
+            possible = np.isfinite(block.bind_family(theta, y).log_density(s))
+        if not possible.all():
+            raise DataError(_nothing_offered(block, int(np.sum(~possible))))
     return y.reshape(*block.data_shape, *y.shape[1:])
+
+
+def _nothing_offered(block: SiteBlock, rows: int) -> Diagnostic:
+    return Diagnostic(
+        "E303",
+        f"`{block.name}` cannot be drawn in {rows} rows: none of its classes is available there",
+        block.span,
+        help="give what `available` stands for in the data, each row with one class or more",
+    )
 
 
 def _typed(values: Array, type_: str) -> Any:

@@ -66,3 +66,14 @@ def test_a_class_that_nobody_chose_stays_near_its_prior() -> None:
     found = fit("softmax", "natural-gradient", ["a", "b", "a", "a"])
     assert found.converged and abs(float(found.mean("b")[2])) < 1.0
     assert 1.0 < float(found.sd("b")[2]) < 1.5
+
+
+def test_draws_need_a_class_on_offer() -> None:
+    model, some = lgm.loads(TEXT.replace("LINK", "softmax")), np.ones((4, 3), dtype=int)
+    some[2] = 0, 0, 1
+    drawn = lgm.simulate(model, {"x": X, "av": some})
+    assert drawn["y"][2] == "c" and lgm.fit(model, drawn, "laplace").converged
+    some[2] = 0
+    with pytest.raises(lgm.DataError, match="none of its classes is available") as raised:
+        lgm.simulate(model, {"x": X, "av": some})
+    assert raised.value.codes == ("E303",)
