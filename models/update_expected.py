@@ -18,6 +18,7 @@ HERE = Path(__file__).resolve().parent
 KEPT = 5
 # Hyperparameters that no expression can give a value; the others have theirs in the model.
 FIXED: dict[str, dict[str, Any]] = {
+    "discrete_choice": {"S": [[3.0, 0.8], [0.8, 1.5]]},
     "random_slopes": {"S": [[4.0, 0.6], [0.6, 0.25]]},
     "ordinal_ratings": {"c": [-1.5, 0.2, 2.0]},
 }

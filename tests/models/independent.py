@@ -61,9 +61,44 @@ class Relevance:
     latents: tuple[tuple[str, int], ...]
 
 
-def computed(case: Case | Relevance) -> Answer:
+@dataclass(frozen=True)
+class Choices:
+    """One of K alternatives, `chosen` (N,), of those that are `available` (N, K): probabilities
+    proportional to exp(design z), design (N, K, n), z ~ N(0, prior)."""
+
+    design: Array
+    prior: Array
+    chosen: Array
+    available: Array
+    latents: tuple[tuple[str, int], ...]
+
+
+def computed(case: Case | Relevance | Choices) -> Answer:
     """The answer that a model's method should give."""
+    if isinstance(case, Choices):
+        return dense_choices(case)
     return dense_laplace(case) if isinstance(case, Case) else dense_mean_field(case)
+
+
+def dense_choices(case: Choices) -> Answer:
+    """Newton in z = Ru, u ~ N(0, I), with the softmax's slope and curvature."""
+    values, vectors = np.linalg.eigh(case.prior)
+    kept = values > 1e-13 * values[-1]
+    root = vectors[:, kept] * np.sqrt(values[kept])
+    b, one = case.design @ root, np.eye(case.design.shape[1])[case.chosen.astype(int)]
+    u = np.zeros(b.shape[2])
+    for _ in range(50):
+        p = special.softmax(np.where(case.available > 0, b @ u, -np.inf), axis=1)
+        mean = np.einsum("nk,nki->ni", p, b)
+        h = np.eye(len(u)) + np.einsum("nk,nki,nkj->ij", p, b, b, optimize=True) - mean.T @ mean
+        step = np.linalg.solve(h, np.einsum("nk,nki->i", one - p, b) - u)
+        u = u + step
+        if np.abs(step).max() < 1e-11:
+            break
+    value = float(np.log((p * one).sum(axis=1)).sum() - 0.5 * u @ u)
+    covariance = root @ np.linalg.solve(h, root.T)
+    log_evidence = value - 0.5 * float(np.linalg.slogdet(h)[1])
+    return Answer(log_evidence, root @ u, np.sqrt(np.maximum(covariance.diagonal(), 0.0)))
 
 
 def dense_mean_field(case: Relevance) -> Answer:
@@ -213,6 +248,20 @@ def relevance_vectors(d: Data) -> Relevance:
     precisions = 0.005, 0.005
     return Relevance(
         design, d["y"], weighed, *precisions, 0.01, 0.01, (("level", 1), ("w", size))
+    )  # fmt: skip
+
+
+def discrete_choice(d: Data) -> Choices:
+    people, alternatives = np.unique(d["who"]), ["bus", "car", "train"]
+    own = one_hot(d["who"], list(people))
+    constants = np.broadcast_to(np.eye(3), (len(own), 3, 3))
+    tastes = np.einsum("np,nkj->nkpj", own, d["X"]).reshape(len(own), 3, -1)
+    between = np.kron(np.eye(len(people)), np.array([[3.0, 0.8], [0.8, 1.5]]))
+    return Choices(
+        np.concatenate([constants, d["X"], tastes], axis=2),
+        block_diag(np.diag([0.0, 9, 9]), 25 * np.eye(2), between),
+        np.array([alternatives.index(y) for y in d["y"]]), d["avail"],
+        (("asc", 3), ("b", 2), ("d", 2 * len(people))),
     )  # fmt: skip
 
 
@@ -368,7 +417,7 @@ def space_time(d: Data) -> Case:
     )  # fmt: skip
 
 
-CASES: dict[str, Callable[[Data], Case | Relevance]] = {
+CASES: dict[str, Callable[[Data], Case | Relevance | Choices]] = {
     "logistic_regression": logistic,
     "gp_classification": gp_classification,
     "poisson_glmm": poisson_glmm,
@@ -380,6 +429,7 @@ CASES: dict[str, Callable[[Data], Case | Relevance]] = {
     "negbinomial_counts": negbinomial_counts,
     "gamma_responses": gamma_responses,
     "lifetimes": lifetimes,
+    "discrete_choice": discrete_choice,
     "ordinal_ratings": ordinal_ratings,
     "gp_sum": gp_sum,
     "dose_response": dose_response,
