@@ -14,7 +14,7 @@ from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 INVERTED = 100  # a covariance of at most this size may be inverted,
-CONDITION = 1e-7  # if its correlations' reciprocal condition is above this
+CONDITION = 1e-9  # if its correlations' reciprocal condition is above this
 
 _ALL = Shape.COVARIANCE | Shape.PRECISION | Shape.DIAGONAL | Shape.SPARSE
 
