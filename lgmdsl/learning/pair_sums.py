@@ -37,7 +37,10 @@ class PairTable:
     place: IntArray
 
     def add(self, total: Array, weight: Array, moments: Array) -> None:
-        """Add to `total`, (places,), for weights (N,) and all moments."""
+        """Add to `total`, (places,), for weights (N,) and all moments. Sites of vectors, whose
+        weights are matrices, have no pairs."""
+        if not len(self.row):
+            return
         shares = weight[self.row] * self.value * moments[self.moment]
         total += np.bincount(self.place, shares, len(total))
 

@@ -167,6 +167,31 @@ def test_linear_pieces_are_flat_where_loadings_start_and_are_learned_none_the_le
     assert np.abs(fit.mean("L").values).max() < 20.0
 
 
+def test_classes_beside_reals_are_learned_by_em() -> None:
+    """Loadings of softmax sites, whose weights are matrices, have no closed step; the others do."""
+    text = PROPER.replace(
+        "observe y",
+        """index class = {"a", "b", "c"}
+index cut = head(class)
+data g[p] : class
+hyper G[cut, k] : real ~ normal(sd = 1)
+let u[p, cut] = G @ z
+observe g ~ categorical(softmax = u)
+observe y""",
+    )
+    y = _real(40)
+    data = {"y": y, "g": np.array(list("abc"))[(y[:, 0] > 0) + (y[:, 1] > 0).astype(int)]}
+    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    coordinates = Coordinates(canonical.hypers)
+    objective = Objective(plan(canonical, "auto", "bohning"), coordinates, {}, Tolerances())
+    theta = {**canonical.hypers.start(), "L": RNG.normal(size=(5, 2))}
+    now, em = objective.at(coordinates.pack(theta)), EM.of(objective, theta, "none")
+    assert now is not None and em is not None
+    moved = em.step(now)
+    assert moved is not None and moved.value > now.value + 1.0
+    assert np.abs(moved.theta["G"] - now.theta["G"]).max() > 1e-3
+
+
 def test_signs_alone_are_fixed_where_the_prior_knows_the_columns_apart() -> None:
     text = BINARY.replace("normal(sd = 1)\nlatent", "normal(sd = w)\nlatent")
     text = text.replace("index k = 2", "index k = 2\ndata w[k] : positive")
