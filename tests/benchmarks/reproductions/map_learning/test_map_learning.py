@@ -119,7 +119,7 @@ def sampled(train: Array, test: Array, loads: Array, strength: float) -> tuple[A
         (m, k) in rows of y (n, m), prior precision `own`."""
         weight = has / VARIANCE
         precision = np.einsum("nm,ma,mb->nab", weight, given, given) + own * np.eye(FACTORS)
-        right = (weight * y) @ given
+        right: Array = np.asarray((weight * y) @ given)
         return np.linalg.solve(precision, right[..., None])[..., 0], np.linalg.cholesky(precision)
 
     def drawn(mean: Array, root: Array) -> Array:
