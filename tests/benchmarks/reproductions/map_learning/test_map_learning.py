@@ -123,7 +123,7 @@ def sampled(train: Array, test: Array, loads: Array, strength: float) -> tuple[A
         return np.linalg.solve(precision, right[..., None])[..., 0], np.linalg.cholesky(precision)
 
     def drawn(mean: Array, root: Array) -> Array:
-        noise = rng.standard_normal(mean.shape)[..., None]
+        noise = np.asarray(rng.standard_normal(mean.shape))[..., None]
         return np.asarray(mean + np.linalg.solve(root.transpose(0, 2, 1), noise)[..., 0])
 
     for sweep in range(SWEEPS):
