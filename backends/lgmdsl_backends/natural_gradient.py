@@ -41,6 +41,8 @@ ROUNDING = 1e-13
 HELD = 5e-10
 # An undamped step from weights this far from their target is not worth its factorisation.
 FAR = 100.0
+# A first point with so small a residual is at its optimum already.
+SETTLED = 1e-8
 # Tolerances of the profiled mean, in posterior sds: far from the optimum, and close to it.
 LOOSEST, CLOSEST = 1e-2, 1e-9
 
@@ -88,6 +90,13 @@ class NaturalGradient(Backend[NaturalState]):
         point = begin(problem, warm)
         if isinstance(point, Failed):
             return NaturalState(None, failed=Status.numerical_error, reason=point.reason)
+        if _residual(problem, point) < SETTLED:
+            # The predictors do not move (a prior of variance 0, say), but b does: gradients in
+            # hyperparameters rest on it.
+            following = elbo_at(problem, *point.target)
+            held = point.elbo - HELD * max(1.0, abs(point.elbo))
+            if isinstance(following, ElboPoint) and following.elbo >= held:
+                point = following
         return self._at(problem, point)
 
     def step(self, problem: Problem, state: NaturalState) -> NaturalState:

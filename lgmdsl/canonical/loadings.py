@@ -53,10 +53,7 @@ def linear_hypers(
     """The free hypers without bounds that every predictor is linear in, all of them at once, and
     that nothing else depends on."""
     space = canonical.hypers
-    free = {
-        b.name for b in space.unpinned(pinned)
-        if b.type == "real" and b.prior and np.isinf(b.prior.at(theta).bounds.lower).all()
-    }  # fmt: skip
+    free = _unbounded(canonical, theta, pinned)
     other = {n for f in _elsewhere(canonical) for n in f}
     found: set[str] = set()
     loadings: set[str] = set()
@@ -74,6 +71,27 @@ def linear_hypers(
                 other |= _depending(term)
     kept = tuple(b.name for b in space.blocks if b.name in (found & free) - other)
     return LinearHypers(kept, tuple(n for n in kept if n in loadings))
+
+
+def vector_loadings(
+    canonical: CanonicalModel, theta: Theta, pinned: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The free hypers without bounds that multiply a latent in the predictors of vector sites."""
+    found = {
+        name
+        for block in canonical.blocks if _vector(block)
+        for term in _terms(block.form) if term.latent
+        for name in {n for f in term.factors for n in f.depends}
+    }  # fmt: skip
+    free = _unbounded(canonical, theta, pinned)
+    return tuple(b.name for b in canonical.hypers.blocks if b.name in found & free)
+
+
+def _unbounded(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> set[str]:
+    return {
+        b.name for b in canonical.hypers.unpinned(pinned)
+        if b.type == "real" and b.prior and np.isinf(b.prior.at(theta).bounds.lower).all()
+    }  # fmt: skip
 
 
 def entries(

@@ -3,7 +3,8 @@
 At loadings of 0 (the middle of their prior) the evidence is flat in them: a saddle. They start
 from the principal components of the working residuals (b - Wm) / W of a fit near it, less the
 noise that the other components have, as in probabilistic PCA (Tipping and Bishop 1999). Residuals
-of entries that are missing count as 0. Where the data are no matrix, they start at random.
+of entries that are missing count as 0. Where the data are no matrix, and
+for vector sites, they start at random.
 
 Loadings L on latents whose prior does not know one direction from another are known up to a
 rotation alone. They are turned to where L'L is diagonal, the largest first, and each column has
@@ -21,7 +22,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.affine import Term
 from lgmdsl.canonical.coefficient import Coefficient, Gather, Theta
-from lgmdsl.canonical.loadings import leaf, linear_hypers
+from lgmdsl.canonical.loadings import leaf, linear_hypers, vector_loadings
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import Axis
 from lgmdsl.canonical.site_blocks import SiteBlock
@@ -102,9 +103,11 @@ def _dims(node: Coefficient) -> tuple[str, ...]:
 
 
 def idle_loadings(objective: Objective, theta: Theta) -> tuple[str, ...]:
-    """The loadings that are 0 all over."""
-    linear = linear_hypers(objective.planned.canonical, theta, objective.pinned)
-    return tuple(n for n in linear.loadings if not np.any(theta[n]))
+    """The loadings that are 0 all over, those of vector sites included."""
+    canonical = objective.planned.canonical
+    names = linear_hypers(canonical, theta, objective.pinned).loadings
+    names += vector_loadings(canonical, theta, objective.pinned)
+    return tuple(n for n in names if not np.any(theta[n]))
 
 
 def scattered(theta: Theta, names: Sequence[str]) -> Theta:
