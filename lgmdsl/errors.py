@@ -181,6 +181,10 @@ class LgmError(Exception):
         self.left_out = max(0, len(found) - MAX_ERRORS)
         super().__init__(self.render())
 
+    def __reduce__(self) -> tuple[object, ...]:
+        """Through a process pool it goes as its diagnostics, not as its text."""
+        return type(self), (self.diagnostics,), {"left_out": self.left_out, "args": self.args}
+
     def render(self) -> str:
         text = "\n\n".join(d.render() for d in self.diagnostics)
         if self.left_out:
