@@ -65,7 +65,7 @@ class Span:
 
     @property
     def known(self) -> bool:
-        return self.source is not NO_SOURCE
+        return self.source != NO_SOURCE
 
     @property
     def line(self) -> int:

@@ -90,7 +90,8 @@ class CompleteData:
         moments = second_moments(posterior.conditioned, where, self.first, self.second)
         total = np.zeros(len(self.rows))
         for part, weight in zip(self.parts, posterior.weight, strict=True):
-            part.add(total, np.maximum(weight, 0.0), moments)
+            if weight.ndim == 1:  # of vector sites no hypers are here
+                part.add(total, np.maximum(weight, 0.0), moments)
         size = len(self.x)
         upper = sp.coo_array((total, (self.rows, self.columns)), shape=(size, size)).tocsr()
         return sp.csr_array(upper + sp.tril(upper.T, k=-1))

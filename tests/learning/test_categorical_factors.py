@@ -41,7 +41,7 @@ def probabilities(link: str, mean: np.ndarray, root: np.ndarray) -> np.ndarray:
         left = np.cumprod(special.expit(-s), axis=2)
         p = np.concatenate([np.ones((len(s), 2, 1)), left], axis=2)
         p[..., :-1] *= special.expit(s)
-    return np.einsum("na,nb->ab", p[:, 0], p[:, 1]) / len(s)
+    return np.asarray(np.einsum("na,nb->ab", p[:, 0], p[:, 1]) / len(s))
 
 
 TRUE = probabilities("softmax", np.zeros(6), np.linalg.cholesky(COV))
@@ -90,3 +90,22 @@ def test_pieces_before_log_before_bohning() -> None:
     pieces, log, bohning = found.values()
     assert pieces < 0.3 * log and log < 0.6 * bohning
     np.testing.assert_allclose(bohning, apart, rtol=0.02)
+
+
+def test_scalar_sites_beside_vector_sites() -> None:
+    """EM has M-steps for the loadings of the binary column alone; the rest climbs by L-BFGS."""
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(60, 1))
+    y = (2.0 * u + rng.gumbel(size=(60, 3))).argmax(axis=1)
+    won = (u[:, 0] + rng.logistic(size=60) > 0).astype(float)
+    text = (
+        "lgm 1\nindex obs\nindex class = 3\nindex cut = head(class)\nindex factor = 1\n"
+        "data y[obs] : class\ndata won[obs] : binary\nhyper l[factor] : real ~ normal(sd = 1)\n"
+        "hyper L[cut, factor] : real ~ normal(sd = 1)\nlatent u[obs, factor] ~ normal(sd = 1)\n"
+        "let eta[obs, cut] = L @ u\nlet win[obs] = l @ u\n"
+        "observe y ~ categorical(softmax = eta)\nobserve won ~ bernoulli(logit = win)\n"
+    )
+    fits = [lgm.fit(lgm.loads(text), {"y": y, "won": won}, "natural-gradient", hyper=h, bound="log")
+            for h in ("em", "map")]  # fmt: skip
+    assert all(f.converged for f in fits)
+    np.testing.assert_allclose(fits[0].log_evidence, fits[1].log_evidence, atol=1e-3)
