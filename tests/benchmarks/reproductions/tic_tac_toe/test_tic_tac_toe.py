@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
@@ -81,7 +81,7 @@ def errors_of(number: int) -> dict[str, float]:
     return found
 
 
-def indicators(y: Array, won: Array) -> Array:
+def indicators(y: Array, won: AnyArray) -> Array:
     """(N, 19): is a square x, is it o, and the class; NaN where they are. (With a third for blank
     each would be told by the other two, and a missing square would stay at its first filling.)"""
     marks = np.where(np.isnan(y)[..., None], np.nan, y[..., None] == np.arange(2))
@@ -123,19 +123,25 @@ def test_figure_5_8() -> None:
     rows.append(["mean", *(float(np.mean([one[n] for one in found])) for n in names)])
     table(FOLDER, ["split", *names], rows, name="splits", digits=4)
     each = {n: np.array([one[n] for one in found]) for n in names}
-    with figure(FOLDER, 3.8, 3.4, name="splits") as picture:
+    draw(each)
+    assert np.all(each["stick-pw"] < each["logit-log"])
+    assert np.all(each["logit-log"] < each["logit-bohning"])
+    assert np.all(each["logit-bohning"] < each["columns"])
+
+
+def draw(each: Mapping[str, Array]) -> None:
+    """The stick against the others, a point a split."""
+    with figure(FOLDER, 4.4, 3.2, name="splits") as picture:
         axes = picture.subplots()
         for name, colour, marker in zip(
             ("logit-log", "logit-bohning", "imputer"), COLOURS, "os^", strict=False
         ):
             axes.plot(each[name], each["stick-pw"], marker, color=colour, markersize=4, label=name)
-        ends = [each["stick-pw"].min() - 0.02, each["logit-bohning"].max() + 0.05]
-        axes.plot(ends, ends, "--", color="#7F7F7F", linewidth=0.8)
-        axes.set(xlabel="bits with ...", ylabel="bits with stick-pw", xlim=ends, ylim=ends)
-        axes.legend(loc="lower right")
-    assert np.all(each["stick-pw"] < each["logit-log"])
-    assert np.all(each["logit-log"] < each["logit-bohning"])
-    assert np.all(each["logit-bohning"] < each["columns"])
+        low, high = each["stick-pw"].min() - 0.02, each["imputer"].max()
+        axes.plot([low, high], [low, high], "--", color="#7F7F7F", linewidth=0.8)
+        axes.set(xlabel="bits with ...", ylabel="bits with stick-pw", ylim=(low, 1.5))
+        axes.set_xlim(low, high + 0.02)
+        axes.legend(loc="upper left")
 
 
 def test_figure_5_7() -> None:
