@@ -5,9 +5,8 @@ Looked for in three ways, each of a few fits:
 
 - mirrored: coefficients and loadings whose signs may be turned together
 - exchanged: two coordinates of one kind, such as the sds of two terms, with each other's values
-- rising outwards: a density that falls from its mode on every line, as quasi-concave ones do, has a
-  gradient that points inwards everywhere; from where one points outwards, far from the mode or at a
-  fit made before, the search climbs again
+- climbing again from the highest of some places around the mode, and from where the density rises
+  outwards: one that falls from its mode on every line, as quasi-concave ones do, rises inwards
 """
 
 from __future__ import annotations
@@ -34,9 +33,9 @@ MATTERS = 6.0
 # the lower one.
 APART, VALLEY = 2.0, 0.3
 ALIKE = 0.1  # nats: modes as high
-# Far from the mode: by so many logs or logits, or so many sds.
-FAR, FAR_SDS = 3.0, 4.0
-CLIMBS, STEPS = 2, 30  # searches that are made again, and their steps
+# Far from the mode: by so many logs or logits, or so many sds; to all corners of so many.
+FAR, FAR_SDS, CORNERS = 2.0, 3.5, (2, 3)
+CLIMBS, STEPS = 2, 15  # searches that are made again, and their steps
 NEAR = 1.2  # steps of a lattice: what has a cell so near is inside the integral
 
 
@@ -128,23 +127,25 @@ def _exchanged(objective: Objective, frame: Standardised) -> list[tuple[str, Arr
 
 
 def _climbed(found: Visited, starts: list[Place]) -> list[Place]:
-    """Other ends of searches from some starts, and from where the density rises outwards."""
+    """Other ends of searches from some starts, from where the density rises outwards and, of two
+    hyperparameters or more, from the highest of the places around."""
     frame, mode, objective = found.frame, found.mode, found.objective
     sds = np.sqrt(np.diag(frame.covariance))
     reach = np.maximum(FAR * objective.coordinates.scaled, FAR_SDS * sds)
     ways = np.concatenate([np.eye(frame.size), -np.eye(frame.size)])
-    if frame.size == 2:
-        ways = np.concatenate([ways, designs.factorial(2)])
-    far = objective.many([frame.mode + reach * w for w in ways], mode.posterior, Place.of)
-    seen = [at for at in far if at is not None]
+    if frame.size in CORNERS:
+        ways = designs.factorial(frame.size)
+    around = objective.many([frame.mode + reach * w for w in ways], mode.posterior, Place.of)
+    seen = sorted((at for at in around if at is not None), key=lambda s: -s.density)
+    starts = [*starts, *(seen[:1] if frame.size > 1 else [])]
     seen += [
         Place(frame.x(np.array(u)), f.theta, f.density, f.density_gradient)
         for u, f in found.known.items() if f is not None and np.linalg.norm(u) > APART
     ]  # fmt: skip
-    rising = [*starts, *(s for s in seen if s.gradient @ (frame.mode - s.x) < 0.0)]
+    starts += [s for s in seen if s.gradient @ (frame.mode - s.x) < 0.0]
     out: list[Place] = []
     search = Maximiser(objective, jacobian=True, limit=STEPS)
-    for start in sorted(rising, key=lambda s: -s.density)[:CLIMBS]:
+    for start in starts[:CLIMBS]:
         first = objective.at(start.x, mode.posterior)
         end = None if first is None else search.run(first)
         if end is not None and end.status is Status.interrupted:
