@@ -18,6 +18,8 @@ ARGUMENTS: dict[str, tuple[str, ...]] = {
     "x": ("at",), "locations": ("at",), "inputs": ("at",), "thresholds": ("cuts",),
     "cutpoints": ("cuts",), "dispersion": ("size", "shape"), "alpha": ("shape", "size", "a"),
     "b": ("scale",), "beta": ("scale", "rate", "b"), "nu_": ("smoothness",),
+    "censored": ("event",), "cens": ("event",), "status": ("event",), "delta": ("event",),
+    "failed": ("event",), "left": ("lower",), "right": ("upper",),
 }  # fmt: skip
 
 # Distributions, structures, kernels and priors.

@@ -255,6 +255,11 @@ def _version_again(t: Trouble) -> Hint | None:
 def _general(t: Trouble) -> Hint:
     reads = f"the statement reads: {READS[t.opener]}"
     wanted = expected(t)
+    if t.opener == "observe" and "censor" in str(t.token).lower():
+        reads = (
+            "censoring is said by arguments of the family: event = DATA (1: seen, 0: censored "
+            "there), or lower = and upper = of what is known to lie between two values"
+        )
     if t.token is None:
         message = f"the statement ends too early: {wanted}"
         label = f"{wanted} after this"

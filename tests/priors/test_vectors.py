@@ -132,6 +132,8 @@ def test_flat(type_: str, shape: tuple[int, ...]) -> None:
     found = prior("flat", type_)
     value = found.typical(shape)
     assert value.shape == shape and found.log_density(value) == 0.0
+    if type_ == "ordered":
+        np.testing.assert_array_equal(value, [-1.0, 0.0, 1.0])
     assert not found.gradient(value)["value"].any()
     bounded = type_ in ("unit", "correlation", "simplex")
     assert found.proper is bounded
