@@ -192,3 +192,10 @@ def test_kernel_density_of_weighted_draws(within: Range, law: Any) -> None:
     assert spread == pytest.approx(w.var(), rel=5e-3)
     np.testing.assert_allclose(p, exact, atol=0.1 * exact.max())
     np.testing.assert_allclose(within.value(within.line(values)), values, rtol=1e-9)
+
+
+def test_a_half_line_that_does_not_begin_at_zero() -> None:
+    """As that of the degrees of freedom of a Student-t, above 2: there and back."""
+    values = np.array([2.1, 3.0, 40.0])
+    above = Range(2.0)
+    np.testing.assert_allclose(above.value(above.line(values)), values, rtol=1e-12)
