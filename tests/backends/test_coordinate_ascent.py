@@ -214,6 +214,6 @@ def test_a_vector_sites_rows_go_together() -> None:
     new = CoordinateAscent()._block(own, old, covariance, rows, 0.0)
     moved = np.zeros((6, 6))
     moved[rows, rows] = new - old
-    known: Array = np.linalg.inv(np.linalg.inv(before) + moved)
+    known = np.asarray(np.linalg.inv(np.linalg.inv(before) + moved), dtype=np.float64)
     np.testing.assert_allclose(covariance, known, rtol=1e-7, atol=1e-9)
     np.testing.assert_allclose(own(known[rows, rows]), new, rtol=1e-6)
