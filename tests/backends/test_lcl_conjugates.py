@@ -38,6 +38,11 @@ def lifetimes_of_rate(s: Any) -> tuple[Array, Array]:
     return np.where(np.isinf(low), 0.0, -np.inf), np.where(np.isinf(high), 0.0, 1.0)
 
 
+def scored(s: Any) -> Any:
+    """The score of each y."""
+    return np.take_along_axis(s.scores, s.y.astype(int)[:, None], axis=-1)[:, 0]
+
+
 EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "normal.mean": lambda s: (-np.inf, np.inf),
     "normal": lambda s: (-np.inf, np.inf),
@@ -70,6 +75,8 @@ EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "ordinal.probit.continuation": lambda s: (
         np.where(s.y < 3, -np.inf, 0.0), np.where(s.y > 0, np.inf, 0.0)),
     "ordinal.logit.adjacent": lambda s: (s.y - 3.0, s.y),
+    "ordinal.logit.stereotype": lambda s: (
+        scored(s) - s.scores.max(axis=-1), scored(s) - s.scores.min(axis=-1)),
     "sech2": lambda s: (-2.0 / s.scale, 2.0 / s.scale),
 }  # fmt: skip
 SCALAR = [s.spec.name for s in BUILT_IN if not s.spec.vector]

@@ -32,7 +32,6 @@ def shown(what: str, gaps: Array, ratios: Array) -> None:
 
 
 SHORT = {
-    "scotland": "half of the posterior has logit(mix) above 12, which the grid does not reach",
     "toenail": "a variational Gaussian is biased on repeated binary answers",
 }
 
