@@ -19,6 +19,7 @@ from lgmdsl.api.mixture import Mixture, mixture
 from lgmdsl.api.points import Point
 from lgmdsl.api.response import probabilities, response_moments
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.ground import ground_new
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.model import CanonicalModel
@@ -26,12 +27,16 @@ from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.learning.factor_marginals import FactorMarginals
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
     import xarray as xr
 
     from lgmdsl.api.fit import Fit
+
+# Points of a mean field's factors over which a response is averaged.
+NODES = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,14 +83,13 @@ class Prediction:
         Raises ModelError E103 where the model observes no such datum.
         """
         block = self.observed(name)
-        parts = [self.marginals.part(k) for k in range(len(self.marginals.weights))]
-        at = [(part.theta, *self._predictor(block, part)) for part in parts]
+        at, weights = self._at(block)
         if block.classes:
-            return self._classes(block, at)
+            return self._classes(block, at, weights)
         shape, dims = block.data_shape, block.data.dims
         known = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
         means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
-        first, spread = mixed_moments(self.marginals.weights, means, sds)
+        first, spread = mixed_moments(weights, means, sds)
         out = {
             "mean": self._labelled(dims, first.reshape(shape), "mean"),
             "sd": self._labelled(dims, spread.reshape(shape), "sd"),
@@ -93,7 +97,7 @@ class Prediction:
         tables = [probabilities(block, t, m, v, first, spread) for t, m, v in at]
         found = [t for t in tables if t is not None]
         if found:
-            table = np.tensordot(self.marginals.weights, np.array(found), axes=1)
+            table = np.tensordot(weights, np.array(found), axes=1)
             out["probability"] = labelled(
                 self.canonical.layout, dims, table.reshape(*shape, -1),
                 last="value", labels=np.arange(table.shape[-1]),
@@ -101,10 +105,13 @@ class Prediction:
         return dataset(out)
 
     def _classes(
-        self, block: SiteBlock, at: Sequence[tuple[Mapping[str, Array], Array, Array]]
+        self,
+        block: SiteBlock,
+        at: Sequence[tuple[Mapping[str, Array], Array, Array]],
+        weights: Array,
     ) -> xr.Dataset:
         """`response` of classes, or of counts over them."""
-        weights, dims = self.marginals.weights, (*block.data.dims, block.classes)
+        dims = (*block.data.dims, block.classes)
         count = self.canonical.sizes[block.classes]
         found = [class_moments(block, t, m, v, count) for t, m, v in at]
         probability = np.tensordot(weights, np.array([f.probability for f in found]), axes=1)
@@ -145,6 +152,28 @@ class Prediction:
         changed = {*grounded.replaced, *grounded.new_levels}
         names = [n for n, (dims, _) in self.canonical.named.items() if changed & set(dims)]
         return tuple(names or self.canonical.named)
+
+    def site_thetas(self, block: SiteBlock, part: Marginals) -> tuple[Theta, ...]:
+        """Where the sites' own parameters are taken, with equal weights: at the part's point, or
+        all over the factors of a mean field, whose latents know these parameters by a mean only."""
+        hypers = self.marginals.hypers
+        if not isinstance(hypers, FactorMarginals):
+            return (part.theta,)
+        found = hypers.scattered(NODES)
+        first, other = (block.parameter_values(t, all_rows=True) for t in found[:2])
+        free = any(not np.array_equal(first[n], other[n]) for n in first)
+        return found if free else (part.theta,)
+
+    def _at(self, block: SiteBlock) -> tuple[list[tuple[Mapping[str, Array], Array, Array]], Array]:
+        """Hyperparameters of the sites, means and variances of their predictors; the weights."""
+        at, weights = [], []
+        for k, weight in enumerate(self.marginals.weights):
+            part = self.marginals.part(k)
+            predictor = self._predictor(block, part)
+            thetas = self.site_thetas(block, part)
+            at += [(theta, *predictor) for theta in thetas]
+            weights += [weight / len(thetas)] * len(thetas)
+        return at, np.array(weights)
 
     def _predictor(self, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:
         predictor = self.canonical.as_written(block, part.theta)

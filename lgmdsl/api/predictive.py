@@ -54,9 +54,13 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         s = np.repeat(predictor.offset[:, None], len(z), axis=1)
         for latent, operator in predictor.columns.items():
             s += operator.matvec(np.ascontiguousarray(part.frame.part(latent, z).T))
-        site = block.bind_family(part.theta)
         shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)
-        y[places] = responses(site, s.T.reshape(shape), noise, name)
+        drawn = s.T.reshape(shape)
+        thetas = prediction.site_thetas(block, part)
+        # Draws are independent: every so manyth takes the sites at the same hyperparameters.
+        for k, theta in enumerate(thetas[: len(z)]):
+            site, turn = block.bind_family(theta), slice(k, None, len(thetas))
+            y[places[turn]] = responses(site, drawn[turn], noise, name)
         typed = like_data(y, site, class_labels(canonical, name))
     return labelled(
         canonical.layout, (*block.data.dims, *block.each),

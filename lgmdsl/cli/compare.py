@@ -49,7 +49,7 @@ def _options(
 @click.option("--plot", "picture", metavar="OUT.png",
               help="Draw runs and marginals there (.png, .svg or .pdf).")  # fmt: skip
 @click.option("--hyper", default="auto", metavar="H", show_default=True,
-              help="Hyperparameters: auto, fixed, map, em, integrate.")  # fmt: skip
+              help="Hyperparameters: auto, fixed, map, em, integrate, vb.")  # fmt: skip
 @set_option
 @bound_option
 @click.option("--option", "options", metavar=FORM, multiple=True, callback=_options,

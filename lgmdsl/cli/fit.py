@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 @click.option("--method", default="auto", metavar="M", show_default=True,
               help="auto, or one that `lgm methods` lists.")  # fmt: skip
 @click.option("--hyper", default="auto", metavar="H", show_default=True,
-              help="Hyperparameters: auto, fixed, map, em, integrate.")  # fmt: skip
+              help="Hyperparameters: auto, fixed, map, em, integrate, vb.")  # fmt: skip
 @set_option
 @bound_option
 @option_option

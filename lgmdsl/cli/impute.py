@@ -29,7 +29,7 @@ from lgmdsl.cli.tables import SUFFIXES, fields, table, write
 @click.option("--method", default="auto", metavar="M", show_default=True,
               help="auto, or one that `lgm methods` lists.")  # fmt: skip
 @click.option("--hyper", default="auto", metavar="H", show_default=True,
-              help="Hyperparameters: auto, fixed, map, em, integrate.")  # fmt: skip
+              help="Hyperparameters: auto, fixed, map, em, integrate, vb.")  # fmt: skip
 @set_option
 @bound_option
 @option_option

@@ -88,6 +88,10 @@ class FactorMarginals:
         }
         return self._thetas(drawn, len(chosen))
 
+    def scattered(self, size: int) -> tuple[Theta, ...]:
+        """Draws of low discrepancy, each of weight 1 / size."""
+        return self._thetas(self._scattered(size), size)
+
     # ---- pieces ----------------------------------------------------------------------------
 
     def _nodes(self, of: Callable[[Theta], Array]) -> tuple[Array, Array]:
@@ -121,15 +125,16 @@ class FactorMarginals:
         return np.asarray(of(self.space.filled(self.pinned, give)), dtype=np.float64)
 
     def _draws(self, of: Callable[[Theta], Array]) -> Array:
+        return np.array([np.asarray(of(t), dtype=np.float64) for t in self.scattered(DRAWS)])
+
+    def _scattered(self, size: int) -> dict[str, Array]:
         sizes = [f.count.size for f in self.factors.values()]
-        scores = special.ndtri(kronecker(DRAWS, sum(sizes)))
+        scores = special.ndtri(kronecker(size, sum(sizes)))
         parts = np.split(scores, np.cumsum(sizes)[:-1], axis=1)
-        tables = {
-            n: self._table(n, p.reshape(DRAWS, *f.count.shape))
+        return {
+            n: self._table(n, p.reshape(size, *f.count.shape))
             for (n, f), p in zip(self.factors.items(), parts, strict=True)
         }
-        thetas = self._thetas(tables, DRAWS)
-        return np.array([np.asarray(of(theta), dtype=np.float64) for theta in thetas])
 
     def _thetas(self, tables: Mapping[str, Array], size: int) -> tuple[Theta, ...]:
         """Every hyperparameter where those with a factor have the values of tables (size, ...)."""

@@ -66,6 +66,8 @@ class Cholesky:
 
     def inverse(self) -> Array:
         """A^-1, both triangles filled; 2 n^3 / 3 flops."""
+        if not self.size:
+            return np.zeros((0, 0))  # LAPACK prints a complaint
         half, _ = lapack.dpotri(self.lower, lower=1)
         return symmetrise(np.asarray(half).T)
 
