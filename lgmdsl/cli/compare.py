@@ -10,6 +10,7 @@ from lgmdsl.cli.options import (
     audit_options,
     bound_option,
     data_argument,
+    hyper_option,
     json_option,
     map_option,
     max_steps_option,
@@ -48,8 +49,7 @@ def _options(
               help="A method, as often as wanted (default: all that can run it).")  # fmt: skip
 @click.option("--plot", "picture", metavar="OUT.png",
               help="Draw runs and marginals there (.png, .svg or .pdf).")  # fmt: skip
-@click.option("--hyper", default="auto", metavar="H", show_default=True,
-              help="Hyperparameters: auto, fixed, map, em, integrate, vb.")  # fmt: skip
+@hyper_option
 @set_option
 @bound_option
 @click.option("--option", "options", metavar=FORM, multiple=True, callback=_options,

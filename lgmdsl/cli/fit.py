@@ -10,9 +10,11 @@ from lgmdsl.cli.options import (
     audit_options,
     bound_option,
     data_argument,
+    hyper_option,
     json_option,
     map_option,
     max_steps_option,
+    method_option,
     model_argument,
     option_option,
     read_model,
@@ -31,10 +33,8 @@ if TYPE_CHECKING:
 @model_argument
 @data_argument(required=True)
 @click.option("-o", "--output", metavar="OUT.nc", help="Write the result there (NetCDF).")
-@click.option("--method", default="auto", metavar="M", show_default=True,
-              help="auto, or one that `lgm methods` lists.")  # fmt: skip
-@click.option("--hyper", default="auto", metavar="H", show_default=True,
-              help="Hyperparameters: auto, fixed, map, em, integrate, vb.")  # fmt: skip
+@method_option
+@hyper_option
 @set_option
 @bound_option
 @option_option

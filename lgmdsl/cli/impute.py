@@ -7,9 +7,11 @@ import click
 from lgmdsl.cli.options import (
     bound_option,
     data_argument,
+    hyper_option,
     json_option,
     map_option,
     max_steps_option,
+    method_option,
     model_argument,
     option_option,
     read_model,
@@ -26,10 +28,8 @@ from lgmdsl.cli.tables import SUFFIXES, fields, table, write
 @model_argument
 @data_argument(required=True)
 @click.option("-o", "--output", metavar="FILE", help="Write to a .npz, .csv or .nc file.")
-@click.option("--method", default="auto", metavar="M", show_default=True,
-              help="auto, or one that `lgm methods` lists.")  # fmt: skip
-@click.option("--hyper", default="auto", metavar="H", show_default=True,
-              help="Hyperparameters: auto, fixed, map, em, integrate, vb.")  # fmt: skip
+@method_option
+@hyper_option
 @set_option
 @bound_option
 @option_option

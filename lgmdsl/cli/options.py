@@ -39,6 +39,22 @@ def map_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def method_option(function: F) -> F:
+    """--method M."""
+    return click.option(
+        "--method", default="auto", metavar="M", show_default=True,
+        help="auto, or one that `lgm methods` lists.",
+    )(function)  # fmt: skip
+
+
+def hyper_option(function: F) -> F:
+    """--hyper H."""
+    return click.option(
+        "--hyper", default="auto", metavar="H", show_default=True,
+        help="Hyperparameters: auto, fixed, map, em, integrate, vb.",
+    )(function)  # fmt: skip
+
+
 def set_option(function: F) -> F:
     """--set NAME=VALUE, as often as wanted."""
     return click.option(

@@ -103,18 +103,12 @@ def find_site(name: str) -> type[Site] | None:
 
 def site(name: str) -> type[Site]:
     """The family called `name`: family.argument, or a potential's. Raises ModelError E103."""
-    found = _SITES.get(name)
-    if found is None:
-        raise ModelError(_unknown(name))
-    return found
+    return _required(name, _SITES.get(name))
 
 
 def family(name: str) -> type[Site]:
     """The family called `name`, a rewritten one too. Raises ModelError E103."""
-    found = find_site(name)
-    if found is None:
-        raise ModelError(_unknown(name))
-    return found
+    return _required(name, find_site(name))
 
 
 def register_site(cls: type[Site]) -> type[Site]:
@@ -128,8 +122,11 @@ def register_site(cls: type[Site]) -> type[Site]:
     return cls
 
 
-def _unknown(name: str) -> Diagnostic:
+def _required(name: str, found: type[Site] | None) -> type[Site]:
+    if found is not None:
+        return found
     known = [*_SITES, *_REWRITTEN]
     close = nearest(name, known)
     start = f"did you mean `{close}`? " if close else ""
-    return Diagnostic("E103", f"unknown site `{name}`", help=f"{start}Sites: {' '.join(known)}")
+    told = f"{start}Sites: {' '.join(known)}"
+    raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=told))
