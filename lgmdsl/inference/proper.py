@@ -38,6 +38,10 @@ MODES = ("laplace", "map")  # methods that go to the mode, the second past kinks
 # whether the fit has reached its optimum. LEVEL is the fall in nats that counts as none.
 SDS, UNITS = (1e3, 1e6), (100.0, 300.0)
 LEVEL = 1e-3
+# A posterior sd of so many units of a predictor is infinity on its way. Its direction has no more
+# than so many digits, and a million sds would make the others count: a class never seen frees the
+# predictors of all others together, and what they differ by is rounding.
+RUNAWAY, DIGITS = 1e4, 8
 # At most this many latents are followed, the most uncertain first.
 FOLLOWED = 200
 WORK, FEWEST = 2_000_000, 10  # latents times directions: in large models fewer are followed
@@ -147,13 +151,15 @@ def _least_fall(problem: Problem, s: Rows, direction: Array) -> float:
         _moved(p, direction, problem.engine.linear).reshape(m.shape)
         for p, m in zip(problem.engine.linear.predictors, s, strict=True)
     )
+    longest = max((float(np.abs(d).max(initial=0.0)) for d in steps), default=0.0)
+    if longest > RUNAWAY:
+        steps = tuple(longest * np.round(d / longest, DIGITS) for d in steps)
 
     def at(t: float) -> float:
         there = tuple(x + t * d for x, d in zip(s, steps, strict=True))
         value = sum(float(v.sum()) for v in problem.log_density(there))
         return value if np.isfinite(value) else -1e300
 
-    longest = max((float(np.abs(d).max(initial=0.0)) for d in steps), default=0.0)
     scales = [SDS] if longest == 0.0 else [SDS, (UNITS[0] / longest, UNITS[1] / longest)]
     return min(
         max(at(sign * near) - at(sign * far) for near, far in scales) for sign in (-1.0, 1.0)

@@ -70,3 +70,24 @@ def test_classes_that_many_latents_separate_together(link: str) -> None:
     assert caught.value.codes == ("E402",)
     data["y"] = (X @ w + 3.0 * rng.normal(size=100) > 0.0).astype(int)
     assert lgm.fit(lgm.loads(text), data, "laplace").converged
+
+
+@pytest.mark.parametrize("absent", [0, 2])
+@pytest.mark.parametrize("method", ["laplace", "natural-gradient"])
+def test_a_class_that_was_never_seen(method: str, absent: int) -> None:
+    """The reference class is absent where the predictors of all others go up together."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 2))
+    mixed = (X[:, 0] + rng.normal(size=40) > 0).astype(int)
+    seen = [k for k in range(3) if k != absent]
+    text = (
+        "lgm 1\nindex obs\nindex feat\nindex class = 3\nindex cut = head(class)\n"
+        "data X[obs, feat] : real\ndata y[obs] : class\nlatent b[cut] ~ flat\n"
+        "latent B[cut, feat] ~ flat\nlet eta[obs, cut] = b + X @ B\n"
+        "observe y ~ categorical(softmax = eta)\n"
+    )
+    with pytest.raises(lgm.ModelError) as caught:
+        lgm.fit(lgm.loads(text), {"y": np.array(seen)[mixed], "X": X}, method)
+    assert caught.value.codes == ("E402",)
+    three = np.where(rng.random(40) < 0.3, absent, np.array(seen)[mixed])
+    assert lgm.fit(lgm.loads(text), {"y": three, "X": X}, "laplace").converged
