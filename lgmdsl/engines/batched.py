@@ -1,7 +1,10 @@
 """Engine for posteriors that split over an index: many groups of a few latents, none in a loop.
 
-A = Q + B'WB is block diagonal, (N, L, L); formulas are those of `precision`, block by block. Memory
-is linear in the number of groups.
+With K_n = R_n R_n' the prior covariance of a group, A_n = I + R_n'B_n'W_n B_n R_n and EE' = A_n^-1,
+
+    Cov(z_n) = (R_n E)(R_n E)',   log_normaliser = ... - sum_n log|A_n| / 2
+
+for any K_n, singular ones too (`batched_prior`). Memory is linear in the number of groups.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.batched_conditioned import BatchedConditioned
+from lgmdsl.engines.batched_prior import form_of, pattern, roots
 from lgmdsl.engines.design import Design
 from lgmdsl.engines.plates import WIDEST, Plates, events_of, plates_of
 from lgmdsl.engines.prior import BlockPrior
@@ -39,19 +43,19 @@ class BatchedEngine(Engine):
         examined = _examined(linear)
         assert examined.pattern is not None, "refuses asks for plates"
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
-        b, self.precision, found = examined.pattern
+        b, found = examined.pattern
         self.plates = found
         self.mu = np.concatenate([p.mean for p in self.blocks])
         self.b = b
         local = np.zeros(linear.rows * found.width)
         local[found.entry] = b.data
         self.local = local.reshape(linear.rows, found.width)  # each row of B in its group
+        self.prior = roots(self.blocks, found)
         self.offset = flatten(tuple(p.offset for p in linear.predictors))
         self.start = times(b, self.mu) + self.offset
-        self.log_det = sum(p.log_det_precision for p in self.blocks)
         self.flops = 0.0
-        # The weighted rows of a group, and R^-1 as in `BatchedConditioned`, when all last had one.
-        self._shared: tuple[Array, Array] | None = None
+        # The weighted rows of a group, and what `_factored` made of them, when all last had one.
+        self._shared: tuple[Array, tuple[Array, float]] | None = None
 
     @classmethod
     def refuses(cls, linear: LinearGaussian) -> str:
@@ -62,29 +66,23 @@ class BatchedEngine(Engine):
         return split(self.start, self.linear.predictors)
 
     @cached_property
-    def prior_blocks(self) -> Array:
-        """(N, L, L) Q by groups, 1 on the diagonal where a group is smaller."""
-        shape, width = self.plates, self.plates.width
-        rows = np.repeat(np.arange(self.linear.size), np.diff(self.precision.indptr))
-        places = shape.at[rows] * width + shape.place[self.precision.indices]
-        out = np.zeros(shape.groups * width * width)
-        np.add.at(out, places, self.precision.data)
-        blocks = out.reshape(shape.groups, width, width)
-        index = np.arange(width)
-        blocks[:, index, index] += 1.0 - shape.spread(np.ones(self.linear.size))
-        return blocks
-
-    @cached_property
     def rows_by_group(self) -> Array:
         """(N, M, L) B."""
         return self.plates.by_group(self.local)
 
     @cached_property
+    def white(self) -> Array:
+        """(P, L) B R, each row in its group."""
+        if self.prior.unit:
+            return self.local
+        return self.plates.by_row(self.rows_by_group @ self.prior.root)
+
+    @cached_property
     def alike(self) -> bool:
-        """Whether all groups have the same rows of B and the same Q: with the same weights too, as
+        """Whether all groups have the same rows of B and the same K: with the same weights too, as
         Boehning's bound gives them, their posterior covariances are one."""
-        b, q = self.rows_by_group, self.prior_blocks
-        return bool((b[-1] == b[0]).all() and (b == b[:1]).all() and (q == q[:1]).all())
+        b = self.rows_by_group
+        return len(self.prior.root) == 1 and bool((b[-1] == b[0]).all() and (b == b[:1]).all())
 
     def transposed(self, y: Array) -> Array:
         """B'y by groups, (N, L), for (P,)."""
@@ -93,13 +91,24 @@ class BatchedEngine(Engine):
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         w = SiteWeight(self.linear.predictors, weight)
-        weighted = self.plates.by_group(w.times(self.local))
-        some = slice(None)
-        if self.alike and bool((weighted == weighted[:1]).all()):
-            some = slice(1)  # one posterior covariance for all
-            if self._shared is not None and np.array_equal(self._shared[0], weighted[0]):
-                return BatchedConditioned(self, weight, shift, w, self._shared[1])
-        a = self.rows_by_group[some].transpose(0, 2, 1) @ weighted[some] + self.prior_blocks[some]
+        weighted = self.plates.by_group(w.times(self.white))
+        one = self.alike and bool((weighted == weighted[:1]).all())
+        if one and self._shared is not None and np.array_equal(self._shared[0], weighted[0]):
+            return BatchedConditioned(self, weight, shift, w, *self._shared[1])
+        some = slice(1) if one else slice(None)
+        made = self._factored(self.plates.by_group(self.white)[some], weighted[some])
+        if isinstance(made, Failed):
+            return made
+        if one:
+            made = made[0], self.plates.groups * made[1]
+            self._shared = weighted[0].copy(), made
+        return BatchedConditioned(self, weight, shift, w, *made)
+
+    def _factored(self, rows: Array, weighted: Array) -> tuple[Array, float] | Failed:
+        """(RE)', (G, L, L), and sum log|A| / 2 of G groups, for their rows BR and WBR."""
+        a = rows.transpose(0, 2, 1) @ weighted
+        index = np.arange(self.plates.width)
+        a[:, index, index] += 1.0
         self.flops += 2.0 * self.local.size * self.plates.width * len(a) / self.plates.groups
         try:
             root = np.linalg.cholesky(a)
@@ -107,18 +116,19 @@ class BatchedEngine(Engine):
             return Failed("the posterior precision is not positive definite")
         if not np.isfinite(root).all():
             return Failed("the posterior precision is not finite")
+        half_log_det = float(np.log(root[:, index, index]).sum())
         inverse = np.linalg.inv(root)
-        if some == slice(1):
-            self._shared = weighted[0].copy(), inverse
-        return BatchedConditioned(self, weight, shift, w, inverse)
+        if not self.prior.unit:
+            inverse = inverse @ self.prior.root.transpose(0, 2, 1)
+        return inverse, half_log_det
 
 
 class _Examined(NamedTuple):
-    """Why a model is refused, or its B, Q and plates."""
+    """Why a model is refused, or its B and plates."""
 
     linear: ReferenceType[LinearGaussian]
     refusal: str
-    pattern: tuple[SparseMatrix, SparseMatrix, Plates] | None = None
+    pattern: tuple[SparseMatrix, Plates] | None = None
 
 
 _latest: list[_Examined] = []  # one: that of the model which is asked about several times in a row
@@ -137,7 +147,7 @@ def plates_in(linear: LinearGaussian) -> Plates:
     """The groups of a model that `BatchedEngine` does not refuse."""
     pattern = _examined(linear).pattern
     assert pattern is not None, "a model that is not refused has groups"
-    return pattern[2]
+    return pattern[1]
 
 
 def _examine(linear: LinearGaussian) -> _Examined:
@@ -148,7 +158,7 @@ def _examine(linear: LinearGaussian) -> _Examined:
     found = plates_of(b, q, events_of(linear))
     if found is None:
         return _Examined(own, "the latents do not fall into many small groups")
-    return _Examined(own, "", (b, q, found))
+    return _Examined(own, "", (b, found))
 
 
 def _first_refusal(linear: LinearGaussian) -> str:
@@ -157,11 +167,11 @@ def _first_refusal(linear: LinearGaussian) -> str:
         return "constraints join its groups"
     for block in linear.blocks:
         names = " * ".join(f.name for f in block.factors)
-        if Shape.PRECISION not in block.shape or Shape.SPARSE not in block.shape:
-            return f"block `{block.name}` ({names}) has no sparse precision"
         tied = any(f.constraints().shape[0] for f in block.factors)
         if Shape.IMPROPER in block.shape or tied:
             return f"block `{block.name}` ({names}) is improper, or tied"
+        if form_of(block) is None:
+            return f"block `{block.name}` ({names}) has no sparse precision and a large covariance"
     for p in linear.predictors:
         for name, operator in p.columns.items():
             if not operator.is_sparse and _wide(operator):
@@ -176,10 +186,10 @@ def _wide(operator: Operator) -> bool:
 
 
 def _pattern(linear: LinearGaussian) -> tuple[SparseMatrix, SparseMatrix]:
-    """B, (P, n), and Q, (n, n), csr."""
+    """B, (P, n), and what the prior joins, (n, n), csr."""
     b = Design(linear).sparse()
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()
-    priors = [BlockPrior(p, linear.starts[p.name]).sparse_precision for p in linear.blocks]
+    priors = [pattern(BlockPrior(p, linear.starts[p.name])) for p in linear.blocks]
     return b, sp.csr_array(sp.block_diag(priors, format="csr"))

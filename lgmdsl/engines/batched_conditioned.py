@@ -12,6 +12,8 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Failed, Rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.engines.batched_information import Information
+from lgmdsl.engines.batched_prior import Form, folded, form_of, pattern
 from lgmdsl.engines.conditioned import Lazy, RowConditioned
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.prior_entries import covariance_entries
@@ -28,31 +30,30 @@ CHUNK = 1 << 22  # entries of one dense temporary
 
 
 class BatchedConditioned(RowConditioned):
-    """q(z) = N(mu + A^-1 h, A^-1), `inverse_root` being R^-1 with RR' = A: (N, L, L), or (1, L, L)
-    where all groups share it."""
+    """q(z) = N(mu + Vh, V), V = F'F, `factor` being F, (N, L, L), or (1, L, L) where all groups
+    share it; `half_log_det`: of the posterior precisions in x, halved and summed."""
 
     def __init__(
         self, engine: BatchedEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        inverse_root: Array,
+        factor: Array, half_log_det: float,
     ) -> None:  # fmt: skip
         self.engine, self.linear, self.plates = engine, engine.linear, engine.plates
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
-        self.own_root = inverse_root
-        width = inverse_root.shape[1]
-        inverse_root = np.broadcast_to(inverse_root, (engine.plates.groups, width, width))
-        self.inverse_root = inverse_root
+        self.own_factor, self.half_log_det = factor, half_log_det
+        factor = np.broadcast_to(factor, (engine.plates.groups, *factor.shape[1:]))
+        self.factor = factor
         b, start = flatten(shift), engine.start
         weighted = site_weight.times(start)
-        half = np.einsum("nij,nj->ni", inverse_root, engine.transposed(b - weighted))
-        self.delta = self.plates.gathered(np.einsum("nji,nj->ni", inverse_root, half))
+        half = np.einsum("nij,nj->ni", factor, engine.transposed(b - weighted))
+        self.delta = self.plates.gathered(np.einsum("nji,nj->ni", factor, half))
         self.lift = times(engine.b, self.delta)
-        index = np.arange(self.plates.width)
-        half_log_det = -float(np.log(inverse_root[:, index, index]).sum())
         exponent = float(b @ start) - 0.5 * float(start @ weighted) + 0.5 * float((half**2).sum())
-        self.log_normaliser = exponent - half_log_det + 0.5 * engine.log_det
+        self.log_normaliser = exponent - half_log_det
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
-        return BatchedConditioned(self.engine, self.weight, shift, self.site_weight, self.own_root)
+        return BatchedConditioned(
+            self.engine, self.weight, shift, self.site_weight, self.own_factor, self.half_log_det
+        )
 
     @cached_property
     def flat_mean(self) -> Array:
@@ -65,8 +66,8 @@ class BatchedConditioned(RowConditioned):
     @cached_property
     def covariance(self) -> Array:
         """(N, L, L) Cov(z) by groups."""
-        own = self.own_root.transpose(0, 2, 1) @ self.own_root
-        return np.broadcast_to(own, self.inverse_root.shape)
+        own = self.own_factor.transpose(0, 2, 1) @ self.own_factor
+        return np.broadcast_to(own, self.factor.shape)
 
     @cached_property
     def latent_variance(self) -> Array:
@@ -107,7 +108,7 @@ class BatchedConditioned(RowConditioned):
         local[piece, self.plates.place[x.indices]] = x.data
         for at in range(0, len(keys), step):
             some = slice(at, at + step)
-            half = np.einsum("pij,pj->pi", self.inverse_root[group[some]], local[some])
+            half = np.einsum("pij,pj->pi", self.factor[group[some]], local[some])
             np.add.at(variance, row[some], np.einsum("pi,pi->p", half, half))
         return mean, variance
 
@@ -126,24 +127,60 @@ class BatchedConditioned(RowConditioned):
 
     def draw(self, rng: Generator, size: int) -> Draws:
         z, noise = self._drawn(rng, size)
-        return Draws(z, np.asarray(np.einsum("ij,ij->i", noise, noise)), self.linear.size)
+        noise = noise[:, self.engine.prior.moving]
+        return Draws(z, np.asarray(np.einsum("ij,ij->i", noise, noise)), noise.shape[1])
 
     def _drawn(self, rng: Generator, size: int) -> tuple[Array, Array]:
         """Draws and the white noise they are made of, both (size, n)."""
         noise = rng.standard_normal((size, self.linear.size))
-        turned = self.inverse_root.transpose(0, 2, 1) @ self.plates.spread(noise.T)
+        turned = self.factor.transpose(0, 2, 1) @ self.plates.spread(noise.T)
         return self.latent_mean + self.plates.gathered(turned).T, noise
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
-        """dmu = Q(m - mu), dQ = (K - V - (m - mu)(m - mu)')/2 on Q's pattern."""
+        """dmu = K^-1 (m - mu); dQ = (K - V - (m - mu)(m - mu)')/2 on Q's pattern, or, of blocks
+        whose root is one of K, dK by its factors (`batched_information`)."""
         turn = self.turn(tilt)
-        pull = times(self.engine.precision, self.delta + turn.latent)
+        forms = {b.name: form_of(b.block) for b in self.engine.blocks}
+        by_covariance = [b for b in self.engine.blocks if forms[b.name] is Form.covariance]
+        others = [b for b in self.engine.blocks if forms[b.name] is not Form.covariance]
+        moved = self.delta + turn.latent
+        mean = {b.name: times(b.sparse_precision, moved[b.where]) for b in others}
+        factors: dict[str, list[Array | None]] = {}
+        if by_covariance:
+            slope, pull = self._by_group(turn)
+            factors = {b.name: self._by_factor(b, slope) for b in by_covariance}
+            mean |= {b.name: pull[b.where] for b in by_covariance}
         return Adjoints(
             offset=self.offset_adjoints(turn),
             operator=self.operator_adjoints(turn),
-            mean={b.name: pull[b.where] for b in self.engine.blocks},
-            precision=Lazy({b.name: self._precision_adjoint(b, turn) for b in self.engine.blocks}),
+            mean=mean,
+            precision=Lazy({b.name: self._precision_adjoint(b, turn) for b in others}),
+            factors=factors,
         )
+
+    def _by_group(self, turn: Turn) -> tuple[Array, Array]:
+        """(N, L, L) dF/dK_n and (n,) dF/dmu, whatever the block."""
+        engine, plates = self.engine, self.plates
+        weighted = plates.by_group(self.site_weight.times(engine.local))
+        h = engine.rows_by_group.transpose(0, 2, 1) @ weighted
+        known = Information.of(0.5 * (h + h.transpose(0, 2, 1)), engine.prior.root)
+        away = flatten(self.shift) - self.site_weight.times(engine.start)
+        p = known.pull(engine.transposed(away))
+        inner, pull = p[:, :, None] * p[:, None, :] - known.slope, p
+        if not turn.still:
+            moved = known.pull(plates.spread(turn.pulled))
+            cross = p[:, :, None] * moved[:, None, :]
+            inner += cross + cross.transpose(0, 2, 1)
+            pull = p + moved
+        return 0.5 * inner, plates.gathered(pull)
+
+    def _by_factor(self, block: BlockPrior, slope: Array) -> list[Array | None]:
+        q = pattern(block)
+        rows = np.repeat(np.arange(block.size), np.diff(q.indptr))
+        columns = q.indices.astype(np.int64)
+        group, place = self.plates.group[block.where], self.plates.place[block.where]
+        entries = slope[group[rows], place[rows], place[columns]]
+        return folded(block.block, entries, (rows, columns))
 
     def _precision_adjoint(self, block: BlockPrior, turn: Turn) -> Callable[[], SparseMatrix]:
         def make() -> SparseMatrix:

@@ -10,6 +10,7 @@ from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.batched import BatchedEngine
 from lgmdsl.engines.choose import choose
+from lgmdsl.engines.prior import precision_adjoints
 from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.structures.catalogue import structure
@@ -78,9 +79,15 @@ def test_chains_are_as_by_the_sparse_engine() -> None:
     for given in (None, tilt):
         found = conditioned(BatchedEngine, case).adjoints(given)
         wanted = conditioned(SparseEngine, case).adjoints(given)
+        own, other = found.precision["z"], wanted.precision["z"]
+        np.testing.assert_allclose(own.toarray(), other.toarray(), atol=1e-9)
+        block = case.linear.blocks[1]
+        by_precision = precision_adjoints(block, wanted.precision["u"])[1]
+        slopes, first = block.factors[1].pullback_precision(by_precision), found.factors["u"]
+        assert first[0] is None and first[1] is not None
+        for argument, slope in block.factors[1].pullback_covariance(first[1]).items():
+            np.testing.assert_allclose(slope, slopes[argument], rtol=1e-9)
         for name in ("z", "u"):
-            own, other = found.precision[name], wanted.precision[name]
-            np.testing.assert_allclose(own.toarray(), other.toarray(), atol=1e-9)
             np.testing.assert_allclose(found.mean[name], wanted.mean[name], atol=1e-9)
     check_answers(BatchedEngine, case)
 
