@@ -98,7 +98,8 @@ def read_learning(
         return replace(fit, hypers=_factors(fit, given, held))
     if "pinned" in given:
         pinned = {n: fit.theta[n] for n in json.loads(given["pinned"])}
-        coordinates = Coordinates(fit.canonical.hypers, pinned)
+        closed = fit.hyper != "integrate"
+        coordinates = Coordinates(fit.canonical.hypers, pinned, closed)
         if "axes" not in held:
             return replace(fit, hypers=ModeOnly(coordinates, fit.theta))
         frame = Standardised(held["mode"], held["axes"], held["flat"].astype(bool))

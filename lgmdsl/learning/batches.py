@@ -58,7 +58,8 @@ class Batches:
         """The objective of some rows."""
         planned: Plan = some_rows(self.objective.planned, self.plate, rows)
         whole = self.objective
-        coordinates = Coordinates(planned.canonical.hypers, whole.pinned)
+        closed = whole.coordinates.closed
+        coordinates = Coordinates(planned.canonical.hypers, whole.pinned, closed)
         return Objective(
             planned, coordinates, whole.pinned, whole.tolerances, whole.max_steps, whole.seed
         )

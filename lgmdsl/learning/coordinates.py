@@ -14,6 +14,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.canonical.hypers import HyperBlock, HyperSpace, fold
 from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.learning.closed_simplex import ClosedSimplex
 from lgmdsl.learning.coordinate_names import coordinate_names
 from lgmdsl.learning.map_share import MapShare
 from lgmdsl.learning.sparse_precision import SparsePrecision
@@ -44,16 +45,19 @@ class Coordinates:
 
     real: as it is; positive: log; unit: logit; correlation: atanh; covariance: log-Cholesky (under
     a graphical lasso, the entries of the precision);
-    simplex: log ratios to the last entry; ordered: the first entry and log steps. Where a prior
-    leaves less than the type (uniform: a scaled logit; pc_df: log(df - 2)) its bounds are used,
-    which may be earlier hypers.
+    simplex: log ratios to the last entry, or where `closed`, for maxima, which may have zeros,
+    `ClosedSimplex`; ordered: the first entry and log steps. Where a prior leaves less than the type
+    (uniform: a scaled logit; pc_df: log(df - 2)) its bounds are used, which may be earlier hypers.
 
     Raises what `HyperSpace.theta` raises for a wrong pinned value.
     """
 
-    def __init__(self, space: HyperSpace, pinned: Mapping[str, object] | None = None) -> None:
+    def __init__(
+        self, space: HyperSpace, pinned: Mapping[str, object] | None = None, closed: bool = False
+    ) -> None:
         self.space = space
         self.pinned = dict(pinned or {})
+        self.closed = closed
         self.blocks = space.unpinned(self.pinned)
         names: list[str] = []
         self.slices: dict[str, slice] = {}  # of each block's coordinates
@@ -63,8 +67,12 @@ class Coordinates:
             names += own
         self.names: tuple[str, ...] = tuple(names)
         self.size = len(names)
-        kinds = [np.full(self._count(b), b.type != "real" and not sparse(b)) for b in self.blocks]
+        kinds = [np.full(self._count(b), self._runs_away(b)) for b in self.blocks]
         self.scaled = np.concatenate([np.zeros(0, dtype=bool), *kinds])  # logs, logits, ...
+
+    def _runs_away(self, block: HyperBlock) -> bool:
+        edged = self.closed and block.type == "simplex"
+        return block.type != "real" and not sparse(block) and not edged
 
     def _count(self, block: HyperBlock) -> int:
         own = self.slices[block.name]
@@ -84,7 +92,7 @@ class Coordinates:
         whole = self.space.theta({**given, **self.pinned})
         x = np.empty(self.size)
         for block in self.blocks:
-            own = transform(block, whole).coordinates(whole[block.name])
+            own = self.transform(block, whole).coordinates(whole[block.name])
             if not np.isfinite(own).all():
                 raise DataError(_on_the_edge(block))
             x[self.slices[block.name]] = own
@@ -101,7 +109,7 @@ class Coordinates:
         total, slopes, through = 0.0, np.zeros(self.size), Gradient()
         for block in self.blocks:
             own = self.slices[block.name]
-            value, found = transform(block, theta).log_jacobian(x[own])
+            value, found = self.transform(block, theta).log_jacobian(x[own])
             total += value
             slopes[own] = found.x
             _pull_bounds(block, found, theta, through)
@@ -126,13 +134,19 @@ class Coordinates:
                 continue
             own = self.slices[block.name]
             adjoint = np.broadcast_to(gradient[block.name], block.sizes)
-            found = transform(block, theta).pull(adjoint, x[own])
+            found = self.transform(block, theta).pull(adjoint, x[own])
             out[own] = found.x
             _pull_bounds(block, found, theta, gradient)
         return out
 
+    def transform(self, block: HyperBlock, theta: Theta) -> Transform:
+        """The map of one of the blocks, given the earlier ones."""
+        if self.closed and block.type == "simplex":
+            return ClosedSimplex(block.sizes)
+        return transform(block, theta)
+
     def _value(self, block: HyperBlock, theta: Theta, x: Array) -> Array:
-        return transform(block, theta).value(x[self.slices[block.name]])
+        return self.transform(block, theta).value(x[self.slices[block.name]])
 
 
 def transform(block: HyperBlock, theta: Theta) -> Transform:

@@ -16,6 +16,7 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.batches import Batches
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.edges import released
 from lgmdsl.learning.em import ACCELERATIONS, EM
 from lgmdsl.learning.factor_axes import from_components, idle_loadings, reported, scattered
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
@@ -82,7 +83,7 @@ def learn(
     nothing to integrate because a hyperparameter runs away.
     """
     space = planned.canonical.hypers
-    coordinates = Coordinates(space, fixed)
+    coordinates = Coordinates(space, fixed, closed=integration is None)
     objective = Objective(planned, coordinates, fixed, tolerances, max_steps, seed)
     batches = None if batch is None else Batches.of(objective, *batch)
     first = _first(objective, warm) if batches is None else _from_batches(batches)
@@ -95,6 +96,8 @@ def learn(
         maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step)
     else:
         maximum = search.run(first, on_step)
+    if integration is None:
+        maximum = released(search, maximum, on_step)
     going = maximum.status is not Status.interrupted
     if going and integration is None:
         maximum = replace(maximum, at=reported(objective, maximum.at))

@@ -21,19 +21,19 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.uses import uses
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.objective import Evaluation
-from lgmdsl.learning.transforms import Simplex
+from lgmdsl.learning.transforms import Transform
 from lgmdsl.priors.flat import Flat
 from lgmdsl.priors.simplex import Dirichlet
 
 FAMILY, ARGUMENT = "admixture.softmax", "emission"
-LEAST = 1e-12  # of a probability: its logarithm is a coordinate
 
 
 @dataclass(frozen=True, eq=False)
 class Probabilities:
-    """The simplex `block`, along its last index."""
+    """The simplex `block`, along its last index, in the coordinates of `form`."""
 
     block: HyperBlock
+    form: Transform
 
     @property
     def name(self) -> str:
@@ -42,8 +42,8 @@ class Probabilities:
     def step(
         self, canonical: CanonicalModel, now: Evaluation, theta: Theta, stretch: float = 1.0
     ) -> Array | None:
-        """Log ratios at the maximum of the complete-data objective at the q of `now`, `stretch`
-        times as far; None where no count is left."""
+        """The coordinates of the maximum of the complete-data objective at the q of `now`,
+        `stretch` times as far; None where no count is left."""
         p = np.asarray(now.theta[self.name], dtype=np.float64)
         counts = np.maximum(p * now.slopes[self.name], 0.0)
         assert self.block.prior is not None
@@ -53,9 +53,7 @@ class Probabilities:
         whole = counts.sum(axis=-1, keepdims=True)
         if not (np.isfinite(whole) & (whole > 0.0)).all():
             return None
-        form = Simplex(self.block.sizes)
-        begin = form.coordinates(np.maximum(p, LEAST))
-        end = form.coordinates(np.maximum(counts / whole, LEAST))
+        begin, end = self.form.coordinates(p), self.form.coordinates(counts / whole)
         return np.asarray(begin + stretch * (end - begin))
 
 
@@ -71,5 +69,5 @@ def probabilities(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[
         for block in coordinates.blocks:
             known = block.name == node.name and everywhere.count(block.name) == 1
             if known and block.prior and isinstance(block.prior.at(theta), (Dirichlet, Flat)):
-                found.append(Probabilities(block))
+                found.append(Probabilities(block, coordinates.transform(block, theta)))
     return tuple(found)

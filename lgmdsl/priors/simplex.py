@@ -49,7 +49,7 @@ class Dirichlet(Prior):
         whole = special.digamma(alpha.sum(axis=-1, keepdims=True))
         with np.errstate(divide="ignore", invalid="ignore"):
             slopes = np.log(value) - special.digamma(alpha) + whole
-            inside = (alpha - 1.0) / value
+            inside = np.where(alpha == 1.0, 0.0, (alpha - 1.0) / value)
         return {VALUE: inside, "alpha": summed_to(slopes, value, self.alpha.shape)}
 
     def sample(self, rng: Generator, shape: tuple[int, ...] = ()) -> Array:

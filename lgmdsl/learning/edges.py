@@ -1,0 +1,87 @@
+"""Zeros among probabilities: whether a maximum on the edge of a simplex is one.
+
+Along an edge, p_k = 0, the slope in every coordinate of p_k vanishes whatever the objective does
+inside. At a maximum the conditions of Karush, Kuhn and Tucker hold as well: with g the slope in p,
+
+    g_k <= sum_j p_j g_j   where p_k = 0   (equal where p_k > 0, which the search has seen to)
+
+An entry that does not meet its own was left there by a step too long: it is lifted, and the search
+goes on from there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.status import Status
+from lgmdsl.learning.maximise import GAIN, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.objective import Evaluation, Objective
+
+EDGE = 1e-6  # a probability that is no more is on the edge
+EXCESS = 1e-6  # of a slope over the mean of all, relative: rounding and unfinished fits
+LIFTS = (1e-2, 1e-3, 1e-4, 1e-5)  # what the entries of one simplex get between them
+ROUNDS = 5
+
+
+def held_wrongly(objective: Objective, at: Evaluation) -> dict[str, BoolArray]:
+    """The entries of each free simplex that are on its edge while the objective rises inwards."""
+    space = objective.planned.canonical.hypers
+    prior = space.log_prior(at.theta, objective.pinned.keys())[1]
+    out = {}
+    for block in objective.coordinates.blocks:
+        if block.type != "simplex":
+            continue
+        p = np.asarray(at.theta[block.name])
+        slope = np.asarray(at.slopes.get(block.name, 0.0) + prior.get(block.name, 0.0))
+        level = (p * slope).sum(axis=-1, keepdims=True)
+        found = (p <= EDGE) & (slope > level + EXCESS * np.abs(level))
+        if found.any():
+            out[block.name] = found
+    return out
+
+
+def released(
+    search: Maximiser, found: Maximum, on_step: Callable[[LearningStep], None] | None = None
+) -> Maximum:
+    """A converged maximum, sought further while lifting what is on an edge wrongly raises it."""
+    for _ in range(ROUNDS):
+        if found.status is not Status.converged:
+            break
+        try:
+            higher = _lifted(search.objective, found.at)
+        except KeyboardInterrupt:
+            return replace(found, status=Status.interrupted, reason="interrupted")
+        if higher is None:
+            break
+        done = len(found.steps)
+
+        def told(step: LearningStep, done: int = done) -> None:
+            if on_step is not None:
+                on_step(replace(step, step=step.step + done))
+
+        further = search.run(higher, told)
+        steps = (replace(s, step=s.step + done) for s in further.steps)
+        found = replace(further, steps=(*found.steps, *steps))
+    return found
+
+
+def _lifted(objective: Objective, at: Evaluation) -> Evaluation | None:
+    """Where the objective is higher with these entries above 0; None where there are none such."""
+    wrong = held_wrongly(objective, at)
+    for lift in LIFTS if wrong else ():
+        moved = {n: _mixed(np.asarray(at.theta[n]), some, lift) for n, some in wrong.items()}
+        x = objective.coordinates.pack({**at.theta, **moved})
+        found = objective.at(x, at.posterior)
+        if found is not None and found.value > at.value + GAIN:
+            return found
+    return None
+
+
+def _mixed(p: Array, some: BoolArray, lift: float) -> Array:
+    count = some.sum(axis=-1, keepdims=True)
+    share = np.where(count > 0, lift, 0.0)
+    return np.asarray((1.0 - share) * p + share * some / np.maximum(count, 1))
