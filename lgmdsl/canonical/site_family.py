@@ -43,7 +43,7 @@ def family_of(
             f"no back end takes `{what}` yet",
             family.span,
             "is parsed and checked, but cannot be fitted in this version",
-            help=unfitted.help_for(shown),
+            help=unfitted.HELP,
         )
     )
 

@@ -2,19 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lgmdsl.language import ast
 from lgmdsl.vocabulary.lookup import lookup
 
-_WHY = {
-    "ordinal.probit.stereotype": (
-        'a stereotype model is one of log odds: ordinal(logit = ..., model = "stereotype")'
-    ),
-    "ordinal.probit.adjacent": (
-        "adjacent categories are compared by their log odds: ordinal(logit = ...)"
-    ),
-}
+HELP = "`lgm methods` lists the sites that this version fits"
 
 
 def variant(family: str, given: dict[str, ast.Value]) -> str:
@@ -29,15 +20,9 @@ def variant(family: str, given: dict[str, ast.Value]) -> str:
     return ""
 
 
-def help_for(names: Sequence[str]) -> str:
-    """What to do about a family that is not there."""
-    known = [_WHY[name] for name in names if name in _WHY]
-    return known[0] if known else "`lgm methods` lists the sites that this version fits"
-
-
 def wanted(site: str, parameter: str) -> str:
     """How to give an argument that one variant alone takes."""
-    if (site, parameter) == ("ordinal.logit.stereotype", "scores"):
+    if site.endswith(".stereotype") and parameter == "scores":
         return (
             "scores = t with hyper t[class] : ordered ~ normal(sd = 3); with equal spaces between "
             'the scores it is model = "adjacent"'

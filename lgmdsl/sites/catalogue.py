@@ -30,6 +30,7 @@ from lgmdsl.sites.multinomial_probit import CategoricalProbit
 from lgmdsl.sites.negbinomial import NegbinomialLogMean
 from lgmdsl.sites.normal import NormalMean, NormalPotential
 from lgmdsl.sites.ordinal_adjacent import AdjacentLogit, StereotypeLogit
+from lgmdsl.sites.ordinal_adjacent_probit import AdjacentProbit, StereotypeProbit
 from lgmdsl.sites.ordinal_continuation import ContinuationLogit, ContinuationProbit
 from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.probit import BernoulliProbit, BinomialProbit
@@ -71,6 +72,8 @@ BUILT_IN: tuple[type[Site], ...] = (
     ContinuationProbit,
     AdjacentLogit,
     StereotypeLogit,
+    AdjacentProbit,
+    StereotypeProbit,
     NormalPotential,
     LaplacePotential,
     StudentTPotential,

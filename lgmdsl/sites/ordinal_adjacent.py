@@ -11,6 +11,7 @@ so that scores 0, 1, 2, ... are adjacent categories. Only differences of scores 
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -23,8 +24,8 @@ from lgmdsl.contract.site import Property, SiteSpec, entry_name
 from lgmdsl.sites.ordinal import OrdinalSite
 
 
-class ScoredLogit(OrdinalSite):
-    """A logit for each pair of neighbouring classes, all with the same s."""
+class Neighbours(OrdinalSite):
+    """Log odds for each pair of neighbouring classes, all with the same s."""
 
     guessed: ClassVar[bool] = True  # as many bends as there are cuts
 
@@ -37,6 +38,41 @@ class ScoredLogit(OrdinalSite):
     def steps(self) -> Array:
         """From each class to the next, a last axis (L,)."""
         return np.diff(self.statistic, axis=-1)
+
+    @abstractmethod
+    def logits(self, s: Array) -> Array:
+        """log P(Y = m) / P(Y = y) for each class m."""
+
+    def masses(self, s: Array) -> Array:
+        """P(Y = m) for each class m."""
+        logits = self.logits(s)
+        shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
+        return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
+
+    def log_density(self, s: Array) -> Array:
+        logits = self.logits(s)
+        top = logits.max(axis=-1)
+        shares = np.exp(logits - top[..., None])
+        others = np.where(self.code == np.arange(self.levels + 1), 0.0, shares).sum(axis=-1)
+        # 1 + others - 1 where y is the likeliest class: its log density may be tiny.
+        return np.asarray(-top - np.log1p(others + np.expm1(-top)))
+
+    def upto(self, s: Array) -> Array:
+        return np.asarray(np.minimum(np.cumsum(self.masses(s), axis=-1)[..., :-1], 1.0))
+
+    def landmark(self) -> tuple[Array, Array]:
+        """A guess: the middle of the cuts."""
+        centre = np.asarray(self.cuts.mean(axis=-1))
+        return centre, np.full_like(centre, np.pi)
+
+
+def beyond(values: Array) -> Array:
+    """Sums over the classes above each cut, a last axis (L,)."""
+    return np.asarray(np.cumsum(values[..., ::-1], axis=-1)[..., ::-1][..., 1:])
+
+
+class ScoredLogit(Neighbours):
+    """A logit for each pair of neighbouring classes."""
 
     @cached_property
     def sums(self) -> Array:
@@ -53,23 +89,8 @@ class ScoredLogit(OrdinalSite):
         return np.take_along_axis(scores, self.code, axis=-1)
 
     def logits(self, s: Array) -> Array:
-        """log P(Y = m) / P(Y = y) for each class m."""
         lead = self.sums - np.take_along_axis(self.sums, self.code, axis=-1)
         return np.asarray((self.statistic - self.own) * s[..., None] - lead)
-
-    def masses(self, s: Array) -> Array:
-        """P(Y = m) for each class m."""
-        logits = self.logits(s)
-        shares = np.exp(logits - logits.max(axis=-1, keepdims=True))
-        return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
-
-    def log_density(self, s: Array) -> Array:
-        logits = self.logits(s)
-        top = logits.max(axis=-1)
-        shares = np.exp(logits - top[..., None])
-        others = np.where(self.code == np.arange(self.levels + 1), 0.0, shares).sum(axis=-1)
-        # 1 + others - 1 where y is the likeliest class: its log density may be tiny.
-        return np.asarray(-top - np.log1p(others + np.expm1(-top)))
 
     def _away(self, masses: Array) -> Array:
         """The score of each class less its mean."""
@@ -90,24 +111,11 @@ class ScoredLogit(OrdinalSite):
         masses = self.masses(s)
         away = self._away(masses)
         spread = (masses * away**2).sum(axis=-1, keepdims=True)
-
-        def beyond(values: Array) -> Array:
-            """Sums over the classes above each cut."""
-            return np.asarray(np.cumsum(values[..., ::-1], axis=-1)[..., ::-1][..., 1:])
-
         return (
             self.steps * np.where(self.above, -self.upto(s), beyond(masses)),
             self.steps * beyond(masses * away),
             self.steps * beyond(masses * (away**2 - spread)),
         )
-
-    def upto(self, s: Array) -> Array:
-        return np.asarray(np.minimum(np.cumsum(self.masses(s), axis=-1)[..., :-1], 1.0))
-
-    def landmark(self) -> tuple[Array, Array]:
-        """A guess: the middle of the cuts."""
-        centre = np.asarray(self.cuts.mean(axis=-1))
-        return centre, np.full_like(centre, np.pi)
 
 
 @dataclass(frozen=True, eq=False)

@@ -64,6 +64,10 @@ MODELS = {
         ),
         {**PINNED, "t": [-1.0, 0.1, 0.4, 2.0]},
     ),
+    "adjacent probit": (
+        ORDINAL.replace("HERE", 'probit = eta, cuts = c, model = "adjacent"'),
+        PINNED,
+    ),
     "probit": (SOFTMAX.replace("softmax", "probit"), {}),
     "stick": (STICK, {}),
     "softmax": (SOFTMAX, {}),
@@ -309,8 +313,7 @@ def test_the_double_loop_takes_shifted_logistic_sites(name: str) -> None:
     ("family", "told"),
     [
         ('ordinal(logit = eta, cuts = c, model = "stereotype")', "scores"),
-        ('ordinal(probit = eta, cuts = c, model = "stereotype")', "log odds"),
-        ('ordinal(probit = eta, cuts = c, model = "adjacent")', "log odds"),
+        ('ordinal(probit = eta, cuts = c, model = "stereotype")', "scores = t with hyper"),
         ("ordinal(logit = eta, cuts = c, scores = t)", "the argument `scores`"),
     ],
 )
@@ -321,5 +324,5 @@ def test_refusals_say_what_to_take(family: str, told: str) -> None:
     )
     with pytest.raises(lgm.MethodError) as caught:
         lgm.fit(lgm.loads(text), data(), method="laplace", fixed=PINNED)
-    wanted = "E104" if told == "scores" else "E501"
+    wanted = "E104" if told.startswith("scores") else "E501"
     assert caught.value.codes == (wanted,) and told in str(caught.value)

@@ -55,12 +55,9 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
               "report s[obs] = cumsum(exp(eta), obs)\n"),
         DATA, {},
     ),
-    "e501_family": (
-        model("index k = {\"p\", \"q\"}\nindex d = head(k)\ndata c[obs] : k\n"
-              "hyper t[d] : ordered ~ normal(sd = 1)\nlatent z ~ normal(sd = 1)\n"
-              "let eta[obs] = x * z\n"
-              "observe c ~ ordinal(probit = eta, cuts = t, model = \"adjacent\")\n"),
-        {**DATA, "c": ["p", "q"] * 3}, {},
+    "e501_argument": (
+        model(ONE + "observe y ~ normal(mean = eta, sd = 1)\n"
+              "potential eta ~ laplace(scale = 1, group = obs)\n"), DATA, {},
     ),
     "e501_operator": (
         model("index k = 2\nindex j = 2\nhyper h[j, k] : positive = 1\n"

@@ -77,6 +77,8 @@ EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
     "ordinal.logit.adjacent": lambda s: (s.y - 3.0, s.y),
     "ordinal.logit.stereotype": lambda s: (
         scored(s) - s.scores.max(axis=-1), scored(s) - s.scores.min(axis=-1)),
+    **dict.fromkeys(("ordinal.probit.adjacent", "ordinal.probit.stereotype"), lambda s: (
+        np.where(s.y < 3, -np.inf, 0.0), np.where(s.y > 0, np.inf, 0.0))),
     "sech2": lambda s: (-2.0 / s.scale, 2.0 / s.scale),
 }  # fmt: skip
 SCALAR = [s.spec.name for s in BUILT_IN if not s.spec.vector]

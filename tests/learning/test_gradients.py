@@ -84,6 +84,7 @@ FAMILIES = {
     "continuation": ("class", 'ordinal(logit = eta, cuts = {cuts}, model = "continuation")'),
     "passing": ("class", 'ordinal(probit = eta, cuts = {cuts}, model = "continuation")'),
     "adjacent": ("class", 'ordinal(logit = eta, cuts = {cuts}, model = "adjacent")'),
+    "adjacent probit": ("class", 'ordinal(probit = eta, cuts = {cuts}, model = "adjacent")'),
     "laplace": ("real", "laplace(mean = eta, scale = {scale})"),
     "sech2": ("real", "normal(mean = eta, sd = 0.5)\npotential eta ~ sech2(scale = {scale})"),
     "exp_power": (

@@ -165,6 +165,17 @@ def _adjacent(s: Real, y: Real, cuts: list[Real], scores: list[Real] | None = No
     return -mp.log(mp.fsum(mp.exp(level - levels[int(y)]) for level in levels))
 
 
+def _adjacent_probit(s: Real, y: Real, cuts: list[Real], scores: list[Real] | None = None) -> Real:
+    """From the products of the classes' own steps, up and down."""
+    steps = [1] * len(cuts) if scores is None else [b - a for a, b in pairwise(scores)]
+    x = [step * (s - c) for step, c in zip(steps, cuts, strict=True)]
+    levels = [
+        mp.fsum(mp.log(_normal(-v)) for v in x[:m]) + mp.fsum(mp.log(_normal(v)) for v in x[m:])
+        for m in range(len(cuts) + 1)
+    ]
+    return -mp.log(mp.fsum(mp.exp(level - levels[int(y)]) for level in levels))
+
+
 def _sigma(x: Real) -> Real:
     """P(X > x), X logistic."""
     return mp.exp(-x) / (1 + mp.exp(-x)) if x > 0 else 1 / (1 + mp.exp(x))
@@ -182,6 +193,8 @@ DENSITIES |= {
     "ordinal.probit.continuation": lambda s, y, p: _continuation(s, y, p["cuts"], _normal),
     "ordinal.logit.adjacent": lambda s, y, p: _adjacent(s, y, p["cuts"]),
     "ordinal.logit.stereotype": lambda s, y, p: _adjacent(s, y, p["cuts"], p["scores"]),
+    "ordinal.probit.adjacent": lambda s, y, p: _adjacent_probit(s, y, p["cuts"]),
+    "ordinal.probit.stereotype": lambda s, y, p: _adjacent_probit(s, y, p["cuts"], p["scores"]),
 }
 
 # Densities that hold e^{+- pace s}.

@@ -36,6 +36,11 @@ def adjacent(log_odds: Array) -> Array:
     return np.asarray(np.cumsum(odds / odds.sum(axis=1, keepdims=True), axis=1)[:, :-1])
 
 
+def probit_odds(x: Array) -> Array:
+    """log Phi(x) / Phi(-x)."""
+    return np.asarray(stats.norm.logcdf(x) - stats.norm.logsf(x))
+
+
 KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "normal.mean": lambda p, s: stats.norm(s, p.sd),
     "student_t.mean": lambda p, s: stats.t(p.df, s, p.scale),
@@ -65,6 +70,10 @@ KNOWN: dict[str, Callable[[Any, Array], Any]] = {
     "ordinal.logit.adjacent": lambda p, s: classes(adjacent(s[:, None] - p.cuts)),
     "ordinal.logit.stereotype": lambda p, s: classes(
         adjacent(np.diff(p.scores, axis=1) * (s[:, None] - p.cuts))
+    ),
+    "ordinal.probit.adjacent": lambda p, s: classes(adjacent(probit_odds(s[:, None] - p.cuts))),
+    "ordinal.probit.stereotype": lambda p, s: classes(
+        adjacent(probit_odds(np.diff(p.scores, axis=1) * (s[:, None] - p.cuts)))
     ),
     "negbinomial.log_mean": lambda p, s: stats.nbinom(p.size, p.size / (p.size + np.exp(s))),
 }

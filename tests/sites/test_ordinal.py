@@ -14,6 +14,7 @@ from lgmdsl.errors import DataError
 from lgmdsl.site_questions import expected, tilted
 from lgmdsl.sites.catalogue import families, site
 from lgmdsl.sites.ordinal_adjacent import AdjacentLogit, StereotypeLogit
+from lgmdsl.sites.ordinal_adjacent_probit import AdjacentProbit, StereotypeProbit
 from lgmdsl.sites.ordinal_continuation import ContinuationLogit
 from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.quadrature import tilted_by_quadrature
@@ -59,6 +60,10 @@ def test_adjacent_classes_and_continuation_by_their_definitions() -> None:
     np.testing.assert_allclose(np.diff(log_p), 0.7 - CUTS, rtol=1e-12)
     log_p = every_class("ordinal.logit.stereotype").log_density(s)
     np.testing.assert_allclose(np.diff(log_p), np.diff(SCORES) * (0.7 - CUTS), rtol=1e-12)
+    for name, steps in (("adjacent", np.ones(4)), ("stereotype", np.diff(SCORES))):
+        p = np.exp(every_class(f"ordinal.probit.{name}").log_density(s))
+        np.testing.assert_allclose(p[1:] / (p[1:] + p[:-1]), special.ndtr(steps * (0.7 - CUTS)),
+                                   rtol=1e-12)  # fmt: skip
     p = np.exp(every_class("ordinal.logit.continuation").log_density(s))
     left = np.cumsum(p[::-1])[::-1]
     np.testing.assert_allclose(p[:-1] / left[:-1], special.expit(CUTS - 0.7), rtol=1e-12)
@@ -77,6 +82,28 @@ def test_equal_steps_of_scores_are_adjacent_classes() -> None:
     known = phi - alpha * s[:, None] - special.logsumexp(phi - alpha * s[:, None], axis=1)[:, None]
     found = every_class("ordinal.logit.stereotype").log_density(s)
     np.testing.assert_allclose(found, known[np.arange(5), np.arange(5)], rtol=1e-12)
+
+
+def test_equal_steps_of_scores_are_adjacent_probits() -> None:
+    s = np.linspace(-4.0, 5.0, 5)
+    a = AdjacentProbit(np.arange(5.0), np.tile(CUTS, (5, 1))).pointwise(s)
+    scores = np.tile(np.arange(5.0) + 3.0, (5, 1))
+    b = StereotypeProbit(np.arange(5.0), np.tile(CUTS, (5, 1)), scores).pointwise(s)
+    for name in ("value", "slope", "curvature", "third"):
+        np.testing.assert_allclose(getattr(b, name), getattr(a, name), rtol=1e-13)
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_adjacent_probits_are_log_concave_where_cuts_are_in_order(seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    size = seed % 6 + 1
+    cuts = np.cumsum(np.exp(rng.normal(-1.0, 2.0, size))) - 2.0
+    scores = np.cumsum(np.exp(rng.normal(0.0, 1.5, size + 1)))
+    s = np.linspace(-9.0, 12.0, 211)
+    for y in range(size + 1):
+        made = StereotypeProbit(np.full(211, float(y)), np.tile(cuts, (211, 1)),
+                                np.tile(scores, (211, 1)))  # fmt: skip
+        assert made.pointwise(s).curvature.max() <= 1e-13
 
 
 @pytest.mark.parametrize("gap", [1e-12, 1e-6, 0.3, 40.0])
