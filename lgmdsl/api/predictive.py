@@ -69,8 +69,12 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
 
 
 def like_data(y: Array, site: Site, labels: AnyArray | None = None) -> AnyArray:
-    """Whole numbers as such; positions of classes as their labels, where these are given."""
+    """Whole numbers as such; positions of classes as their labels, where these are given, and a
+    missing one for -1 (no class to choose from)."""
     if not site.spec.discrete:
         return y
     whole = y.astype(np.int64)
-    return whole if labels is None else labels[whole]
+    if labels is None:
+        return whole
+    missing = "" if labels.dtype.kind == "U" else -1
+    return np.where(whole < 0, missing, labels[np.maximum(whole, 0)])

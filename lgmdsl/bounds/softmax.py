@@ -62,11 +62,14 @@ class SoftmaxExpected(Expected, ExpectedSlopes):
         top = np.where(offered, full, -np.inf).max(axis=1, keepdims=True)
         m = np.where(offered, full - top, 0.0)
         v = spread * (offered[:, :, None] & offered[:, None, :])
-        u, n = self.bound.upper(m, v, offered), site.trials
+        # A class that is alone on offer is certain, whatever a bound makes of its variance.
+        open_ = offered.sum(axis=1) > 1
+        u, n = self.bound.upper(m, v, offered), site.trials * open_
+        counts = site.counts * open_[:, None]
         bend = None if u.d_mean2 is None else -n[:, None, None] * u.d_mean2[:, :free, :free]
         return ExpectedAnswer(
-            value=site.constant + (site.counts * m).sum(axis=1) - n * u.value,
-            d_mean=(site.counts - n[:, None] * u.d_mean)[:, :free],
+            value=site.constant + (counts * m).sum(axis=1) - n * u.value,
+            d_mean=(counts - n[:, None] * u.d_mean)[:, :free],
             d_variance=-n[:, None, None] * u.d_variance[:, :free, :free],
             d_mean2=bend,
         )

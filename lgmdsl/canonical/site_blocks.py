@@ -13,6 +13,7 @@ from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.censoring import CENSORING, check_censoring
+from lgmdsl.canonical.choice_sets import left_out
 from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.lower import Lowering
@@ -31,7 +32,8 @@ class SiteBlock(Event):
     `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
     positions of the entries that are observed; `y` their values (None for potentials).
     `family` on `written` is the site as written, `site` on `form` the one that the back ends see;
-    `whole` the data as written, where they have other rows than the sites.
+    `whole` the data as written, where they have other rows than the sites; `labels` those of the
+    classes.
     """
 
     name: str
@@ -48,6 +50,7 @@ class SiteBlock(Event):
     whole: Whole | None = None
     classes: str = ""
     event: str = ""
+    labels: AnyArray | None = None
 
     @property
     def data(self) -> Whole:
@@ -125,6 +128,10 @@ class SiteBlock(Event):
     def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
         place = self.place(int(self.rows[bad[0]]))
+        if "available" in values and self.labels is not None:
+            told = left_out(self.name, values, self.labels, bad, place, self.span)
+            if told is not None:
+                return told
         shared = self.family.spec.shared
         shown = ", ".join(
             f"{k} = {_shown(v[bad[0]])}" for k, v in values.items() if k not in shared
@@ -208,6 +215,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         sizes={**lowering.sizes, **form.sizes},
         classes=classes,
         event=event_of(form, dims, classes, lowering.grounded) if site.spec.vector else "",
+        labels=lowering.grounded.indices[classes].labels if classes else None,
     )
     if observed is not None and given.keys() & set(CENSORING):
         check_censoring(block, given)

@@ -19,15 +19,17 @@ class Shares:
 
 
 def shares(s: Array, offered: BoolArray) -> Shares:
-    """Of s (N, K) among the classes that are offered, (N, K): at least one in each row."""
+    """Of s (N, K) among the classes that are offered, (N, K); where none is, no p is above 0."""
     masked = np.where(offered, s, -np.inf)
     first = masked.argmax(axis=1)[:, None]
-    d = masked - np.take_along_axis(masked, first, axis=1)
+    top = np.take_along_axis(masked, first, axis=1)
+    some = np.isfinite(top)
+    d = masked - np.where(some, top, 0.0)
     others = np.exp(d)
     np.put_along_axis(others, first, 0.0, axis=1)
     beside = others.sum(axis=1, keepdims=True)  # of all but the largest, relative to it
     p = others / (1.0 + beside)
-    np.put_along_axis(p, first, 1.0 / (1.0 + beside), axis=1)
+    np.put_along_axis(p, first, some / (1.0 + beside), axis=1)
     rest = 1.0 - p
     np.put_along_axis(rest, first, beside / (1.0 + beside), axis=1)
     return Shares(p, rest, d - np.log1p(beside))

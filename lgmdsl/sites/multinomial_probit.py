@@ -177,6 +177,7 @@ class CategoricalProbit(Site, Pointwise, Sloped):
         return largest(mean, variance + np.eye(self.classes), self.offered)
 
     def sample(self, s: Array, rng: Generator) -> Array:
-        """One class for each row, (N,), counted from 0."""
+        """One class for each row, (N,), counted from 0; -1, as of a missing label, where no class
+        is on offer."""
         noisy = np.where(self.offered, s + rng.standard_normal(s.shape), -np.inf)
-        return np.asarray(noisy.argmax(axis=1), dtype=np.float64)
+        return np.where(self.offered.any(axis=1), noisy.argmax(axis=1).astype(np.float64), -1.0)

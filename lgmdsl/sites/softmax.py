@@ -138,10 +138,12 @@ class CategoricalSoftmax(SoftmaxSite):
         return np.where((self.counts * self.offered).any(axis=1), 0.0, -np.inf)
 
     def sample(self, s: Array, rng: Generator) -> Array:
-        """One class for each row, (N,), counted from 0."""
+        """One class for each row, (N,), counted from 0; -1, as of a missing label, where no class
+        is on offer."""
         up = np.cumsum(self.shares(s).p, axis=1)
         drawn = rng.random((len(s), 1)) * up[:, -1:]
-        return np.asarray((drawn >= up).sum(axis=1), dtype=np.float64)
+        chosen = np.asarray((drawn >= up).sum(axis=1), dtype=np.float64)
+        return np.where(self.offered.any(axis=1), chosen, -1.0)
 
 
 @dataclass(frozen=True, eq=False)
