@@ -14,6 +14,7 @@ and 2 d/dv = d2/dm2. At an sd much below the width of a piece these follow singl
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache, cached_property
 from importlib.resources import files
@@ -31,6 +32,9 @@ from lgmdsl.contract.status import Guarantee
 FEWEST, MOST = 3, 40
 _CHUNK = 1 << 17  # sites x pieces at a time
 _ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
+_HERMITE: tuple[Callable[[Array], Array], ...] = (
+    np.ones_like, lambda z: z, lambda z: z * z - 1.0, lambda z: z * (z * z - 3.0),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,40 +120,38 @@ class Piecewise(SoftplusBound):
 def _moments(table: Pieces, mean: Array, variance: Array, order: int) -> list[Array]:
     """E[rho] and its derivatives in the mean up to `order`, (N,) each."""
     # Below this sd the breaks fall between two numbers: what is left is rho(mean).
-    sd = np.maximum(np.sqrt(variance), 1e-12 * np.maximum(1.0, np.abs(mean)))[:, None]
-    m = mean[:, None]
-    t = table.breaks[None, :]
-    z = (t - m) / sd
-    bell = np.exp(-0.5 * z * z) / _ROOT_TWO_PI
-    ends = np.full_like(m, np.inf)
-    mass = _between(np.concatenate([-ends, z], axis=1), np.concatenate([z, ends], axis=1))
+    sd = np.maximum(np.sqrt(variance), 1e-12 * np.maximum(1.0, np.abs(mean)))
+    z = (table.breaks - mean[:, None]) / sd[:, None]
     # int s N = m P + sd [phi(z_lo) - phi(z_hi)]; int s^2 N = (m^2 + sd^2) P
     #   + sd [(m + t_lo) phi(z_lo) - (m + t_hi) phi(z_hi)]; no term at infinity. Sums over pieces
     #   of the ends' terms are sums over breaks of the coefficients' jumps. Both outer pieces are
-    #   straight, and only theirs is mass where squares would overflow.
-    one = m * mass
-    inner = slice(1, -1)
-    two = m * one[:, inner] + sd * (sd * mass[:, inner])
+    #   straight, so that `a` is 0 where squares would overflow.
+    a, b, c = (_masses(z) @ np.column_stack([table.a, table.b, table.c])).T
     da, db = np.diff(table.a), np.diff(table.b)
-    rim = sd * bell
-    value = mass @ table.c + one @ table.b + two @ table.a[inner]
-    value += rim @ db + (rim * (m + t)) @ da
-    found = [value]
-    hermite = [np.ones_like(z), z, z * z - 1.0, z * (z * z - 3.0)]
+    bell = np.exp(-0.5 * z * z) / _ROOT_TWO_PI
+    rim, first, second = (bell @ np.column_stack([da, db, table.breaks * da])).T * sd
+    value = c + mean * b + mean * (mean * a) + sd * (sd * a)
+    found = [value + first + mean * rim + second]
+    jumps = np.column_stack(table.jumps)
+    by_jump = []  # of each Hermite function, (N, 3)
     for p in range(1, order + 1):
+        by_jump.append((_HERMITE[p - 1](z) * bell) @ jumps)
         total = np.zeros_like(mean)
         if p == 1:
-            total += mass @ table.b + 2.0 * (one @ table.a) + 2.0 * (rim @ da)
+            total += b + 2.0 * (mean * a) + 2.0 * rim
         elif p == 2:
-            total += 2.0 * (mass @ table.a)
+            total += 2.0 * a
         for i in range(min(p, 3)):
-            total += (hermite[p - 1 - i] * bell * (1.0 / sd) ** (p - i)) @ table.jumps[i]
+            total += by_jump[p - 1 - i][:, i] * (1.0 / sd) ** (p - i)
         found.append(total)
     return found
 
 
-def _between(low: Array, high: Array) -> Array:
-    """Phi(high) - Phi(low), low < high, from whichever tail keeps the digits."""
-    right = low > 0.0
-    near, far = np.where(right, -low, high), np.where(right, -high, low)
-    return np.asarray(special.ndtr(near) - special.ndtr(far))
+def _masses(z: Array) -> Array:
+    """(N, R) Phi(z_k) - Phi(z_k-1), z (N, R - 1) ascending, -inf and inf beside it: differences of
+    whichever tails are smaller, which keeps their digits, and 1 more where 0 lies between."""
+    tail = special.ndtr(-np.abs(z))
+    signed = np.where(z > 0.0, -tail, tail)
+    mass = np.diff(signed, axis=1, prepend=0.0, append=0.0)
+    mass[np.arange(len(z)), (z <= 0.0).sum(axis=1)] += 1.0
+    return np.asarray(mass)
