@@ -20,7 +20,7 @@ from lgmdsl.arrays import Array, IntArray
 
 NEWTON, SWEEPS, HALVINGS = 100, 30, 40
 SUFFICIENT = 1e-3  # of the expected gain, for a step to count
-COMPILED = 120  # rows from which the sweeps are worth compiling
+COMPILED = 16  # rows from which sweeps are worth compiling, for an EM of some forty steps
 
 
 class Sparse(NamedTuple):
