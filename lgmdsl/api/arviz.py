@@ -12,7 +12,6 @@ from lgmdsl.api.components import Assessed, assessed, every_value
 from lgmdsl.api.frame import fitted_frame
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import Marginals, all_names, check_draws
-from lgmdsl.api.mixture import drawn_hypers
 from lgmdsl.api.predictive import like_data
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import joint_draws, log_densities, responses
@@ -36,7 +35,7 @@ def to_arviz(
     check_draws(size, seed)
     asked = assessed(fit, data, mapping, "to_arviz")
     posterior, replicated, density = _drawn(fit, asked, size, seed)
-    where, sites = asked.observations, asked.components[0].sites
+    where, sites = asked.observations, asked.at_points[0].sites
     values = every_value(asked.canonical)
     typed = [like_data(y, site) for y, site in zip(replicated, sites, strict=True)]
     seen = [like_data(site.y.reshape(-1), site) for site in sites]  # type: ignore[attr-defined]
@@ -69,14 +68,14 @@ def _drawn(
     fit: Fit, asked: Assessed, size: int, seed: int
 ) -> tuple[dict[str, tuple[tuple[str, ...], Array]], list[Array], list[Array]]:
     """Named quantities, replicated responses and log densities at the same joint draws."""
-    canonical, first = asked.canonical, asked.components[0]
+    canonical, first = asked.canonical, asked.at_points[0]
     posterior: dict[str, tuple[tuple[str, ...], Array]] = {}
     replicated = [np.empty((size, len(rows))) for _, _, rows in every_value(canonical).blocks]
     density = [np.empty((size, len(m))) for m in first.mean]
-    noise, chosen = np.random.default_rng([seed, 1]), np.zeros(size, dtype=np.int64)
-    for drawn in joint_draws(asked.components, size, seed):
+    noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed)
+    for drawn in joint_draws(asked.at_points, size, seed):
         c = drawn.component
-        chosen[drawn.places] = drawn.point
+        own = hypers.at(drawn.points, drawn.places)
         marginals = Marginals(canonical, c.theta, fitted_frame(canonical, c.conditioned))
         for name in dict.fromkeys((*canonical.latent_names, *all_names(canonical))):
             values = marginals.evaluate(name, drawn.z)
@@ -84,15 +83,13 @@ def _drawn(
                 whole = np.empty((size, *values.shape[1:]))
                 posterior[name] = (marginals.quantity_dims(name), whole)
             posterior[name][1][drawn.places] = values
-        s = c.at(drawn.z)
-        with np.errstate(all="ignore"):
-            found = log_densities(c.sites, s)
-        for k, x in enumerate(s):
-            density[k][drawn.places] = found[k]
-            y = responses(c.sites[k], x, noise, asked.observations.names[k])
-            replicated[k][drawn.places] = y.reshape(len(y), -1)
-    shares = np.array([p.share for p in fit.points])
-    thetas = drawn_hypers(fit.hypers, [p.theta for p in fit.points], shares, chosen, seed)
+        for k, s in enumerate(c.at(drawn.z)):
+            for turn, site in asked.drawn_sites(k, c.theta, own, len(s)):
+                with np.errstate(all="ignore"):
+                    density[k][drawn.places[turn]] = log_densities(site, s[turn])
+                y = responses(site, s[turn], noise, asked.observations.names[k])
+                replicated[k][drawn.places[turn]] = y.reshape(len(y), -1)
+    thetas = hypers.found or ()
     for name in posterior if thetas else ():
         of = fit.marginals.of_hypers(name) if name not in canonical.latent_names else None
         if of is not None:

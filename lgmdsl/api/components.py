@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.event_moments import moments
-from lgmdsl.api.mixture import KEPT
+from lgmdsl.api.mixture import KEPT, HyperMarginals
 from lgmdsl.api.observations import Observations
 from lgmdsl.api.own_data import with_responses
 from lgmdsl.api.points import Point
+from lgmdsl.api.site_draws import DrawnHypers, drawn_sites, parameter_rows
 from lgmdsl.arrays import Array
 from lgmdsl.assess.component import Component
+from lgmdsl.assess.mixture import weights_of
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
@@ -22,7 +24,9 @@ from lgmdsl.canonical.named import expand
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.learning.factor_marginals import FactorMarginals
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
@@ -31,15 +35,34 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Assessed:
     """A fit as its assessments see it: the model with its responses, the components of the
-    posterior, and where the responses stand."""
+    posterior, and where the responses stand.
+
+    `at_points`: a component for each hyperparameter point; `components`: those to average over,
+    which are the same unless the sites' parameters have factors of their own (`hyper = vb`)."""
 
     canonical: CanonicalModel
+    at_points: tuple[Component, ...]
     components: tuple[Component, ...]
     observations: Observations
+    hypers: HyperMarginals | None
+
+    def drawn_hypers(self, seed: int) -> DrawnHypers:
+        """The hyperparameters of joint draws of `at_points`."""
+        thetas = [c.theta for c in self.at_points]
+        return DrawnHypers(self.hypers, thetas, weights_of(self.at_points), seed)
+
+    def drawn_sites(
+        self, block: int, theta: Theta, thetas: Sequence[Theta], count: int
+    ) -> Iterator[tuple[slice, Site]]:
+        """`drawn_sites` of one observed datum."""
+        own = self.canonical.blocks[observed(self.canonical)[block]]
+        return drawn_sites(own, theta, thetas, count, _response(own)["y"])
 
 
-def assessed(fit: Fit, data: object, mapping: Mapping[str, str] | None, call: str) -> Assessed:
-    """Everything behind `fit.CALL`.
+def assessed(
+    fit: Fit, data: object, mapping: Mapping[str, str] | None, call: str, together: bool = False
+) -> Assessed:
+    """Everything behind `fit.CALL`; `together`: responses are not taken one by one.
 
     Raises MethodError E501 where the model observes nothing, the fit is a mode alone, or its
     variances are estimates; DataError as `with_responses`.
@@ -57,7 +80,9 @@ def assessed(fit: Fit, data: object, mapping: Mapping[str, str] | None, call: st
         raise MethodError(Diagnostic("E501", told, help="fit a smaller part of the data exactly"))
     blocks = tuple(canonical.blocks[k] for k in observed(canonical))
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)
-    return Assessed(canonical, components(fit, canonical), Observations(canonical.layout, where))
+    found = components(fit, canonical)
+    spread = tuple(c for one in found for c in _spread(fit, canonical, one, together))
+    return Assessed(canonical, found, spread, Observations(canonical.layout, where), fit.hypers)
 
 
 def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
@@ -67,6 +92,31 @@ def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
     """
     kept = sum(b.size for b in canonical.latents) <= KEPT
     return tuple(component(canonical, p, held(p) if kept else p.condition) for p in fit.points)
+
+
+def _spread(
+    fit: Fit, canonical: CanonicalModel, one: Component, together: bool
+) -> tuple[Component, ...]:
+    """A component for each of several values of the sites' parameters, where these have factors
+    that the latents know by a mean only: q(z) and its Gaussian sites are the same in all."""
+    if not isinstance(fit.hypers, FactorMarginals):
+        return (one,)
+    blocks = [canonical.blocks[k] for k in observed(canonical)]
+
+    def rows(theta: Theta) -> Array:
+        found = [parameter_rows(b, theta) for b in blocks]
+        wide = max(f.shape[1] for f in found)
+        return np.concatenate([np.pad(f, ((0, 0), (0, wide - f.shape[1]))) for f in found])
+
+    thetas, weights = fit.hypers.nodes(rows, together)
+    return tuple(
+        replace(one, weight=one.weight * float(w), sites=tuple(_sites(b, t) for b in blocks))
+        for t, w in zip(thetas, weights, strict=True)
+    ) or (one,)
+
+
+def _sites(block: SiteBlock, theta: Theta) -> Site:
+    return block.family(**block.parameter_values(theta), **_response(block))
 
 
 def held(point: Point) -> Callable[[], Conditioned]:
@@ -95,7 +145,7 @@ def component(
     mean, variance, site_weight, site_shift = zip(*found, strict=True)
     return Component(
         weight=point.share,
-        sites=tuple(b.family(**b.parameter_values(theta), **_response(b)) for b in blocks),
+        sites=tuple(_sites(b, theta) for b in blocks),
         mean=mean,
         variance=variance,
         site_weight=site_weight,

@@ -30,8 +30,9 @@ class Dic:
     """Deviance information criterion of a fit, D = -2 log p(y | predictors, hypers).
 
     `mean_deviance` is its posterior mean; `deviance_at_mean` is, as in R-INLA, at the posterior
-    mean of the predictors (and the hyperparameters of largest weight); `p_d` their difference, the
-    effective number of parameters; `dic` = mean_deviance + p_d. No saturated deviance is taken off.
+    mean of the predictors (and the hyperparameters of largest weight, under `hyper = vb` those
+    whose precisions are expected); `p_d` their difference, the effective number of parameters;
+    `dic` = mean_deviance + p_d. No saturated deviance is taken off.
     """
 
     mean_deviance: float
@@ -116,7 +117,7 @@ class Waic:
 def dic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
     """The DIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "dic")
-    found = deviances(asked.components)
+    found = deviances(asked.components, asked.at_points)
     return Dic(
         rows.total(found.mean), rows.total(found.at_mean),
         asked.observations, found.mean, found.at_mean,

@@ -128,7 +128,7 @@ def loo(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             told = f"`{name}` must be a whole number not below {least}"
             raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
-    asked = assessed(fit, data, mapping, "loo")
+    asked = assessed(fit, data, mapping, "loo", together=groups is not None)
     refit = without(fit, asked) if exact else None
     if groups is not None:
         return _groups(asked, groups, refit, exact == "all", int(n), int(seed))

@@ -72,9 +72,10 @@ def mixture(
 
 
 class Joint(NamedTuple):
-    """Draws at one point: its number, its marginals, the draws' places among all, and z."""
+    """Draws at one point: the points of all draws, this one's marginals, the draws' places among
+    all, and z."""
 
-    point: int
+    chosen: IntArray
     part: Marginals
     places: IntArray
     z: Array
@@ -164,10 +165,11 @@ class Mixture:
         """Joint draws of several names, each with a leading sample axis, in random order of the
         points. Raises ModelError E108 for a size or seed that is not a whole number from 0."""
         check_draws(size, seed)
-        out, chosen = {}, np.zeros(size, dtype=np.int64)
+        out: dict[str, Array] = {}
+        chosen = np.zeros(0, dtype=np.int64)
         of = {n: f for n in names if (f := self.of_hypers(n)) is not None}
-        for point, part, places, z in self.joint(size, np.random.default_rng(seed)):
-            chosen[places] = point
+        for joint in self.joint(size, np.random.default_rng(seed)):
+            chosen, part, places, z = joint
             for name in names:
                 values = part.evaluate(name, z)
                 if name not in out:
@@ -180,13 +182,13 @@ class Mixture:
     def joint(self, size: int, rng: Generator) -> Iterator[Joint]:
         """Joint draws point by point."""
         if len(self.parts) == 1:
-            part = self.part(0)
-            yield Joint(0, part, np.arange(size), part.frame.conditioned.sample(rng, size))
+            part, one = self.part(0), np.zeros(size, dtype=np.int64)
+            yield Joint(one, part, np.arange(size), part.frame.conditioned.sample(rng, size))
             return
         chosen = rng.choice(len(self.parts), size=size, p=self.weights)
         for k in np.unique(chosen) if size else [0]:
             part, places = self.part(int(k)), np.flatnonzero(chosen == k)
-            yield Joint(int(k), part, places, part.frame.conditioned.sample(rng, len(places)))
+            yield Joint(chosen, part, places, part.frame.conditioned.sample(rng, len(places)))
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite."""

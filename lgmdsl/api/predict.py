@@ -18,8 +18,8 @@ from lgmdsl.api.mixed import mixed_moments
 from lgmdsl.api.mixture import Mixture, mixture
 from lgmdsl.api.points import Point
 from lgmdsl.api.response import probabilities, response_moments
+from lgmdsl.api.site_draws import parameter_rows
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.ground import ground_new
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.model import CanonicalModel
@@ -34,9 +34,6 @@ if TYPE_CHECKING:
     import xarray as xr
 
     from lgmdsl.api.fit import Fit
-
-# Points of a mean field's factors over which a response is averaged.
-NODES = 128
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,26 +150,21 @@ class Prediction:
         names = [n for n, (dims, _) in self.canonical.named.items() if changed & set(dims)]
         return tuple(names or self.canonical.named)
 
-    def site_thetas(self, block: SiteBlock, part: Marginals) -> tuple[Theta, ...]:
-        """Where the sites' own parameters are taken, with equal weights: at the part's point, or
-        all over the factors of a mean field, whose latents know these parameters by a mean only."""
-        hypers = self.marginals.hypers
-        if not isinstance(hypers, FactorMarginals):
-            return (part.theta,)
-        found = hypers.scattered(NODES)
-        first, other = (block.parameter_values(t, all_rows=True) for t in found[:2])
-        free = any(not np.array_equal(first[n], other[n]) for n in first)
-        return found if free else (part.theta,)
-
     def _at(self, block: SiteBlock) -> tuple[list[tuple[Mapping[str, Array], Array, Array]], Array]:
-        """Hyperparameters of the sites, means and variances of their predictors; the weights."""
-        at, weights = [], []
+        """Hyperparameters of the sites, means and variances of their predictors; the weights. The
+        sites' own parameters are averaged over the factors of a mean field, whose latents know
+        them by a mean only."""
+        hypers, at, weights = self.marginals.hypers, [], []
+        thetas, shares = (
+            hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True))
+            if isinstance(hypers, FactorMarginals)
+            else ((), np.zeros(0))
+        )
         for k, weight in enumerate(self.marginals.weights):
             part = self.marginals.part(k)
             predictor = self._predictor(block, part)
-            thetas = self.site_thetas(block, part)
-            at += [(theta, *predictor) for theta in thetas]
-            weights += [weight / len(thetas)] * len(thetas)
+            at += [(theta, *predictor) for theta in thetas or (part.theta,)]
+            weights += list(weight * shares) if thetas else [weight]
         return at, np.array(weights)
 
     def _predictor(self, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:

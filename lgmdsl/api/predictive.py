@@ -11,6 +11,7 @@ from lgmdsl.api.components import assessed, every_value
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import check_draws
 from lgmdsl.api.observations import class_labels
+from lgmdsl.api.site_draws import DrawnHypers, drawn_sites
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.predictive import joint_draws, responses
 from lgmdsl.contract.site import Site
@@ -28,14 +29,15 @@ def sample_predictive(
     """Draws of every observed datum. See `Fit.sample_predictive`."""
     check_draws(size, seed)
     asked = assessed(fit, data, mapping, "sample_predictive")
-    where, first = every_value(asked.canonical), asked.components[0]
+    where, first = every_value(asked.canonical), asked.at_points[0]
     found = [np.empty((size, len(rows))) for _, _, rows in where.blocks]
-    noise = np.random.default_rng([seed, 1])
-    for drawn in joint_draws(asked.components, size, seed):
-        c = drawn.component
-        for k, s in enumerate(c.at(drawn.z)):
-            y = responses(c.sites[k], s, noise, where.names[k])
-            found[k][drawn.places] = y.reshape(len(y), -1)
+    noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed)
+    for drawn in joint_draws(asked.at_points, size, seed):
+        own = hypers.at(drawn.points, drawn.places)
+        for k, s in enumerate(drawn.component.at(drawn.z)):
+            for turn, site in asked.drawn_sites(k, drawn.component.theta, own, len(s)):
+                y = responses(site, s[turn], noise, where.names[k])
+                found[k][drawn.places[turn]] = y.reshape(len(y), -1)
     typed = [
         like_data(y, site, class_labels(asked.canonical, name))
         for y, site, name in zip(found, first.sites, where.names, strict=True)
@@ -49,18 +51,18 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     block = prediction.observed(name)
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
     y = np.empty((size, *block.blank().shape))
-    for _, part, places, z in prediction.marginals.joint(size, np.random.default_rng(seed)):
+    mixed = prediction.marginals
+    hypers = DrawnHypers(mixed.hypers, mixed.thetas, mixed.weights, seed)
+    for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
         predictor = part.frame.embed(canonical.as_written(block, part.theta))
         s = np.repeat(predictor.offset[:, None], len(z), axis=1)
         for latent, operator in predictor.columns.items():
             s += operator.matvec(np.ascontiguousarray(part.frame.part(latent, z).T))
         shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)
-        drawn = s.T.reshape(shape)
-        thetas = prediction.site_thetas(block, part)
-        # Draws are independent: every so manyth takes the sites at the same hyperparameters.
-        for k, theta in enumerate(thetas[: len(z)]):
-            site, turn = block.bind_family(theta), slice(k, None, len(thetas))
-            y[places[turn]] = responses(site, drawn[turn], noise, name)
+        at = s.T.reshape(shape)
+        own = hypers.at(chosen, places)
+        for turn, site in drawn_sites(block, part.theta, own, len(z), block.blank(), True):
+            y[places[turn]] = responses(site, at[turn], noise, name)
         typed = like_data(y, site, class_labels(canonical, name))
     return labelled(
         canonical.layout, (*block.data.dims, *block.each),

@@ -44,12 +44,18 @@ def log_density(site: Site, mean: Array, variance: Array) -> Array:
     return asked.tilted(mean, variance).log_mass
 
 
+def expected_log(site: Site, mean: Array, variance: Array) -> Array:
+    """E[l(s)], s ~ N(mean, variance), (N,)."""
+    if site.spec.vector:
+        return vectors.log_moments(site, mean, variance)[0]
+    return cast(Expected, answering(type(site), Expected)(site)).expected(mean, variance).value
+
+
 def log_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, Array]:
     """Mean and variance of l(s), s ~ N(mean, variance), (N,) each; of vector sites to 1e-3."""
     if site.spec.vector:
         return vectors.log_moments(site, mean, variance)
-    asked = cast(Expected, answering(type(site), Expected)(site))
-    first = asked.expected(mean, variance).value
+    first = expected_log(site, mean, variance)
     if Property.GAUSSIAN in site.spec.properties:
         return first, _of_quadratic(cast(Pointwise, site), mean, variance)
     index = np.arange(len(mean))

@@ -6,9 +6,10 @@ a single component of weight 1.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 
@@ -17,6 +18,8 @@ from lgmdsl.canonical.model import take_rows
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
+
+Made = TypeVar("Made")
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +31,8 @@ class Component:
     `mean`, `variance`: of the predictors that `sites` take, under q; `site_weight`, `site_shift`:
     the W and b of their Gaussian sites. One array for each observed datum, (N,) or (N, K) and
     (N, K, K). `predict` gives the predictors themselves as maps of z, whose latent blocks stand at
-    `slices` of the `conditioned` Gaussian. `theta`: the hyperparameters by name.
+    `slices` of the `conditioned` Gaussian. `theta`: the hyperparameters of q(z) by name, those of
+    `sites` too unless these have a factor of their own.
     """
 
     weight: float
@@ -41,6 +45,10 @@ class Component:
     predict: Callable[[], tuple[Predictor, ...]]
     slices: Mapping[str, slice]
     theta: Mapping[str, Array]
+
+    def same_latents(self, other: Component) -> bool:
+        """Whether both are of the same q(z), and differ by their sites' parameters alone."""
+        return self.theta is other.theta
 
     @property
     def conditioned(self) -> Conditioned:
@@ -69,3 +77,17 @@ class Component:
                 s += operator.matvec(np.ascontiguousarray(z[:, self.slices[name]].T))
             out.append(s.T.reshape(len(z), *mean.shape))
         return tuple(out)
+
+
+def of_each(components: Sequence[Component], make: Callable[[Component], Made]) -> list[Made]:
+    """What is made of the q(z) of each component: once where neighbours share it."""
+    out: list[Made] = []
+    for k, c in enumerate(components):
+        shared = k > 0 and c.same_latents(components[k - 1])
+        out.append(out[-1] if shared else make(c))
+    return out
+
+
+def factored(components: Sequence[Component]) -> bool:
+    """Whether the sites' parameters have a factor of their own, beside one q(z)."""
+    return len(components) > 1 and components[0].same_latents(components[1])

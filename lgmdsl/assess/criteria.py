@@ -23,13 +23,13 @@ class Deviances:
     at_mean: Rows
 
 
-def deviances(components: Sequence[Component]) -> Deviances:
+def deviances(components: Sequence[Component], points: Sequence[Component]) -> Deviances:
     """The deviances behind DIC (Spiegelhalter et al. 2002).
 
     As in R-INLA, the plug-in deviance is at the posterior mean of the predictors, averaged over the
-    hyperparameters, and at the hyperparameters of the point of largest weight.
+    hyperparameters, and at the hyperparameters of the one of `points` with the largest weight.
     """
-    top = max(components, key=lambda c: c.weight)
+    top = max(points, key=lambda c: c.weight)
     mean, at_mean = [], []
     for k, site in enumerate(top.sites):
         centre = sum(c.weight * c.mean[k] for c in components)

@@ -15,14 +15,16 @@ import scipy.linalg as sl
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.assess.averages import expected_log
 from lgmdsl.assess.cavity import cavity
-from lgmdsl.assess.component import Component
+from lgmdsl.assess.component import Component, factored, of_each
 from lgmdsl.assess.failure import Failure, judged
 from lgmdsl.assess.influence import group_influence
 from lgmdsl.assess.joint import joint_density
 from lgmdsl.assess.loo import Choose, Refit, gaussian
 from lgmdsl.assess.mixture import left_out, weights_of
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.site import Site
 from lgmdsl.operators.explicit import Sparse
 
 # Rows of each datum that belong to one group.
@@ -81,11 +83,11 @@ def _left_out(
     exact: bool,
     refit: Refit | None,
 ) -> _Value:
-    removed = [_removed(c, group, refit) for c in components]
+    removed = of_each(components, lambda c: _removed(c, group, refit))
     sound = all(r is not None for r in removed)
     if not sound:
         return _Value(np.nan, np.nan, int(Failure.improper))
-    logs, errors = [], []
+    logs, errors, expected = [], [], []
     for c, found in zip(components, removed, strict=True):
         assert found is not None
         taken = [(s.take(r), m[r].shape) for s, m, r in zip(c.sites, c.mean, group, strict=True)]
@@ -96,7 +98,10 @@ def _left_out(
         )  # fmt: skip
         logs.append(density.log)
         errors.append(density.error)
-    mixed = left_out(weights_of(components), np.array(logs)[:, None])
+        if factored(components):
+            expected.append(_expected(taken, found.mean, found.covariance))
+    moved_by = np.array(expected)[:, None] if expected else None
+    mixed = left_out(weights_of(components), np.array(logs)[:, None], moved_by)
     error = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))
     moved = 0.0
     if not exact and refit is None:
@@ -106,6 +111,22 @@ def _left_out(
         moved = group_influence(components[top], group, found.predictor, found.pull)
     flag = judged(mixed.log_density, np.array([True]), mixed.evenness, np.array([moved]))
     return _Value(float(mixed.log_density[0]), error, int(flag[0]))
+
+
+def _expected(
+    taken: Sequence[tuple[Site, tuple[int, ...]]], mean: Array, covariance: Array
+) -> float:
+    """The sum of E l over the sites of shapes (N,) or (N, K), for predictors of that joint mean
+    and covariance."""
+    total, at = 0.0, 0
+    for site, shape in taken:
+        rows = at + np.arange(int(np.prod(shape))).reshape(shape)
+        spread = covariance[rows, rows]
+        if len(shape) > 1:
+            spread = covariance[rows[:, :, None], rows[:, None, :]]
+        total += float(expected_log(site, mean[rows], spread).sum())
+        at += rows.size
+    return total
 
 
 @dataclass(frozen=True, eq=False)

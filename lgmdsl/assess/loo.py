@@ -9,14 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-from lgmdsl.assess.averages import log_density
+from lgmdsl.assess.averages import expected_log, log_density
 from lgmdsl.assess.cavity import Cavity, cavity
-from lgmdsl.assess.component import Component
+from lgmdsl.assess.component import Component, factored, of_each
 from lgmdsl.assess.failure import judged
 from lgmdsl.assess.influence import influences
 from lgmdsl.assess.mixture import left_out, weights_of
@@ -51,23 +52,18 @@ def loo(
 ) -> tuple[LooBlock, ...]:
     """Leave out every response. With `refit`, those that `chosen` picks by their flags (all
     that are flagged, where it is None) are left out of new fits at each component's theta."""
-    exact = gaussian(components)
-    blocks = []
+    exact, blocks = gaussian(components), []
     for k in range(len(components[0].sites)):
-        cavities = tuple(
-            cavity(c.mean[k], c.variance[k], c.site_weight[k], c.site_shift[k]) for c in components
-        )
+        removed = of_each(components, partial(_cavity, block=k))
         top = max(range(len(components)), key=lambda j: components[j].weight)
-        moved = np.zeros(len(cavities[0].mean))
+        moved = np.zeros(len(removed[0].mean))
         if not exact:
-            moved = influences(components[top], k, cavities[top])
-        block = _block(components, k, cavities, moved, np.zeros(len(moved), dtype=np.bool_))
+            moved = influences(components[top], k, removed[top])
+        block = _block(components, k, removed, moved, np.zeros(len(moved), dtype=np.bool_))
         if refit is not None:
             pick = block.flag > 0 if chosen is None else chosen(block.flag)
-            again = tuple(
-                _refitted(c, k, old, np.flatnonzero(pick), refit)
-                for c, old in zip(components, cavities, strict=True)
-            )
+            places = np.flatnonzero(pick)
+            again = of_each(components, partial(_refitted, block=k, rows=places, refit=refit))
             block = _block(components, k, again, np.where(pick, 0.0, moved), pick)
         blocks.append(block)
     return tuple(blocks)
@@ -82,29 +78,38 @@ def gaussian(components: Sequence[Component]) -> bool:
     )
 
 
+def _cavity(c: Component, block: int) -> Cavity:
+    return cavity(c.mean[block], c.variance[block], c.site_weight[block], c.site_shift[block])
+
+
 def _block(
     components: Sequence[Component],
     k: int,
-    cavities: tuple[Cavity, ...],
+    cavities: Sequence[Cavity],
     influence: Array,
     refitted: BoolArray,
 ) -> LooBlock:
     sound = np.logical_and.reduce([c.sound for c in cavities])
+    at = np.flatnonzero(sound)
     logs = np.full((len(components), len(sound)), np.nan)
+    expected = logs.copy() if factored(components) else None
     for row, (c, removed) in enumerate(zip(components, cavities, strict=True)):
-        at = np.flatnonzero(sound)
-        logs[row, at] = log_density(c.sites[k].take(at), removed.mean[at], removed.variance[at])
-    mixed = left_out(weights_of(components), logs)
+        asked = c.sites[k].take(at), removed.mean[at], removed.variance[at]
+        logs[row, at] = log_density(*asked)
+        if expected is not None:
+            expected[row, at] = expected_log(*asked)
+    mixed = left_out(weights_of(components), logs, expected)
     flag = judged(mixed.log_density, sound, mixed.evenness, influence)
-    return LooBlock(mixed.log_density, flag, refitted, cavities, mixed.weight)
+    return LooBlock(mixed.log_density, flag, refitted, tuple(cavities), mixed.weight)
 
 
-def _refitted(component: Component, k: int, old: Cavity, rows: IntArray, refit: Refit) -> Cavity:
+def _refitted(component: Component, block: int, rows: IntArray, refit: Refit) -> Cavity:
     """The cavities with those of some rows from fits without them."""
+    old = _cavity(component, block)
     mean, variance, sound = old.mean.copy(), old.variance.copy(), old.sound.copy()
     none = [np.arange(0)] * len(component.sites)
     for row in rows:
-        without = (*none[:k], np.array([row]), *none[k + 1 :])
+        without = (*none[:block], np.array([row]), *none[block + 1 :])
         found = refit(component, without)
         sound[row] = found is not None
         mean[row], variance[row] = np.nan, np.nan

@@ -35,17 +35,19 @@ class LeftOut:
     evenness: Array
 
 
-def left_out(weight: Array, logs: Array) -> LeftOut:
+def left_out(weight: Array, logs: Array, expected: Array | None = None) -> LeftOut:
     """From log p(y_i | y_-i, theta_c), (C, N).
 
     The hyperparameters' posterior without y_i is w_c / p_c up to a constant, so that 1 / p =
     sum_c w_c / p_c (Held, Schroedle and Rue 2010, Posterior and cross-validatory predictive
-    checks, section 3).
+    checks, section 3). Of a mean field the factor without y_i is w_c exp(-E log t_i(s, theta_c)),
+    with the `expected` log densities (C, N) of y_i under the factor of s without it.
     """
     with np.errstate(all="ignore"):
-        level = np.log(weight)[:, None] - logs
+        level = np.log(weight)[:, None] - (logs if expected is None else expected)
         total = logsumexp(level, axis=0)
         moved = np.exp(level - total)
         ratio = np.where(weight[:, None] > 0.0, moved / weight[:, None], 0.0)
         evenness = 1.0 / np.sum(weight[:, None] * ratio**2, axis=0)
-    return LeftOut(-np.asarray(total), moved, evenness)
+        found = -total if expected is None else logsumexp(level - total + logs, axis=0)
+    return LeftOut(np.asarray(found), moved, evenness)

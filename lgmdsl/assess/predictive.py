@@ -10,7 +10,6 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.mixture import weights_of
-from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, NumericalError
 
@@ -22,9 +21,10 @@ MOST = 2.0**53
 
 @dataclass(frozen=True, eq=False)
 class Drawn:
-    """Some draws of one component, the `point`-th: their places among all draws, and z, (k, n)."""
+    """Some draws of one component: their places among all draws, and z, (k, n). `points`: the
+    component of each of all draws."""
 
-    point: int
+    points: IntArray
     component: Component
     places: IntArray
     z: Array
@@ -45,7 +45,7 @@ def joint_draws(components: Sequence[Component], size: int, seed: int) -> Iterat
         step = max(1, CHUNK // widest)
         for at in range(0, len(places), step):
             some = places[at : at + step]
-            yield Drawn(k, component, some, component.conditioned.sample(rng, len(some)))
+            yield Drawn(point, component, some, component.conditioned.sample(rng, len(some)))
 
 
 def repeated(site: Site, draws: int) -> Site:
@@ -53,22 +53,19 @@ def repeated(site: Site, draws: int) -> Site:
     return site.take(np.tile(np.arange(len(site)), draws))
 
 
-def log_densities(sites: Sequence[Site], s: Rows) -> Rows:
-    """l at predictors (k, N) or (k, N, K) of k draws: (k, N) for each datum."""
-    return tuple(
-        repeated(site, len(x)).log_density(x.reshape(-1, *x.shape[2:])).reshape(x.shape[:2])
-        for site, x in zip(sites, s, strict=True)
-    )
+def log_densities(site: Site, s: Array) -> Array:
+    """l of the sites of k draws, draws first, at predictors (k, N) or (k, N, K): (k, N)."""
+    return site.log_density(s.reshape(-1, *s.shape[2:])).reshape(s.shape[:2])
 
 
 def responses(site: Site, s: Array, rng: np.random.Generator, name: str) -> Array:
-    """One draw of every response at each of k draws of its predictor, (k, N) or (k, N, K): (k, N),
-    or (k, N, K) of counts over classes.
+    """One draw of every response of the sites of k draws, draws first, at predictors (k, N) or
+    (k, N, K): (k, N), or (k, N, K) of counts over classes.
 
     Raises NumericalError E602 where a family cannot be drawn from so far out.
     """
     try:
-        y = repeated(site, len(s)).sample(s.reshape(-1, *s.shape[2:]), rng)
+        y = site.sample(s.reshape(-1, *s.shape[2:]), rng)
     except ValueError:  # numpy's generators refuse rates beyond 1e18
         y = np.full(s.shape[:2], np.nan)
     if not (np.abs(y) <= MOST).all():

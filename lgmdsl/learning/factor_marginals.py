@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 SCORES = np.linspace(-7.0, 7.0, 113)
 # Draws, of low discrepancy, for functions of several entries.
 DRAWS = 4096
+# What is costly at each value of the hypers is averaged over every so manyth score (the trapezoid
+# is as exact for functions as smooth as densities), or over so many draws.
+COARSE, FEW = 4, 512
 # Densities are told over so many normal scores to both sides: all but 1e-5 of each tail.
 NORMAL_REACH = 4.265
 SHIFT = 0.25  # normal scores, to see what a function depends on
@@ -88,9 +91,24 @@ class FactorMarginals:
         }
         return self._thetas(drawn, len(chosen))
 
-    def scattered(self, size: int) -> tuple[Theta, ...]:
-        """Draws of low discrepancy, each of weight 1 / size."""
-        return self._thetas(self._scattered(size), size)
+    def nodes(
+        self, rows: Callable[[Theta], Array], together: bool = False
+    ) -> tuple[tuple[Theta, ...], Array]:
+        """Values of the hyperparameters and their weights, to average over what is made of each
+        row of `rows` (N, P), or of all of them `together`. None where no row depends on a factor.
+
+        Where each row depends on one entry of one hyper at most, all entries are at the same
+        normal score: the rows' averages are right, and not joint ones, unless one entry is all.
+        """
+        middle, scores = self._at(rows, 0.0), SCORES[::COARSE]
+        moved = np.array([(self._at(rows, s) != middle).any(axis=-1) for s in self._shifts()])
+        if not moved.any():
+            return (), np.zeros(0)
+        apart = moved.any(axis=1) if together else moved
+        if apart.sum(axis=0).max() > 1:
+            return self._thetas(self._scattered(FEW), FEW), np.full(FEW, 1.0 / FEW)
+        weight = np.exp(-0.5 * scores**2)
+        return tuple(self._theta(z) for z in scores), weight / weight.sum()
 
     # ---- pieces ----------------------------------------------------------------------------
 
@@ -107,25 +125,37 @@ class FactorMarginals:
         """Which entries of the function depend on one entry of one hyper at most."""
         middle = self._at(of, 0.0)
         moved = np.zeros(middle.shape, dtype=np.int64)
+        for scores in self._shifts():
+            moved += self._at(of, scores) != middle
+        return np.asarray(moved <= 1)
+
+    def _shifts(self) -> Iterator[Mapping[str, Array]]:
+        """Scores that move one entry of one hyper from the middle."""
         for name, factor in self.factors.items():
             for entry in range(factor.count.size):
                 one = np.zeros(factor.count.shape)
                 one.reshape(-1)[entry] = SHIFT
-                moved += self._at(of, {name: one}) != middle
-        return np.asarray(moved <= 1)
+                yield {name: one}
 
     def _at(self, of: Callable[[Theta], Array], scores: float | Mapping[str, Array]) -> Array:
         """The function with every entry (or those told of) at a normal score."""
+        return np.asarray(of(self._theta(scores)), dtype=np.float64)
 
+    def _theta(self, scores: float | Mapping[str, Array]) -> Theta:
         def give(block: Any, _: Theta) -> Array:
             factor = self.factors[block.name]
             own = scores.get(block.name, 0.0) if isinstance(scores, Mapping) else scores
             return self._table(block.name, np.broadcast_to(own, factor.count.shape))
 
-        return np.asarray(of(self.space.filled(self.pinned, give)), dtype=np.float64)
+        return self.space.filled(self.pinned, give)
 
     def _draws(self, of: Callable[[Theta], Array]) -> Array:
-        return np.array([np.asarray(of(t), dtype=np.float64) for t in self.scattered(DRAWS)])
+        return np.array(
+            [
+                np.asarray(of(t), dtype=np.float64)
+                for t in self._thetas(self._scattered(DRAWS), DRAWS)
+            ]
+        )
 
     def _scattered(self, size: int) -> dict[str, Array]:
         sizes = [f.count.size for f in self.factors.values()]
