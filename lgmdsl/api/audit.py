@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.audit_words import Advice, advised, sentence
+from lgmdsl.api.audit_words import Advice, advised, point, sentence
 from lgmdsl.api.labelled import labelled
 from lgmdsl.api.marginals import Quantity
 from lgmdsl.api.own_data import with_responses
@@ -135,8 +135,8 @@ def audit(
     mapping: Mapping[str, str] | None = None,
 ) -> Audit:  # fmt: skip
     """Audit a fit with n draws. A fit read from a file needs its `data` again. Where
-    hyperparameters were learned, the audit is of the posterior given their mode, and so is its
-    log evidence.
+    hyperparameters were learned, the audit is of the posterior given their mode (under `hyper = vb`
+    the values whose precisions are expected), and so is its log evidence; the verdict says so.
 
     Raises MethodError (E501 without arviz-stats, E108 for n below 100), DataError (E305 where the
     file of the fit lacks the responses, E303 for other data than the fit's), NumericalError E601
@@ -184,7 +184,7 @@ def _told(fit: Fit, found: Findings, quantities: Mapping[str, Quantity], seed: i
         log_evidence=found.log_evidence,
         log_evidence_se=found.log_evidence_se,
         outcome=judged.outcome,
-        verdict=sentence(fit.canonical, found, judged, advice),
+        verdict=sentence(fit.canonical, found, judged, advice, point(fit)),
         corrected=corrected,
         dims=dims,
         layout=fit.canonical.layout,
@@ -193,12 +193,12 @@ def _told(fit: Fit, found: Findings, quantities: Mapping[str, Quantity], seed: i
 
 
 def _given(fit: Fit) -> str:
-    """Which hyperparameters an audit of a fit that learned some is conditional on: their mode."""
+    """Which hyperparameters an audit of a fit that learned some is conditional on."""
     if fit.learning is None:
         return ""
     learned = [b.name for b in fit.canonical.hypers.blocks if fit.quantity(b.name).sd.any()]
     values = (f"{n} = {float(fit.theta[n]):.4g}" for n in learned if np.ndim(fit.theta[n]) == 0)
-    shown = ", ".join(values) or "the hyperparameters' mode"
+    shown = ", ".join(values) or point(fit)
     return f" given {shown}"
 
 

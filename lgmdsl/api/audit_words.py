@@ -54,13 +54,24 @@ def _draws(found: Findings, judged: Verdict) -> int:
     return int(math.ceil(wanted / size) * size)
 
 
-def sentence(canonical: CanonicalModel, found: Findings, judged: Verdict, advice: Advice) -> str:
-    """One sentence that begins with the outcome."""
+def point(fit: Fit) -> str:
+    """Which values of learned hyperparameters the audit is conditional on; empty where none are."""
+    if fit.learning is None:
+        return ""
+    return "the hyperparameters' " + ("expected precisions" if fit.hyper == "vb" else "mode")
+
+
+def sentence(
+    canonical: CanonicalModel, found: Findings, judged: Verdict, advice: Advice, given: str = ""
+) -> str:
+    """One sentence that begins with the outcome. `given`: as of `point`; what is trusted is q given
+    these values, and nothing is said of the hyperparameters themselves."""
     far = judged.farthest
+    begin = f"trust, given {given}:" if given else "trust:"
     if judged.outcome is Outcome.trust and exact(found):
-        return "trust: the fit is exact (its importance weights are constant)"
+        return f"{begin} the fit is exact (its importance weights are constant)"
     if judged.outcome is Outcome.trust:
-        said = f"trust: no corrected mean is {SHIFT} sd from the fit's"
+        said = f"{begin} no corrected mean is {SHIFT} sd from the fit's"
         if far is None:
             return said
         return f"{said} ({place(canonical, found, far)} the most, by {abs(far.shift):.2g})"
