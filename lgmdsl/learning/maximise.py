@@ -85,7 +85,8 @@ class Maximiser:
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
             if on_step is not None:
                 on_step(steps[-1])
-            if gain <= max(GAIN, self._rounding * abs(now.at.value)):
+            seen = max(self._rounding * abs(now.at.value), now.at.kept.rounding)
+            if gain <= max(GAIN, seen):
                 status = Status.converged
                 break
             if k == self.limit:

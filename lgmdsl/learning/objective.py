@@ -24,6 +24,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.rows import quadratic, total
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, run
@@ -35,18 +36,23 @@ T = TypeVar("T")
 WORTH_A_THREAD = 0.05  # seconds of a fit
 # How far from the start (a factor of 1e10 of a scale) fits are made.
 OUT = 23.0
+# Nats of the evidence that may be rounding, and the multiple of what the start has (data far from 0
+# in units of their noise): beyond, as where a noise sd goes to 0, there is no fit.
+ROUGHEST, WORSE = 0.1, 10.0
 
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
     """One fit at theta. `gradient`: (d,) of `value` in x; `slopes`: of the evidence alone, in the
-    free hypers on natural scales; `jacobian_gradient`: (d,) of `jacobian`, log |dtheta/dx|."""
+    free hypers on natural scales; `jacobian_gradient`: (d,) of `jacobian`, log |dtheta/dx|;
+    `rounding`: nats that the evidence may be wrong by, for the digits it has."""
 
     x: Array
     theta: Theta
     problem: Problem
     run: Run
     log_prior: float
+    rounding: float
     slopes: Gradient
     gradient: Array
     jacobian: float
@@ -86,6 +92,7 @@ class Objective:
     origin: Array = field(init=False)
     calls: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)
+    roughest: float | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
@@ -151,6 +158,11 @@ class Objective:
             self.steps += found.steps
         if found.posterior is None or not math.isfinite(found.posterior.log_evidence):
             return None
+        rounding = _rounding(found.posterior)
+        if self.roughest is None:
+            self.roughest = max(ROUGHEST, WORSE * rounding)
+        if rounding > self.roughest:
+            return None
         space = self.planned.canonical.hypers
         log_prior, gradient = space.log_prior(theta, self.pinned.keys())
         slopes = evidence_gradient(self.planned, found.posterior, theta, self.pinned)
@@ -158,7 +170,14 @@ class Objective:
             gradient[name] = gradient[name] + slope if name in gradient else slope
         jacobian, jacobian_gradient = self.coordinates.log_jacobian(x)
         out = Evaluation(
-            x, theta, problem, found, log_prior, slopes, self.coordinates.pull(gradient, x),
-            jacobian, jacobian_gradient,
+            x, theta, problem, found, log_prior, rounding, slopes,
+            self.coordinates.pull(gradient, x), jacobian, jacobian_gradient,
         )  # fmt: skip
         return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None
+
+
+def _rounding(posterior: GaussianPosterior) -> float:
+    """The size of the terms m'Wm that cancel in an evidence, in units of the last digit."""
+    q = posterior.conditioned
+    terms = tuple(quadratic(w, m) for w, m in zip(q.weight, q.mean, strict=True))
+    return float(np.finfo(np.float64).eps) * total(tuple(np.abs(t) for t in terms))
