@@ -1,4 +1,4 @@
-"""Python values to raw arrays of kind b, i, u, f or U with a mask. Objects are refused."""
+"""Python values to raw arrays of kind b, i, u, f or U with a mask. Of objects only those are taken."""
 
 from __future__ import annotations
 
@@ -19,7 +19,8 @@ MISSING_TEXT = frozenset({"", "NA", "N/A", "<NA>", "NaN", "nan", "NULL", "null"}
 
 
 def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
-    """A numpy array (masked or not) of numbers, bools, text or dates; anything else is E306."""
+    """A numpy array (masked or not) of numbers, bools, text or dates, also as Python objects (a
+    column of a frame with gaps, netCDF text of varying length); anything else is E306."""
     mask: BoolArray | None = None
     if isinstance(values, np.ma.MaskedArray):
         mask = np.ma.getmaskarray(values).copy()
@@ -27,11 +28,7 @@ def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
     values = np.asarray(values)
     kind = values.dtype.kind
     if kind == "O":
-        raise refused(
-            source,
-            f"`{name}` is an array of Python objects",
-            help=f"np.asarray({name}.tolist()), or save numbers or text instead",
-        )
+        return _from_objects(source, name, values, mask)
     if kind == "M" or kind == "m":
         absent = np.isnat(values)
         mask = absent if mask is None else mask | absent
@@ -58,6 +55,15 @@ def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
     if mask is not None and not mask.any():
         mask = None
     return Loaded(values, mask)
+
+
+def _from_objects(source: str, name: str, values: AnyArray, mask: BoolArray | None) -> Loaded:
+    items = values.reshape(-1).tolist()
+    if mask is not None:
+        items = [None if m else v for v, m in zip(items, mask.reshape(-1), strict=True)]
+    found = from_sequence(source, name, items)
+    missing = None if found.missing is None else found.missing.reshape(values.shape)
+    return Loaded(found.values.reshape(values.shape), missing)
 
 
 def _check_text(source: str, name: str, values: AnyArray) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.convert import from_numpy, from_sequence
+from lgmdsl.dataset.convert import from_numpy
 from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import check_memory, refused, refusing
 
@@ -65,7 +65,7 @@ def _from_file(path: Path, engine: str, name: Any) -> Loaded:
         variable = opened[name].variable
         shape = tuple(int(n) for n in variable.shape)
         check_memory(source, str(name), shape, max(8, variable.dtype.itemsize))
-        return _loaded(source, str(name), np.asarray(variable.values))
+        return from_numpy(source, str(name), np.asarray(variable.values))
 
 
 def from_dataset(source: str, dataset: Any) -> Mapping[str, Entry]:
@@ -77,10 +77,10 @@ def from_array(source: str, name: str, array: Any) -> Entry:
     """A DataArray in memory."""
 
     def coordinate(dim: Any) -> Loaded:
-        return _loaded(source, str(dim), np.asarray(array.coords[dim].values))
+        return from_numpy(source, str(dim), np.asarray(array.coords[dim].values))
 
     return _entry(
-        source, name, array, lambda: _loaded(source, name, np.asarray(array.values)), coordinate
+        source, name, array, lambda: from_numpy(source, name, np.asarray(array.values)), coordinate
     )
 
 
@@ -92,12 +92,3 @@ def _entry(source: str, name: str, array: Any, loader: Any, coordinate: Any) -> 
     )
     shape = tuple(int(n) for n in array.shape)
     return Entry(name, source, shape, loader, dims=dims, labels=labels)
-
-
-def _loaded(source: str, name: str, values: Any) -> Loaded:
-    if values.dtype.kind != "O":
-        return from_numpy(source, name, values)
-    # netCDF text of varying length comes as an array of str objects: only text is taken.
-    loaded = from_sequence(source, name, values.reshape(-1).tolist())
-    missing = None if loaded.missing is None else loaded.missing.reshape(values.shape)
-    return Loaded(loaded.values.reshape(values.shape), missing)
