@@ -1,4 +1,4 @@
-"""Python values to raw arrays of kind b, i, u, f or U with a mask. Of objects only those are taken."""
+"""Python values to raw arrays of kind b, i, u, f or U with a mask; other objects are refused."""
 
 from __future__ import annotations
 
