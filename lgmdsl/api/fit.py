@@ -175,7 +175,9 @@ class Fit(Assessable):
     def predict(self, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
         """Predictions at new rows, new levels and new GP inputs, without refitting.
 
-        `data` holds what the predictors of the new rows need; the response may be left out.
+        `data` holds what the predictors of the new rows need; the response may be left out,
+        and says nothing where it is given: responses of new units that are known in part are
+        completed by a fit to them, `lgm.fit(model, data, fixed=...).impute()`.
         """
         from lgmdsl.api.predict import predict
 
