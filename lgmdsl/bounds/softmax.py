@@ -102,12 +102,12 @@ class AdmixtureExpected(Expected, ExpectedSlopes):
         site = self.site
         m = mean - mean.max(axis=1, keepdims=True)
         u, n = self.bound.upper(m, variance, np.ones(m.shape, dtype=np.bool_)), site.trials
-        value, slope = site.gain(m)
+        value, slope, bend = site.gain(m)
         return ExpectedAnswer(
             value=value - n * u.value,
             d_mean=slope - n[:, None] * u.d_mean,
             d_variance=-n[:, None, None] * u.d_variance,
-            d_mean2=site.bend(m) - n[:, None, None] * u.curvature,
+            d_mean2=bend - n[:, None, None] * u.curvature,
         )
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:

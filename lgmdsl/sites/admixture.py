@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 import numpy as np
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 _CHUNK = 1 << 20  # entries of (words, K, K) that are held at once
+_LONG = 2000  # of them in a row that is worth a product of its own
 
 
 class Words(NamedTuple):
@@ -100,25 +102,18 @@ class AdmixtureSoftmax(Site, Pointwise, Sloped):
         whole = part.sum(axis=1, keepdims=True)
         return np.asarray((top + np.log(whole))[:, 0]), np.asarray(part / whole)
 
-    def gain(self, s: Array) -> tuple[Array, Array]:
-        """constant + sum_w y_w L_w at s and its slope, (N,) and (N, K)."""
-        value, slope = np.array(self.constant), np.zeros(s.shape)
-        for some in self.words(1):
+    def gain(self, s: Array) -> tuple[Array, Array, Array]:
+        """constant + sum_w y_w L_w at s, (N,), its slope, (N, K), and its curvature, (N, K, K):
+        sum_w y_w (diag phi - phi phi'), phi as in `mixing`."""
+        k = s.shape[1]
+        value, slope, bend = np.array(self.constant), np.zeros(s.shape), np.zeros((len(s), k, k))
+        for some in self.words(2):
             level, topics = self.mixing(s, some)
             value[some.rows] += some.total @ level
             slope[some.rows] = some.total @ topics
-        return value, slope
-
-    def bend(self, s: Array) -> Array:
-        """The gain's curvature, (N, K, K): sum_w y_w (diag phi - phi phi'), phi as in `mixing`."""
-        k = s.shape[1]
-        out = np.zeros((len(s), k, k))
-        for some in self.words(2):
-            _, topics = self.mixing(s, some)
-            square = (topics[:, :, None] * topics[:, None, :]).reshape(-1, k * k)
-            out[some.rows] = -(some.total @ square).reshape(-1, k, k)
-            out[some.rows[:, None], np.arange(k), np.arange(k)] += some.total @ topics
-        return out
+            bend[some.rows] = -_squares(topics, some.total)
+        bend[:, np.arange(k), np.arange(k)] += slope
+        return value, slope, bend
 
     def shares(self, s: Array) -> Shares:
         """The topics' probabilities at s."""
@@ -135,14 +130,17 @@ class AdmixtureSoftmax(Site, Pointwise, Sloped):
         at, k, n = self.shares(s), s.shape[1], self.trials
         v = variance * np.eye(k)[None] if np.ndim(variance) == 0 else np.asarray(variance)
         v = np.broadcast_to(v, (len(s), k, k))
-        slope, third = -n[:, None] * at.p, -n[:, None] * _third(at.p, v)
-        curvature = -n[:, None, None] * covariances(at)
+        third = -n[:, None] * _third(at.p, v)
         for some in self.words(2):
             _, topics = self.mixing(s, some)
             third[some.rows] += some.total @ _third(topics, v[some.rows[some.row]])
-        slope += self.gain(s)[1]
-        curvature += self.bend(s)
-        return PointwiseAnswer(self.log_density(s), slope, curvature, third)
+        value, slope, bend = self.gain(s)
+        return PointwiseAnswer(
+            value=value - n * special.logsumexp(s, axis=1),
+            slope=slope - n[:, None] * at.p,
+            curvature=bend - n[:, None, None] * covariances(at),
+            third=third,
+        )
 
     def sloped(self, s: Array) -> tuple[Array, Array]:
         p = self.shares(s.reshape(-1, s.shape[2])).p.reshape(s.shape)
@@ -198,6 +196,19 @@ class AdmixtureSoftmax(Site, Pointwise, Sloped):
         p = self.shares(s).p @ self.emission
         drawn = rng.multinomial(self.trials.astype(np.int64), p / p.sum(axis=1, keepdims=True))
         return drawn.astype(np.float64)
+
+
+def _squares(topics: Array, total: sp.csr_array) -> Array:
+    """sum_w y_w phi phi' of each row, (R, K, K), phi (P, K)."""
+    k, ends = topics.shape[1], total.indptr
+    if len(topics) * k * k < _LONG * total.shape[0]:
+        square = (topics[:, :, None] * topics[:, None, :]).reshape(-1, k * k)
+        return np.asarray(total @ square).reshape(-1, k, k)
+    counted = topics * total.data[:, None]
+    out = np.empty((total.shape[0], k, k))
+    for i, (a, b) in enumerate(pairwise(ends)):
+        np.matmul(counted[a:b].T, topics[a:b], out=out[i])
+    return out
 
 
 def _spread(p: Array, variance: Array) -> Array:

@@ -6,8 +6,10 @@ Intrinsic priors by eigenvalues of their dense precisions.
 
 from __future__ import annotations
 
+import runpy
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -17,7 +19,10 @@ from scipy.spatial.distance import cdist
 
 from lgmdsl.arrays import Array, BoolArray
 
+from .mixed_words import Documents, of_each
+
 Data = dict[str, Any]
+MODELS = Path(__file__).resolve().parents[2] / "models"
 STEP = 2e-3
 SCORES = ["poor", "fair", "good", "excellent"]
 CUTS = (-1.5, 0.2, 2.0)  # those that models/update_expected.py pins
@@ -73,8 +78,10 @@ class Choices:
     latents: tuple[tuple[str, int], ...]
 
 
-def computed(case: Case | Relevance | Choices) -> Answer:
+def computed(case: Case | Relevance | Choices | Documents) -> Answer:
     """The answer that a model's method should give."""
+    if isinstance(case, Documents):
+        return Answer(*of_each(case))
     if isinstance(case, Choices):
         return dense_choices(case)
     return dense_laplace(case) if isinstance(case, Case) else dense_mean_field(case)
@@ -265,6 +272,11 @@ def discrete_choice(d: Data) -> Choices:
     )  # fmt: skip
 
 
+def correlated_topics(d: Data) -> Documents:
+    truth = runpy.run_path(str(MODELS / "correlated_topics" / "make_data.py"))["TRUTH"]
+    return Documents(d["n"], truth["beta"], truth["mu"], truth["S"], (("z", 4 * len(d["n"])),))
+
+
 def robust_regression(d: Data) -> Case:
     return Case(
         np.column_stack([np.ones_like(d["x"]), d["x"]]), diagonal((2, 5)),
@@ -430,6 +442,7 @@ CASES: dict[str, Callable[[Data], Case | Relevance | Choices]] = {
     "gamma_responses": gamma_responses,
     "lifetimes": lifetimes,
     "discrete_choice": discrete_choice,
+    "correlated_topics": correlated_topics,
     "ordinal_ratings": ordinal_ratings,
     "gp_sum": gp_sum,
     "dose_response": dose_response,

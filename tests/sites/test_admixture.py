@@ -54,10 +54,11 @@ def test_pieces_are_the_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     site, s = AdmixtureSoftmax(y, rng.dirichlet(np.ones(6), size=2)), rng.normal(size=(9, 2))
     whole, v = site.pointwise(s), np.broadcast_to(np.eye(2), (9, 2, 2))
     slopes = site.moved_slopes(s, v, s)["emission"]
-    monkeypatch.setattr(admixture, "_CHUNK", 8)
-    few = site.pointwise(s)
-    for name in ("value", "slope", "curvature", "third"):
-        np.testing.assert_allclose(getattr(few, name), getattr(whole, name), atol=1e-12)
+    for limit, value in (("_LONG", 0), ("_CHUNK", 8)):  # a row's words multiplied at once
+        monkeypatch.setattr(admixture, limit, value)
+        few = site.pointwise(s)
+        for name in ("value", "slope", "curvature", "third"):
+            np.testing.assert_allclose(getattr(few, name), getattr(whole, name), atol=1e-12)
     np.testing.assert_allclose(site.moved_slopes(s, v, s)["emission"], slopes, rtol=1e-12)
 
 
