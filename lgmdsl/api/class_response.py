@@ -20,7 +20,7 @@ from lgmdsl.sites.softmax import SoftmaxSite
 
 
 class ClassMoments(NamedTuple):
-    """P(class) of one trial, mean and sd of the counts, (N, K) each; NaN where none is on offer."""
+    """P(class) of one trial, mean and sd of the counts, (N, K) each; 0 where none is on offer."""
 
     probability: Array
     mean: Array
@@ -40,7 +40,6 @@ def class_moments(
         return _of_softmax(site, mean, variance)
     if isinstance(site, CategoricalProbit):
         found = site.predictive(mean, variance)
-        found = np.where(site.offered.any(axis=1)[:, None], found, np.nan)
         return ClassMoments(found, found, np.sqrt(np.maximum(found * (1.0 - found), 0.0)))
     if isinstance(site, AdmixtureSoftmax):
         return _of_admixture(site, mean, variance, block)
@@ -58,9 +57,7 @@ def _of_softmax(site: SoftmaxSite, mean: Array, variance: Array) -> ClassMoments
     """With E[p] the slope of E[log sum exp s] and E[p (1 - p)] the diagonal of its curvature."""
     m, v = complete(mean, variance, site.classes)
     found = expected_log_sum_exp(m, v, site.offered)
-    # Where nothing is on offer no class has a probability, not even 0.
-    p = np.where(site.offered.any(axis=1)[:, None], found.d_mean, np.nan)
-    return _counts(site.trials, p, np.einsum("nkk->nk", found.bend))
+    return _counts(site.trials, found.d_mean, np.einsum("nkk->nk", found.bend))
 
 
 def _of_admixture(

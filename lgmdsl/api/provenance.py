@@ -7,6 +7,7 @@ import hashlib
 import json
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
@@ -46,6 +47,7 @@ def tree_hash(model: Model) -> str:
     return hashlib.sha256(repr(model.tree.statements).encode()).hexdigest()
 
 
+@cache
 def _version(name: str) -> str:
     try:
         return version(name)
