@@ -16,11 +16,13 @@ from lgmdsl.api.settings import check_numbers
 from lgmdsl.api.solved import Solved, solve
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
+from lgmdsl.contract.questions import Expected
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.inference.driver import Tolerances, TraceEntry
-from lgmdsl.inference.plan import plan
+from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.routes import combined, error_notes
+from lgmdsl.inference.scattered import standard_error
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.mean_field import MeanField
 from lgmdsl.sites import catalogue as sites
@@ -84,6 +86,16 @@ def fit(
     )  # fmt: skip
 
 
+def _scatter(planned: Plan, found: Solved) -> tuple[str, ...]:
+    """What quasi-random points leave open of a variational evidence."""
+    if planned.backend.spec.needs is not Expected:
+        return ()
+    q, sites = found.posterior.conditioned, planned.canonical.sites(found.theta)
+    error = standard_error(planned.routes, sites, q.mean, q.variance)
+    told = f"log evidence +- {error:.2g} (standard error of the points of its sites' averages)"
+    return (told,) if error else ()
+
+
 def fit_compiled(
     model: Model,
     canonical: CanonicalModel,
@@ -116,8 +128,9 @@ def fit_compiled(
     }  # fmt: skip
     origin = provenance(model, canonical, planned.backend, seed, settings)
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
-    if q.notes:
-        origin["notes"] = "; ".join(q.notes)
+    notes = (*q.notes, *_scatter(planned, found))
+    if notes:
+        origin["notes"] = "; ".join(notes)
     if found.starts:
         origin["starts"] = "; ".join(map(str, found.starts))
     fit = Fit(

@@ -18,12 +18,18 @@ from lgmdsl.sites.softmax import SoftmaxSite
 
 @dataclass(frozen=True)
 class SoftmaxByQuadrature(LogSumExpBound):
-    """E[log sum exp s] itself: to 1e-9 up to three classes on offer, with more to 2e-3 relative, by
-    2 x 2048 points that all sites and steps share, so that the objective is smooth."""
+    """E[log sum exp s] itself: to 1e-9 up to three classes on offer, with more to 4e-3 relative, by
+    2 x 2048 points that all sites and steps share, so that the objective is smooth.
+
+    Measured: 1.5e-3 of up to six classes at predictor sds to 8, 3.2e-3 of twelve. `seed` scrambles
+    the points: fits tell their own standard error.
+    """
+
+    seed: int = 0
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "quadrature", asks=Site, gives=Expected, guarantee=Guarantee.NUMERICAL, error=2e-3,
-        summary="expectations of softmax sites: 1e-9 up to three classes, else 2e-3",
+        "quadrature", asks=Site, gives=Expected, guarantee=Guarantee.NUMERICAL, error=4e-3,
+        summary="expectations of softmax sites: 1e-9 up to three classes, else 4e-3",
     )  # fmt: skip
 
     def applies_to(self, site: type[Site]) -> str:
@@ -32,5 +38,5 @@ class SoftmaxByQuadrature(LogSumExpBound):
         return f"{site.spec.name} is no softmax: this rule integrates log(sum of exp(s)) only"
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
-        found = expected_log_sum_exp(mean, variance, offered)
+        found = expected_log_sum_exp(mean, variance, offered, self.seed)
         return ExpectedAnswer(found.value, found.d_mean, found.d_variance, d_mean2=found.bend)

@@ -29,7 +29,10 @@ LEAST = 1e-8
 
 @dataclass(frozen=True)
 class VectorByQuadrature(Bound):
-    """E[l] by points: 1e-6 relative up to two contrasts at predictor sds to 3, with more 5e-3."""
+    """E[l] by points: 1e-6 relative up to two contrasts at predictor sds to 3, with more 5e-3.
+    `seed` scrambles the points beyond two contrasts."""
+
+    seed: int = 0
 
     spec: ClassVar[BoundSpec] = BoundSpec(
         "quadrature", asks=Sloped, gives=Expected, guarantee=Guarantee.NUMERICAL, error=5e-3,
@@ -44,7 +47,7 @@ class VectorByQuadrature(Bound):
     def lift(self, site: Site) -> VectorExpected:
         if not isinstance(site, Sloped):
             raise TypeError(self.applies_to(type(site)))
-        return VectorExpected(site)
+        return VectorExpected(site, self.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,13 +55,14 @@ class VectorExpected(Expected, ExpectedSlopes):
     """E[l] with the derivatives of that very sum in the means and the variances."""
 
     site: Site
+    seed: int = 0
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         """s = m + C S t with C the contrasts and S the symmetric root of their variance; with
         G = sum w sym(l' t') the derivative X in that variance solves X S + S X = G."""
         n, k = mean.shape
         value, d_mean, d_variance = np.empty(n), np.empty((n, k)), np.empty((n, k, k))
-        contrasts, (t, w) = contrasts_of(k), _rule(k - 1)
+        contrasts, (t, w) = contrasts_of(k), _rule(k - 1, self.seed)
         spread = contrasts.T @ variance @ contrasts + LEAST * np.eye(k - 1)
         squares, turn = np.linalg.eigh(spread)
         root = np.sqrt(np.maximum(squares, LEAST))
@@ -79,7 +83,7 @@ class VectorExpected(Expected, ExpectedSlopes):
         k = mean.shape[1]
         if not self.site.parameter_slopes(mean):
             return {}
-        contrasts, (t, w) = contrasts_of(k), _rule(k - 1)
+        contrasts, (t, w) = contrasts_of(k), _rule(k - 1, self.seed)
         values, turn = np.linalg.eigh(contrasts.T @ variance @ contrasts + LEAST * np.eye(k - 1))
         root = (turn * np.sqrt(np.maximum(values, LEAST))[:, None, :]) @ turn.transpose(0, 2, 1)
         moved = contrasts @ root
@@ -91,14 +95,14 @@ class VectorExpected(Expected, ExpectedSlopes):
 
     def take(self, rows: IntArray) -> VectorExpected:
         """The answer of some rows."""
-        return VectorExpected(self.site.take(rows))
+        return VectorExpected(self.site.take(rows), self.seed)
 
 
 @cache
-def _rule(dimension: int) -> tuple[Array, Array]:
+def _rule(dimension: int, seed: int = 0) -> tuple[Array, Array]:
     """Points, (P, dimension), and weights, (P,), of averages over standard normals."""
     if dimension not in NODES:
-        points = normal_points(dimension, PAIRS) if dimension else np.zeros((1, 0))
+        points = normal_points(dimension, PAIRS, seed) if dimension else np.zeros((1, 0))
         return points, np.full(len(points), 1.0 / len(points))
     line = np.linspace(-REACH, REACH, NODES[dimension])
     mass = np.exp(-0.5 * line * line)

@@ -39,8 +39,11 @@ class LogSumExp(NamedTuple):
     bend: Array
 
 
-def expected_log_sum_exp(mean: Array, variance: Array, offered: BoolArray) -> LogSumExp:
-    """Of means (N, K) and covariances (N, K, K), over the classes on offer, (N, K)."""
+def expected_log_sum_exp(
+    mean: Array, variance: Array, offered: BoolArray, seed: int = 0
+) -> LogSumExp:
+    """Of means (N, K) and covariances (N, K, K), over the classes on offer, (N, K); `seed` of the
+    points where there are more than three."""
     n, size = mean.shape
     out = LogSumExp(
         np.zeros(n), np.zeros((n, size)), np.zeros((n, size, size)), np.zeros((n, size, size))
@@ -51,7 +54,8 @@ def expected_log_sum_exp(mean: Array, variance: Array, offered: BoolArray) -> Lo
         at = np.argsort(~offered[rows], axis=1, kind="stable")[:, :count]
         m = np.take_along_axis(mean[rows], at, axis=1)
         v = variance[rows[:, None, None], at[:, :, None], at[:, None, :]]
-        found = _RULES.get(int(count), _by_points)(m, v)
+        rule = _RULES.get(int(count))
+        found = rule(m, v) if rule is not None else _by_points(m, v, seed)
         out.value[rows] = found.value
         out.d_mean[rows[:, None], at] = found.d_mean
         place = rows[:, None, None], at[:, :, None], at[:, None, :]
@@ -146,14 +150,14 @@ def _relative(m: Array, v: Array, order: IntArray) -> tuple[Array, ...]:
     return m[:, j] - m[:, i], sd, m[:, k] - m[:, i], slope, tau, sd * steepest
 
 
-def _by_points(m: Array, v: Array) -> LogSumExp:
+def _by_points(m: Array, v: Array, seed: int) -> LogSumExp:
     """Quasi-Monte Carlo over the K - 1 contrasts, and the derivatives of that very sum.
 
     s = m + C S t with C the contrasts and S the symmetric root of C'VC. With G = mean sym(g t') the
     derivative X in C'VC solves X S + S X = G.
     """
     n, size = m.shape
-    contrasts, t = contrasts_of(size), normal_points(size - 1)
+    contrasts, t = contrasts_of(size), normal_points(size - 1, seed=seed)
     values, turn = np.linalg.eigh(contrasts.T @ v @ contrasts)
     root = np.sqrt(np.maximum(values, 0.0))
     s_root = (turn * root[:, None, :]) @ turn.transpose(0, 2, 1)
@@ -195,11 +199,11 @@ def contrasts_of(size: int) -> Array:
 
 
 @cache
-def normal_points(dimension: int, pairs: int = POINTS) -> Array:
+def normal_points(dimension: int, pairs: int = POINTS, seed: int = 0) -> Array:
     """Sobol's points under the normal distribution with their negatives, of covariance I."""
     from scipy.stats import qmc  # slow to import
 
-    drawn = special.ndtri(qmc.Sobol(dimension, seed=0).random(pairs))
+    drawn = special.ndtri(qmc.Sobol(dimension, seed=seed).random(pairs))
     both = np.concatenate([drawn, -drawn])
     root = np.linalg.cholesky(both.T @ both / len(both))
     return np.asarray(np.linalg.solve(root, both.T).T)

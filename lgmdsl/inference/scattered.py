@@ -1,0 +1,52 @@
+"""How far off an evidence is whose sites are averaged over quasi-random points.
+
+Points that are scrambled anew give another, independent estimate of the same quality, so that the
+spread over a few of them is the standard error of the one that the fit used. At a fit's optimum the
+evidence moves with sum_i E[l_i] alone, to first order, whatever the points do to q.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Protocol, cast, runtime_checkable
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.site import Site
+from lgmdsl.inference.routes import Route
+
+SCRAMBLES = 8
+# Standard errors below this are rounding.
+ROUNDING = 1e-9
+
+
+@runtime_checkable
+class Seeded(Protocol):
+    """A bound whose points have a seed."""
+
+    @property
+    def seed(self) -> int: ...
+
+
+def standard_error(
+    routes: Iterable[Route], sites: Iterable[Site], mean: Sequence[Array], variance: Sequence[Array]
+) -> float:
+    """Of sum E[l] at the marginals of the sites' predictors; 0 where no points are random."""
+    total = np.zeros(SCRAMBLES)
+    for route, site, m, v in zip(routes, sites, mean, variance, strict=True):
+        if not isinstance(route.bound, Seeded):
+            continue
+        found = [_value(route.bound, site, m, v, k) for k in (1, 2)]
+        if abs(found[1] - found[0]) <= ROUNDING * (1.0 + abs(found[0])):
+            continue  # so few classes that the rule has no random points
+        total += [*found, *(_value(route.bound, site, m, v, k) for k in range(3, SCRAMBLES + 1))]
+    return float(total.std(ddof=1))
+
+
+def _value(bound: Seeded, site: Site, mean: Array, variance: Array, later: int) -> float:
+    """sum E[l] by the points of another seed."""
+    other: Any = replace(cast(Any, bound), seed=bound.seed + later)
+    return float(cast(Expected, other.lift(site)).expected(mean, variance).value.sum())
