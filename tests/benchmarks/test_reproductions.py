@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.benchmarks.reproductions.record import LARGEST, figure, table
+from tests.benchmarks.reproductions.record import LARGEST, figure, splits_table, table
 
 HERE = Path(__file__).parent
 FOLDERS = sorted(p.parent for p in HERE.glob("reproductions/*/test_*.py"))
@@ -44,6 +44,17 @@ def test_a_table_is_the_same_text_each_time(tmp_path: Path) -> None:
         table(tmp_path, ["x"], [[float("nan")]])
     with pytest.raises(ValueError, match="headings"):
         table(tmp_path, ["x", "y"], [[1.0]])
+
+
+def test_splits_have_means_and_standard_errors(tmp_path: Path) -> None:
+    found = [{"s": 1.0, "a": 2.0, "b": 1.0}, {"s": 3.0, "a": 6.0, "b": 2.0}]
+    each = splits_table(tmp_path, found, "b", ("a", "b"))
+    assert each["a"].tolist() == [2.0, 6.0]
+    told = (tmp_path / "splits.csv").read_text().splitlines()
+    assert told == [
+        "split,s,a,b", "0,1,2,1", "1,3,6,2", "mean,2,4,1.5", "standard error,1,2,0.5",
+        "less b,,2.5,", "standard error of that,,1.5,",
+    ]  # fmt: skip
 
 
 def test_a_figure_is_the_same_bytes_each_time_and_small(tmp_path: Path) -> None:

@@ -9,10 +9,14 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -46,6 +50,36 @@ def table(
     for line in cells:
         print("  ".join(c.rjust(w) for c, w in zip(line, widths, strict=True)))
     return path
+
+
+def splits_table(
+    folder: Path, found: Sequence[Mapping[str, float]], beside: str, errors: Sequence[str],
+    *, name: str = "splits",
+) -> dict[str, Array]:  # fmt: skip
+    """Write `folder/name.csv`, a row for each split, then means over splits, their standard errors,
+    and for the columns `errors` the mean differences to the column `beside` and theirs. Returns the
+    columns, (splits,) each."""
+    each = {n: np.array([one[n] for one in found]) for n in found[0]}
+    gap = {n: each[n] - each[beside] for n in errors if n != beside}
+
+    def row(head: str, of: Mapping[str, Array], told: Callable[[Array], float]) -> list[object]:
+        return [head, *(told(of[n]) if n in of else None for n in each)]
+
+    rows: list[list[object]] = [[k, *one.values()] for k, one in enumerate(found)]
+    rows.append(row("mean", each, _mean))
+    rows.append(row("standard error", each, _standard_error))
+    rows.append(row(f"less {beside}", gap, _mean))
+    rows.append(row("standard error of that", gap, _standard_error))
+    table(folder, ["split", *each], rows, name=name, digits=4)
+    return each
+
+
+def _mean(x: Array) -> float:
+    return float(x.mean())
+
+
+def _standard_error(x: Array) -> float:
+    return float(x.std(ddof=1) / math.sqrt(len(x)))
 
 
 def _cell(value: object, digits: int) -> str:

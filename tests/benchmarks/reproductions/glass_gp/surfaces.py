@@ -1,11 +1,13 @@
 """Evidence and prediction error of multi-class Gaussian processes on glass, over log s and log σ.
 
     python -m tests.benchmarks.reproductions.glass_gp.surfaces NAME... [--split 0] [--largest 5]
-        [--every 0.5] [--workers 16]
+        [--largest-sd 5] [--every 0.5] [--steps 25] [--workers 16]
+    python -m tests.benchmarks.reproductions.glass_gp.surfaces NAME... --peaks 9 [--workers 16]
 
-puts the grid of each method NAME (a key of METHODS, or `hmc`), from -1 up to `largest` in steps of
-`every`, into `points.csv`, in place of what it held of that method and split. hmc takes every 0.5
-in log σ, for it passes there.
+puts the grid of each method NAME (a key of METHODS, or `hmc`), from -1 up to `largest` (log σ: to
+`largest-sd`) in steps of `every`, into `points.csv`, but for points that it holds and that had
+converged. hmc takes every 0.5 in log σ, for it passes there. With `--peaks 9`: of splits 1 to 9 the
+way on the grid from the best point of split 0 to their own.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ import numpy as np
 
 import lgmdsl as lgm
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.contract.status import Status
 from tests.benchmarks.reproductions.glass_gp.annealed import Chains, annealed
 from tests.benchmarks.reproductions.record import table
 
@@ -110,13 +113,13 @@ def text(method: Method, log_s: float, log_sd: float) -> str:
     )
 
 
-def fitted(name: str, seed: int, log_s: float, log_sd: float) -> Point:
+def fitted(name: str, seed: int, log_s: float, log_sd: float, limit: int = STEPS) -> Point:
     """One fit and its predictions."""
     method, given = METHODS[name], split(seed)
     began = time.process_time()
     fit = lgm.fit(
         lgm.loads(text(method, log_s, log_sd)), {"x": given.x, "y": given.y},
-        method.solver, bound=method.bound, tol=TOL, max_steps=STEPS,
+        method.solver, bound=method.bound, tol=TOL, max_steps=limit,
     )  # fmt: skip
     seconds = time.process_time() - began
     found = fit.predict({"x": given.new_x}).response("y")["probability"]
@@ -124,6 +127,26 @@ def fitted(name: str, seed: int, log_s: float, log_sd: float) -> Point:
     return Point(
         name, seed, log_s, log_sd, fit.log_evidence, None, error, wrong, str(fit.status), seconds
     )
+
+
+def climbed(start: Point, seed: int) -> list[Point]:
+    """The points on the way from `start` to where no neighbour on the grid has more evidence."""
+    found: dict[tuple[float, float], Point] = {}
+
+    def at(log_s: float, log_sd: float) -> Point:
+        if (log_s, log_sd) not in found:
+            found[log_s, log_sd] = fitted(start.method, seed, log_s, log_sd)
+        return found[log_s, log_sd]
+
+    best, now = None, at(start.log_s, start.log_sd)
+    while now is not best:
+        best = now
+        for one, two in ((0, STEP), (0, -STEP), (STEP, 0), (-STEP, 0), (STEP, STEP), (-STEP, -STEP),
+                         (STEP, -STEP), (-STEP, STEP)):  # fmt: skip
+            place = best.log_s + one, best.log_sd + two
+            if min(place) >= LOWEST and max(place) <= HIGHEST:
+                now = max(now, at(*place), key=lambda p: p.evidence)
+    return list(found.values())
 
 
 def sampled(seed: int, log_s: float, log_sds: Sequence[float]) -> list[Point]:
@@ -153,23 +176,23 @@ def scores(probability: Array, classes: AnyArray, y: AnyArray) -> tuple[float, f
 Task = tuple[str, float, tuple[float, ...]]
 
 
-def one(seed: int, task: Task) -> list[Point]:
+def one(seed: int, limit: int, task: Task) -> list[Point]:
     """The points of one s at some σ."""
     name, log_s, log_sds = task
     if name == "hmc":
         return sampled(seed, log_s, log_sds)
-    return [fitted(name, seed, log_s, log_sd) for log_sd in log_sds]
+    return [fitted(name, seed, log_s, log_sd, limit) for log_sd in log_sds]
 
 
-def tasks(names: Iterable[str], largest: float, every: float) -> list[Task]:
+def tasks(names: Iterable[str], largest: float, largest_sd: float, every: float) -> list[Task]:
     """All of one s by hmc first, which is longest; then single points, large σ and s first."""
-    grid = steps(largest, every)
+    grid, sds = steps(largest, every), steps(largest_sd, every)
     found: list[Task] = []
     for name in names:
         if name == "hmc":
-            found += [(name, s, steps(largest, STEP)) for s in grid]
+            found += [(name, s, steps(largest_sd, STEP)) for s in grid]
         else:
-            found += [(name, s, (sd,)) for s in grid for sd in grid]
+            found += [(name, s, (sd,)) for s in grid for sd in sds]
     return sorted(found, key=lambda t: (-len(t[2]), -t[1] - t[2][0]))
 
 
@@ -191,11 +214,18 @@ def held(folder: Path = FOLDER) -> list[Point]:
 
 
 def keep(points: Sequence[Point], folder: Path = FOLDER) -> None:
-    """Put points in `points.csv` in place of earlier ones of their methods and splits."""
-    new = {(p.method, p.split) for p in points}
-    whole = [p for p in held(folder) if (p.method, p.split) not in new] + list(points)
+    """Put points in `points.csv` in place of earlier ones of the same method, split and place."""
+    whole = {astuple(p)[:4]: p for p in (*held(folder), *points)}
     header = [f.name for f in fields(Point)]
-    table(folder, header, sorted(map(astuple, whole)), name="points", digits=7)
+    table(folder, header, sorted(map(astuple, whole.values())), name="points", digits=7)
+
+
+def missing(asked: Iterable[Task], seed: int) -> list[Task]:
+    """The tasks that have points which are not in `points.csv`, or which did not converge."""
+    done = {
+        astuple(p)[:4] for p in held() if p.method == "hmc" or p.status == str(Status.converged)
+    }
+    return [t for t in asked if not done.issuperset((t[0], seed, t[1], sd) for sd in t[2])]
 
 
 def main() -> None:
@@ -203,11 +233,24 @@ def main() -> None:
     parser.add_argument("names", nargs="+", choices=[*METHODS, "hmc"])
     parser.add_argument("--split", type=int, default=0)
     parser.add_argument("--largest", type=float, default=HIGHEST)
+    parser.add_argument("--largest-sd", type=float, default=HIGHEST)
     parser.add_argument("--every", type=float, default=STEP)
+    parser.add_argument("--steps", type=int, default=STEPS)
+    parser.add_argument("--peaks", type=int, default=0)
     parser.add_argument("--workers", type=int, default=16)
     given = parser.parse_args()
     with ProcessPoolExecutor(given.workers) as pool:
-        found = pool.map(partial(one, given.split), tasks(given.names, given.largest, given.every))
+        if given.peaks:
+            tops = [
+                max((p for p in held() if (p.method, p.split) == (n, 0)), key=lambda p: p.evidence)
+                for n in given.names
+            ]
+            pairs = [(top, k) for top in tops for k in range(1, given.peaks + 1)]
+            found = pool.map(climbed, *zip(*pairs, strict=True))
+        else:
+            grid = tasks(given.names, given.largest, given.largest_sd, given.every)
+            wanted = missing(grid, given.split)
+            found = pool.map(partial(one, given.split, given.steps), wanted)
         keep([point for points in found for point in points])
 
 

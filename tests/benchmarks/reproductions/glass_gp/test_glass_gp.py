@@ -13,7 +13,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from lgmdsl.arrays import Array
 from tests.benchmarks.reproductions.glass_gp.annealed import Chains, annealed
 from tests.benchmarks.reproductions.glass_gp.surfaces import Point, held
 from tests.benchmarks.reproductions.record import figure, table
@@ -122,12 +121,10 @@ def test_figure_5_6() -> None:
     with figure(FOLDER, 1.75 * len(names), 4.4, dpi=80) as picture:
         panels = picture.subplots(2, len(names), sharex=True, sharey=True)
         for column, name in zip(panels.T, names, strict=True):
-            for axes, levels, values in zip(
-                column, (NATS, BITS), (arrays(found[name], "evidence"), arrays(found[name])),
-                strict=True,
-            ):  # fmt: skip
-                lines = axes.contour(
-                    *axes_of(found[name]), values.T, levels=levels, cmap="viridis", linewidths=1.0
+            at = np.array([[p.log_s, p.log_sd, -p.evidence, p.error] for p in found[name].values()])
+            for axes, levels, values in zip(column, (NATS, BITS), at[:, 2:].T, strict=True):
+                lines = axes.tricontour(
+                    at[:, 0], at[:, 1], values, levels=levels, cmap="viridis", linewidths=1.0
                 )
                 axes.clabel(lines, fontsize=6.5, fmt="%g")
                 top = best(found[name])
@@ -139,16 +136,3 @@ def test_figure_5_6() -> None:
         panels[0, 0].set_ylabel("minus log evidence\nlog σ")
         panels[1, 0].set_ylabel("error (bits a case)\nlog σ")
         panels[0, 0].set(xticks=[0, 2, 4], yticks=[0, 2, 4])
-
-
-def axes_of(surface: Surface) -> tuple[list[float], list[float]]:
-    """The values of log s and of log σ."""
-    one, two = zip(*surface, strict=True)
-    return sorted(set(one)), sorted(set(two))
-
-
-def arrays(surface: Surface, of: str = "error") -> Array:
-    """(log s, log σ) of one quantity; of the evidence, minus it."""
-    sign = -1.0 if of == "evidence" else 1.0
-    first, second = axes_of(surface)
-    return np.array([[sign * getattr(surface[a, b], of) for b in second] for a in first])

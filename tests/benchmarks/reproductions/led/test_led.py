@@ -15,7 +15,7 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.api.fit import Fit
 from lgmdsl.arrays import Array
-from tests.benchmarks.reproductions.record import COLOURS, figure, table
+from tests.benchmarks.reproductions.record import COLOURS, figure, splits_table, table
 
 pytestmark = pytest.mark.reproduction
 FOLDER = Path(__file__).parent
@@ -114,10 +114,8 @@ def _all(
 
 
 def _told(found: list[dict[str, float]], name: str) -> dict[str, Array]:
-    each = {n: np.array([one[n] for one in found]) for n in found[0]}
-    rows: list[list[object]] = [[k, *one.values()] for k, one in enumerate(found)]
-    rows.append(["mean", *(float(v.mean()) for v in each.values())])
-    table(FOLDER, ["split", *each], rows, name=name, digits=4)
+    errors = [n for n in found[0] if n in (*BOUNDS, "columns")]
+    each = splits_table(FOLDER, found, "Q20", errors, name=name)
     with figure(FOLDER, 3.6, 3.4, name=name) as picture:
         axes = picture.subplots()
         for short, colour, marker in zip("BJ", COLOURS, "os", strict=False):

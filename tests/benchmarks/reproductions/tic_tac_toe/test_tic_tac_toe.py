@@ -23,7 +23,7 @@ from lgmdsl.learning.factor_axes import idle_loadings, scattered
 from lgmdsl.learning.maximise import Maximiser
 from lgmdsl.learning.objective import Objective
 from lgmdsl.sites import catalogue as sites
-from tests.benchmarks.reproductions.record import COLOURS, figure, table
+from tests.benchmarks.reproductions.record import COLOURS, figure, splits_table, table
 from tests.benchmarks.reproductions.tic_tac_toe.boards import (
     BLANK,
     Split,
@@ -118,11 +118,7 @@ def test_figure_5_8() -> None:
     """To show: stick with pieces below log below Boehning on every split."""
     with ProcessPoolExecutor(os.cpu_count()) as pool:
         found = list(pool.map(errors_of, range(SPLITS)))
-    names = list(found[0])
-    rows: list[list[object]] = [[k, *(one[n] for n in names)] for k, one in enumerate(found)]
-    rows.append(["mean", *(float(np.mean([one[n] for one in found])) for n in names)])
-    table(FOLDER, ["split", *names], rows, name="splits", digits=4)
-    each = {n: np.array([one[n] for one in found]) for n in names}
+    each = splits_table(FOLDER, found, "stick-pw", (*METHODS, "imputer", "columns"))
     draw(each)
     assert np.all(each["stick-pw"] < each["logit-log"])
     assert np.all(each["logit-log"] < each["logit-bohning"])
