@@ -60,8 +60,7 @@ def command(
 
     Gives y as observed with the predictive mean where it is missing, y_sd (0 where observed), and
     for binary data y_probability of each value. Classes are given as their probabilities, over one
-    more axis of y (1 and 0 where observed). Without -o prints csv. Exit status
-    as of `lgm fit`.
+    more axis of y (1 and 0 where observed). Without -o prints csv. Exit status as of `lgm fit`.
     """
     from lgmdsl.cli.files import writable
     from lgmdsl.cli.progress import Progress
