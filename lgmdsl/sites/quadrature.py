@@ -54,12 +54,13 @@ class NodeSites:
         parts = (p.reshape(s.shape) for p in (a.value, a.slope, a.curvature, a.third))
         return PointwiseAnswer(*parts)
 
-    def parameter_slope(self, rows: IntArray, s: Array, name: str) -> Array:
-        """dl/dparameter at nodes s (n, k) of the sites `rows`."""
+    def parameter_slopes(self, rows: IntArray, s: Array) -> dict[str, Array]:
+        """dl/dparameter at nodes s (n, k) of the sites `rows`, by name."""
         if self.columns is not None:
-            return np.broadcast_to(self._at(rows).parameter_slopes(s)[name], s.shape)
+            found = self._at(rows).parameter_slopes(s)
+            return {name: np.broadcast_to(v, s.shape) for name, v in found.items()}
         site = self.site.take(np.repeat(rows, s.shape[1]))
-        return site.parameter_slopes(s.ravel())[name].reshape(s.shape)
+        return {name: v.reshape(s.shape) for name, v in site.parameter_slopes(s.ravel()).items()}
 
     def _at(self, rows: IntArray) -> Site:
         assert self.columns is not None
@@ -124,6 +125,8 @@ def slopes_by_quadrature(
     site: Site, mean: Array, variance: Array, power: float = 1.0
 ) -> dict[str, Array]:
     """E[dl/dparameter] over N(mean, variance) t(s)^power for each continuous parameter."""
+    if power == 0.0:
+        return _plain_slopes(site, mean, variance)
     at_mean = site.parameter_slopes(mean)
     nodes = NodeSites(site)
     v = _spread(mean, variance)
@@ -131,11 +134,28 @@ def slopes_by_quadrature(
     for name, plain in at_mean.items():
 
         def slope(rows: IntArray, s: Array, offset: Array, name: str = name) -> Array:
-            return nodes.parameter_slope(rows, s, name)
+            return nodes.parameter_slopes(rows, s)[name]
 
         average = _over_tilted(site, mean, v, power, slope)[1]
         out[name] = np.where(variance <= 0.0, plain, average)
     return out
+
+
+def _plain_slopes(site: Site, mean: Array, variance: Array) -> dict[str, Array]:
+    """E[dl/dparameter] over N(mean, variance), all parameters at the same nodes."""
+    nodes = NodeSites(site)
+    centre, scale, _ = landmarks(site, len(mean))
+    names = tuple(site.parameter_slopes(mean))
+
+    def stacked(rows: IntArray, s: Array, t: Array) -> Array:
+        found = nodes.parameter_slopes(rows, s)
+        return np.stack([found[name] for name in names])
+
+    if not names:
+        return {}
+    sd = np.maximum(np.sqrt(variance), 1e-12 * np.maximum(1.0, np.abs(mean)))
+    out = expectations(stacked, mean, sd, centre, scale, checked=True)
+    return dict(zip(names, out, strict=True))
 
 
 def _spread(mean: Array, variance: Array) -> Array:
