@@ -209,9 +209,9 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
             Status.numerical_error, conditioned.reason,
         )  # fmt: skip
     shift = conditioned.shift
-    correction = tuple(
-        a.value + 0.5 * rows.quadratic(w, x) - rows.inner(b, x)
-        for a, w, b, x in zip(answers, weight, shift, s, strict=True)
+    correction = tuple(  # 1/2 w s^2 - b s beside that at the mean, which `centred` holds
+        a.value + rows.inner(0.5 * rows.times(w, x + m) - b, x - m)
+        for a, w, b, x, m in zip(answers, weight, shift, s, conditioned.mean, strict=True)
     )
     squared = sum(
         float(np.sum((m - x) * (a.slope - al)))
@@ -222,7 +222,7 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
         alpha=alpha,
         answers=answers,
         conditioned=conditioned,
-        objective=conditioned.log_normaliser + rows.total(correction),
+        objective=conditioned.centred + rows.total(correction),
         # Below zero by rounding at the mode; by more where (s, alpha) has lost its meaning.
         decrement=math.sqrt(abs(squared)),
         definite=definite,

@@ -132,15 +132,13 @@ def elbo_of(problem: Problem, conditioned: Conditioned | Failed) -> ElboPoint | 
     """The ELBO of a q that is conditioned already."""
     if isinstance(conditioned, Failed):
         return conditioned
-    weight, shift = conditioned.weight, conditioned.shift
     mean, variance = conditioned.mean, conditioned.variance
     answers = expected(problem, mean, variance)
     gain = sum(
-        float(np.sum(a.value))
-        + float(np.sum(0.5 * rows.quadratic(w, m) + 0.5 * rows.trace(w, v) - rows.inner(b, m)))
-        for a, w, b, m, v in zip(answers, weight, shift, mean, variance, strict=True)
+        float(np.sum(a.value)) + 0.5 * float(np.sum(rows.trace(w, v)))
+        for a, w, v in zip(answers, conditioned.weight, variance, strict=True)
     )
-    elbo = conditioned.log_normaliser + gain
+    elbo = conditioned.centred + gain
     if not np.isfinite(elbo):
         return Failed("the bound is not finite")
     return ElboPoint(conditioned, mean, variance, answers, elbo)

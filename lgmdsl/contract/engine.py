@@ -11,15 +11,15 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar
 
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.rows import Rows as Rows
+from lgmdsl.contract.rows import inner, quadratic, total
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-
-Rows: TypeAlias = tuple[Array, ...]
 
 
 @dataclass(frozen=True)
@@ -101,6 +101,15 @@ class Conditioned(ABC):
     log_normaliser: float
     weight: Rows
     shift: Rows
+
+    @property
+    def centred(self) -> float:
+        """log_normaliser + 1/2 m'Wm - b'm = -1/2 (m_z - mu)'K^-1 (m_z - mu) - 1/2 log|I + KB'WB|:
+        what is left of an evidence when weights are so large that those terms cancel."""
+        parts = zip(self.weight, self.shift, self.mean, strict=True)
+        return self.log_normaliser + total(
+            tuple(0.5 * quadratic(w, m) - inner(b, m) for w, b, m in parts)
+        )
 
     @abstractmethod
     def with_shift(self, shift: Rows) -> Conditioned | Failed:

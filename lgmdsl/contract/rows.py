@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TypeAlias
+
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Rows
+
+Rows: TypeAlias = tuple[Array, ...]
 
 
 def times(weight: Array, s: Array) -> Array:

@@ -9,6 +9,7 @@ for any K_n, singular ones too (`batched_prior`). Memory is linear in the number
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 from weakref import ReferenceType, ref
@@ -28,6 +29,10 @@ from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.weights import SiteWeight, flatten, split
 from lgmdsl.numerics.sparse.base import times
 from lgmdsl.operators.base import Operator
+
+# Weights (noise sds of 1e-3 beside the latents' effect) from which on a product B'WB loses digits
+# that the data have: its square root is factored instead.
+STIFF = 1e6
 
 
 class BatchedEngine(Engine):
@@ -55,7 +60,7 @@ class BatchedEngine(Engine):
         self.start = times(b, self.mu) + self.offset
         self.flops = 0.0
         # The weighted rows of a group, and what `_factored` made of them, when all last had one.
-        self._shared: tuple[Array, tuple[Array, float]] | None = None
+        self._shared: tuple[Array, tuple[Array, Array, float]] | None = None
 
     @classmethod
     def refuses(cls, linear: LinearGaussian) -> str:
@@ -96,31 +101,49 @@ class BatchedEngine(Engine):
         if one and self._shared is not None and np.array_equal(self._shared[0], weighted[0]):
             return BatchedConditioned(self, weight, shift, w, *self._shared[1])
         some = slice(1) if one else slice(None)
-        made = self._factored(self.plates.by_group(self.white)[some], weighted[some])
+
+        def rooted() -> Array | None:
+            root = w.root(self.white)
+            return None if root is None else self.plates.by_group(root)[some]
+
+        made = self._factored(self.plates.by_group(self.white)[some], weighted[some], rooted)
         if isinstance(made, Failed):
             return made
         if one:
-            made = made[0], self.plates.groups * made[1]
+            made = made[0], made[1], self.plates.groups * made[2]
             self._shared = weighted[0].copy(), made
         return BatchedConditioned(self, weight, shift, w, *made)
 
-    def _factored(self, rows: Array, weighted: Array) -> tuple[Array, float] | Failed:
-        """(RE)', (G, L, L), and sum log|A| / 2 of G groups, for their rows BR and WBR."""
+    def _factored(
+        self, rows: Array, weighted: Array, rooted: Callable[[], Array | None]
+    ) -> tuple[Array, Array, float] | Failed:
+        """(RE)' and E', (G, L, L), and sum log|A| / 2 of G groups, for their rows BR, WBR and,
+        where they are called for, W^(1/2)BR."""
         a = rows.transpose(0, 2, 1) @ weighted
         index = np.arange(self.plates.width)
         a[:, index, index] += 1.0
         self.flops += 2.0 * self.local.size * self.plates.width * len(a) / self.plates.groups
+        halves = rooted() if a[:, index, index].max(initial=0.0) > STIFF else None
         try:
-            root = np.linalg.cholesky(a)
+            root = np.linalg.cholesky(a) if halves is None else _orthogonal(halves)
         except np.linalg.LinAlgError:
             return Failed("the posterior precision is not positive definite")
         if not np.isfinite(root).all():
             return Failed("the posterior precision is not finite")
-        half_log_det = float(np.log(root[:, index, index]).sum())
-        inverse = np.linalg.inv(root)
-        if not self.prior.unit:
-            inverse = inverse @ self.prior.root.transpose(0, 2, 1)
-        return inverse, half_log_det
+        half_log_det = float(np.log(np.abs(root[:, index, index])).sum())
+        white = np.linalg.inv(root)
+        if self.prior.unit:
+            return white, white, half_log_det
+        return white @ self.prior.root.transpose(0, 2, 1), white, half_log_det
+
+
+def _orthogonal(rooted: Array) -> Array:
+    """Roots of I + X'X, (G, L, L) lower triangular, for X (G, M, L): by QR, which has twice the
+    digits."""
+    width = rooted.shape[2]
+    unit = np.broadcast_to(np.eye(width), (len(rooted), width, width))
+    upper: Array = np.linalg.qr(np.concatenate([rooted, unit], axis=1), mode="r")
+    return upper.transpose(0, 2, 1)
 
 
 class _Examined(NamedTuple):

@@ -31,29 +31,34 @@ CHUNK = 1 << 22  # entries of one dense temporary
 
 class BatchedConditioned(RowConditioned):
     """q(z) = N(mu + Vh, V), V = F'F, `factor` being F, (N, L, L), or (1, L, L) where all groups
-    share it; `half_log_det`: of the posterior precisions in x, halved and summed."""
+    share it, `white` that of A^-1 = E'E in whitened latents; `half_log_det`: of A, summed."""
 
     def __init__(
         self, engine: BatchedEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        factor: Array, half_log_det: float,
+        factor: Array, white: Array, half_log_det: float,
     ) -> None:  # fmt: skip
         self.engine, self.linear, self.plates = engine, engine.linear, engine.plates
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
-        self.own_factor, self.half_log_det = factor, half_log_det
+        self.own_factor, self.white, self.half_log_det = factor, white, half_log_det
         factor = np.broadcast_to(factor, (engine.plates.groups, *factor.shape[1:]))
         self.factor = factor
         b, start = flatten(shift), engine.start
         weighted = site_weight.times(start)
         half = np.einsum("nij,nj->ni", factor, engine.transposed(b - weighted))
+        self.half = half
         self.delta = self.plates.gathered(np.einsum("nji,nj->ni", factor, half))
         self.lift = times(engine.b, self.delta)
         exponent = float(b @ start) - 0.5 * float(start @ weighted) + 0.5 * float((half**2).sum())
         self.log_normaliser = exponent - half_log_det
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
-        return BatchedConditioned(
-            self.engine, self.weight, shift, self.site_weight, self.own_factor, self.half_log_det
-        )
+        made = self.own_factor, self.white, self.half_log_det
+        return BatchedConditioned(self.engine, self.weight, shift, self.site_weight, *made)
+
+    @cached_property
+    def centred(self) -> float:
+        x = np.einsum("nji,nj->ni", np.broadcast_to(self.white, self.factor.shape), self.half)
+        return -0.5 * float((x**2).sum()) - self.half_log_det
 
     @cached_property
     def flat_mean(self) -> Array:

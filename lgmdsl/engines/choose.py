@@ -119,12 +119,12 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
 
 def batched_cost(linear: LinearGaussian) -> Estimate:
     """B'WB and the variances row by row, and a small factor for each group."""
-    if linear.size < SMALL or BatchedEngine.refuses(linear):
+    if BatchedEngine.refuses(linear):
         return Estimate(float(linear.size) ** 3 + 1e6, 0.0)
     engine = BatchedEngine(linear)
     groups, width = engine.plates.groups, float(engine.plates.width)
     flops = 4.0 * linear.rows * width**2 + 3.0 * groups * width**3
-    return Estimate(flops + 1e6, 8.0 * linear.rows * width + 5.0 * groups * width**2, engine)
+    return Estimate(flops + 1e4, 8.0 * linear.rows * width + 5.0 * groups * width**2, engine)
 
 
 def wide_cost(linear: LinearGaussian) -> Estimate:

@@ -79,6 +79,14 @@ class SiteWeight:
                 out[rows] = np.matmul(w, part).reshape(x[rows].shape)
         return out
 
+    def root(self, x: Array) -> Array | None:
+        """(P, k) X with X'X = x'Wx, for x of (P, k); None where a weight is negative."""
+        values, basis = self.spectrum()
+        if (values < 0.0).any():
+            return None
+        turned = x if basis is None else basis.forward(x)
+        return np.asarray(np.sqrt(values)[:, None] * turned)
+
     def sparse(self) -> SparseMatrix:
         """W as csr."""
         pieces: list[SparseMatrix] = []

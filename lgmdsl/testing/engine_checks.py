@@ -10,6 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
+from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
@@ -65,6 +66,10 @@ def check_answers(make: MakeEngine, case: Case) -> None:
     q, truth = conditioned(make, case), brute(case.linear, case.weight, case.shift)
     b, c = dense_rows(case.linear)
     _close(case, "log_normaliser", q.log_normaliser, truth.log_normaliser)
+    centred = truth.log_normaliser
+    for w, shift, m in zip(case.weight, case.shift, q.mean, strict=True):
+        centred += float(np.sum(0.5 * rows.quadratic(w, m) - rows.inner(shift, m)))
+    _close(case, "centred", q.centred, centred)
     _close(case, "latent_mean", q.latent_mean, truth.mean)
     _close(case, "latent_variance", q.latent_variance, truth.covariance.diagonal())
     cov = b @ truth.covariance @ b.T

@@ -32,4 +32,17 @@ def test_the_evidence_stays_that_of_the_hyperparameters(factors: int) -> None:
     c, loadings, s = (fit.mean(name).values for name in ("c", "L", "s"))
     assert s.min() < 1e-3
     exact = stats.multivariate_normal(c, loadings @ loadings.T + np.diag(s**2)).logpdf(y).sum()
-    assert abs(fit.log_evidence - exact) < 2e-3
+    assert abs(fit.log_evidence - exact) < 1e-7 * abs(exact)
+
+
+@pytest.mark.parametrize("method", ["natural-gradient", "laplace"])
+@pytest.mark.parametrize("sd", [1e-3, 1e-5, 1e-6])
+def test_evidences_of_precise_items(method: str, sd: float) -> None:
+    """Weights of 1e12 beside 1: a square root is factored, and nothing is subtracted."""
+    rng = np.random.default_rng(3)
+    y, loadings, s = rng.normal(size=(60, 5)), rng.normal(size=(5, 2)), np.array([0.5] * 4 + [sd])
+    held = {"c": np.zeros(5), "L": loadings, "s": s}
+    fit = lgm.fit(lgm.loads(TEXT.format(factors=2)), {"y": y}, method, "fixed", held)
+    covariance = loadings @ loadings.T + np.diag(s**2)
+    exact = stats.multivariate_normal(np.zeros(5), covariance).logpdf(y).sum()
+    assert abs(fit.log_evidence - exact) < 1e-8 * abs(exact)
