@@ -115,6 +115,18 @@ class Coordinates:
             _pull_bounds(block, found, theta, through)
         return total, slopes + self._pulled(through, theta, x)
 
+    def units(self, x: Array) -> Array:
+        """(d,) the coordinates' units at x: searches that take all coordinates alike divide by
+        them, or entries of a small covariance would be all that they see."""
+        out = np.ones(self.size)
+        theta: Theta | None = None
+        for block in self.blocks:
+            if block.type == "covariance":
+                theta = self.unpack(x) if theta is None else theta
+                own = self.slices[block.name]
+                out[own] = transform(block, theta).units(x[own])
+        return out
+
     def pull(self, gradient: Mapping[str, Array], x: Array) -> Array:
         """(d,) dF/dx from dF/d(free hypers) at x, on natural scales.
 

@@ -101,11 +101,7 @@ class EM:
             except KeyboardInterrupt:
                 return Climbed(now, tuple(steps), Status.interrupted, "interrupted")
             if following is None:
-                small = gained <= NOISE
-                return Climbed(
-                    now, tuple(steps), Status.converged if small else Status.stalled,
-                    "" if small else "no EM step raises the objective",
-                )  # fmt: skip
+                return self._ended(now, steps, "no EM step raises the objective")
             last, gained = gained, following.value - now.value
             if self.acceleration == ACCELERATIONS[0]:  # what follows is exact
                 self._rough = SHARE * gained / max(1.0, abs(now.value))
@@ -120,8 +116,25 @@ class EM:
                     exact = self.objective.at(now.x, now.posterior) if self._rough else now
                     return Climbed(exact or now, tuple(steps), Status.iteration_limit)
             elif k > 2 and left <= GAIN:
-                return Climbed(now, tuple(steps), Status.converged)
+                return self._ended(now, steps, "EM steps became short where the slope is not 0")
         return Climbed(now, tuple(steps), Status.iteration_limit, "at its limit")
+
+    def _ended(self, now: Evaluation, steps: list[LearningStep], reason: str) -> Climbed:
+        """Converged where the slope is small beside the M-step it asks for, whose gain it tells."""
+        if self._promised(now) <= NOISE:
+            return Climbed(now, tuple(steps), Status.converged)
+        return Climbed(now, tuple(steps), Status.stalled, reason)
+
+    def _promised(self, now: Evaluation) -> float:
+        """What another step would gain by its length and the slope."""
+        direction = self.direction(now)
+        if direction is None:
+            return math.inf
+        gradient = now.gradient[self.rest]
+        begin = Evaluated(-now.value, -gradient, now)
+        rest: Iterate[Evaluation] = Iterate(now.x[self.rest], begin, self._pairs)
+        along = float(now.gradient @ direction)
+        return 0.5 * (along + float(gradient @ self._search.direction(rest)))
 
     def step(self, now: Evaluation) -> Evaluation | None:
         """One M-step and the E-step after it; None where nothing raises evidence + log prior."""
@@ -170,8 +183,8 @@ class EM:
         if two is None:
             return one
         first, second = one.x - now.x, two.x - one.x
-        bend = second - first
-        length = math.sqrt(float(first @ first) / max(float(bend @ bend), 1e-300))
+        bend, unit = second - first, self.objective.coordinates.units(now.x)
+        length = _norm(first / unit) / max(_norm(bend / unit), 1e-150)
         if length <= 1.0:
             return two
         x = now.x + 2.0 * length * first + length**2 * bend
@@ -206,3 +219,7 @@ class EM:
             return None
         self._pairs = found.pairs
         return found.at.kept
+
+
+def _norm(x: Array) -> float:
+    return float(np.linalg.norm(x))

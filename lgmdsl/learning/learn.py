@@ -25,6 +25,7 @@ from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.standardised import Standardised, standardised
 from lgmdsl.learning.topics import with_distinct_topics
+from lgmdsl.learning.wider_start import from_the_widest
 
 # More hyperparameters than this get no standard errors by differences of gradients.
 STANDARD_ERRORS = 50
@@ -177,9 +178,9 @@ def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
         found = objective.at(x + move, warm)
         if found is not None and idle:
             begin = objective.coordinates.pack(from_components(objective, found, idle))
-            return objective.at(begin, found.posterior) or found
+            found = objective.at(begin, found.posterior) or found
         if found is not None:
-            return found
+            return from_the_widest(objective, found)
     names = ", ".join(objective.coordinates.names[:6])
     raise NumericalError(
         Diagnostic(

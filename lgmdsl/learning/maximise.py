@@ -76,7 +76,8 @@ class Maximiser:
     ) -> Maximum:
         """From an evaluated start to a maximum."""
         search = LBFGS(memory=max(10, len(first.x)))
-        now: Iterate[Evaluation] = search.start(first.x, self._minimised(first))
+        unit = self.objective.coordinates.units(first.x)
+        now: Iterate[Evaluation] = search.start(first.x / unit, self._minimised(first, unit))
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
         k = 0
@@ -93,7 +94,7 @@ class Maximiser:
                 break
             warm = now.at.kept.posterior
             try:
-                following = search.step(now, partial(self._evaluate, warm=warm))
+                following = search.step(now, partial(self._evaluate, unit=unit, warm=warm))
             except KeyboardInterrupt:
                 status, reason = Status.interrupted, "interrupted"
                 break
@@ -102,13 +103,15 @@ class Maximiser:
                 if gain <= NOISE:
                     status = Status.converged  # as far as the fits' own tolerance lets it be seen
                 break
-            now, k = following, k + 1
-            if self.objective.beyond(now.x, RUNAWAY, self.gradient(now.at.kept)):
+            kept = following.at.kept
+            now, unit, k = _in_units(following, unit, self._units(kept)), self._units(kept), k + 1
+            if self.objective.beyond(kept.x, RUNAWAY, self.gradient(kept)):
                 status, reason = Status.stalled, "a hyperparameter ran away"
                 if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
                     status, reason = Status.converged, ""
                 break
-        return Maximum(now.at.kept, status, tuple(steps), _spread(search, now), None, reason)
+        spread = unit * _spread(search, now)
+        return Maximum(now.at.kept, status, tuple(steps), spread, None, reason)
 
     def with_curvature(self, found: Maximum) -> Maximum:
         """The maximum with its Hessian, which costs two fits for each coordinate."""
@@ -170,12 +173,27 @@ class Maximiser:
         hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
         return 0.5 * (hessian + hessian.T)
 
-    def _evaluate(self, x: Array, warm: GaussianPosterior) -> Evaluated[Evaluation] | None:
-        found = self.objective.at(x, warm)
-        return None if found is None else self._minimised(found)
+    def _units(self, at: Evaluation) -> Array:
+        return self.objective.coordinates.units(at.x)
 
-    def _minimised(self, at: Evaluation) -> Evaluated[Evaluation]:
-        return Evaluated(-self.value(at), -self.gradient(at), at)
+    def _evaluate(
+        self, part: Array, unit: Array, warm: GaussianPosterior
+    ) -> Evaluated[Evaluation] | None:
+        found = self.objective.at(unit * part, warm)
+        return None if found is None else self._minimised(found, unit)
+
+    def _minimised(self, at: Evaluation, unit: Array) -> Evaluated[Evaluation]:
+        return Evaluated(-self.value(at), -unit * self.gradient(at), at)
+
+
+def _in_units(now: Iterate[Evaluation], old: Array, new: Array) -> Iterate[Evaluation]:
+    """The same iterate, with all that it knows of curvature, in other units of the coordinates."""
+    if np.array_equal(old, new):
+        return now
+    ratio = old / new
+    pairs = tuple((ratio * s, y / ratio, rho) for s, y, rho in now.pairs)
+    at = replace(now.at, gradient=now.at.gradient / ratio)
+    return replace(now, x=ratio * now.x, at=at, pairs=pairs)
 
 
 def _gain(search: LBFGS, now: Iterate[Evaluation]) -> float:

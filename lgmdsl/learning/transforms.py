@@ -55,6 +55,10 @@ class Transform(ABC):
     def log_jacobian(self, x: Array) -> tuple[float, Slopes]:
         """log |dvalue/dx| and its slopes."""
 
+    def units(self, x: Array) -> Array:
+        """(size,) what a step of 1 is in each coordinate: 1 for logarithms and their like."""
+        return np.ones(self.size)
+
     def _shaped(self, x: Array) -> Array:
         return np.asarray(x, dtype=np.float64).reshape(self.shape)
 
@@ -250,6 +254,13 @@ class Covariance(Transform):
         slopes[..., i, i] *= factor[..., i, i]
         rows, columns = np.tril_indices(self.shape[-1])
         return Slopes(slopes[..., rows, columns].reshape(-1))
+
+    def units(self, x: Array) -> Array:
+        """The sds of S for what is not a logarithm: L's entries are of their size."""
+        rows, columns = np.tril_indices(self.shape[-1])
+        factor = self._factor(x)
+        sds = np.sqrt((factor * factor).sum(axis=-1))[..., rows]
+        return np.where(rows == columns, 1.0, sds).reshape(-1)
 
     def log_jacobian(self, x: Array) -> tuple[float, Slopes]:
         k = self.shape[-1]

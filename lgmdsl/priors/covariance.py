@@ -78,8 +78,8 @@ def sparse_inverse(matrices: Array) -> Array:
 
 
 def log_dets(matrices: Array) -> Array:
-    """(...) the log determinants."""
-    return np.asarray(np.linalg.slogdet(matrices)[1])
+    """(...) the log determinants of positive definite matrices."""
+    return np.asarray(2.0 * np.log(_diagonals(np.linalg.cholesky(matrices))).sum(axis=-1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,13 +188,17 @@ class InvWishart(OnCovariances):
 
     def each(self, value: Array) -> Array:
         k, half = value.shape[-1], 0.5 * self.df
-        trace = _diagonals(np.asarray(np.linalg.solve(value, self.scale))).sum(axis=-1)
+        # tr(Psi S^-1) as a sum of squares: beside a nearly singular S a solution with S loses even
+        # its sign, and the density its bound.
+        ratio = np.linalg.solve(np.linalg.cholesky(value), np.linalg.cholesky(self.scale))
+        trace = (ratio * ratio).sum(axis=(-1, -2))
         powers = half * log_dets(self.scale) - (half + 0.5 * (k + 1)) * log_dets(value)
         return np.asarray(powers - 0.5 * trace - half * k * _LOG_2 - _multigammaln(half, k))
 
     def slopes(self, value: Array) -> dict[str, Array]:
-        k, inverse = value.shape[-1], np.linalg.inv(value)
-        half = 0.5 * self.df
+        k, half = value.shape[-1], 0.5 * self.df
+        root = np.linalg.inv(np.linalg.cholesky(value))
+        inverse = _transposed(root) @ root
         digammas = special.digamma(half - 0.5 * np.arange(k)).sum()
         ratio = log_dets(self.scale) - log_dets(value)
         in_scale = half * np.linalg.inv(self.scale) - 0.5 * inverse

@@ -1,0 +1,183 @@
+"""Covariances that become small, or singular: where a search has converged, and never lower."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import lgmdsl as lgm
+from lgmdsl.arrays import Array
+from lgmdsl.compile import compile_model
+from lgmdsl.dataset import read
+from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.plan import plan
+from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.covariances import covariances
+from lgmdsl.learning.em import EM
+from lgmdsl.learning.maximise import NOISE, Maximiser
+from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.transforms import Covariance
+from lgmdsl.priors.covariance import InvWishart
+from lgmdsl.sites import catalogue as sites
+
+TEXT = """lgm 1
+index p
+index i
+data y[p, i] : {kind}?
+data W[i, i] : real
+hyper mu[i] : real ~ normal(sd = 2)
+hyper S[i, i] : covariance ~ {prior}
+latent z[p, i] ~ iid * dense(cov = S)
+let eta[p, i] = mu + z
+observe y ~ {family}
+"""
+FAMILIES = {"real": "normal(mean = eta, sd = 0.5)", "binary": "bernoulli(logit = eta)"}
+WISHART, LKJ = "inv_wishart(df = {df}, scale = W)", "lkj_cov(eta = {eta}, u = 2, alpha = 0.1)"
+
+
+def text(kind: str, prior: str) -> str:
+    return TEXT.format(kind=kind, prior=prior, family=FAMILIES[kind])
+
+
+def people(
+    count: int, size: int, kind: str, scale: float, rank: int | None = None, seed: int = 0
+) -> dict[str, Any]:
+    """Ragged responses; `scale` is the inverse Wishart's."""
+    rng = np.random.default_rng(seed)
+    loads = rng.normal(size=(size, rank or size))
+    z = rng.normal(size=(count, loads.shape[1])) @ loads.T
+    y = z + 0.5 * rng.normal(size=z.shape)
+    if kind == "binary":
+        y = (rng.random(z.shape) < 1.0 / (1.0 + np.exp(-z))).astype(float)
+    y[rng.random(y.shape) < 0.05] = np.nan
+    return {"y": y, "W": scale * np.eye(size)}
+
+
+def objective(model: str, data: dict[str, Any]) -> Objective:
+    canonical = compile_model(lgm.loads(model).checked, read(data), sites.find_site)
+    return Objective(plan(canonical), Coordinates(canonical.hypers), {}, Tolerances(1e-10, 1e-7))
+
+
+def begun(given: Objective, s: Array) -> Evaluation:
+    theta = {**given.planned.canonical.hypers.start(), "S": s}
+    found = given.at(given.coordinates.pack(theta))
+    assert found is not None
+    return found
+
+
+def left(given: Objective, at: Evaluation) -> float:
+    """Nats that evidence + log prior may still rise, by the slope in whitened coordinates,
+    S -> L(I + E)L', whatever the size of S: |L'GL|^2 / n."""
+    space, (step,) = given.planned.canonical.hypers, covariances(
+        given.planned.canonical, given.coordinates
+    )  # fmt: skip
+    root = np.linalg.cholesky(np.asarray(at.theta["S"]))
+    slope = at.slopes["S"] + space.log_prior(at.theta)[1]["S"]
+    return float(((root.T @ slope @ root) ** 2).sum() / step.count)
+
+
+@pytest.mark.parametrize("kind", ["real", "binary"])
+@pytest.mark.parametrize("scale", [1e-2, 1e-8])
+def test_converged_is_where_the_slope_is_small_beside_the_covariance(
+    kind: str, scale: float
+) -> None:
+    """In the peak of a prior with a small scale, whose entries have slopes of 1e8 beside those of
+    its logarithms: L-BFGS and EM, from above it and from within, end in one place."""
+    given = objective(text(kind, WISHART.format(df=6)), people(40, 3, kind, scale, rank=1))
+    ends = []
+    for begin in (scale / 6.0, 40.0 * scale):
+        first = begun(given, begin * np.eye(3))
+        found = Maximiser(given, jacobian=False).run(first)
+        em = EM.of(given, first.theta, "squarem")
+        assert em is not None and found.status.name == "converged"
+        climbed = em.run(first)
+        assert climbed.status.name == "converged"
+        ends += [found.at, climbed.at]
+    for at in ends:
+        assert left(given, at) < NOISE
+        assert at.value == pytest.approx(ends[0].value, abs=1e-4)
+
+
+def test_short_steps_of_em_where_the_slope_is_not_small_are_no_convergence() -> None:
+    given = objective(text("real", WISHART.format(df=6)), people(40, 3, "real", 1.0))
+    first = begun(given, np.eye(3))
+    em = EM.of(given, first.theta, "none")
+    assert em is not None
+    plain, em.limit = em.direction, 10
+
+    def short(now: Evaluation) -> Evaluation | None:
+        direction = plain(now)
+        assert direction is not None
+        return given.at(now.x + 1e-14 * direction, now.posterior)
+
+    em.step = short  # type: ignore[method-assign]
+    climbed = em.run(first)
+    assert climbed.status.name == "stalled" and "short" in climbed.reason
+
+
+@pytest.mark.parametrize("hyper", ["map", "em"])
+def test_a_small_scale_does_not_hide_what_data_say(hyper: str) -> None:
+    """The start, scale / df, lies in the prior's own peak: 1,400 nats below."""
+    model, data = text("real", WISHART.format(df=5)), people(100, 3, "real", 1e-4)
+    given = objective(model, data)
+    wanted = Maximiser(given, jacobian=False).run(begun(given, np.eye(3)))
+    trapped = Maximiser(given, jacobian=False).run(begun(given, 1e-4 / 5.0 * np.eye(3)))
+    assert trapped.at.value < wanted.at.value - 100.0
+    fit = lgm.fit(lgm.loads(model), data, hyper=hyper, tol=1e-9)
+    assert fit.converged and fit.learning is not None
+    assert fit.learning.steps[-1].objective == pytest.approx(wanted.at.value, abs=1e-4)
+
+
+@pytest.mark.parametrize("acceleration", ["squarem", "none"])
+@pytest.mark.parametrize("prior", ["flat", WISHART.format(df=4)])
+def test_steps_never_go_down_on_the_way_to_a_singular_covariance(
+    acceleration: str, prior: str
+) -> None:
+    """Vectors of rank 1 seen through noise: the maximum is at the edge, where extrapolated steps
+    once found densities of e^(1e22)."""
+    given = objective(text("real", prior), people(40, 3, "real", 1e-4, rank=1))
+    first = begun(given, np.eye(3))
+    em = EM.of(given, first.theta, acceleration)
+    assert em is not None
+    em.limit = 40
+    climbed = em.run(first)
+    steps = [s.objective for s in climbed.steps]
+    slack = 1e-9 * abs(steps[0])
+    assert all(b >= a - slack for a, b in pairwise(steps)) and abs(steps[-1]) < 1e3
+    assert np.linalg.eigvalsh(np.asarray(climbed.at.theta["S"]))[0] > -1e-12
+
+
+@given(st.integers(0, 2**20), st.floats(-30.0, -4.0))
+@settings(max_examples=40, deadline=None)
+def test_the_inverse_wishart_is_bounded_beside_singular_matrices(seed: int, little: float) -> None:
+    """Its mode is the highest it gets, however little of S is left along some axis."""
+    rng = np.random.default_rng(seed)
+    scale = np.diag(10.0 ** rng.uniform(-8.0, 0.0, size=3))
+    prior = InvWishart(np.array(5.0), scale)
+    root = rng.normal(size=(3, 1))
+    s = root @ root.T + np.exp(little) * np.eye(3)
+    value = prior.log_density(s)
+    assert value <= prior.log_density(scale / 9.0)
+    if little > -15.0:  # beside tr(S^-1 scale) in higher precision
+        turned = np.linalg.inv(s.astype(np.longdouble).astype(float))
+        known = prior.log_density(np.eye(3)) - 0.5 * (np.trace(turned @ scale) - np.trace(scale))
+        known -= 4.5 * np.linalg.slogdet(s)[1]
+        assert value == pytest.approx(known, rel=1e-6, abs=1e-6)
+
+
+def test_units_follow_the_covariance() -> None:
+    """S -> DSD moves the units of L's entries with it, and leaves logarithms alone."""
+    form = Covariance((3, 3))
+    s = np.array([[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 3.0]])
+    x = form.coordinates(s)
+    sds = np.sqrt(s.diagonal())
+    wanted = np.array([1.0, sds[1], 1.0, sds[2], sds[2], 1.0])
+    np.testing.assert_allclose(form.units(x), wanted)
+    np.testing.assert_allclose(
+        form.units(form.coordinates(1e-8 * s)) / wanted, [1, 1e-4, 1, 1e-4, 1e-4, 1]
+    )
