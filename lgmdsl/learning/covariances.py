@@ -101,7 +101,11 @@ def _maximum(t: Array, count: float, prior: Prior, form: Transform) -> Array | N
         free = float(prior.df) + len(t) + 1.0
         return form.coordinates((count * t + prior.scale) / (count + free))
 
-    def minus(x: Array) -> Evaluated[None] | None:
+    start = form.coordinates(t)
+    unit = form.units(start)
+
+    def minus(part: Array) -> Evaluated[None] | None:
+        x = unit * part
         s = form.value(x)
         if not definite(s):
             return None
@@ -110,14 +114,13 @@ def _maximum(t: Array, count: float, prior: Prior, form: Transform) -> Array | N
         value = -0.5 * count * (np.linalg.slogdet(s)[1] + np.trace(inside))
         slope = 0.5 * count * (inside @ inverse - inverse) + prior.gradient(s)[VALUE]
         return Evaluated(
-            -float(value) - prior.log_density(s), -form.pull(slope, x).x, None
+            -float(value) - prior.log_density(s), -unit * form.pull(slope, x).x, None
         )  # fmt: skip
 
-    x = form.coordinates(t)
-    first, search = minus(x), LBFGS(memory=max(20, len(x)))
+    first, search = minus(start / unit), LBFGS(memory=max(20, len(start)))
     if first is None:
         return None
-    at: Iterate[None] = search.start(x, first)
+    at: Iterate[None] = search.start(start / unit, first)
     for _ in range(STEPS):
         if -0.5 * float(at.at.gradient @ search.direction(at)) <= GAIN * count:
             break
@@ -125,4 +128,4 @@ def _maximum(t: Array, count: float, prior: Prior, form: Transform) -> Array | N
         if following is None:
             break
         at = following
-    return at.x
+    return np.asarray(unit * at.x)

@@ -36,6 +36,7 @@ ACCELERATIONS = ("l-bfgs", "squarem", "none")
 # less than ENOUGH nats, or after FIRST steps.
 SLOW, ENOUGH, FIRST = 0.5, 1e-2, 20
 HALVINGS = 12
+RECENT = 4  # cycles, the slowest of which says what is left: extrapolated ones are uneven
 # Of what the last step gained: how far from its optimum an E-step may stay where L-BFGS follows.
 SHARE = 0.01
 ROUNDING = 1e-12
@@ -95,6 +96,7 @@ class EM:
         """From an evaluated start to where EM is slow, or (without L-BFGS to follow) done."""
         now, steps = first, [LearningStep(0, first.value, math.inf, self.objective.calls)]
         gained, last = math.inf, math.inf
+        rates: tuple[float, ...] = ()
         for k in range(1, self.limit + 1):
             try:
                 following = self._cycle(now)
@@ -107,7 +109,8 @@ class EM:
                 self._rough = SHARE * gained / max(1.0, abs(now.value))
             now = following
             rate = min(max(gained / last, 0.0), 0.9999) if math.isfinite(last) and last > 0 else 0.0
-            left = max(gained, 0.0) / (1.0 - rate)
+            rates = (*rates, rate)[-RECENT:]
+            left = max(gained, 0.0) / (1.0 - max(rates))
             steps.append(LearningStep(k, now.value, left, self.objective.calls))
             if on_step is not None:
                 on_step(steps[-1])

@@ -79,7 +79,8 @@ def sparse_inverse(matrices: Array) -> Array:
 
 def log_dets(matrices: Array) -> Array:
     """(...) the log determinants of positive definite matrices."""
-    return np.asarray(2.0 * np.log(_diagonals(np.linalg.cholesky(matrices))).sum(axis=-1))
+    roots: Array = np.asarray(np.linalg.cholesky(matrices), dtype=np.float64)
+    return np.asarray(2.0 * np.log(_diagonals(roots)).sum(axis=-1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -181,3 +181,44 @@ def test_units_follow_the_covariance() -> None:
     np.testing.assert_allclose(
         form.units(form.coordinates(1e-8 * s)) / wanted, [1, 1e-4, 1, 1e-4, 1e-4, 1]
     )
+
+
+@given(
+    st.integers(0, 2**20), st.integers(2, 4), st.sampled_from([None, 1]),
+    st.sampled_from(
+        [WISHART.format(df=5), WISHART.format(df=7), LKJ.format(eta=1), LKJ.format(eta=4)]
+    ),
+    st.sampled_from([("real", "l-bfgs"), ("real", "squarem"), ("binary", "l-bfgs")]),
+    st.sampled_from([0.3, 3.0]),
+)  # fmt: skip
+@settings(max_examples=6, deadline=None)
+def test_em_and_gradients_find_the_same_maximum(
+    seed: int, size: int, rank: int | None, prior: str, way: tuple[str, str], scale: float
+) -> None:
+    """`em` and `map` under both priors of covariances, also where the maximum is at an edge."""
+    kind, acceleration = way
+    model, data = lgm.loads(text(kind, prior)), people(60, size, kind, scale, rank, seed)
+    by_map = lgm.fit(model, data, hyper="map", tol=1e-10)
+    by_em = lgm.fit(model, data, hyper="em", tol=1e-10, options={"acceleration": acceleration})
+    assert by_map.converged and by_em.converged and by_map.learning and by_em.learning
+    wanted = by_map.learning.steps[-1].objective
+    steps = [s.objective for s in by_em.learning.steps]
+    assert steps[-1] == pytest.approx(wanted, rel=1e-5)
+    assert all(b >= a - 1e-8 * abs(a) for a, b in pairwise(steps))
+    s, other = by_em.theta["S"], by_map.theta["S"]
+    np.testing.assert_allclose(s, other, atol=1e-2 * np.abs(other).max() + 1e-4)
+
+
+def test_the_step_under_lkj_is_as_exact_for_small_covariances() -> None:
+    """S -> c S of the scatter, and the prior's scale with it, moves the step's logarithms alone."""
+    data, ends = people(40, 3, "real", 1.0), []
+    for c in (1.0, 1e-3):
+        prior = f"lkj_cov(eta = 2, u = {2 * c}, alpha = 0.1)"
+        model = text("real", prior).replace("sd = 0.5", f"sd = {0.5 * c}")
+        given = objective(model, {**data, "y": c * data["y"]})
+        at = begun(given, c * c * np.eye(3))
+        (step,) = covariances(given.planned.canonical, given.coordinates)
+        x = step.step(given.planned.canonical, at, at.theta)
+        assert x is not None
+        ends.append(Covariance((3, 3)).value(x) / c**2)
+    np.testing.assert_allclose(ends[1], ends[0], rtol=1e-5, atol=1e-6)
