@@ -36,8 +36,10 @@ class LinearHypers:
 
 @dataclass(frozen=True, eq=False)
 class Entries:
-    """The entries of one site block's observed rows, (E,) each: `rows` count the observed ones,
-    `columns` the latents of the model (-1: none), `places` those of the hyper `names[hyper]`."""
+    """The entries of one site block's predictors, (E,) each: `rows` count those of the observed
+    rows (of a vector site as many as it has predictors, one after the other), `columns` the latents
+    of the model (-1: none), `places` those of the hyper `names[hyper]`.
+    """
 
     rows: IntArray
     columns: IntArray
@@ -53,15 +55,15 @@ def linear_hypers(
     """The free hypers without bounds that every predictor is linear in, all of them at once, and
     that nothing else depends on."""
     space = canonical.hypers
-    free = _unbounded(canonical, theta, pinned)
+    free = unbounded(canonical, theta, pinned)
     other = {n for f in _elsewhere(canonical) for n in f}
     found: set[str] = set()
     loadings: set[str] = set()
     for block in canonical.blocks:
-        for term in _terms(block.form):
+        for term in terms_of(block.form):
             moving = [f for f in term.factors if f.depends]
             names = {n for f in moving for n in f.depends}
-            if len(moving) != 1 or leaf(moving[0]) is None or _vector(block):
+            if len(moving) != 1 or leaf(moving[0]) is None:
                 other |= names
                 continue
             found |= names
@@ -73,21 +75,8 @@ def linear_hypers(
     return LinearHypers(kept, tuple(n for n in kept if n in loadings))
 
 
-def vector_loadings(
-    canonical: CanonicalModel, theta: Theta, pinned: Collection[str] = ()
-) -> tuple[str, ...]:
-    """The free hypers without bounds that multiply a latent in the predictors of vector sites."""
-    found = {
-        name
-        for block in canonical.blocks if _vector(block)
-        for term in _terms(block.form) if term.latent
-        for name in {n for f in term.factors for n in f.depends}
-    }  # fmt: skip
-    free = _unbounded(canonical, theta, pinned)
-    return tuple(b.name for b in canonical.hypers.blocks if b.name in found & free)
-
-
-def _unbounded(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> set[str]:
+def unbounded(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> set[str]:
+    """The free hypers that may be any real number."""
     return {
         b.name for b in canonical.hypers.unpinned(pinned)
         if b.type == "real" and b.prior and np.isinf(b.prior.at(theta).bounds.lower).all()
@@ -99,16 +88,17 @@ def entries(
 ) -> Entries:
     """What the hypers `names` do to the predictor of a block. They are of `linear_hypers`."""
     order = tuple(names)
-    position = np.full(int(np.prod(block.shape, dtype=np.int64)), -1)
-    position[block.rows] = np.arange(len(block.rows))
+    observed = block.predictor_rows()
+    position = np.full(int(np.prod(block.shape, dtype=np.int64)) * max(block.predictors, 1), -1)
+    position[observed] = np.arange(len(observed))
     parts: list[tuple[AnyArray, ...]] = []
-    for term in _terms(block.form):
+    for term in terms_of(block.form):
         moving = {n for f in term.factors for n in f.depends}
         if not moving or not moving <= set(order):
             continue
         latent = canonical.latent(term.latent).sizes if term.latent else ()
         start = canonical.layout.starts[term.latent] if term.latent else -1
-        grid = grid_of(term, block.dims, latent, block.sizes, theta)
+        grid = grid_of(term, block.predictor_dims, latent, block.sizes, theta)
         rows = position[grid.rows]
         places, values = _places(grid, theta)
         hyper = np.full(len(rows), order.index(next(iter(moving))))
@@ -155,7 +145,7 @@ def _places(grid: Grid, theta: Theta) -> tuple[IntArray, Array]:
     return places, values.reshape(-1)
 
 
-def _terms(form: Affine) -> Iterator[Term]:
+def terms_of(form: Affine) -> Iterator[Term]:
     """Elementary terms: products of factors on one latent, or on none (latent "")."""
     for term in form.terms:
         if not term.applied:
@@ -184,10 +174,6 @@ def _parts(node: Coefficient, sizes: Sizes) -> Iterator[tuple[Coefficient, ...]]
             yield (*part, *(co.Constant((d,), np.ones(sizes[d])) for d in lacking))
     else:
         yield (node,)
-
-
-def _vector(block: SiteBlock) -> bool:
-    return block.site.spec.vector
 
 
 def _depending(term: Term) -> set[str]:

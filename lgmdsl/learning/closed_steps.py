@@ -26,6 +26,10 @@ class ClosedStep(Protocol):
         """Its coordinates at the maximum of the complete-data objective, at the q of `now` and the
         other hypers of `theta`, or `stretch` times as far; None where it has none."""
 
+    def curvature(self, now: Evaluation) -> Array | None:
+        """Minus the second derivatives of that objective in the coordinates, (k,) a diagonal or
+        (k, k), about at its maximum; None where nobody knows."""
+
 
 def closed_steps(
     canonical: CanonicalModel, coordinates: Coordinates, theta: Theta

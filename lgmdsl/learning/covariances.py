@@ -27,6 +27,7 @@ from lgmdsl.canonical.uses import uses
 from lgmdsl.learning.coordinates import Coordinates, transform
 from lgmdsl.learning.objective import Evaluation
 from lgmdsl.learning.sparse_precision import SparsePrecision
+from lgmdsl.learning.transforms import Covariance as CovarianceForm
 from lgmdsl.learning.transforms import Transform
 from lgmdsl.numerics.graphical_lasso import graphical_lasso
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
@@ -34,6 +35,7 @@ from lgmdsl.priors.covariance import GraphicalLasso, InvWishart, definite
 from lgmdsl.priors.flat import Flat
 from lgmdsl.priors.prior import VALUE, Prior
 
+LARGEST = 24  # variables of a covariance whose curvature is written out
 STEPS, GAIN = 200, 1e-12  # of the search where the prior leaves no closed form
 
 
@@ -69,6 +71,21 @@ class Covariance:
             found = graphical_lasso(t, float(prior.rate) / self.count, start)
             return None if found is None else form.packed(found.precision)
         return _maximum(t, self.count, prior, form)
+
+    def curvature(self, now: Evaluation) -> Array | None:
+        """(m, m) n/2 <E_a + E_a', E_b + E_b'>, E_a = L^-1 dL/dx_a, in log-Cholesky coordinates at
+        T = S; None in others, and for large matrices."""
+        form, k = transform(self.block, now.theta), self.block.sizes[-1]
+        if not isinstance(form, CovarianceForm) or k > LARGEST:
+            return None
+        factor = np.linalg.cholesky(now.theta[self.name])
+        rows, columns = np.tril_indices(k)
+        moved = np.zeros((len(rows), k, k))
+        scale = np.where(rows == columns, factor[rows, columns], 1.0)
+        moved[np.arange(len(rows)), rows, columns] = scale
+        e = np.linalg.solve(factor, moved)
+        both = (e + np.swapaxes(e, 1, 2)).reshape(len(rows), -1)
+        return np.asarray(0.5 * self.count * both @ both.T)
 
 
 def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Covariance, ...]:

@@ -20,6 +20,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 import numpy as np
+import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.coefficient import Theta
@@ -28,6 +29,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.learning.closed_steps import ClosedStep, closed_steps
 from lgmdsl.learning.complete_data import CompleteData
 from lgmdsl.learning.maximise import GAIN, NOISE, LearningStep
+from lgmdsl.learning.metric import Metric, joined, metric
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
@@ -40,6 +42,8 @@ RECENT = 4  # cycles, the slowest of which says what is left: extrapolated ones 
 # Of what the last step gained: how far from its optimum an E-step may stay where L-BFGS follows.
 SHARE = 0.01
 ROUNDING = 1e-12
+# Differences of gradients for curvatures that are not known: how many, and how long.
+PROBES, DIFFERENCE = 2, 1e-3
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,6 +181,40 @@ class EM:
             if value is not None:
                 x[coordinates.slices[one.name]] = value
         return x - now.x
+
+    def metric(self, now: Evaluation) -> Metric | None:
+        """That of the curvatures of all M-steps at `now`, for the search that follows; by
+        differences of gradients where none is known."""
+        slices = self.objective.coordinates.slices
+        parts: list[tuple[IntArray, sp.csr_array | Array]] = []
+        unknown = [self.rest]
+        if self.complete is not None:
+            seen = self.complete.curvature(now.posterior)
+            parts.append((self.complete.x, self.complete.with_prior(seen, now.theta)))
+        for one in self.closed:
+            own, curvature = slices[one.name], one.curvature(now)
+            where = np.arange(own.start, own.stop)
+            if curvature is None:
+                unknown.append(where)
+            else:
+                parts.append((where, curvature))
+        left = np.concatenate(unknown)
+        if len(left):
+            parts.append((left, self._diagonal(now, left)))
+        return metric(joined(parts))
+
+    def _diagonal(self, now: Evaluation, which: IntArray) -> Array:
+        """The diagonal of minus the Hessian, roughly: means of v * (Hv) over random signs v
+        (Bekas, Kokiopoulou and Saad 2007), and no less than 1 where it is small or negative."""
+        rng, total = np.random.default_rng(0), np.zeros(len(which))
+        for _ in range(PROBES):
+            signs = rng.choice([-1.0, 1.0], len(which))
+            x = now.x.copy()
+            x[which] += DIFFERENCE * signs
+            at = self.objective.at(x, now.posterior)
+            if at is not None:
+                total -= signs * (at.gradient - now.gradient)[which] / (DIFFERENCE * PROBES)
+        return np.maximum(total, 1.0)
 
     def _cycle(self, now: Evaluation) -> Evaluation | None:
         one = self.step(now)

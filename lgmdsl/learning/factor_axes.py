@@ -1,10 +1,10 @@
 """Where loadings start, and the axes in which they are told.
 
 At loadings of 0 (the middle of their prior) the evidence is flat in them: a saddle. They start
-from the principal components of the working residuals (b - Wm) / W of a fit near it, less the
+from the principal components of the working residuals W^-1 (b - Wm) of a fit near it, less the
 noise that the other components have, as in probabilistic PCA (Tipping and Bishop 1999). Residuals
-of entries that are missing count as 0. Where the data are no matrix, and
-for vector sites, they start at random.
+of entries that are missing count as 0. Where the data are no matrix, and for products of hypers,
+they start at small numbers of random size and sign, the same at every call.
 
 Loadings L on latents whose prior does not know one direction from another are known up to a
 rotation alone. They are turned to where L'L is diagonal, the largest first, and each column has
@@ -22,15 +22,16 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.affine import Term
 from lgmdsl.canonical.coefficient import Coefficient, Gather, Theta
-from lgmdsl.canonical.loadings import leaf, linear_hypers, vector_loadings
+from lgmdsl.canonical.loadings import leaf, linear_hypers
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import Axis
+from lgmdsl.canonical.saddles import multiplied
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.learning.objective import Evaluation, Objective
 
 WIDEST = 4000  # columns of a data matrix that is decomposed
 SMALL = 0.1  # least share of a component that is kept as signal
-SPREAD = 0.1  # sd of the loadings in that fit
+SPREAD = 0.1  # about the size of the loadings in that fit
 FLAT = 1e-3  # least weight, as a share of the mean squared slope, that a slope is divided by
 
 
@@ -38,8 +39,8 @@ FLAT = 1e-3  # least weight, as a share of the mean squared slope, that a slope 
 class Loading:
     """sum_k L[items, k] z[rows, k] in the predictor of site block `block`.
 
-    `rows`, `items`: axes of the block's array; `axes`: how L's array with axes (items..., k) is
-    transposed to have the hyper's own.
+    `rows`, `items`: axes of the block's predictors; `axes`: how L's array with axes (items..., k)
+    is transposed to have the hyper's own.
     """
 
     block: int
@@ -81,13 +82,13 @@ def _loading(k: int, block: SiteBlock, term: Term) -> Loading | None:
         return None
     dims, hyper = _dims(moving[0]), leaf(moving[0])
     rows = [d for d in slots if d not in term.summed]
-    items = [d for d in block.dims if d not in rows]
+    items = [d for d in block.predictor_dims if d not in rows]
     if hyper is None or len(term.summed) != 1 or len(slots) != len(rows) + 1:
         return None
     order = (*items, *term.summed)
     if sorted(dims) != sorted(order) or not set(rows) <= set(block.dims):
         return None
-    place = block.dims.index
+    place = block.predictor_dims.index
     return Loading(
         k, hyper.name, term.latent, tuple(place(d) for d in rows), tuple(place(d) for d in items),
         tuple(order.index(d) for d in dims),
@@ -103,17 +104,19 @@ def _dims(node: Coefficient) -> tuple[str, ...]:
 
 
 def idle_loadings(objective: Objective, theta: Theta) -> tuple[str, ...]:
-    """The loadings that are 0 all over, those of vector sites included."""
-    canonical = objective.planned.canonical
-    names = linear_hypers(canonical, theta, objective.pinned).loadings
-    names += vector_loadings(canonical, theta, objective.pinned)
+    """The loadings and factors of products that are 0 all over."""
+    names = multiplied(objective.planned.canonical, theta, objective.pinned)
     return tuple(n for n in names if not np.any(theta[n]))
 
 
 def scattered(theta: Theta, names: Sequence[str]) -> Theta:
-    """Hypers with small random numbers for `names`, the same at every call."""
+    """Hypers with small random numbers, none of them next to 0, for `names`."""
     rng = np.random.default_rng(0)
-    return {**theta, **{n: SPREAD * rng.standard_normal(np.shape(theta[n])) for n in names}}
+
+    def drawn(shape: tuple[int, ...]) -> Array:
+        return np.asarray(SPREAD * rng.choice([-1.0, 1.0], shape) * rng.uniform(0.5, 1.5, shape))
+
+    return {**theta, **{n: drawn(np.shape(theta[n])) for n in names}}
 
 
 def from_components(objective: Objective, first: Evaluation, names: Sequence[str]) -> Theta:
@@ -156,12 +159,19 @@ def _residuals(block: SiteBlock, first: Evaluation, one: Loading) -> Array:
     """(rows, items) working residuals, centred by column, 0 where missing."""
     q = first.posterior
     weight, shift, mean = (a[one.block] for a in (q.weight, q.shift, q.conditioned.mean))
-    full = np.full(int(np.prod(block.shape, dtype=np.int64)), np.nan)
-    slope = shift - weight * mean
-    full[block.rows] = slope / _curvature(weight, slope)
-    shape = [block.shape[a] for a in one.rows]
-    table = np.transpose(full.reshape(block.shape), (*one.rows, *one.items))
-    table = table.reshape(int(np.prod(shape, dtype=np.int64)), -1)
+    shape = [block.sizes[d] for d in block.predictor_dims]
+    full = np.full(int(np.prod(shape, dtype=np.int64)), np.nan)
+    if weight.ndim == 1:
+        slope = shift - weight * mean
+        residual = slope / _curvature(weight, slope)
+    else:
+        slope = shift - np.einsum("nab,nb->na", weight, mean)
+        values, vectors = np.linalg.eigh(weight)
+        along = np.einsum("nab,na->nb", vectors, slope)
+        residual = np.einsum("nab,nb->na", vectors, along / _curvature(values, slope))
+    full[block.predictor_rows()] = residual.reshape(-1)
+    count = int(np.prod([shape[a] for a in one.rows], dtype=np.int64))
+    table = np.transpose(full.reshape(shape), (*one.rows, *one.items)).reshape(count, -1)
     seen = np.isfinite(table)
     centre = np.where(seen, table, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     return np.where(seen, table - centre, 0.0)

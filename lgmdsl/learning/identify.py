@@ -28,11 +28,14 @@ def findings(learned: Learned) -> tuple[Finding, ...]:
     """Flat directions of the density at the mode, and coordinates that ran to an edge from their
     start."""
     frame, names = learned.frame, learned.coordinates.names
-    if frame is None or learned.maximum.hessian is None:
-        return ()
-    x, start = learned.mode.x, learned.start
+    x, start, held = learned.mode.x, learned.start, learned.maximum.edges
     out: list[Finding] = []
-    told: set[int] = set()
+    if held:
+        values = tuple(float(x[j]) for j in held)
+        out.append(Finding("edge", tuple(names[j] for j in held), values))
+    if frame is None or learned.maximum.hessian is None:
+        return tuple(out)
+    told: set[int] = set(held)
     for flat, axis in zip(frame.flat, frame.axes.T, strict=True):
         if not flat:
             continue

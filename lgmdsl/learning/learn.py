@@ -155,7 +155,7 @@ def _by_em(
         if on_step is not None and step.step > 0:
             on_step(replace(step, step=step.step + done - 1))
 
-    maximum = search.run(climbed.at, told)
+    maximum = search.run(climbed.at, told, em.metric(climbed.at))
     steps = (replace(s, step=s.step + done - 1) for s in maximum.steps[1:])
     return replace(maximum, steps=(*climbed.steps, *steps))
 

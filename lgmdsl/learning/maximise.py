@@ -11,6 +11,8 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
+from lgmdsl.learning.ends import Edges, projected
+from lgmdsl.learning.metric import Metric
 from lgmdsl.learning.objective import OUT, Evaluation, Objective
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
@@ -40,7 +42,8 @@ class LearningStep:
 @dataclass(frozen=True, eq=False)
 class Maximum:
     """The highest point found. `spread`: (d,) rough sds of the coordinates; `hessian`: (d, d) of
-    the objective, None where it was not wanted or could not be had."""
+    the objective, None where it was not wanted or could not be had; `edges`: coordinates at the
+    edge of their range."""
 
     at: Evaluation
     status: Status
@@ -48,6 +51,7 @@ class Maximum:
     spread: Array
     hessian: Array | None
     reason: str = ""
+    edges: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -73,11 +77,17 @@ class Maximiser:
         self,
         first: Evaluation,
         on_step: Callable[[LearningStep], None] | None = None,
+        metric: Metric | None = None,
     ) -> Maximum:
-        """From an evaluated start to a maximum."""
+        """From an evaluated start to a maximum, in the inner product of `metric`."""
         search = LBFGS(memory=max(10, len(first.x)))
-        unit = self.objective.coordinates.units(first.x)
-        now: Iterate[Evaluation] = search.start(first.x / unit, self._minimised(first, unit))
+        if metric is not None:
+            search = replace(search, inner=metric.inner)
+        edges = Edges.none(len(first.x))
+        unit = self._units(first, metric)
+        now: Iterate[Evaluation] = search.start(
+            first.x / unit, self._minimised(first, unit, metric, edges)
+        )
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
         k = 0
@@ -86,15 +96,21 @@ class Maximiser:
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
             if on_step is not None:
                 on_step(steps[-1])
-            seen = max(self._rounding * abs(now.at.value), now.at.kept.rounding)
-            if gain <= max(GAIN, seen):
+            rounding = max(self._rounding * abs(now.at.value), now.at.kept.rounding)
+            if gain <= max(GAIN, rounding):
                 status = Status.converged
                 break
             if k == self.limit:
                 break
             warm = now.at.kept.posterior
             try:
-                following = search.step(now, partial(self._evaluate, unit=unit, warm=warm))
+                minimised = partial(self._minimised, unit=unit, metric=metric, edges=edges)
+                evaluate = partial(self._evaluate, unit=unit, warm=warm, then=minimised)
+                following = search.step(now, evaluate)
+                if following is None and gain > NOISE and self.objective.refine():
+                    seen = evaluate(now.x)  # differences of rougher fits meant nothing
+                    if seen is not None:
+                        following = search.step(replace(now, at=seen), evaluate)
             except KeyboardInterrupt:
                 status, reason = Status.interrupted, "interrupted"
                 break
@@ -104,14 +120,22 @@ class Maximiser:
                     status = Status.converged  # as far as the fits' own tolerance lets it be seen
                 break
             kept = following.at.kept
-            now, unit, k = _in_units(following, unit, self._units(kept)), self._units(kept), k + 1
+            new = self._units(kept, metric)
+            now, unit, k = _in_units(following, unit, new), new, k + 1
+            if not self.jacobian:
+                edges, moved = edges.tried(self.objective, kept)
+                if moved is not None:
+                    pairs = projected(now, edges.held, search.inner)
+                    there = self._minimised(moved, unit, metric, edges)
+                    now = Iterate(moved.x / unit, there, pairs, now.steps, now.evaluations + 1)
+                    kept = moved
             if self.objective.beyond(kept.x, RUNAWAY, self.gradient(kept)):
                 status, reason = Status.stalled, "a hyperparameter ran away"
                 if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
                     status, reason = Status.converged, ""
                 break
-        spread = unit * _spread(search, now)
-        return Maximum(now.at.kept, status, tuple(steps), spread, None, reason)
+        spread, held = unit * _spread(search, now, metric), np.flatnonzero(edges.held).tolist()
+        return Maximum(now.at.kept, status, tuple(steps), spread, None, reason, tuple(held))
 
     def with_curvature(self, found: Maximum) -> Maximum:
         """The maximum with its Hessian, which costs two fits for each coordinate."""
@@ -173,17 +197,24 @@ class Maximiser:
         hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
         return 0.5 * (hessian + hessian.T)
 
-    def _units(self, at: Evaluation) -> Array:
-        return self.objective.coordinates.units(at.x)
+    def _units(self, at: Evaluation, metric: Metric | None) -> Array:
+        """A metric knows the units of all coordinates."""
+        return np.ones(len(at.x)) if metric else self.objective.coordinates.units(at.x)
 
     def _evaluate(
-        self, part: Array, unit: Array, warm: GaussianPosterior
-    ) -> Evaluated[Evaluation] | None:
+        self, part: Array, unit: Array, warm: GaussianPosterior,
+        then: Callable[[Evaluation], Evaluated[Evaluation]],
+    ) -> Evaluated[Evaluation] | None:  # fmt: skip
         found = self.objective.at(unit * part, warm)
-        return None if found is None else self._minimised(found, unit)
+        return None if found is None else then(found)
 
-    def _minimised(self, at: Evaluation, unit: Array) -> Evaluated[Evaluation]:
-        return Evaluated(-self.value(at), -unit * self.gradient(at), at)
+    def _minimised(
+        self, at: Evaluation, unit: Array, metric: Metric | None, edges: Edges
+    ) -> Evaluated[Evaluation]:
+        slope = edges.masked(-unit * self.gradient(at))
+        if metric is not None:
+            slope = edges.masked(metric.solve(slope))
+        return Evaluated(-self.value(at), slope, at)
 
 
 def _in_units(now: Iterate[Evaluation], old: Array, new: Array) -> Iterate[Evaluation]:
@@ -198,14 +229,14 @@ def _in_units(now: Iterate[Evaluation], old: Array, new: Array) -> Iterate[Evalu
 
 def _gain(search: LBFGS, now: Iterate[Evaluation]) -> float:
     """What a step of the quadratic model would gain: g'Hg / 2."""
-    g = now.at.gradient
-    return -0.5 * float(g @ search.direction(now))
+    return -0.5 * search.inner(now.at.gradient, search.direction(now))
 
 
-def _spread(search: LBFGS, now: Iterate[Evaluation]) -> Array:
+def _spread(search: LBFGS, now: Iterate[Evaluation], metric: Metric | None) -> Array:
     """(d,) rough sds of the coordinates: roots of the diagonal of L-BFGS's inverse Hessian."""
-    size = len(now.x)
+    units = np.eye(len(now.x))
     if not now.pairs:
-        return np.ones(size)
-    columns = [search.inverse_times(now, unit) for unit in np.eye(size)]
+        return np.ones(len(now.x))
+    slopes = units if metric is None else [metric.solve(unit) for unit in units]
+    columns = [search.inverse_times(now, slope) for slope in slopes]
     return np.sqrt(np.maximum(np.diag(np.array(columns)), 1e-12))

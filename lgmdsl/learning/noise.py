@@ -62,6 +62,11 @@ class Noise:
         begin = np.log(last.reshape(-1))
         return np.asarray(begin + stretch * (np.log(sd) - begin))
 
+    def curvature(self, now: Evaluation) -> Array:
+        """(k,) 2n, in the logs: of n log sigma + S / (2 sigma^2) at its least."""
+        size = np.size(now.theta[self.name])
+        return np.asarray(np.maximum(2.0 * np.bincount(self.places, minlength=size), 1.0))
+
 
 def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) -> tuple[Noise, ...]:
     """The noise sds that are positive hypers of their own, free, and stand nowhere else."""

@@ -39,6 +39,7 @@ OUT = 23.0
 # Nats of the evidence that may be rounding, and the multiple of what the start has (data far from 0
 # in units of their noise): beyond, as where a noise sd goes to 0, there is no fit.
 ROUGHEST, WORSE = 0.1, 10.0
+FINER = 1e-2  # of tolerances, where fits are too rough to climb on
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,11 +95,20 @@ class Objective:
     steps: int = field(default=0, init=False)
     roughest: float | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
+    refined: bool = field(default=False, init=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         space = self.planned.canonical.hypers
         self.origin = self.coordinates.pack(space.start(self.pinned))
+
+    def refine(self) -> bool:
+        """Fit by tighter tolerances from now on; False where they were tightened before."""
+        if self.refined:
+            return False
+        self.refined, own = True, self.tolerances
+        self.tolerances = Tolerances(FINER * own.evidence, FINER * own.mean)
+        return True
 
     def at(
         self, x: Array, warm: GaussianPosterior | None = None, rough: float = 0.0

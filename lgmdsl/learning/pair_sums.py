@@ -1,9 +1,11 @@
 """Sums over rows of weight times the moments of pairs of latents, for each pair of hypers.
 
-    total[place of (e, f)] += sum_r w_r value_e value_f E[u_e u_f]   over pairs e, f of a row
+    total[place of (e, f)] += sum_r w_r value_e value_f E[u_e u_f]
 
-`PairGrid` where rows are a table, as of persons and items: the latents depend on the person alone
-and the hypers on the item, and the sum is a product of two matrices. `PairTable` for anything else.
+over pairs e, f of a row; for sites of vectors, whose weights are matrices, over e of predictor a
+and f of predictor b of a site, with w_r the entry (a, b), a <= b. `PairGrid` where rows are a
+table, as of persons and items: the latents depend on the person alone and the hypers on the item,
+and the sum is a product of two matrices. `PairTable` for anything else.
 """
 
 from __future__ import annotations
@@ -12,9 +14,28 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 
 FILLED = 0.2  # the least share of a table's cells that are rows
+
+
+@dataclass(frozen=True, eq=False)
+class Entered:
+    """What stands in the predictors of rows, (E,) each: row, latent, hyper, and its factor."""
+
+    row: IntArray
+    column: IntArray
+    hyper: IntArray
+    value: Array
+
+    def taken(self, which: BoolArray | IntArray) -> Entered:
+        """Some of the entries."""
+        return Entered(self.row[which], self.column[which], self.hyper[which], self.value[which])
+
+    @property
+    def ordered(self) -> Entered:
+        """By row, and by hyper within."""
+        return self.taken(np.lexsort((self.hyper, self.row)))
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,8 +58,7 @@ class PairTable:
     place: IntArray
 
     def add(self, total: Array, weight: Array, moments: Array) -> None:
-        """Add to `total`, (places,), for weights (N,) and all moments. Sites of vectors, whose
-        weights are matrices, have no pairs."""
+        """Add to `total`, (places,), for weights (N,) and all moments."""
         if not len(self.row):
             return
         shares = weight[self.row] * self.value * moments[self.moment]
@@ -88,22 +108,26 @@ class Table:
         return PairTable(self.row, self.value, moment, place)
 
 
-def pairs_of(row: IntArray, column: IntArray, hyper: IntArray, value: Array) -> Grid | Table:
+def pairs_of(entered: Entered) -> Grid | Table:
     """All pairs of entries that share a row: H's upper triangle, the latents' in order."""
-    order = np.lexsort((hyper, row))
-    row, column, hyper, value = row[order], column[order], hyper[order], value[order]
-    return _grid(row, column, hyper, value) or _table(row, column, hyper, value)
+    own = entered.ordered
+    return _grid(own, own, True) or _table(own, own, True)
 
 
-def _grid(row: IntArray, column: IntArray, hyper: IntArray, value: Array) -> Grid | None:
-    rows = int(row[-1]) + 1 if len(row) else 0
-    width = len(row) // max(rows, 1)
-    if not rows or rows * width != len(row) or (value != 1.0).any():
+def cross_pairs_of(left: Entered, right: Entered) -> Grid | Table:
+    """All pairs of an entry of one predictor and one of another at the same row, as `pairs_of`: a
+    pair of entries of one hyper counts on both sides of the diagonal, and so twice."""
+    left, right = left.ordered, right.ordered
+    return _grid(left, right, False) or _table(left, right, False)
+
+
+def _grid(left: Entered, right: Entered, same: bool) -> Grid | None:
+    rows = int(left.row[-1]) + 1 if len(left.row) else 0
+    one, other = _regular(left, rows), _regular(right, rows)
+    if one is None or other is None:
         return None
-    if (row != np.repeat(np.arange(rows), width)).any():
-        return None
-    columns, hypers = column.reshape(rows, width), hyper.reshape(rows, width)
-    if (np.diff(hypers, axis=1) <= 0).any():
+    columns, hypers = (np.hstack(pair) for pair in zip(one, other, strict=True))
+    if not same and (one[1][:, :, None] == other[1][:, None, :]).any():
         return None
     persons, items = _alike(columns), _alike(hypers)
     if persons is None or items is None:
@@ -111,11 +135,25 @@ def _grid(row: IntArray, column: IntArray, hyper: IntArray, value: Array) -> Gri
     (known, person), (known_items, item) = persons, items
     if rows < FILLED * len(known) * len(known_items):
         return None
-    left, right = np.triu_indices(width)
-    a, b = columns[known][:, left], columns[known][:, right]
-    latents = np.minimum(a, b), np.maximum(a, b)
-    pairs = Pairs(latents, (hypers[known_items][:, left], hypers[known_items][:, right]))
-    return Grid(person * len(known_items) + item, pairs)
+    width, second = one[0].shape[1], other[0].shape[1]
+    a, b = np.triu_indices(width) if same else np.indices((width, second)).reshape(2, -1)
+    b = b + width  # the second half of the columns
+    columns, hypers = columns[known], hypers[known_items]
+    return Grid(
+        person * len(known_items) + item,
+        Pairs(_in_order(columns[:, a], columns[:, b]), _in_order(hypers[:, a], hypers[:, b])),
+    )
+
+
+def _regular(entered: Entered, rows: int) -> tuple[IntArray, IntArray] | None:
+    """Columns and hypers, (rows, width) each, where every row has as many and values are 1."""
+    width = len(entered.row) // max(rows, 1)
+    if not rows or rows * width != len(entered.row) or (entered.value != 1.0).any():
+        return None
+    if (entered.row != np.repeat(np.arange(rows), width)).any():
+        return None
+    columns, hypers = entered.column.reshape(rows, width), entered.hyper.reshape(rows, width)
+    return None if (np.diff(hypers, axis=1) <= 0).any() else (columns, hypers)
 
 
 def _alike(keys: IntArray) -> tuple[IntArray, IntArray] | None:
@@ -130,15 +168,25 @@ def _alike(keys: IntArray) -> tuple[IntArray, IntArray] | None:
     return first, which
 
 
-def _table(row: IntArray, column: IntArray, hyper: IntArray, value: Array) -> Table:
+def _table(left: Entered, right: Entered, same: bool) -> Table:
     """With entries of one hyper and another in both orders of the latents."""
-    count = np.bincount(row, minlength=1) if len(row) else np.zeros(1, dtype=np.int64)
-    within = np.repeat(count, count)  # partners of every entry, itself included
-    begins = np.repeat(np.cumsum(count) - count, count)
-    left = np.repeat(np.arange(len(row)), within)
-    right = np.arange(len(left)) - np.repeat(np.cumsum(within) - within, within)
-    right = right + begins[left]
-    kept = hyper[left] <= hyper[right]
-    left, right = left[kept], right[kept]
-    latents = np.minimum(column[left], column[right]), np.maximum(column[left], column[right])
-    return Table(row[left], value[left] * value[right], Pairs(latents, (hyper[left], hyper[right])))
+    rows = int(max(left.row.max(initial=-1), right.row.max(initial=-1))) + 1
+    count = np.bincount(right.row, minlength=rows)
+    within = count[left.row]  # partners of every entry
+    a = np.repeat(np.arange(len(left.row)), within)
+    b = np.arange(len(a)) - np.repeat(np.cumsum(within) - within, within)
+    b = b + np.repeat((np.cumsum(count) - count)[left.row], within)
+    if same:
+        kept = left.hyper[a] <= right.hyper[b]
+    else:  # once for each side of the diagonal
+        twice = np.flatnonzero(left.hyper[a] == right.hyper[b])
+        kept = np.r_[np.arange(len(a)), twice]
+    a, b = a[kept], b[kept]
+    pairs = Pairs(
+        _in_order(left.column[a], right.column[b]), _in_order(left.hyper[a], right.hyper[b])
+    )
+    return Table(left.row[a], left.value[a] * right.value[b], pairs)
+
+
+def _in_order(a: IntArray, b: IntArray) -> tuple[IntArray, IntArray]:
+    return np.minimum(a, b), np.maximum(a, b)

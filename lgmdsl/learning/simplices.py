@@ -56,6 +56,10 @@ class Probabilities:
         begin, end = self.form.coordinates(p), self.form.coordinates(counts / whole)
         return np.asarray(begin + stretch * (end - begin))
 
+    def curvature(self, now: Evaluation) -> Array | None:
+        """Not written out."""
+        return None
+
 
 def probabilities(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Probabilities, ...]:
     """The free simplices with a Dirichlet or flat prior that are what words are drawn with, and

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from lgmdsl.learning.pair_sums import Grid, Table, pairs_of
+from lgmdsl.learning.pair_sums import Entered, Grid, Table, cross_pairs_of, pairs_of
 
 
 def entries(persons: int, items: int, factors: int, missing: float) -> tuple[np.ndarray, ...]:
@@ -43,7 +43,7 @@ def test_sums(missing: float, plain: bool) -> None:
     latents = column.max() + 1
     moment = rng.normal(size=(latents, latents))
     moment = moment + moment.T
-    found = pairs_of(row, column, hyper, value)
+    found = pairs_of(Entered(row, column, hyper, value))
     assert isinstance(found, Grid if plain else Table)
     (a, b), (e, f) = found.pairs.latents, found.pairs.hypers
     assert (a <= b).all() and (e <= f).all()
@@ -58,10 +58,40 @@ def test_sums(missing: float, plain: bool) -> None:
 
 def test_rows_that_are_no_table_are_summed_one_by_one() -> None:
     row, column, hyper = entries(6, 4, 2, 0.0)
-    scattered = pairs_of(row[:-1], column[:-1], hyper[:-1], np.ones(len(row) - 1))
+    scattered = pairs_of(Entered(row[:-1], column[:-1], hyper[:-1], np.ones(len(row) - 1)))
     assert isinstance(scattered, Table)  # a row with an entry less
     row, column, hyper = entries(6, 8, 2, 0.0)
-    apart = pairs_of(row, row, hyper, np.ones(len(row)))
+    apart = pairs_of(Entered(row, row, hyper, np.ones(len(row))))
     assert isinstance(apart, Table)  # every row has latents of its own: a table of empty cells
-    none = pairs_of(*(np.zeros(0, dtype=np.int64),) * 3, np.zeros(0))
+    none = pairs_of(Entered(*(np.zeros(0, dtype=np.int64),) * 3, np.zeros(0)))
     assert isinstance(none, Table) and len(none.row) == 0
+
+
+@pytest.mark.parametrize("missing", [0.0, 0.3])
+@pytest.mark.parametrize("shared", [True, False])
+def test_pairs_of_two_predictors_of_a_site(missing: float, shared: bool) -> None:
+    """With `shared`, the first hyper of an item stands in both, and counts twice with itself."""
+    row, column, hyper = entries(6, 4, 2, missing)
+    one = Entered(row, column, hyper, np.ones(len(row)))
+    own = hyper + hyper.max() + 1
+    second = np.where(hyper % 3 == 0, hyper, own) if shared else own
+    other = Entered(row, column, second, np.ones(len(row)))
+    rng = np.random.default_rng(2)
+    weight, size, latents = rng.random(row.max() + 1), own.max() + 1, column.max() + 1
+    moment = rng.normal(size=(latents, latents))
+    moment = moment + moment.T
+    found = cross_pairs_of(one, other)
+    assert isinstance(found, Table if shared else Grid)
+    (a, b), (e, f) = found.pairs.latents, found.pairs.hypers
+    total = np.zeros(size * size)
+    where = np.arange(latents * latents).reshape(latents, latents)
+    found.numbered(where[a, b].reshape(-1), (e * size + f).reshape(-1)).add(
+        total, weight, moment.reshape(-1)
+    )
+    want = np.zeros((size, size))
+    for i in range(len(row)):
+        for j in np.flatnonzero(row == row[i]):
+            share = weight[row[i]] * moment[column[i], column[j]]
+            want[hyper[i], second[j]] += share
+            want[second[j], hyper[i]] += share
+    np.testing.assert_allclose(total.reshape(size, size), np.triu(want), rtol=1e-12, atol=1e-12)

@@ -1,0 +1,56 @@
+"""Hyperparameters that a model's predictors multiply by something that may be 0 with them.
+
+    L z, L a loading:  d/dL = 0 at L = 0, for E[z] = 0 there;      a b:  d/da = d/db = 0 at 0
+
+Where all of them are 0, the middle of their priors, the evidence is flat without being high.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+from lgmdsl.canonical import coefficient as co
+from lgmdsl.canonical.affine import Affine, Term
+from lgmdsl.canonical.coefficient import Coefficient, Theta
+from lgmdsl.canonical.loadings import terms_of, unbounded
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.scales import roots
+
+
+def multiplied(
+    canonical: CanonicalModel, theta: Theta, pinned: Collection[str] = ()
+) -> tuple[str, ...]:
+    """The free hypers without bounds, in order, that multiply a latent or one another in some
+    predictor, those behind hypers given by a value included."""
+    space = canonical.hypers
+    found: set[str] = set()
+    for block in canonical.blocks:
+        for term in _every_term(block.form):
+            moving = [f for f in term.factors if f.depends]
+            names = {n for f in moving for n in f.depends}
+            if term.latent or len(moving) > 1 or any(_product(canonical, f) for f in moving):
+                found |= roots(names, space, pinned)
+    free = unbounded(canonical, theta, pinned)
+    return tuple(b.name for b in space.blocks if b.name in found & free)
+
+
+def _every_term(form: Affine) -> Iterator[Term]:
+    """Elementary terms, those that go through an operator, and those in it."""
+    yield from terms_of(form)
+    for term in form.terms:
+        if term.applied:
+            yield term
+            inner = term.applied.terms
+            yield from _every_term(Affine(inner, co.number(0.0), form.sizes))
+
+
+def _product(canonical: CanonicalModel, node: Coefficient) -> bool:
+    """Whether two moving factors are multiplied somewhere in a node."""
+    if isinstance(node, co.HyperValue):
+        block = canonical.hypers.block(node.name)
+        return bool(block and block.value is not None and _product(canonical, block.value))
+    if isinstance(node, co.Contraction) and sum(bool(f.depends) for f in node.factors) > 1:
+        return True
+    if isinstance(node, co.Power) and node.base.depends:
+        return True
+    return any(_product(canonical, child) for child in node.children)

@@ -1,0 +1,71 @@
+"""The inner product in which L-BFGS goes on where EM slows down.
+
+    <u, v> = u'Mv,   M the curvature of the complete-data objective at the last E-step
+
+in which the EM step is the gradient, and the Hessian of evidence + log prior is the share of the
+information that is not missing, between 0 and 1 whatever the scales of the hypers: quasi-Newton
+acceleration of EM (Jamshidian and Jennrich 1997, QN1; Lange 1995).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sla
+import scipy.sparse as sp
+import scipy.sparse.linalg as spla
+
+from lgmdsl.arrays import Array, IntArray
+
+DENSE = 300  # coordinates: below, a dense factor
+# Of its diagonal: what is added to M, which may be singular where loadings of all classes are free.
+RIDGE = 1e-8
+
+
+@dataclass(frozen=True, eq=False)
+class Metric:
+    """M and its inverse: vectors are coordinates, gradients are M^-1 times plain ones."""
+
+    times: Callable[[Array], Array]
+    solve: Callable[[Array], Array]
+
+    def inner(self, u: Array, v: Array) -> float:
+        return float(u @ self.times(v))
+
+
+def metric(matrix: sp.csr_array) -> Metric | None:
+    """Of a symmetric matrix, (d, d); None where it is not positive definite."""
+    diagonal = matrix.diagonal()
+    if not (np.isfinite(matrix.data).all() and (diagonal > 0.0).all()):
+        return None
+    whole = sp.csr_array(matrix + sp.diags_array(RIDGE * diagonal))
+    if whole.shape[0] <= DENSE:
+        dense = whole.toarray()
+        try:
+            factor = sla.cho_factor(dense)
+        except np.linalg.LinAlgError:
+            return None
+        return Metric(lambda v: dense @ v, lambda g: np.asarray(sla.cho_solve(factor, g)))
+    try:
+        lu = spla.splu(whole.tocsc())
+    except RuntimeError:
+        return None
+    return Metric(lambda v: whole @ v, lambda g: np.asarray(lu.solve(g)))
+
+
+def joined(parts: Sequence[tuple[IntArray, sp.csr_array | Array]]) -> sp.csr_array:
+    """(d, d) with each matrix, or diagonal, at its positions, which together are all of d."""
+    rows, columns, values = [], [], []
+    for where, given in parts:
+        if isinstance(given, np.ndarray) and given.ndim == 1:
+            matrix = sp.diags_array(given).tocoo()
+        else:
+            matrix = sp.csr_array(given).tocoo()
+        rows.append(where[matrix.row])
+        columns.append(where[matrix.col])
+        values.append(matrix.data)
+    at = np.concatenate(rows), np.concatenate(columns)
+    size = sum(len(where) for where, _ in parts)
+    return sp.csr_array((np.concatenate(values), at), shape=(size, size))

@@ -1,0 +1,88 @@
+"""Searches that end at an edge (a noise sd of 0), and starts at saddles."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+from lgmdsl.canonical.saddles import multiplied
+from lgmdsl.compile import compile_model
+from lgmdsl.dataset import read
+from lgmdsl.sites import catalogue as sites
+
+HEYWOOD = """lgm 1
+index p
+index i
+index k = 1
+data y[p, i] : real
+hyper c[i] : real ~ normal(sd = 5)
+hyper L[i, k] : real ~ normal(sd = 3)
+hyper s[i] : positive ~ pc_sd(u = 1, alpha = 0.05)
+latent z[p, k] ~ normal(sd = 1)
+let eta[p, i] = c + L @ z
+observe y ~ normal(mean = eta, sd = s)
+"""
+
+
+def test_a_noise_sd_of_zero_is_an_edge_that_is_told() -> None:
+    """Correlations 0.9, 0.9 and 0.7 would make the first column's communality 0.81 / 0.7."""
+    root = np.linalg.cholesky([[1.0, 0.9, 0.9], [0.9, 1.0, 0.7], [0.9, 0.7, 1.0]])
+    white = np.linalg.qr(np.random.default_rng(0).normal(size=(150, 4)))[0][:, 1:]
+    y = np.sqrt(150) * (white - white.mean(axis=0)) @ root.T
+    fit = lgm.fit(lgm.loads(HEYWOOD), {"y": y}, hyper="em")
+    assert fit.converged
+    sd = fit.mean("s").values
+    assert sd[0] < 1e-2 and sd[1:].min() > 0.2
+    told = [w for w in fit.warnings if w.code == "W605"]
+    assert len(told) == 1 and "`s[i 0]`" in told[0].message and "s[i 1]" not in told[0].message
+    # Farther out, nothing more is to be had: the edge is where the rest was searched.
+    pinned = {"s": np.r_[sd[0] / 10.0, sd[1:]]}
+    out = lgm.fit(lgm.loads(HEYWOOD), {"y": y}, hyper="em", fixed=pinned)
+    assert abs(out.log_evidence - fit.log_evidence) < 0.02
+
+
+PRODUCT = """lgm 1
+index obs
+data x[obs] : real
+data y[obs] : real
+hyper a : real ~ normal(sd = 1)
+hyper b : real ~ normal(sd = 1)
+hyper s : positive ~ half_normal(sd = 1)
+latent w ~ normal(sd = 1)
+let eta[obs] = {form}
+observe y ~ normal(mean = eta, sd = s)
+"""
+
+
+@pytest.mark.parametrize("hyper", ["map", "integrate"])
+@pytest.mark.parametrize("form", ["a * b * x * w", "a * b * x + 0.1 * w"])
+def test_a_product_of_hypers_leaves_the_saddle_at_zero(form: str, hyper: str) -> None:
+    """There the evidence has no slope in either; the same start at every call."""
+    rng = np.random.default_rng(1)
+    x = rng.normal(size=40)
+    data = {"x": x, "y": 0.9 * x + 0.3 * rng.normal(size=40)}
+    model = lgm.loads(PRODUCT.format(form=form))
+    fit = lgm.fit(model, data, hyper=hyper)
+    again = lgm.fit(model, data, hyper=hyper)
+    at = float(fit.theta["a"] * fit.theta["b"])
+    assert abs(at) > 0.3
+    if "0.1" in form:  # the coefficient itself
+        assert at == pytest.approx(0.87, abs=0.15)
+    assert fit.theta["a"] == again.theta["a"]
+
+
+def test_which_hypers_are_multiplied() -> None:
+    text = (
+        "lgm 1\nindex obs\nindex k = 2\ndata x[obs] : real\ndata y[obs] : real\n"
+        "hyper a : real ~ flat\nhyper b : real ~ flat\nhyper c : real = a * b\n"
+        "hyper d : real ~ flat\nhyper e : real ~ flat\nhyper p : positive ~ exponential(rate = 1)\n"
+        "hyper L[k] : real ~ flat\nlatent z[obs, k] ~ normal(sd = 1)\n"
+        "let eta[obs] = c * x + d * x + d * e * x + p * e + z @ L\n"
+        "observe y ~ normal(mean = eta, sd = 1)\n"
+    )
+    data = {"x": np.ones(3), "y": np.zeros(3)}
+    canonical = compile_model(lgm.loads(text).checked, read(data), sites.find_site)
+    theta = canonical.hypers.start()
+    assert multiplied(canonical, theta) == ("a", "b", "d", "e", "L")
+    assert multiplied(canonical, theta, {"a", "L"}) == ("b", "d", "e")
