@@ -156,3 +156,23 @@ def test_a_step_for_wide_data_is_that_of_dense_algebra() -> None:
     assert slope is not None
     found = s + 2.0 / 60 * s @ slope @ s
     np.testing.assert_allclose(found, total / 60, atol=1e-10)
+
+
+def test_functionals_across_vectors() -> None:
+    """A row may reach into several vectors, each of which adds to its variance."""
+    case = CASES[1]
+    q, rng = conditioned(WideEngine, case), np.random.default_rng(5)
+    functional = Predictor({"z": Dense(rng.normal(size=(4, N * D)))}, np.ones(4))
+    mean, variance = q.project(functional)
+    whole, covariance = q.project(functional, full=True)
+    np.testing.assert_allclose(mean, whole)
+    np.testing.assert_allclose(variance, covariance.diagonal(), rtol=1e-10)
+
+
+def test_rows_of_many_entries_are_refused() -> None:
+    """Products of all pairs of entries are made: eight at most."""
+    block = PriorBlock("z", (structure("iid", 4), DenseCovariance(np.eye(9))), np.zeros(36))
+    for entries, refused in ((8, False), (9, True)):
+        rows = sp.csr_array(np.kron(np.eye(4), np.r_[np.ones(entries), np.zeros(9 - entries)]))
+        linear = LinearGaussian((block,), (Predictor({"z": Sparse(rows)}, np.zeros(4)),))
+        assert bool(WideEngine.refuses(linear)) == refused
