@@ -104,7 +104,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             "W601", "the search for the hyperparameters' mode stopped early",
             f"{learned.maximum.reason or 'at its limit'}, step {last.step}; another step promises "
             f"{last.gain:.1e} nats",
-            help="start from other values: --start-from, or pin what the data do not determine",
+            help=_further(learned),
         ))  # fmt: skip
     for found in findings(learned):
         names = listed([f"`{n}`" for n in found.names])
@@ -139,6 +139,13 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         if integrated.other is not None:
             out.append(_another_mode(integrated.other))
     return tuple(out)
+
+
+def _further(learned: Learned) -> str:
+    if learned.maximum.status is Status.iteration_limit:
+        more = 2 * max(learned.maximum.steps[-1].step, 100)
+        return f"--option learning_steps={more}, or --start-from the saved fit"
+    return "start from other values: --start NAME=VALUE, or pin what the data do not determine"
 
 
 def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:

@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.fit_warnings import local_optima, undefined_reports, unfinished
+from lgmdsl.api.hyper_starts import starting_values
 from lgmdsl.api.hyper_ways import check_hyper, chosen_way, learning_options
 from lgmdsl.api.learned_fit import with_factors, with_hypers
 from lgmdsl.api.provenance import provenance
@@ -47,6 +48,7 @@ def fit(
     max_steps: int | None = None,
     *,
     mapping: Mapping[str, str] | None = None,
+    start: Mapping[str, object] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
 ) -> Fit:
     """Fit a model to data.
@@ -63,11 +65,13 @@ def fit(
     back end, and `integration`: grid, ccd or gauss-hermite (default: grid for one or two
     hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none, and `batch` of em:
     rows of a mini-batch, with `epochs` (default 3), for models of very many rows that fall apart
-    over an index.
+    over an index; `learning_steps`: the most that the search for hyperparameters takes (200).
     `bound` names a bound through which the sites answer that it applies to (`lgm methods`).
     `seed` is that of draws, and of the estimates of an engine that gives any.
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
-    `start_from` is an earlier fit (or its file) of a model with the same sites.
+    `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are
+    learned start at its values too. `start` gives values to start from by name (a scalar fills an
+    indexed hyper); otherwise they start in the middle of their priors.
 
     Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
     NumericalError where there is no usable state at all; a fit that merely stopped early is
@@ -82,7 +86,7 @@ def fit(
     canonical = compile_model(model.checked, dataset, sites.find_site)
     return fit_compiled(
         model, canonical, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
-        on_step,
+        on_step, start,
     )  # fmt: skip
 
 
@@ -109,6 +113,7 @@ def fit_compiled(
     tol: float | None,
     max_steps: int | None,
     on_step: Callable[[TraceEntry], None] | None,
+    start: Mapping[str, object] | None = None,
 ) -> Fit:
     """Fit a model that is compiled already, for those who fit it more than once. See `fit`."""
     from lgmdsl.api.fit import Fit
@@ -116,10 +121,13 @@ def fit_compiled(
     learning, rest = learning_options(options)
     planned = plan(canonical, method, bound, rest)
     way = chosen_way(canonical, hyper, fixed, planned.backend.spec, learning.design)
-    warm = None if start_from is None else _earlier(start_from).posterior
+    earlier = None if start_from is None else _earlier(start_from)
+    warm = None if earlier is None else earlier.posterior
+    known = None if earlier is None else earlier.theta
+    begin = starting_values(canonical.hypers, start, known, fixed, way)
     found = solve(
-        planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, learning.design,
-        learning.acceleration, seed, learning.batch,
+        planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, learning, seed,
+        begin,
     )  # fmt: skip
     q = found.posterior
     settings = {

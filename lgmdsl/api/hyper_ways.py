@@ -18,6 +18,7 @@ from lgmdsl.learning.integrate import FEW, MOST
 WAYS = ("auto", "fixed", "map", "integrate", "em", "vb")
 DESIGNS = ("auto", "grid", "ccd", "gauss-hermite")
 EPOCHS = 3
+MOST_STEPS = 200
 # A full product of nodes grows as their number to the power of the hyperparameters.
 LARGEST = {"grid": 3, "gauss-hermite": 4}
 
@@ -108,18 +109,20 @@ def _corners(block: HyperBlock) -> Diagnostic:
 @dataclass(frozen=True)
 class LearningOptions:
     """`design` of an integration; `acceleration` of em; `batch`: rows and epochs of its
-    mini-batches, if it has any."""
+    mini-batches, if it has any; `steps`: the most that a search for hyperparameters takes, if it
+    was said."""
 
     design: str
     acceleration: str
     batch: tuple[int, int] | None
+    steps: int | None = None
 
 
 def learning_options(
     options: Mapping[str, object],
 ) -> tuple[LearningOptions, dict[str, object]]:
-    """The options `integration`, `acceleration`, `batch` and `epochs`, and those left for the
-    method.
+    """The options `integration`, `acceleration`, `batch`, `epochs` and `learning_steps`, and those
+    left for the method.
 
     Raises MethodError E104 for a value that does not exist.
     """
@@ -127,7 +130,8 @@ def learning_options(
     design = _one_of(rest, "integration", DESIGNS)
     acceleration = _one_of(rest, "acceleration", ACCELERATIONS)
     rows, epochs = _count(rest, "batch", 0), _count(rest, "epochs", EPOCHS)
-    return LearningOptions(design, acceleration, (rows, epochs) if rows else None), rest
+    steps = _count(rest, "learning_steps", MOST_STEPS) if "learning_steps" in rest else None
+    return LearningOptions(design, acceleration, (rows, epochs) if rows else None, steps), rest
 
 
 def _count(options: dict[str, object], name: str, default: int) -> int:
@@ -142,7 +146,7 @@ def _count(options: dict[str, object], name: str, default: int) -> int:
             Diagnostic(
                 "E104",
                 f"option `{name}` cannot be `{given}`",
-                help=f"it is a whole number above 0, as in {name}=1000",
+                help=f"it is a whole number above 0, as in {name}={default or 1000}",
             )
         )
     return value

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 
+from lgmdsl.api.hyper_ways import LearningOptions
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -42,15 +43,16 @@ def solve(
     max_steps: int | None,
     warm: GaussianPosterior | None,
     on_step: Callable[[TraceEntry], None] | None,
-    integration: str,
-    acceleration: str,
+    asked: LearningOptions,
     seed: int = 0,
-    batch: tuple[int, int] | None = None,
+    begin: Theta | None = None,
 ) -> Solved:
-    """`way`: fixed, map, em, integrate or vb. Raises what `fit` raises for improper posteriors
-    (E402), a start of another model (E501) and fits without any usable state (E601)."""
+    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from.
+
+    Raises what `fit` raises for improper posteriors (E402), a start of another model (E501) and
+    fits without any usable state (E601)."""
     space = planned.canonical.hypers
-    theta = space.theta(fixed) if way == "fixed" else space.start(fixed)
+    theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)
     problem = planned.at(theta, seed=seed)
     check_determined(planned.canonical, problem)
     check_mode(planned, problem, theta)
@@ -73,14 +75,17 @@ def solve(
             on_step(TraceEntry(step.step, step.objective, step.gain, seconds, "hyperparameters"))
 
     if way == "vb":
-        factored = mean_field(planned, dict(fixed or {}), tolerances, max_steps, warm, told, seed)
+        factored = mean_field(
+            planned, dict(fixed or {}), tolerances, max_steps, warm, told, seed, begin, asked.steps
+        )
         result = replace(factored.run, status=factored.status, seconds=time.perf_counter() - began)
         out = Solved(factored.theta, _found(planned, result), result, (), factored)
         return _checked(planned, planned.at(factored.theta, seed=seed), out)
     found = learn(
         planned, dict(fixed or {}), tolerances, max_steps, warm,
-        integration if way == "integrate" else None, told, seed,
-        acceleration if way == "em" else None, batch if way == "em" else None,
+        asked.design if way == "integrate" else None, told, seed,
+        asked.acceleration if way == "em" else None, asked.batch if way == "em" else None,
+        begin, asked.steps,
     )  # fmt: skip
     mode = found.mode
     result = replace(mode.run, status=found.status, seconds=time.perf_counter() - began)

@@ -73,12 +73,12 @@ class HyperSpace:
         pinned = dict(fixed or {})
         for name in pinned:
             if self.block(name) is None:
-                raise MethodError(_unknown(name, tuple(b.name for b in self.blocks)))
+                raise MethodError(unknown_hyper(name, tuple(b.name for b in self.blocks)))
         theta: dict[str, Array] = {}
         unset = []
         for block in self.blocks:
             if block.name in pinned:
-                theta[block.name] = _pinned(block, pinned[block.name])
+                theta[block.name] = as_value(block, pinned[block.name])
             elif block.value is not None:
                 if block.value.depends <= theta.keys():
                     theta[block.name] = _computed(block, block.value, theta)
@@ -90,9 +90,17 @@ class HyperSpace:
             raise MethodError(tuple(_no_value(b) for b in unset))
         return theta
 
-    def start(self, fixed: Mapping[str, object] | None = None) -> dict[str, Array]:
-        """Every hyper's value, a free one's in the middle of its prior given the earlier ones."""
-        return self.filled(fixed, lambda block, theta: _prior(block, theta).typical(block.sizes))
+    def start(
+        self, fixed: Mapping[str, object] | None = None, given: Theta | None = None
+    ) -> dict[str, Array]:
+        """Every hyper's value, a free one's of those `given`, or in the middle of its prior given
+        the earlier ones."""
+
+        def value(block: HyperBlock, theta: Theta) -> Array:
+            own = None if given is None else given.get(block.name)
+            return _prior(block, theta).typical(block.sizes) if own is None else own
+
+        return self.filled(fixed, value)
 
     def sample(self, rng: Generator, fixed: Mapping[str, object] | None = None) -> dict[str, Array]:
         """Every hyper's value, a free one's drawn from its prior given the earlier ones.
@@ -178,11 +186,15 @@ def _computed(block: HyperBlock, value: Coefficient, theta: Theta) -> Array:
     return values
 
 
-def _pinned(block: HyperBlock, given: object) -> Array:
+def as_value(
+    block: HyperBlock, given: object, role: str = "pinned", option: str = "--set"
+) -> Array:
+    """A value of the hyper's shape and type; a scalar fills an array. Raises DataError E301 or
+    E303, with the value's role and its option on the command line."""
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(_outside(block, f"{given!r} is not a number", "pinned")) from None
+        raise DataError(_outside(block, f"{given!r} is not a number", role)) from None
     if values.ndim == 0 and block.type == "covariance":
         values = float(values) ** 2 * np.eye(block.sizes[0])  # a scalar is the common sd
     elif values.ndim == 0:
@@ -191,7 +203,7 @@ def _pinned(block: HyperBlock, given: object) -> Array:
         raise DataError(
             Diagnostic(
                 "E301",
-                f"the value pinned for hyper `{block.name}` has the wrong shape",
+                f"the value {role} for hyper `{block.name}` has the wrong shape",
                 block.span,
                 details=(
                     f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}"
@@ -201,12 +213,12 @@ def _pinned(block: HyperBlock, given: object) -> Array:
                 ),
                 help="give a scalar, which fills it, or an array of that shape"
                 if block.dims
-                else f"give one number: --set {block.name}=0.5",
+                else f"give one number: {option} {block.name}=0.5",
             )
         )
     problem = _violation(block.type, values)
     if problem:
-        raise DataError(_outside(block, problem, "pinned"))
+        raise DataError(_outside(block, problem, role))
     return values
 
 
@@ -244,7 +256,8 @@ def _outside(block: HyperBlock, problem: str, where: str) -> Diagnostic:
     )
 
 
-def _unknown(name: str, known: tuple[str, ...]) -> Diagnostic:
+def unknown_hyper(name: str, known: tuple[str, ...]) -> Diagnostic:
+    """E103 for a name that is not of the `known` hypers."""
     close = nearest(name, known)
     listed = f"the hypers are: {', '.join(known)}" if known else "the model has no hyper"
     return Diagnostic(

@@ -20,6 +20,7 @@ from lgmdsl.cli.options import (
     read_model,
     seed_option,
     set_option,
+    start_option,
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note, show, show_json
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 @method_option
 @hyper_option
 @set_option
+@start_option
 @bound_option
 @option_option
 @tol_option
@@ -53,6 +55,7 @@ def command(
     method: str,
     hyper: str,
     fixed: dict[str, object],
+    start: dict[str, object],
     bound: str | None,
     options: dict[str, str],
     tol: float | None,
@@ -90,7 +93,7 @@ def command(
     with Progress() as progress:
         result = fit(
             read, data, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
-            mapping=mapping, on_step=progress.on_step,
+            mapping=mapping, start=start, on_step=progress.on_step,
         )  # fmt: skip
     status, failure = _status(result), None
     if audit and status != INTERRUPTED:

@@ -63,6 +63,14 @@ def set_option(function: F) -> F:
     )(function)  # fmt: skip
 
 
+def start_option(function: F) -> F:
+    """--start NAME=VALUE, as often as wanted."""
+    return click.option(
+        "--start", metavar="NAME=VALUE", multiple=True, callback=_starts,
+        help="Where the search for a hyperparameter begins; as --set.",
+    )(function)  # fmt: skip
+
+
 def audit_options(function: F) -> F:
     """--audit, and how many --draws it takes, which are wrong usage without it."""
 
@@ -216,8 +224,16 @@ def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dic
 
 
 def _values(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, object]:
-    found = split(texts, "--set", "NAME=VALUE")
-    return {name: number(value, f"--set {name}") for name, value in found.items()}
+    return _numbers(texts, "--set")
+
+
+def _starts(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, object]:
+    return _numbers(texts, "--start")
+
+
+def _numbers(texts: tuple[str, ...], option: str) -> dict[str, object]:
+    found = split(texts, option, "NAME=VALUE")
+    return {name: number(value, f"{option} {name}") for name, value in found.items()}
 
 
 def _context() -> click.Context | None:

@@ -61,7 +61,13 @@ class Batches:
         closed = whole.coordinates.closed
         coordinates = Coordinates(planned.canonical.hypers, whole.pinned, closed)
         return Objective(
-            planned, coordinates, whole.pinned, whole.tolerances, whole.max_steps, whole.seed
+            planned,
+            coordinates,
+            whole.pinned,
+            whole.tolerances,
+            whole.max_steps,
+            whole.seed,
+            begin=whole.begin,
         )
 
     def parts(self) -> Iterator[Objective]:

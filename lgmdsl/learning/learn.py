@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -17,7 +18,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.batches import Batches
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.edges import released
-from lgmdsl.learning.em import ACCELERATIONS, EM
+from lgmdsl.learning.em import ACCELERATIONS, EM, FIRST
 from lgmdsl.learning.factor_axes import from_components, idle_loadings, reported, scattered
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.maximise import RUNAWAY, LearningStep, Maximiser, Maximum
@@ -74,22 +75,28 @@ def learn(
     seed: int = 0,
     acceleration: str | None = None,
     batch: tuple[int, int] | None = None,
+    begin: Theta | None = None,
+    limit: int | None = None,
 ) -> Learned:
     """Maximise; integrate where `integration` names a design (`auto`: by their number).
     `acceleration`: of EM (l-bfgs, squarem or none); None: L-BFGS alone, where no prior has corners
     (a graphical lasso). After EM there is no curvature. `batch`: rows of a mini-batch and epochs,
-    before either.
+    before either. `begin`: where the search starts, by name, of hypers that do not start in the
+    middle of their priors; `limit`: of its steps, EM's included.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away.
     """
     space = planned.canonical.hypers
     coordinates = Coordinates(space, fixed, closed=integration is None)
-    objective = Objective(planned, coordinates, fixed, tolerances, max_steps, seed)
+    objective = Objective(
+        planned, coordinates, fixed, tolerances, max_steps, seed, begin=begin or {}
+    )
     batches = None if batch is None else Batches.of(objective, *batch)
     first = _first(objective, warm) if batches is None else _from_batches(batches)
     size = coordinates.size
     search = Maximiser(objective, jacobian=integration is not None)
+    search = search if limit is None else replace(search, limit=limit)
     corners = bool(sparse_slices(objective))
     if batches is not None and acceleration == ACCELERATIONS[0] and not corners:
         maximum = search.run(first, on_step)  # the batches' steps were EM's
@@ -145,6 +152,9 @@ def _by_em(
         return search.run(first, on_step)
     if sparse_slices(search.objective) and acceleration == ACCELERATIONS[0]:
         return sparse_maximum(em, first, on_step)
+    alone = acceleration != ACCELERATIONS[0]
+    if search.limit < (em.limit if alone else FIRST):
+        em = replace(em, limit=search.limit)
     climbed = em.run(first, on_step)
     if acceleration != "l-bfgs" or climbed.status is Status.interrupted:
         spread = np.ones(search.objective.coordinates.size)
@@ -155,7 +165,8 @@ def _by_em(
         if on_step is not None and step.step > 0:
             on_step(replace(step, step=step.step + done - 1))
 
-    maximum = search.run(climbed.at, told, em.metric(climbed.at))
+    further = replace(search, limit=max(search.limit - done + 1, 0))
+    maximum = further.run(climbed.at, told, em.metric(climbed.at))
     steps = (replace(s, step=s.step + done - 1) for s in maximum.steps[1:])
     return replace(maximum, steps=(*climbed.steps, *steps))
 
@@ -170,7 +181,7 @@ def _from_batches(batches: Batches) -> Evaluation:
 def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
     """A start that has a fit, and where loadings have a slope."""
     canonical = objective.planned.canonical
-    start = canonical.hypers.start(objective.pinned)
+    start = canonical.hypers.start(objective.pinned, objective.begin)
     theta = with_distinct_topics(canonical, start, objective.pinned)
     idle = idle_loadings(objective, theta)
     x = objective.coordinates.pack(scattered(theta, idle))

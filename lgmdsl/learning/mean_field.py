@@ -68,23 +68,26 @@ def mean_field(
     warm: GaussianPosterior | None = None,
     on_step: Callable[[LearningStep], None] | None = None,
     seed: int = 0,
+    begin: Theta | None = None,
+    limit: int | None = None,
 ) -> MeanField:
     """Rounds of q(z) and of the factors, until what is left to gain is below the tolerance and the
     fit itself has converged.
 
     What is left follows from the last two gains, which fall like a geometric series. `max_steps`:
-    of all rounds together where steps are coordinate ascent, else of each fit.
+    of all rounds together where steps are coordinate ascent, else of each fit; `limit`: of rounds;
+    `begin`: hypers at which the first fit is made, by name, else in the middle of their priors.
     Raises MethodError E501 (`Factors.of`), NumericalError E601 for an improper factor, and where
     there is no fit at all.
     """
     rounds = Rounds(planned, pinned, Factors.of(planned, pinned), tolerances, max_steps, seed)
-    theta: Theta = planned.canonical.hypers.start(pinned)
+    theta: Theta = planned.canonical.hypers.start(pinned, begin)
     found = rounds.fit(theta, warm, 0)
     held = rounds.factors.at(_posterior(found, planned), theta)
     state: MeanField | None = None
     steps: list[LearningStep] = []
     gain, status, reason = math.inf, Status.iteration_limit, ""
-    for k in range(LIMIT):
+    for k in range(limit or LIMIT):
         theta = effective(planned.canonical, held, pinned)
         following = rounds.fit(theta, found.posterior, k)
         if following.status is Status.interrupted:

@@ -79,9 +79,10 @@ class Evaluation:
 
 @dataclass
 class Objective:
-    """Fits a plan's model at hyperparameters. `workers`: threads of `many` (None: one a core, or
-    one in all where fits are so short that threads would wait for the interpreter's lock).
-    `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
+    """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
+    hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
+    a core, or one in all where fits are so short that threads would wait for the interpreter's
+    lock). `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates
@@ -90,6 +91,7 @@ class Objective:
     max_steps: int | None = None
     seed: int = 0
     workers: int | None = None
+    begin: Theta = field(default_factory=dict)
     origin: Array = field(init=False)
     calls: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)

@@ -27,6 +27,12 @@ X = np.linspace(-1.0, 1.0, 6)
 DATA: dict[str, Any] = {"x": X, "y": np.arange(6.0), "who": ["a", "b"] * 3}
 SEPARATED = {**DATA, "y": (X > 0).astype(int)}
 
+STARTED = model(
+    "hyper s : positive ~ half_normal(sd = 1)\nhyper r : positive ~ uniform(lower = 0, upper = 3)\n"
+    "hyper double : positive = 2 * s\nlatent b ~ normal(sd = r)\nlet eta[obs] = x * b\n"
+    "observe y ~ normal(mean = eta, sd = double)\n"
+)
+
 CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
     "e402_separated": (
         model("latent b ~ flat\nlet eta[obs] = x * b\nobserve y ~ bernoulli(logit = eta)\n",
@@ -136,6 +142,14 @@ CASES: dict[str, tuple[str, dict[str, Any], dict[str, Any]]] = {
         model("hyper s : positive = 1\n" + ONE.replace("sd = 1", "sd = s") +
               "observe y ~ normal(mean = eta, sd = 1)\n"), DATA, {"fixed": {"s": -2.0}},
     ),
+    "e103_start": (STARTED, DATA, {"start": {"sigma": 1.0}}),
+    "e104_start": (STARTED, DATA, {"start": {"s": 1.0}, "fixed": {"s": 2.0}}),
+    "e104_start_value": (STARTED, DATA, {"start": {"double": 1.0}}),
+    "e104_start_fixed": (STARTED, DATA, {"start": {"s": 1.0}, "hyper": "fixed"}),
+    "e104_learning_steps": (STARTED, DATA, {"options": {"learning_steps": 0}}),
+    "e301_start": (STARTED, DATA, {"start": {"s": [1.0, 2.0]}}),
+    "e303_start": (STARTED, DATA, {"start": {"s": -1.0}}),
+    "e303_start_prior": (STARTED, DATA, {"start": {"r": 4.0}}),
 }  # fmt: skip
 
 
