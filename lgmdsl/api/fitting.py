@@ -57,7 +57,8 @@ def fit(
     hyperparameters by name (a scalar fills an indexed one). `hyper` says what becomes of those
     that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
     scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)
-    and for noise sds, then L-BFGS (without standard errors; `map` where there is no such step),
+    and for noise sds, then L-BFGS (`map` where there is no such step; rotations of loadings have no
+    standard errors),
     `integrate` makes the posterior a mixture over their posterior, `fixed` wants all of them
     pinned, `vb` keeps a factor over each that is a scale of Gaussians and reports the bound of
     log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a

@@ -53,6 +53,8 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
         put(group, "mode", hypers.frame.mode)
         put(group, "axes", hypers.frame.axes)
         put(group, "flat", hypers.frame.flat.astype(np.int8))
+        if hypers.frame.unknown is not None:
+            put(group, "unknown", hypers.frame.unknown)
     if isinstance(hypers, HyperPosterior):
         group.attrs["log_integral"] = hypers.log_integral
         put(group, "nodes", hypers.z)
@@ -102,7 +104,8 @@ def read_learning(
         coordinates = Coordinates(fit.canonical.hypers, pinned, closed)
         if "axes" not in held:
             return replace(fit, hypers=ModeOnly(coordinates, fit.theta))
-        frame = Standardised(held["mode"], held["axes"], held["flat"].astype(bool))
+        flat = held["flat"].astype(bool)
+        frame = Standardised(held["mode"], held["axes"], flat, held.get("unknown"))
         if "nodes" in held:
             integral = float(given["log_integral"])
             posterior = HyperPosterior(coordinates, frame, held["nodes"], held["shares"], integral)

@@ -16,7 +16,7 @@ from lgmdsl.api.page import WIDTH, columns, counted, wrapped
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.errors import Diagnostic
+from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.language.builder import Model
 
 LEVELS = (0.05, 0.5, 0.95)
@@ -115,9 +115,13 @@ def _learned(fit: Fitted, how: Learning) -> str:
         return (
             f"mean field over hyperparameters, {rounds}; the evidence is the bound of all factors"
         )
-    if fit.hyper == "em":
-        return f"at the mode of evidence and prior by EM, {fits}; without standard errors"
-    return f"at the mode of evidence and prior, {fits}; sds from the curvature there"
+    by = " by EM" if fit.hyper == "em" else ""
+    told = {n: np.isfinite(fit.quantity(n).sd) for n in learned_names(fit)}
+    if not any(known.any() for known in told.values()):
+        return f"at the mode of evidence and prior{by}, {fits}; without standard errors"
+    open_ = [f"`{n}`" for n, known in told.items() if not known.all()]
+    but = f"; none where {listed(open_)} may turn, or end at an edge" if open_ else ""
+    return f"at the mode of evidence and prior{by}, {fits}; sds from the curvature there{but}"
 
 
 def learned_names(fit: Fitted) -> tuple[str, ...]:

@@ -1,7 +1,8 @@
 """The normal approximation of the hyperparameters' posterior at a mode, in coordinates x.
 
 x ~ N(x^, (-H)^-1);   a hyperparameter made of one coordinate has transformed quantiles, any
-other a normal marginal by the delta method
+other a normal marginal by the delta method; what moves along a direction that is not identified
+has none
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from lgmdsl.learning.standardised import Standardised
 
 # Central differences of theta(x) over this many sds of x.
 SHARE = 1e-3
+# Of a value, what it moves by along a unit of a direction by rounding alone.
+STILL = 1e-5
 # Densities are told over this many sds of x to both sides: all but 1e-5 of each tail.
 NORMAL_REACH = 4.265
 
@@ -37,9 +40,14 @@ class Asymptotic:
         return np.asarray(of(self.theta), dtype=np.float64)
 
     def sd(self, of: Callable[[Theta], Array]) -> Array:
-        """The root of the diagonal of J cov(x) J', of the function's shape."""
-        slopes = self._slopes(of, self.frame.axes.T)
-        return np.asarray(np.sqrt(sum((s**2 for s in slopes), np.zeros_like(self.mean(of)))))
+        """The root of the diagonal of J cov(x) J', of the function's shape; NaN for what moves
+        along a direction that is not identified."""
+        slopes, mean = self._slopes(of, self.frame.axes.T), self.mean(of)
+        sd = np.sqrt(sum((s**2 for s in slopes), np.zeros_like(mean)))
+        if self.frame.unknown is not None:
+            for slope in self._slopes(of, self.frame.unknown.T):
+                sd = np.where(np.abs(slope) > STILL * np.maximum(1.0, np.abs(mean)), np.nan, sd)
+        return np.asarray(sd)
 
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
         """(Q, ...): where the value moves with one coordinate alone, its value at the coordinate's

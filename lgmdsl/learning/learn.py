@@ -21,11 +21,12 @@ from lgmdsl.learning.edges import released
 from lgmdsl.learning.em import ACCELERATIONS, EM, FIRST
 from lgmdsl.learning.factor_axes import from_components, idle_loadings, reported, scattered
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
-from lgmdsl.learning.maximise import RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.maximise import RISING, RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.standardised import Standardised, standardised
 from lgmdsl.learning.topics import with_distinct_topics
+from lgmdsl.learning.unidentified import frame_of, unidentified
 from lgmdsl.learning.wider_start import from_the_widest
 
 # More hyperparameters than this get no standard errors by differences of gradients.
@@ -78,11 +79,11 @@ def learn(
     begin: Theta | None = None,
     limit: int | None = None,
 ) -> Learned:
-    """Maximise; integrate where `integration` names a design (`auto`: by their number).
-    `acceleration`: of EM (l-bfgs, squarem or none); None: L-BFGS alone, where no prior has corners
-    (a graphical lasso). After EM there is no curvature. `batch`: rows of a mini-batch and epochs,
-    before either. `begin`: where the search starts, by name, of hypers that do not start in the
-    middle of their priors; `limit`: of its steps, EM's included.
+    """Maximise, with the curvature there for up to STANDARD_ERRORS of them; integrate where
+    `integration` names a design (`auto`: by their number). `acceleration`: of EM (l-bfgs, squarem
+    or none); None: L-BFGS alone, where no prior has corners (a graphical lasso). `batch`: rows of a
+    mini-batch and epochs, before either. `begin`: where the search starts, by name, of hypers that
+    do not start in the middle of their priors; `limit`: of its steps, EM's included.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away.
@@ -109,15 +110,17 @@ def learn(
     going = maximum.status is not Status.interrupted
     if going and integration is None:
         maximum = replace(maximum, at=reported(objective, maximum.at))
-    smooth = size <= STANDARD_ERRORS and acceleration is None and not corners
-    if going and (integration or smooth):
+    smooth = size <= STANDARD_ERRORS and not corners
+    if going and (integration or (smooth and acceleration is None)):
         maximum = search.polished(search.climbed(search.with_curvature(maximum)))
+    elif going and smooth and maximum.status is Status.converged:
+        maximum = _falling(search.with_curvature(maximum))
     frame, found = None, None
     stopped = maximum.status is Status.interrupted
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
-        frame = standardised(maximum.at.x, maximum.hessian)
+        frame = _frame(objective, maximum, integration is not None)
     if integration is not None and frame is not None and not stopped:
         design = default_design(size) if integration == "auto" else integration
         try:
@@ -125,6 +128,22 @@ def learn(
         except KeyboardInterrupt:
             maximum = replace(maximum, status=Status.interrupted, reason="interrupted")
     return Learned(first.x, maximum, coordinates, frame, found, objective.calls, objective.steps)
+
+
+def _falling(found: Maximum) -> Maximum:
+    """Without a Hessian by which the objective rises: the point is no maximum to tell sds of."""
+    if found.hessian is None or not np.isfinite(found.hessian).all():
+        return replace(found, hessian=None)
+    rising = np.linalg.eigvalsh(found.hessian)[-1] > RISING
+    return replace(found, hessian=None) if rising else found
+
+
+def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardised:
+    """Standardised coordinates; what a maximum leaves open (rotations, edges) is not in them."""
+    if integrated or found.hessian is None or not np.isfinite(found.hessian).all():
+        return standardised(found.at.x, found.hessian)
+    unknown = unidentified(objective, found.at, found.hessian, found.edges)
+    return frame_of(found.at.x, found.hessian, unknown)
 
 
 def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:

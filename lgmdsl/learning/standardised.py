@@ -23,11 +23,13 @@ WIDEST = 5.0
 @dataclass(frozen=True, eq=False)
 class Standardised:
     """`mode`: (d,); `axes`: (d, d), columns are the principal axes, one sd long; `flat`: (d,) the
-    principal axes along which the density hardly falls, and whose length was cut to WIDEST."""
+    principal axes along which the density hardly falls, and whose length was cut to WIDEST;
+    `unknown`: (d, r) directions along which nothing is known, to which the axes are orthogonal."""
 
     mode: Array
     axes: Array
     flat: BoolArray
+    unknown: Array | None = None
 
     @property
     def size(self) -> int:

@@ -1,0 +1,74 @@
+"""Directions of the hyperparameters along which evidence + log prior says nothing at the maximum.
+
+    dL = L A, A skew-symmetric    loadings of factors whose prior knows no direction from another
+    dx_j                          a coordinate at the edge of its range
+
+What moves along one of them has no standard error. In the others the Hessian is regular, and
+
+    cov(x) = Q (-Q'HQ)^-1 Q',   Q an orthonormal basis of the rest
+
+is the observed information's inverse: sds of all that a rotation leaves as it is (Lawley and
+Maxwell 1971, chapter 7, for what is identified).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.loadings import linear_hypers
+from lgmdsl.learning.factor_axes import loadings
+from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.standardised import Standardised, standardised
+
+# The curvature along a rotation that counts as none, as a share of the loadings' own.
+NONE = 1e-3
+
+
+def unidentified(
+    objective: Objective, at: Evaluation, hessian: Array, edges: Collection[int]
+) -> Array:
+    """(d, r) an orthonormal basis of these directions; the Hessian tells whether the prior leaves
+    loadings their rotations."""
+    found = list(np.eye(len(at.x))[sorted(edges)])
+    canonical = objective.planned.canonical
+    names = linear_hypers(canonical, at.theta, objective.pinned).loadings
+    for group in loadings(canonical, names).values():
+        values = [np.asarray(at.theta[o.hyper]) for o in group]
+        own = [objective.coordinates.slices[o.hyper] for o in group]
+        columns = [o.columns(v) for o, v in zip(group, values, strict=True)]
+        turned = []
+        for a, b in zip(*np.triu_indices(columns[0].shape[1], k=1), strict=True):
+            tangent = np.zeros(len(at.x))
+            for o, value, at_, table in zip(group, values, own, columns, strict=True):
+                moved = np.zeros_like(table)
+                moved[:, a], moved[:, b] = table[:, b], -table[:, a]
+                tangent[at_] = o.array(moved, value).reshape(-1)
+            turned.append(tangent)
+        where = np.concatenate([np.arange(s.start, s.stop) for s in own])
+        typical = float(np.median(np.abs(np.diag(hessian)[where])))
+        found += [
+            t for t in _orthonormal(turned, len(at.x)).T if abs(t @ hessian @ t) <= NONE * typical
+        ]
+    return _orthonormal(found, len(at.x))
+
+
+def _orthonormal(columns: Sequence[Array], size: int) -> Array:
+    if not columns:
+        return np.zeros((size, 0))
+    left, values, _ = np.linalg.svd(np.array(columns).T, full_matrices=False)
+    return np.asarray(left[:, values > 1e-8 * max(values[0], 1e-300)])
+
+
+def frame_of(mode: Array, hessian: Array, unknown: Array) -> Standardised:
+    """The principal axes of the curvature in the directions that are identified; those that are
+    not have axes of length 0."""
+    if not unknown.shape[1]:
+        return standardised(mode, hessian)
+    rest = np.linalg.svd(unknown, full_matrices=True)[0][:, unknown.shape[1] :]
+    inner = standardised(np.zeros(rest.shape[1]), rest.T @ hessian @ rest)
+    axes = np.hstack([rest @ inner.axes, np.zeros_like(unknown)])
+    flat = np.r_[inner.flat, np.zeros(unknown.shape[1], dtype=bool)]
+    return Standardised(mode, axes, flat, unknown)
