@@ -77,6 +77,8 @@ class Prediction:
         `mean` and `sd` of y (NaN where the family has none); for binary and count data also
         `probability`, P(y = value) with a trailing axis `value`. Of classes `probability` alone,
         with their index set as its last axis; of counts over classes all three, of each class.
+        Texts (admixtures) are as long as their counts at the new data say: `mean` and `sd` are NaN
+        of those without.
         Raises ModelError E103 where the model observes no such datum.
         """
         block = self.observed(name)
@@ -122,8 +124,9 @@ class Prediction:
     def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
         """Predictive draws of an observed datum at the new data (leading axis `sample`).
 
-        Raises ModelError E103 where the model observes no such datum, NumericalError E602 where its
-        family cannot be drawn from so far out.
+        Raises ModelError E103 where the model observes no such datum, DataError E305 for texts
+        whose counts, and so whose lengths, are not given, NumericalError E602 where its family
+        cannot be drawn from so far out.
         """
         from lgmdsl.api.predictive import sample_response
 
@@ -198,7 +201,9 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     """
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     usage = usage_of(fit.canonical.grounded.model)
-    responses = usage.observed - usage.referenced
+    # Counts of words say how long a text is, and nothing else here.
+    lengths = {b.name for b in fit.canonical.blocks if b.own_trials}
+    responses = usage.observed - usage.referenced - lengths
     grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
     check_members(fit.canonical.grounded, grounded)
     check_prior_data(fit.canonical.grounded, grounded)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,9 @@ from lgmdsl.api.observations import class_labels
 from lgmdsl.api.site_draws import DrawnHypers, drawn_sites
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.predictive import joint_draws, responses
+from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.site import Site
+from lgmdsl.errors import DataError, Diagnostic
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -49,6 +52,8 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     """Draws of one datum at new data. See `Prediction.sample_response`."""
     check_draws(size, seed)
     block = prediction.observed(name)
+    if block.own_trials and len(block.data.rows) < math.prod(block.data_shape):
+        raise DataError(_no_length(block))
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
     y = np.empty((size, *block.blank().shape))
     mixed = prediction.marginals
@@ -68,6 +73,16 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         canonical.layout, (*block.data.dims, *block.each),
         typed.reshape(size, *block.data_shape, *y.shape[2:]), name, first="sample",
     )  # fmt: skip
+
+
+def _no_length(block: SiteBlock) -> Diagnostic:
+    return Diagnostic(
+        "E305",
+        f"the length of each {' and '.join(block.data.dims)} can only be read off its counts "
+        f"`{block.name}`, which are missing",
+        block.span,
+        help=f"give `{block.name}` at the new data: its sums over {block.classes} are the lengths",
+    )
 
 
 def like_data(y: Array, site: Site, labels: AnyArray | None = None) -> AnyArray:
