@@ -14,6 +14,7 @@ from lgmdsl.learning.closed_steps import closed_steps
 from lgmdsl.learning.coordinates import Coordinates, sparse
 from lgmdsl.learning.em import ACCELERATIONS
 from lgmdsl.learning.integrate import FEW, MOST
+from lgmdsl.learning.simplices import probabilities
 
 WAYS = ("auto", "fixed", "map", "integrate", "em", "vb")
 DESIGNS = ("auto", "grid", "ccd", "gauss-hermite")
@@ -43,9 +44,9 @@ def chosen_way(
     backend: BackendSpec,
     design: str,
 ) -> str:
-    """fixed, map, em, integrate or vb. `auto` takes em where loadings multiply a latent; it
-    integrates up to FEW scalars and maximises over more. em is map where it has no step in closed
-    form.
+    """fixed, map, em, integrate or vb. `auto` takes em where loadings multiply a latent and where
+    words are drawn from topics; it integrates up to FEW scalars and maximises over more. em is map
+    where it has no step in closed form.
 
     Raises MethodError E501 where there are too many to integrate, or where the method has no
     evidence to learn by; E104 where they are too many for the design.
@@ -80,7 +81,8 @@ def chosen_way(
         theta = space.start(pinned)
         linear = linear_hypers(canonical, theta, pinned)
         if hyper == "auto":
-            em = linear.loadings or kinked is not None
+            words = probabilities(canonical, Coordinates(space, pinned))
+            em = linear.loadings or kinked is not None or bool(words)
             way = "em" if em else "integrate" if size <= FEW else "map"
         elif not linear.names and not closed_steps(canonical, Coordinates(space, pinned), theta):
             way = "map"

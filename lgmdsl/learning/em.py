@@ -31,12 +31,16 @@ from lgmdsl.learning.complete_data import CompleteData
 from lgmdsl.learning.maximise import GAIN, NOISE, LearningStep
 from lgmdsl.learning.metric import Metric, joined, metric
 from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.simplices import Probabilities
 from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
 ACCELERATIONS = ("l-bfgs", "squarem", "none")
 # With L-BFGS to follow, EM ends where a step gains more than this share of what the last one did,
 # less than ENOUGH nats, or after FIRST steps.
 SLOW, ENOUGH, FIRST = 0.5, 1e-2, 20
+# Topics leave documents between two optima now and then: line searches meet the kinks of what is
+# maximised over them, steps of EM do not. With topics EM goes on while a step gains WORTH nats.
+WORTH, TOPICS = 0.1, 200
 HALVINGS = 12
 RECENT = 4  # cycles, the slowest of which says what is left: extrapolated ones are uneven
 # Of what the last step gained: how far from its optimum an E-step may stay where L-BFGS follows.
@@ -119,7 +123,7 @@ class EM:
             if on_step is not None:
                 on_step(steps[-1])
             if self.acceleration == ACCELERATIONS[0]:
-                if k >= FIRST or gained <= ENOUGH or (k > 2 and rate > SLOW):
+                if self._enough(k, gained, rate, now.value):
                     exact = self.objective.at(now.x, now.posterior) if self._rough else now
                     return Climbed(exact or now, tuple(steps), Status.iteration_limit)
             elif k > 2 and left <= GAIN:
@@ -142,6 +146,13 @@ class EM:
         rest: Iterate[Evaluation] = Iterate(now.x[self.rest], begin, self._pairs)
         along = float(now.gradient @ direction)
         return 0.5 * (along + float(gradient @ self._search.direction(rest)))
+
+    def _enough(self, steps: int, gained: float, rate: float, value: float) -> bool:
+        """Whether L-BFGS is better from here."""
+        if any(isinstance(one, Probabilities) for one in self.closed):
+            little = self.objective.tolerances.evidence * abs(value)
+            return steps >= TOPICS or gained <= max(WORTH, little)
+        return steps >= FIRST or gained <= ENOUGH or (steps > 2 and rate > SLOW)
 
     def step(self, now: Evaluation) -> Evaluation | None:
         """One M-step and the E-step after it; None where nothing raises evidence + log prior."""

@@ -11,6 +11,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
+from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.ends import Edges, projected
 from lgmdsl.learning.metric import Metric
 from lgmdsl.learning.objective import OUT, Evaluation, Objective
@@ -18,7 +19,8 @@ from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
 # are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is not climbed on
-# unless fits are asked for more digits: beside stiff priors an evidence has no more.
+# unless fits are asked for more digits: beside stiff priors an evidence has no more. Who asks for
+# fewer than the default is content with a search that promises no more than those either.
 GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
@@ -65,7 +67,8 @@ class Maximiser:
 
     @property
     def _rounding(self) -> float:
-        return min(ROUNDING, self.objective.tolerances.evidence)
+        wanted = self.objective.tolerances.evidence
+        return min(ROUNDING, wanted) if wanted <= Tolerances().evidence else wanted
 
     def value(self, at: Evaluation) -> float:
         return at.density if self.jacobian else at.value
