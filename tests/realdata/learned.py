@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+import pytest
 
 from .data import MODELS, Data, _read
+from .docstrings import Texts, texts
 
 LEARNED = MODELS / "learned"
+SUBJECTS = ("stats", "signal", "linalg", "optimize", "ndimage", "interpolate")
 
 
 def votes(folder: Path) -> Data:
@@ -52,9 +55,23 @@ def lsat(folder: Path) -> Data:
     return {"y": np.repeat(d["response"], np.diff(d["culm"], prepend=0), axis=0)}
 
 
+def docstrings(folder: Path) -> Data:
+    """Counts of words in the documentation of 14 functions of each of six modules of SciPy."""
+    return {"n": subjects().counts}
+
+
+def subjects() -> Texts:
+    """The texts of `docstrings` and the modules they are of."""
+    found = texts(SUBJECTS, 14, rare=6, common=0.3)
+    if len(found.counts) < 60:
+        pytest.skip("SciPy is installed without its docstrings")
+    return found
+
+
 LOADERS: dict[str, Callable[[Path], Data]] = {
     "votes_ppca": votes, "votes_factors": votes, "led_dense": led, "led_sparse": led,
     "tic_tac_toe": tic_tac_toe, "auto_mixed": auto, "lsat_1pl": lsat, "lsat_2pl": lsat,
+    "docstrings_topics": docstrings,
 }  # fmt: skip
 
 
