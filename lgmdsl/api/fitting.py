@@ -62,7 +62,7 @@ def fit(
     `integrate` makes the posterior a mixture over their posterior, `fixed` wants all of them
     pinned, `vb` keeps a factor over each that is a scale of Gaussians and reports the bound of
     log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a
-    latent, else integrates up to 6 scalars and maximises over more. `options` are fields of the
+    latent or words are drawn from topics, else integrates up to 6 scalars and maximises over more. `options` are fields of the
     back end, and `integration`: grid, ccd or gauss-hermite (default: grid for one or two
     hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none, and `batch` of em:
     rows of a mini-batch, with `epochs` (default 3), for models of very many rows that fall apart

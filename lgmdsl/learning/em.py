@@ -123,7 +123,7 @@ class EM:
             if on_step is not None:
                 on_step(steps[-1])
             if self.acceleration == ACCELERATIONS[0]:
-                if self._enough(k, gained, rate, now.value):
+                if self._enough(k, gained, rate, now):
                     exact = self.objective.at(now.x, now.posterior) if self._rough else now
                     return Climbed(exact or now, tuple(steps), Status.iteration_limit)
             elif k > 2 and left <= GAIN:
@@ -147,10 +147,10 @@ class EM:
         along = float(now.gradient @ direction)
         return 0.5 * (along + float(gradient @ self._search.direction(rest)))
 
-    def _enough(self, steps: int, gained: float, rate: float, value: float) -> bool:
+    def _enough(self, steps: int, gained: float, rate: float, now: Evaluation) -> bool:
         """Whether L-BFGS is better from here."""
         if any(isinstance(one, Probabilities) for one in self.closed):
-            little = self.objective.tolerances.evidence * abs(value)
+            little = self.objective.tolerances.evidence * abs(now.posterior.log_evidence)
             return steps >= TOPICS or gained <= max(WORTH, little)
         return steps >= FIRST or gained <= ENOUGH or (steps > 2 and rate > SLOW)
 

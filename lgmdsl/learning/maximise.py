@@ -65,10 +65,12 @@ class Maximiser:
     jacobian: bool
     limit: int = 200
 
-    @property
-    def _rounding(self) -> float:
-        wanted = self.objective.tolerances.evidence
-        return min(ROUNDING, wanted) if wanted <= Tolerances().evidence else wanted
+    def _little(self, at: Evaluation) -> float:
+        """The gain, in nats, that is not climbed for, or not to be seen."""
+        wanted, least = self.objective.tolerances.evidence, max(GAIN, at.rounding)
+        if wanted > Tolerances().evidence:
+            return max(least, wanted * abs(at.posterior.log_evidence))
+        return max(least, min(ROUNDING, wanted) * abs(self.value(at)))
 
     def value(self, at: Evaluation) -> float:
         return at.density if self.jacobian else at.value
@@ -99,8 +101,7 @@ class Maximiser:
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
             if on_step is not None:
                 on_step(steps[-1])
-            rounding = max(self._rounding * abs(now.at.value), now.at.kept.rounding)
-            if gain <= max(GAIN, rounding):
+            if gain <= self._little(now.at.kept):
                 status = Status.converged
                 break
             if k == self.limit:

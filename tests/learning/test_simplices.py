@@ -10,12 +10,13 @@ import pytest
 from scipy import special
 
 import lgmdsl as lgm
+from lgmdsl.api.hyper_ways import chosen_way
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.em import EM
+from lgmdsl.learning.em import EM, SLOW, WORTH
 from lgmdsl.learning.objective import Objective
 from lgmdsl.sites import catalogue as sites
 
@@ -69,3 +70,29 @@ def test_em_climbs_to_the_maximum() -> None:
     assert fast.converged and fast.learning
     assert fast.learning.steps[-1].objective == pytest.approx(steps[-1], abs=0.02)
     np.testing.assert_allclose(fast.theta["beta"].sum(axis=1), 1.0, rtol=1e-12)
+
+
+def test_fewer_digits_are_a_shorter_search() -> None:
+    data, model = {"n": texts()["n"][:10]}, lgm.loads(TEXT.format(PRIOR))
+    fits = [lgm.fit(model, data, hyper="map", tol=tol) for tol in (1e-7, 1e-3)]
+    full, rough = (f.learning.steps for f in fits if f.learning)
+    assert all(f.converged for f in fits)
+    assert len(rough) < len(full) and rough[-1].gain < 1e-3 * abs(fits[1].log_evidence)
+    assert rough[-1].gain > 100.0 * full[-1].gain
+    assert abs(full[-1].objective - rough[-1].objective) < 1.0
+
+
+def test_em_goes_on_while_topics_gain() -> None:
+    """A tenth of a nat a step, however slowly gains shrink; and `auto` takes it."""
+    data = {"n": texts()["n"][:20]}
+    canonical = compile_model(lgm.loads(TEXT.format("flat")).checked, read(data), sites.find_site)
+    coordinates = Coordinates(canonical.hypers, closed=True)
+    objective = Objective(plan(canonical), coordinates, {}, Tolerances())
+    beta = np.random.default_rng(0).dirichlet(np.full(8, 20.0), size=2)
+    first = objective.at(coordinates.pack({"beta": beta}))
+    em = EM.of(objective, {"beta": beta}, "l-bfgs")
+    assert first is not None and em is not None
+    gains = np.diff([s.objective for s in em.run(first).steps])
+    assert gains[-1] <= WORTH and (gains[:-1] > WORTH).all()
+    assert (gains[1:-1] > SLOW * gains[:-2])[1:].any()  # where loadings would have left off
+    assert chosen_way(canonical, "auto", None, plan(canonical).backend.spec, "auto") == "em"
