@@ -12,7 +12,7 @@ from .data import MODELS, Data, _read
 from .docstrings import Texts, texts
 
 LEARNED = MODELS / "learned"
-SUBJECTS = ("stats", "signal", "linalg", "optimize", "ndimage", "interpolate")
+SUBJECTS = ("stats", "signal", "linalg", "ndimage")
 
 
 def votes(folder: Path) -> Data:
@@ -56,13 +56,13 @@ def lsat(folder: Path) -> Data:
 
 
 def docstrings(folder: Path) -> Data:
-    """Counts of words in the documentation of 14 functions of each of six modules of SciPy."""
+    """Counts of words in the documentation of 16 functions of each of four modules of SciPy."""
     return {"n": subjects().counts}
 
 
 def subjects() -> Texts:
     """The texts of `docstrings` and the modules they are of."""
-    found = texts(SUBJECTS, 14, rare=6, common=0.3)
+    found = texts(SUBJECTS, 16, rare=6, common=0.3)
     if len(found.counts) < 60:
         pytest.skip("SciPy is installed without its docstrings")
     return found

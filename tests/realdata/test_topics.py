@@ -25,14 +25,14 @@ def test_topics_are_modules_and_foretell_words() -> None:
     held = np.random.default_rng(0).binomial(counts, 0.2).astype(float)
     held[:, (counts - held).sum(axis=0) == 0.0] = 0.0
     seen = counts - held
-    fit = lgm.fit(lgm.loads(learned_text("docstrings_topics")), {"n": seen}, tol=1e-5)
+    fit = lgm.fit(lgm.loads(learned_text("docstrings_topics")), {"n": seen}, tol=1e-4)
     assert fit.converged and fit.hyper == "em"
     share, beta = fit.mean("share").values, fit.mean("beta").values
     found = perplexity(share @ beta, held)
     alone = perplexity(np.tile(seen.sum(axis=0) / seen.sum(), (len(seen), 1)), held)
     assert found < 0.7 * alone
     peer = pytest.importorskip("sklearn.decomposition").LatentDirichletAllocation(
-        6, topic_word_prior=0.1, max_iter=100, random_state=0
+        4, topic_word_prior=0.1, max_iter=100, random_state=0
     )
     of_texts = peer.fit_transform(seen)
     words = peer.components_ / peer.components_.sum(axis=1, keepdims=True)
