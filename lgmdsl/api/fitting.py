@@ -62,14 +62,15 @@ def fit(
     `integrate` makes the posterior a mixture over their posterior, `fixed` wants all of them
     pinned, `vb` keeps a factor over each that is a scale of Gaussians and reports the bound of
     log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a
-    latent or words are drawn from topics, else integrates up to 6 scalars and maximises over more. `options` are fields of the
-    back end, and `integration`: grid, ccd or gauss-hermite (default: grid for one or two
-    hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none, and `batch` of em:
-    rows of a mini-batch, with `epochs` (default 3), for models of very many rows that fall apart
-    over an index; `learning_steps`: the most that the search for hyperparameters takes (200).
-    `bound` names a bound through which the sites answer that it applies to (`lgm methods`).
-    `seed` is that of draws, and of the estimates of an engine that gives any.
-    `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd).
+    latent or words are drawn from topics, else integrates up to 6 scalars and maximises over more.
+    `options` are fields of the back end, and `integration`: grid, ccd or gauss-hermite (default:
+    grid for one or two hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none,
+    and `batch` of em: rows of a mini-batch, with `epochs` (default 3), for models of very many rows
+    that fall apart over an index; `learning_steps`: the most that the search for hyperparameters
+    takes (200). `bound` names a bound through which the sites answer that it applies to
+    (`lgm methods`). `seed` is that of draws, and of the estimates of an engine that gives any.
+    `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd); a looser
+    one holds for the search over hyperparameters too.
     `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are
     learned start at its values too. `start` gives values to start from by name (a scalar fills an
     indexed hyper); otherwise they start in the middle of their priors.

@@ -429,7 +429,7 @@ def space_time(d: Data) -> Case:
     )  # fmt: skip
 
 
-CASES: dict[str, Callable[[Data], Case | Relevance | Choices]] = {
+CASES: dict[str, Callable[[Data], Case | Relevance | Choices | Documents]] = {
     "logistic_regression": logistic,
     "gp_classification": gp_classification,
     "poisson_glmm": poisson_glmm,

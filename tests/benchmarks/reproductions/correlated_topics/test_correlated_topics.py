@@ -136,7 +136,7 @@ def test_topics_of_documentation(shared: Path) -> None:
     with figure(FOLDER, 8.4, 4.0) as picture:
         left, right = picture.subplots(1, 2, width_ratios=[1, 2])
         for column, label in ((1, "correlated"), (2, "Dirichlet"), (3, "Dirichlet, 0.1")):
-            left.plot(TOPICS, [r[column] for r in rows], "o-", label=label)  # type: ignore[misc]
+            left.plot(TOPICS, [r[column] for r in rows], "o-", label=label)
         left.set(xlabel="topics", ylabel="perplexity of held-out words", xticks=TOPICS)
         left.legend()
         draw(right, fits[SHOWN], corpus)
