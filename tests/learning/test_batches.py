@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.canonical.loadings import linear_hypers
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.batches import Batches
+from lgmdsl.learning.complete_data import CompleteData
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.objective import Objective
 from lgmdsl.learning.rows import plate_of, some_rows
@@ -81,6 +83,40 @@ def test_batches_end_near_the_optimum() -> None:
     assert first.value < best - 300.0
     assert best - 5.0 < last.value < best + 1e-3
     assert np.array_equal(batches_of(own).run(begin), batches_of(own).run(begin))
+
+
+def test_a_step_moves_each_kind_of_hyper_by_its_formula() -> None:
+    """A third of the rows, a third of the way: log sds by share g / 2n, S by share 2/N S G S with
+    the prior's slope in G once, loadings by the running mean of N/B times the curvature."""
+    own = objective()
+    theta = own.planned.canonical.hypers.start()
+    rng, share = np.random.default_rng(1), 1.0 / 3.0
+    theta["L"] = rng.normal(size=(5, 2))
+    batches, x = Batches(own, "p", 900, 300, 1), own.coordinates.pack(theta)
+    seen = []
+    for rows in (np.arange(300), np.arange(300, 600)):
+        part = batches.part(rows)
+        at = part.at(x)
+        assert at is not None
+        known = batches.curvature
+        after = own.coordinates.unpack(batches._moved(part, at, share))
+        names = linear_hypers(part.planned.canonical, at.theta, {}).names
+        complete = CompleteData.of(part.planned.canonical, part.coordinates, names, at.theta)
+        seen.append(3.0 * complete.curvature(at.posterior).toarray())
+        wanted = seen[0] if known is None else (1.0 - share) * seen[0] + share * seen[1]
+        assert batches.curvature is not None
+        np.testing.assert_allclose(batches.curvature, wanted, rtol=1e-10)
+        space = own.planned.canonical.hypers
+        prior = space.log_prior(at.theta)[1]
+        slope = {n: 3.0 * at.slopes[n] + np.asarray(prior.get(n, 0.0)) for n in ("s", "S")}
+        s = np.asarray(theta["S"])
+        moved = s + share * 2.0 / 900.0 * s @ slope["S"] @ s
+        np.testing.assert_allclose(after["S"], moved, rtol=1e-9)
+        sds = np.asarray(theta["s"])
+        held = 3.0 * (~np.isnan(data()["y"][rows])).sum(axis=0)
+        np.testing.assert_allclose(
+            np.log(after["s"] / sds), share * sds * slope["s"] / (2.0 * held), rtol=1e-8
+        )
 
 
 def batches_of(own: Objective) -> Batches:

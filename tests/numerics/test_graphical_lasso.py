@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
@@ -63,3 +65,30 @@ def test_compiled_sweeps_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     compiled = graphical_lasso(t, 0.1, np.eye(6))
     assert plain is not None and compiled is not None
     np.testing.assert_allclose(compiled.precision, plain.precision, rtol=1e-10)
+
+
+def test_no_step_is_lower_than_the_one_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """From 1.9 times the maximum of one variance a whole Newton step is positive, and lower."""
+    t, penalty = np.array([[2.0, 0.3], [0.3, 1.0]]), 0.5
+    start, values = np.diag([1.9 / 2.5, 1.9 / 1.5]), [-np.inf]
+    for newton in range(6):
+        monkeypatch.setattr(module, "NEWTON", newton)
+        found = graphical_lasso(t, penalty, start)
+        assert found is not None
+        values.append(found.objective)
+    assert all(b >= a for a, b in pairwise(values)) and values[2] > values[1] + 0.1
+
+
+def test_one_sweep_is_newtons_step_where_entries_do_not_join() -> None:
+    """Of log p - (t + penalty) p: from p to 2 p - (t + penalty) p^2."""
+    p, t, penalty = np.array([0.5, 0.2]), np.array([1.0, 3.0]), 0.25
+    w, index = np.diag(1.0 / p), np.arange(2)
+    found = module.descent(np.diag(p), w, np.diag(t) - w, penalty, index, index, 1, 1e-12)
+    np.testing.assert_allclose(found, np.diag(2.0 * p - (t + penalty) * p**2), rtol=1e-12)
+
+
+def test_zeros_that_should_not_be_are_left_though_the_rest_is_at_its_maximum() -> None:
+    t, penalty = np.array([[1.0, 0.5], [0.5, 2.0]]), 0.1
+    start = np.diag(1.0 / (t.diagonal() + penalty))
+    found = graphical_lasso(t, penalty, start)
+    assert found is not None and found.precision[0, 1] < -0.1
