@@ -18,6 +18,7 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.em import EM, SLOW, WORTH
 from lgmdsl.learning.objective import Objective
+from lgmdsl.learning.simplices import probabilities
 from lgmdsl.sites import catalogue as sites
 
 pytest.importorskip("lgmdsl.sites.admixture")
@@ -57,6 +58,16 @@ def test_at_certain_topics_the_step_counts_words() -> None:
     counts = data["n"].sum(axis=0) * beta / beta.sum(axis=0) + 0.5
     want = counts / counts.sum(axis=1, keepdims=True)
     np.testing.assert_allclose(coordinates.unpack(x)["beta"], want, atol=1e-5)
+
+
+def test_topics_of_two_sites_have_no_closed_step() -> None:
+    """Counts are those of one site; shared topics are learned by gradients."""
+    text = TEXT.format(PRIOR).replace("hyper beta", "data m[doc, word] : count\nhyper beta")
+    shared = text + "observe m ~ admixture(softmax = z, emission = beta)\n"
+    for given, known in ((TEXT.format(PRIOR), 1), (shared, 0)):
+        data = {**texts(), "m": texts()["n"]} if given is shared else texts()
+        canonical = compile_model(lgm.loads(given).checked, read(data), sites.find_site)
+        assert len(probabilities(canonical, Coordinates(canonical.hypers))) == known
 
 
 def test_em_climbs_to_the_maximum() -> None:
