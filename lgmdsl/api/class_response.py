@@ -17,6 +17,7 @@ from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
 from lgmdsl.sites.admixture import AdmixtureSoftmax
 from lgmdsl.sites.multinomial_probit import CategoricalProbit
 from lgmdsl.sites.softmax import SoftmaxSite
+from lgmdsl.sites.stick import CategoricalStick
 
 
 class ClassMoments(NamedTuple):
@@ -38,7 +39,7 @@ def class_moments(
     site = block.bind_family(theta)
     if isinstance(site, SoftmaxSite):
         return _of_softmax(site, mean, variance)
-    if isinstance(site, CategoricalProbit):
+    if isinstance(site, CategoricalProbit | CategoricalStick):
         found = site.predictive(mean, variance)
         return ClassMoments(found, found, np.sqrt(np.maximum(found * (1.0 - found), 0.0)))
     if isinstance(site, AdmixtureSoftmax):

@@ -37,12 +37,13 @@ def standard_error(
     """Of sum E[l] at the marginals of the sites' predictors; 0 where no points are random."""
     total = np.zeros(SCRAMBLES)
     for route, site, m, v in zip(routes, sites, mean, variance, strict=True):
-        if not isinstance(route.bound, Seeded):
+        bound: object = route.bound
+        if not isinstance(bound, Seeded):
             continue
-        found = [_value(route.bound, site, m, v, k) for k in (1, 2)]
+        found = [_value(bound, site, m, v, k) for k in (1, 2)]
         if abs(found[1] - found[0]) <= ROUNDING * (1.0 + abs(found[0])):
             continue  # so few classes that the rule has no random points
-        total += [*found, *(_value(route.bound, site, m, v, k) for k in range(3, SCRAMBLES + 1))]
+        total += [*found, *(_value(bound, site, m, v, k) for k in range(3, SCRAMBLES + 1))]
     return float(total.std(ddof=1))
 
 

@@ -25,9 +25,10 @@ from lgmdsl.numerics.orthant import largest
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-# Steps of the rule in 1 / sqrt K, its reach, and how closely its middle is found: for derivatives,
-# and for slopes at many points, where errors of 1e-6 do.
-FINE, COARSE = (0.75, 8.5, 1e-3), (1.2, 6.5, 0.5)
+# Step of the rule in 1 / sqrt K, its reach, and how closely its middle is found.
+STEP, REACH, CLOSE = 0.75, 8.5, 1e-3
+# Points times sites from which the compiled rule repays the import of numba.
+COMPILED = 2000
 NEWTONS = 60
 _CHUNK = 1 << 21
 
@@ -71,36 +72,40 @@ class CategoricalProbit(Site, Pointwise, Sloped):
         return np.asarray(self.y[:, None] == np.arange(self.classes))
 
     def log_density(self, s: Array) -> Array:
-        return self._in_pieces(s, FINE)[0]
+        return self._in_pieces(s)[0]
 
     def sloped(self, s: Array) -> tuple[Array, Array]:
         points, n, k = s.shape
+        if points * n >= COMPILED:
+            from lgmdsl.numerics.largest_kernel import log_largest  # numba is slow to import
+
+            return log_largest(s, self.y.astype(np.int64), self.offered)
         many = self.take(np.tile(np.arange(n), points))
-        value, slope = many._in_pieces(s.reshape(-1, k), COARSE)
+        value, slope = many._in_pieces(s.reshape(-1, k))
         return value.reshape(points, n), slope.reshape(s.shape)
 
-    def _in_pieces(self, s: Array, rule: tuple[float, float, float]) -> tuple[Array, Array]:
+    def _in_pieces(self, s: Array) -> tuple[Array, Array]:
         """l and l', a few rows at a time."""
         value, slope = np.empty(len(s)), np.empty(s.shape)
         # log Phi alone: its slope phi / Phi is good to 1e-9 as far as 1e4 out.
-        width = int(2.0 * rule[1] / rule[0] * np.sqrt(self.classes) + 2.0) * self.classes
+        width = int(2.0 * REACH / STEP * np.sqrt(self.classes) + 2.0) * self.classes
         for few in np.array_split(np.arange(len(s)), max(1, len(s) * width // _CHUNK)):
             some = self.take(few)
-            nodes = some._nodes(s[few], rule)
+            nodes = some._nodes(s[few])
             value[few] = nodes.value
             hazard = np.exp(-0.5 * nodes.z * nodes.z - nodes.log_cdf - 0.5 * LOG_TWO_PI)
             first = np.einsum("nt,ntk->nk", nodes.share, hazard, optimize=True)
             slope[few] = some._spread(np.where(nodes.rival, first, 0.0))
         return value, slope
 
-    def _nodes(self, s: Array, rule: tuple[float, float, float]) -> _Nodes:
+    def _nodes(self, s: Array) -> _Nodes:
         """The integrand about its maximum; the log of it falls at least as t^2 / 2 beside it."""
         own = (s * self.chosen).sum(axis=1, keepdims=True)
         rival = self.offered & ~self.chosen
         lead = np.where(rival, own - s, 0.0)
-        step, reach, close = rule[0] / np.sqrt(self.classes), rule[1], rule[2]
-        half = int(np.ceil(reach / step))
-        u = self._peak(lead, rival, close)[:, None] + step * np.arange(-half, half + 1)
+        step = STEP / np.sqrt(self.classes)
+        half = int(np.ceil(REACH / step))
+        u = self._peak(lead, rival)[:, None] + step * np.arange(-half, half + 1)
         z = lead[:, None, :] + u[:, :, None]
         log_cdf = special.log_ndtr(z)
         h = -0.5 * u * u + np.einsum("ntk,nk->nt", log_cdf, rival * 1.0)
@@ -113,7 +118,7 @@ class CategoricalProbit(Site, Pointwise, Sloped):
         return _Nodes(share / total, np.where(possible, value, -np.inf), z, log_cdf, rival)
 
     @staticmethod
-    def _peak(lead: Array, rival: BoolArray, close: float) -> Array:
+    def _peak(lead: Array, rival: BoolArray) -> Array:
         """Where h is largest: h' is convex and falls, so that Newton from 0 never overshoots."""
         u = np.zeros(len(lead))
         for _ in range(NEWTONS):
@@ -121,7 +126,7 @@ class CategoricalProbit(Site, Pointwise, Sloped):
             slope = np.where(rival, tail.hazard, 0.0).sum(axis=1) - u
             bend = 1.0 + np.where(rival, tail.hazard * tail.excess, 0.0).sum(axis=1)
             u += slope / bend
-            if np.abs(slope / bend).max(initial=0.0) < close:
+            if np.abs(slope / bend).max(initial=0.0) < CLOSE:
                 break
         return u
 
@@ -131,7 +136,7 @@ class CategoricalProbit(Site, Pointwise, Sloped):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """Cumulants of the slopes over the nodes; of a variance that is a number, times I."""
-        at, n, k = self._nodes(s, FINE), len(s), s.shape[1]
+        at, n, k = self._nodes(s), len(s), s.shape[1]
         tail, on = normal_tail(at.z), at.rival[:, None, :]
         first, second = np.where(on, tail.hazard, 0.0), np.where(on, tail.variance - 1.0, 0.0)
         v = variance * np.eye(k) if np.ndim(variance) == 0 else np.asarray(variance)

@@ -6,6 +6,7 @@ bernoulli.logit site of each cut that y has reached, so back ends never see this
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, ClassVar
@@ -13,17 +14,20 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.questions import Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics.normal_lattice import Rule, level, rule
 from lgmdsl.numerics.stable import softplus
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-# Scrambled Sobol' points for averages over s; their errors are about 1e-4, and the same points for
-# every class keep the sum over classes at 1.
+# Up to two cuts averages take a lattice, of three where no sd is above NARROW; else quasi-random
+# points: errors of probabilities are 5e-5 at sds of 1, 5e-4 at 4. The same points for every class
+# keep the sum over classes at 1.
 POINTS = 4096
+NARROW = {1: np.inf, 2: np.inf, 3: 2.0}
 _CHUNK = 1 << 22
 
 
@@ -61,34 +65,59 @@ class CategoricalStick(Site, Tilted):
         return np.asarray(np.argmax(both, axis=-1), dtype=np.float64)
 
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
-        """Mass, mean (N, L) and covariance (N, L, L) of N(mean, variance) t^power, by `POINTS`
-        quasi-random points: relative errors of about 1e-4."""
+        """Mass, mean (N, L) and covariance (N, L, L) of N(mean, variance) t^power, to 1e-5 up to
+        two cuts at sds to 5, beyond to about 5e-4 at sds to 4."""
         n, size = mean.shape
         mass, centre, spread = np.empty(n), np.empty((n, size)), np.empty((n, size, size))
-        values, vectors = np.linalg.eigh(variance)
-        root = vectors * np.sqrt(np.maximum(values, 0.0))[:, None, :]
-        points = _normal_points(size)
-        step = max(1, _CHUNK // (POINTS * size))
-        for start in range(0, n, step):
-            at = np.arange(start, min(start + step, n))
-            away = np.einsum("nij,pj->pni", root[at], points)
+        for at, away, weight in _scattered(variance):
             log = power * self.take(at).log_density(mean[at] + away)
             top = log.max(axis=0)
-            share = np.exp(log - top)
+            share = np.exp(log - top) * weight[:, None]
             total = share.sum(axis=0)
-            mass[at] = top + np.log(total / POINTS)
+            mass[at] = top + np.log(total)
             share /= total
             moved = np.einsum("pn,pni->ni", share, away)
             centre[at] = mean[at] + moved
             spread[at] = np.einsum("pn,pni,pnj->nij", share, away - moved, away - moved)
         return TiltedAnswer(mass, centre, spread)
 
+    def predictive(self, mean: Array, variance: Array) -> Array:
+        """E[P(y = k | s)], s ~ N(mean, variance), of all classes, (N, L + 1); as `tilted`."""
+        n, size = mean.shape
+        out = np.empty((n, size + 1))
+        for at, away, weight in _scattered(variance):
+            s = mean[at] + away
+            left = np.cumprod(special.expit(-s), axis=-1)
+            before = np.concatenate([np.ones((*s.shape[:-1], 1)), left[..., :-1]], axis=-1)
+            out[at, :size] = np.einsum("p,pnk->nk", weight, before * special.expit(s))
+            out[at, size] = weight @ left[..., -1]
+        return out
+
+
+def _scattered(variance: Array) -> Iterator[tuple[IntArray, Array, Array]]:
+    """Some rows at a time, points of N(0, variance) for them, (P, n, L), and weights, (P,)."""
+    size = variance.shape[-1]
+    values, vectors = np.linalg.eigh(variance)
+    sds = np.sqrt(np.maximum(values, 0.0))
+    root = vectors * sds[:, None, :]
+    narrow = NARROW.get(size, 0.0)
+    levels = np.array(
+        [level(sd, size) if sd <= narrow else -1 for sd in sds.max(axis=1, initial=0)]
+    )
+    for one in np.unique(levels):
+        rows, (points, weight) = np.flatnonzero(levels == one), _rule(size, int(one))
+        pieces = max(1, len(rows) * len(points) * size // _CHUNK)
+        for at in np.array_split(rows, pieces):
+            yield at, np.einsum("nij,pj->pni", root[at], points), weight
+
 
 @cache
-def _normal_points(size: int) -> Array:
-    """(POINTS, size) quasi-random standard normal points, the same at every call."""
+def _rule(size: int, lattice: int) -> Rule:
+    """Points, (P, L), of standard normals and weights, (P,): a lattice, or none where it is -1."""
+    if lattice >= 0:
+        return rule(size, lattice, 0)
     from scipy.stats import qmc  # slow to import
 
     net = qmc.Sobol(size, scramble=True, rng=0).random(POINTS)
     points = special.ndtri(np.clip(net, 1e-12, 1.0 - 1e-12))
-    return np.asarray(points - points.mean(axis=0))
+    return np.asarray(points - points.mean(axis=0)), np.full(POINTS, 1.0 / POINTS)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
-from scipy import special
+from scipy import special, stats
 
 import lgmdsl as lgm
 from lgmdsl.bounds.catalogue import bound
 from lgmdsl.contract.questions import Expected
+from lgmdsl.numerics.log_sum_exp import contrasts_of
 from lgmdsl.numerics.orthant import largest, positive
 from lgmdsl.sites.multinomial_probit import CategoricalProbit
 from lgmdsl.testing.site_checks import check_site
@@ -57,6 +60,24 @@ def test_one_class_is_certain() -> None:
                                [[0.0, 1.0, 0.0], [0.0, 0.5, 0.5]], atol=1e-12)  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("k", "sd", "step"), [(2, 3.0, 0.02), (3, 0.4, 0.2), (3, 3.0, 0.14), (4, 0.8, 0.5)]
+)
+def test_expectations_up_to_four_classes(k: int, sd: float, step: float) -> None:
+    """To 2e-6, against a finer lattice of the finer rule."""
+    rng = np.random.default_rng(k)
+    root, mean = sd * rng.normal(size=(k, k)) / np.sqrt(k), rng.normal(size=k)
+    found = lgm.sites.expected("categorical.probit", 1, mean, root @ root.T)
+    square, turn = np.linalg.eigh(contrasts_of(k).T @ root @ root.T @ contrasts_of(k))
+    line = step * np.arange(-int(7.5 / step), int(7.5 / step) + 1)
+    t = np.stack(np.meshgrid(*[line] * (k - 1), indexing="ij"), axis=-1).reshape(-1, k - 1)
+    t = t[(t**2).sum(axis=1) < 7.5**2]
+    w = np.exp(-0.5 * (t**2).sum(axis=1))
+    s = mean + t @ (contrasts_of(k) @ turn * np.sqrt(np.maximum(square, 0.0))).T
+    l = CategoricalProbit(np.ones(len(s)), np.ones((len(s), k))).log_density(s)
+    assert found.value == pytest.approx(w @ l / w.sum(), rel=2e-6, abs=2e-6)
+
+
 def test_expectations_of_many_classes_within_the_stated_error() -> None:
     """Four classes, against the average over many draws."""
     rng, k = np.random.default_rng(3), 4
@@ -68,6 +89,17 @@ def test_expectations_of_many_classes_within_the_stated_error() -> None:
     found = lgm.sites.expected("categorical.probit", 0, mean, root @ root.T)
     noise = 4.0 * drawn.std() / np.sqrt(20_000)
     assert found.value == pytest.approx(drawn.mean(), abs=error * (1 + abs(found.value)) + noise)
+
+
+@pytest.mark.parametrize(("size", "error"), [(1, 1e-12), (2, 1e-10), (3, 3e-6), (5, 3e-4)])
+def test_orthants_beside_scipy(size: int, error: float) -> None:
+    rng = np.random.default_rng(size)
+    root, mean = 2.0 * rng.normal(size=(5, size, size)), 2.0 * rng.normal(size=(5, size))
+    spread = root @ root.transpose(0, 2, 1) + 0.5 * (np.eye(size) + 1.0)
+    cdf: Any = stats.multivariate_normal.cdf
+    known = [cdf(m, np.zeros(size), v, abseps=max(1e-9, 0.1 * error))
+             for m, v in zip(mean, spread, strict=True)]  # fmt: skip
+    np.testing.assert_allclose(positive(mean, spread), known, atol=error)
 
 
 def test_orthants() -> None:

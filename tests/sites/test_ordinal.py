@@ -191,6 +191,24 @@ def test_sticks_have_all_the_mass_and_draws_follow_it() -> None:
     assert np.all(np.abs(share - p) < 4.0 * np.sqrt(p * (1 - p) / 40_000))
 
 
+@pytest.mark.parametrize(("sd", "error"), [(0.5, 1e-6), (1.5, 2e-6), (4.0, 2e-6)])
+def test_predictive_sticks_against_a_grid(sd: float, error: float) -> None:
+    """All classes at once, the same as one by one; two cuts, correlated."""
+    mean, variance = np.array([0.4, -0.8]), sd**2 * np.array([[1.0, -0.6], [-0.6, 1.3]])
+    t = np.linspace(-8.0, 8.0, 401)
+    u = np.stack(np.meshgrid(t, t, indexing="ij"), axis=-1).reshape(-1, 2)
+    s = mean + u @ np.linalg.cholesky(variance).T
+    weight = np.exp(-0.5 * (u**2).sum(axis=1))
+    up = special.expit(s)
+    p = np.stack([up[:, 0], (1 - up[:, 0]) * up[:, 1], (1 - up[:, 0]) * (1 - up[:, 1])])
+    found = stick(2).predictive(np.tile(mean, (3, 1)), np.tile(variance, (3, 1, 1)))
+    np.testing.assert_allclose(found[0], p @ weight / weight.sum(), atol=error)
+    one = stick(2).tilted(np.tile(mean, (3, 1)), np.tile(variance, (3, 1, 1))).log_mass
+    np.testing.assert_allclose(np.exp(one), found[0], rtol=1e-12)
+    wide = stick(4).predictive(np.zeros((5, 4)), np.tile(sd**2 * np.eye(4), (5, 1, 1)))
+    np.testing.assert_allclose(wide[0], 0.5 ** np.array([1, 2, 3, 4, 4]), atol=5e-4)
+
+
 def test_tilted_sticks_against_a_grid() -> None:
     mean, variance = np.array([0.4, -0.8]), np.array([[1.5, -0.9], [-0.9, 2.0]])
     t = np.linspace(-8.0, 8.0, 301)
@@ -204,7 +222,7 @@ def test_tilted_sticks_against_a_grid() -> None:
         mass, share = density.sum(), density / density.sum()
         centre = share @ s
         spread: Array = (share[:, None] * (s - centre)).T @ (s - centre)
-        assert np.exp(found.log_mass[y]) == pytest.approx(mass, rel=1e-3)
-        np.testing.assert_allclose(found.mean[y], centre, atol=3e-3)
-        np.testing.assert_allclose(found.variance[y], spread, atol=1e-2)
+        assert np.exp(found.log_mass[y]) == pytest.approx(mass, rel=1e-6)
+        np.testing.assert_allclose(found.mean[y], centre, atol=2e-6)
+        np.testing.assert_allclose(found.variance[y], spread, atol=1e-5)
     assert np.exp(found.log_mass).sum() == pytest.approx(1.0, rel=1e-12)
