@@ -225,6 +225,13 @@ def test_methods_that_take_no_vector_sites_say_so() -> None:
         assert raised.value.codes == ("E501",)
 
 
+def test_ep_says_what_it_takes_instead() -> None:
+    with pytest.raises(lgm.MethodError, match=r"categorical\(stick = ...\)"):
+        fit(CHOICE, data(), "ep")
+    stick = REFERENCE.replace("softmax", "stick")
+    assert fit(stick, data(), "ep").converged
+
+
 def test_choices_left_out_one_by_one() -> None:
     """Cavities against fits without the row."""
     given = data(30)

@@ -88,8 +88,9 @@ class ExpectationPropagation(Backend[EPState]):
         needs=Tilted,
         guarantee=Guarantee.APPROXIMATE,
         vector=False,
-        only_scalar="its tilted moments are those of one predictor; "
-        "laplace or natural-gradient take it",
+        only_scalar="ep matches the mean and variance of one predictor at a time; "
+        "natural-gradient comes nearest to it, laplace is quicker, and of categorical(stick = ...) "
+        "ep takes each cut as a logistic site",
         max_steps=300,
         warm="natural-gradient",
         paper="Minka 2001; Seeger and Nickisch 2011; Opper and Winther 2005",
