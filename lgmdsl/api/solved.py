@@ -16,7 +16,7 @@ from lgmdsl.inference.driver import Run, Tolerances, TraceEntry
 from lgmdsl.inference.estimated import honest
 from lgmdsl.inference.legible import legible
 from lgmdsl.inference.plan import Plan
-from lgmdsl.inference.proper import check_bounded, check_determined, check_mode
+from lgmdsl.inference.proper import check_bounded, check_determined, check_mode, hidden
 from lgmdsl.inference.starts import Started, run_from_starts
 from lgmdsl.inference.warm import warm_start
 from lgmdsl.learning.learn import Learned, learn
@@ -65,7 +65,7 @@ def solve(
             planned.backend, problem, tolerances, max_steps, warm, on_step
         )
         return _checked(
-            planned, problem, Solved(theta, _found(planned, result), result, starts, None)
+            planned, problem, Solved(theta, _found(planned, problem, result), result, starts, None)
         )
     began = time.perf_counter()
 
@@ -79,7 +79,7 @@ def solve(
             planned, dict(fixed or {}), tolerances, max_steps, warm, told, seed, begin, asked.steps
         )
         result = replace(factored.run, status=factored.status, seconds=time.perf_counter() - began)
-        out = Solved(factored.theta, _found(planned, result), result, (), factored)
+        out = Solved(factored.theta, _found(planned, problem, result), result, (), factored)
         return _checked(planned, planned.at(factored.theta, seed=seed), out)
     found = learn(
         planned, dict(fixed or {}), tolerances, max_steps, warm,
@@ -89,13 +89,14 @@ def solve(
     )  # fmt: skip
     mode = found.mode
     result = replace(mode.run, status=found.status, seconds=time.perf_counter() - began)
-    out = Solved(mode.theta, _found(planned, result), result, (), found)
+    out = Solved(mode.theta, _found(planned, problem, result), result, (), found)
     return _checked(planned, mode.problem, out)
 
 
-def _found(planned: Plan, result: Run) -> GaussianPosterior:
+def _found(planned: Plan, problem: Problem, result: Run) -> GaussianPosterior:
     if result.posterior is None:
-        raise NumericalError(_no_state(planned.method, result))
+        reason = hidden(planned.canonical, problem, result.reason or "")
+        raise NumericalError(reason or _no_state(planned.method, result))
     return result.posterior
 
 

@@ -10,6 +10,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 from lgmdsl.numerics.sparse.base import Factor, Symbolic, times
 
+UNDETERMINED = "no datum or prior determines"
 _INDEFINITE = "the posterior precision is not positive definite (negative site weights)"
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -26,12 +27,15 @@ def undetermined(a: Array, factor: Cholesky | None, linear: LinearGaussian,
                                                for i in range(b.size)]  # fmt: skip
     if n and scale.min() == 0.0:
         block, i = names[int(np.argmin(scale))]
-        return f"no datum or prior determines {block}[{i}]"
+        return f"{UNDETERMINED} {block}[{i}]"
     if n and not np.isfinite(scale).all():
         return "the posterior precision is not finite"
     if factor is not None and _comfortable(factor):
         return ""
-    unit = np.triu(a) / scale[:, None] / scale
+    with np.errstate(all="ignore"):
+        unit = np.triu(a) / scale[:, None] / scale
+    if not np.isfinite(unit).all():
+        return "the posterior precision is not finite"
     unit = unit + np.triu(unit, 1).T
     if factor is not None:
         again = cholesky(unit.copy())
@@ -43,7 +47,7 @@ def undetermined(a: Array, factor: Cholesky | None, linear: LinearGaussian,
         return _INDEFINITE
     if factor is not None and values[0] > 50 * n * _EPS * values[-1]:
         return ""
-    return f"no datum or prior determines {_spell(vectors[:, 0] / scale, names)}"
+    return f"{UNDETERMINED} {_spell(vectors[:, 0] / scale, names)}"
 
 
 def loosest(symbolic: Symbolic, values: Array, data: Array, factor: Factor | None,
@@ -60,7 +64,7 @@ def loosest(symbolic: Symbolic, values: Array, data: Array, factor: Factor | Non
         block, i = names[int(np.argmin(diagonal))]
         if diagonal.min() < 0.0:
             return Failed(_INDEFINITE)
-        return Failed(f"no datum or prior determines {block}[{i}]")
+        return Failed(f"{UNDETERMINED} {block}[{i}]")
     if factor is not None and (factor.pivots > 50 * pattern.size**0.5 * _EPS * diagonal).all():
         return None
     lifted = values.copy()
@@ -79,7 +83,7 @@ def loosest(symbolic: Symbolic, values: Array, data: Array, factor: Factor | Non
     if told > 1e-6 * most > 0.0:
         told_of = f"what the data say of {_spell(direction, names)}"
         return Failed(f"beside so stiff a prior, rounding hides {told_of}", rounding=True)
-    return Failed(f"no datum or prior determines {_spell(direction, names)}")
+    return Failed(f"{UNDETERMINED} {_spell(direction, names)}")
 
 
 def _comfortable(factor: Cholesky) -> bool:

@@ -20,6 +20,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Leftover, Rows
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.engines.directions import UNDETERMINED
 from lgmdsl.engines.iterative_conditioned import IterativeConditioned
 from lgmdsl.engines.iterative_determinant import controlled_mean, quadratures
 from lgmdsl.engines.iterative_noise import Noise
@@ -121,7 +122,7 @@ class IterativeEngine(Engine):
             w = np.concatenate([w, np.maximum(there, self.ties.usual)])
         diagonal = self.diagonal(w)
         if diagonal.min(initial=1.0) <= 0.0:
-            return Failed(f"no datum or prior determines {self._latent(int(diagonal.argmin()))}")
+            return Failed(f"{UNDETERMINED} {self._latent(int(diagonal.argmin()))}")
         if not self.examined:
             loose = self._loosest(w, diagonal)
             if loose and self.prior.free:
@@ -275,9 +276,7 @@ class IterativeEngine(Engine):
             self.lowest = float(nodes.min())
             if nodes.min() > SINGULAR * nodes.max():
                 return ""
-        return (
-            f"no datum or prior determines a direction of {self._latent(int(direction.argmax()))}"
-        )
+        return f"{UNDETERMINED} a direction of {self._latent(int(direction.argmax()))}"
 
     def _latent(self, place: int) -> str:
         for b in self.linear.blocks:

@@ -1,6 +1,7 @@
 """Is the posterior of a model with flat or intrinsic blocks proper? Asked before and after a fit.
 
-Before: with unit weights on every row, does any combination of latents stay undetermined?
+Before: with weights at which all rows are of one size, does any combination of latents stay
+undetermined?
 After, and at the mode before a dearer method sets out: does the likelihood fall along the direction
 in which each flat latent is freest? With separated classes it does not: Newton's decrement
 vanishes, or the bound rises, on the way to infinity.
@@ -24,6 +25,7 @@ from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.constraints import CONTRADICT
+from lgmdsl.engines.directions import UNDETERMINED
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
@@ -47,6 +49,7 @@ FOLLOWED = 200
 WORK, FEWEST = 2_000_000, 10  # latents times directions: in large models fewer are followed
 LARGEST = 2_000  # rows with kinks, of more the mode costs more than most methods do
 HELD = 20_000_000  # entries of a block's null space
+PROBES = 4  # random vectors that tell the sizes of rows
 
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
@@ -56,8 +59,7 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     improper = _improper(problem)
     if not improper and problem.engine.linear.constraints is None:
         return
-    predictors = problem.engine.linear.predictors
-    weight = tuple(_unit(p) for p in predictors)
+    weight = _weights(problem.engine.linear)
     shift = tuple(np.zeros(w.shape[:-1] if w.ndim == 3 else w.shape) for w in weight)
     outcome = problem.engine.condition(weight, shift)
     if not isinstance(outcome, Failed):
@@ -167,19 +169,47 @@ def _least_fall(problem: Problem, s: Rows, direction: Array) -> float:
 
 
 def _moved(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
-    """B z for one predictor."""
-    out = np.zeros(predictor.rows)
+    """B z for one predictor and z (n,) or (n, k)."""
+    out = np.zeros((predictor.rows, *z.shape[1:]))
     for name, operator in predictor.columns.items():
         start = linear.starts[name]
         out += operator.matvec(z[start : start + operator.shape[1]])
     return out
 
 
-def _unit(predictor: Predictor) -> Array:
-    if not predictor.event:
-        return np.ones(predictor.rows)
-    k = predictor.event
-    return np.broadcast_to(np.eye(k), (predictor.rows // k, k, k)).copy()
+def _sizes(linear: LinearGaussian) -> list[Array]:
+    """About the size of B's row for each site, (N,): the root mean square of B x, x of sd 1."""
+    x = np.random.default_rng(0).standard_normal((linear.size, PROBES))
+    seen = (
+        (np.mean(_moved(p, x, linear) ** 2, axis=1), max(p.event, 1)) for p in linear.predictors
+    )
+    return [np.sqrt(square.reshape(-1, event).max(axis=1)) for square, event in seen]
+
+
+def _weights(linear: LinearGaussian) -> tuple[Array, ...]:
+    """A weight for each site at which its row of B is about of size one, so that units do not
+    decide: beside features in the millions a potential's rows would be lost to rounding."""
+    found = []
+    for p, size in zip(linear.predictors, _sizes(linear), strict=True):
+        weight = 1.0 / np.where(size > 0.0, size, 1.0) ** 2
+        found.append(weight[:, None, None] * np.eye(p.event) if p.event else weight)
+    return tuple(found)
+
+
+def hidden(canonical: CanonicalModel, problem: Problem, reason: str) -> Diagnostic | None:
+    """E601 for a direction that `check_determined` has seen to be determined, and that a method
+    could not see: what is small in it was lost to rounding beside what is large."""
+    if not reason.startswith(UNDETERMINED):
+        return None
+    told = zip(canonical.blocks, _sizes(problem.engine.linear), strict=True)
+    sizes = [f"`{b.name}` {np.median(s):.1e}" for b, s in told if len(s)]
+    direction = _labelled(canonical, reason.removeprefix(UNDETERMINED).strip())
+    return Diagnostic(
+        "E601", "the posterior is beyond double precision",
+        details=(f"rounding hides what determines {direction}",),
+        note=f"predictors for latents of size 1: {listed(sizes)}",
+        help="divide features by their size, so that the latents are of size 1",
+    )  # fmt: skip
 
 
 def _loose(linear: LinearGaussian) -> list[BlockPrior]:

@@ -33,6 +33,8 @@ from lgmdsl.learning.gradient import evidence_gradient
 
 # Back ends that hold the Gaussian of a mixture: their bounds see its scale as that of a Gaussian.
 CONDITIONALLY_GAUSSIAN = (Augmented, Widths)
+# No scale of data is that far from 1, in any unit.
+FARTHEST = 1e60
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +80,8 @@ class Factors:
     def at(self, posterior: GaussianPosterior, theta: Theta) -> dict[str, Factor]:
         """The best factor of every hyper for the q of a fit at theta.
 
-        Raises NumericalError E601 where one is improper: a flat prior, and too few Gaussians.
+        Raises NumericalError E601 where one is improper: a flat prior, and too few Gaussians; and
+        where one has gone so far to 0 or infinity that the bound must rise without end.
         """
         canonical = self.planned.canonical
         counts = log_sd_slopes(canonical, theta, self.pinned.keys())
@@ -92,6 +95,9 @@ class Factors:
             out[name] = factor(block.prior.at(theta), k, count, np.asarray(rate))
             if not out[name].proper:
                 raise NumericalError(_improper(name))
+            end = _end(out[name].effective)
+            if end:
+                raise NumericalError(_endless(name, end))
         return out
 
     def _slopes(self, posterior: GaussianPosterior, theta: Theta) -> Mapping[str, Array]:
@@ -129,6 +135,24 @@ def _no_scale(canonical: CanonicalModel, name: str, why: str) -> Diagnostic:
         f"it {why}",
         note="factors are over scales of Gaussians: sd = c h^k, or a product of such",
         help=f"pin it: --set {name}=VALUE, or take --hyper map or integrate",
+    )
+
+
+def _end(effective: Array) -> str:
+    """Where values out of all range are going to; empty where there are none."""
+    if float(np.min(effective, initial=1.0)) < 1.0 / FARTHEST:
+        return "0"
+    return "infinity" if float(np.max(effective, initial=1.0)) > FARTHEST else ""
+
+
+def _endless(name: str, end: str) -> Diagnostic:
+    exact = "the data are all alike, or the model reproduces them exactly; " if end == "0" else ""
+    return Diagnostic(
+        "E601",
+        f"the bound rises without end as `{name}` goes to {end}",
+        note=f"{exact}its prior does not keep `{name}` from there",
+        help=f"give `{name}` a prior that vanishes there, e.g. inv_gamma, or pin it: "
+        f"--set {name}=VALUE",
     )
 
 
