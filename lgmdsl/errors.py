@@ -213,9 +213,27 @@ class NumericalError(LgmError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """The known word that `word` most likely stands for, or None."""
-    close = difflib.get_close_matches(str(word), list(known), n=1, cutoff=0.6)
+    """The known word that `word` most likely stands for, whatever its case, or None."""
+    words = list(known)
+    close = difflib.get_close_matches(str(word), words, n=1, cutoff=0.6)
+    if not close:
+        lowered = {w.casefold(): w for w in reversed(words)}
+        found = difflib.get_close_matches(str(word).casefold(), lowered, n=1, cutoff=0.6)
+        close = [lowered[w] for w in found]
     return close[0] if close else None
+
+
+def meant(close: object, otherwise: str = "", then: str = "", quote: str = "`") -> str:
+    """The help that asks whether a close word was meant, and goes on with `then`; where nothing is
+    close, `otherwise`, or `then` alone."""
+    if not close:
+        return otherwise or then
+    return f"did you mean {quote}{close}{quote}?{' ' if then else ''}{then}"
+
+
+def suggestion(word: object, known: Iterable[str], otherwise: str = "", then: str = "") -> str:
+    """`meant` of the nearest of the known words."""
+    return meant(nearest(word, known), otherwise, then)
 
 
 def listed(words: Sequence[str], last: str = "and") -> str:

@@ -28,7 +28,7 @@ from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.errors import Diagnostic, MethodError, ModelError, nearest
+from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -117,12 +117,9 @@ class Audit:
 
     def _of(self, name: str) -> Corrected:
         if name not in self.corrected:
-            close = nearest(name, self.corrected)
             told = f"the audit knows no latent, let, report or hyper named `{name}`"
             has = f"it has: {', '.join(self.corrected)}"
-            raise ModelError(
-                Diagnostic("E103", told, help=f"did you mean `{close}`?" if close else has)
-            )
+            raise ModelError(Diagnostic("E103", told, help=suggestion(name, self.corrected, has)))
         return self.corrected[name]
 
     def _labelled(self, name: str, values: Array) -> xr.DataArray:

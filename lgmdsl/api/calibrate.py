@@ -19,14 +19,13 @@ from lgmdsl.api import calibrate_pool
 from lgmdsl.api.calibrate_record import Record
 from lgmdsl.api.calibrate_run import Outcome, Task, run_once
 from lgmdsl.api.page import columns, counted, wrapped
-from lgmdsl.api.settings import check_numbers
+from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import Array
 from lgmdsl.assess.uniformity import Uniformity, band, ecdf, uniformity
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 
-NONE: Mapping[str, object] = MappingProxyType({})
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
 # The chance that any quantity of an exact posterior leaves its band.
 ALPHA = 0.05
@@ -169,7 +168,7 @@ def calibrate(
     method: str = "auto",
     fixed: Mapping[str, object] | None = None,
     bound: str | None = None,
-    options: Mapping[str, object] = NONE,
+    options: Mapping[str, object] | None = None,
     seed: int = 0,
     tol: float | None = None,
     max_steps: int | None = None,
@@ -193,6 +192,7 @@ def calibrate(
     """
     load_entry_points()
     check_numbers(seed, tol, max_steps)
+    fixed, options = check_fixed(fixed), check_options(options)
     workers = jobs if jobs is not None else os.cpu_count() or 1
     for name, value in (("runs", runs), ("jobs", workers)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
@@ -200,7 +200,7 @@ def calibrate(
             raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
     task = Task(
         model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), method, fixed,
-        bound, dict(options), seed, tol, max_steps,
+        bound, options, seed, tol, max_steps,
     )  # fmt: skip
     kept = Record(record, task)
     left = [k for k in range(runs) if k not in kept.done]

@@ -14,8 +14,8 @@ from dataclasses import replace
 from lgmdsl.api.comparison import Compared, Comparison, difference, moments
 from lgmdsl.api.fit import Fit
 from lgmdsl.api.fitting import fit_compiled
-from lgmdsl.api.hyper_ways import check_hyper
-from lgmdsl.api.settings import check_numbers
+from lgmdsl.api.hyper_ways import check_hyper, learning_options
+from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.assess.pareto import check_arviz
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
@@ -78,7 +78,9 @@ def compare(
     backends()  # entry points may bring families
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     canonical = compile_model(model.checked, dataset, sites.find_site)
-    given = dict(options or {})
+    fixed = check_fixed(fixed)
+    example = '{"ep": {"damping": 0.5}}'
+    given = {m: check_options(o) for m, o in check_named(options, "options", example).items()}
     names, unable = _asked(canonical, methods, bound, given)
     rows: list[Compared] = []
     errors: list[Exception] = []
@@ -147,7 +149,7 @@ def _asked(
             raise MethodError(Diagnostic("E104", told, help=f"compared are: {', '.join(names)}"))
     for name in names:
         try:
-            plan(canonical, name, bound, options.get(name))
+            plan(canonical, name, bound, learning_options(options.get(name, {}))[1])
         except MethodError as error:
             if {"E103", "E104"} & set(error.codes):
                 raise  # a wrong word, said before the work

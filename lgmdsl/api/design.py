@@ -24,7 +24,7 @@ from lgmdsl.api.settings import check_numbers
 from lgmdsl.arrays import AnyArray
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
-from lgmdsl.errors import Diagnostic, MethodError, nearest
+from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
@@ -172,8 +172,7 @@ def design(
 
 def _check(score: str, counts: Mapping[str, object]) -> None:
     if score not in SCORES:
-        close = nearest(score, SCORES)
-        told = f"did you mean `{close}`?" if close else f"scores: {', '.join(SCORES)}"
+        told = suggestion(score, SCORES, f"scores: {', '.join(SCORES)}")
         raise MethodError(Diagnostic("E103", f"unknown score `{score}`", help=told))
     for name, value in counts.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:

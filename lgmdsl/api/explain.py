@@ -15,6 +15,7 @@ from lgmdsl.api.explain_views import (
 )
 from lgmdsl.api.methods import methods_of
 from lgmdsl.api.outline import Outline, neutral, outline_of
+from lgmdsl.api.settings import check_fixed
 from lgmdsl.api.terms import parameters, show_form
 from lgmdsl.canonical.hypers import HyperBlock
 from lgmdsl.contract.linear import LinearGaussian
@@ -42,13 +43,14 @@ def explain(
     """
     outline = outline_of(model, data, mapping)
     checked, grounded = model.checked, outline.grounded
-    linear, note = _linear(outline, fixed or {})
+    fixed = check_fixed(fixed)
+    linear, note = _linear(outline, fixed)
     graph = model_graph(checked)
     return Explanation(
         model=checked.source.name,
         data=grounded.source if outline.given else "",
         sizes=_sizes(outline),
-        hypers=tuple(_hyper(b, fixed or {}) for b in outline.hypers),
+        hypers=tuple(_hyper(b, fixed) for b in outline.hypers),
         latents=_latents(outline),
         groups=graph.components,
         sites=_sites(outline, linear),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -103,7 +104,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         out.append(_warning(
             "W601", "the search for the hyperparameters' mode stopped early",
             f"{learned.maximum.reason or 'at its limit'}, step {last.step}; another step promises "
-            f"{last.gain:.1e} nats",
+            f"{_nats(last.gain)}",
             help=_further(learned),
         ))  # fmt: skip
     for found in findings(learned):
@@ -156,9 +157,9 @@ def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:
     return (
         _warning(
             "W601", "the rounds over the factors of the hyperparameters stopped early",
-            f"{found.reason or 'at their limit'}, round {last.step}; about {last.gain:.1e} nats of "
-            "the bound are left to gain",
-            help=f"--max-steps {2 * max(last.step, 1)}, a larger --tol, or --hyper map",
+            f"{found.reason or 'at their limit'}, round {last.step}, {found.iterations} steps in "
+            f"all; {_nats(last.gain)} of the bound are left to gain",
+            help=f"--max-steps {2 * max(found.iterations, 1)}, a larger --tol, or --hyper map",
         ),
     )  # fmt: skip
 
@@ -189,6 +190,11 @@ def _another_mode(other: OtherMode) -> Diagnostic:
          "apart": "the integral is around one of the two"}[other.kind],
         help=help,
     )  # fmt: skip
+
+
+def _nats(gain: float) -> str:
+    """An expected gain; a search of one step knows none."""
+    return f"about {gain:.1e} nats" if math.isfinite(gain) else "an unknown number of nats"
 
 
 def _is(names: tuple[str, ...]) -> str:

@@ -5,15 +5,19 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.fit_warnings import local_optima, undefined_reports, unfinished
 from lgmdsl.api.hyper_starts import starting_values
-from lgmdsl.api.hyper_ways import check_hyper, chosen_way, learning_options
+from lgmdsl.api.hyper_ways import (
+    check_hyper,
+    check_learning,
+    chosen_way,
+    learning_options,
+)
 from lgmdsl.api.learned_fit import with_factors, with_hypers
 from lgmdsl.api.provenance import provenance
-from lgmdsl.api.settings import check_numbers
+from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.api.solved import Solved, solve
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
@@ -31,8 +35,6 @@ from lgmdsl.sites import catalogue as sites
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
 
-NONE: Mapping[str, object] = MappingProxyType({})
-
 
 def fit(
     model: Model,
@@ -41,7 +43,7 @@ def fit(
     hyper: str = "auto",
     fixed: Mapping[str, object] | None = None,
     bound: str | None = None,
-    options: Mapping[str, object] = NONE,
+    options: Mapping[str, object] | None = None,
     start_from: Fit | str | os.PathLike[str] | None = None,
     seed: int = 0,
     tol: float | None = None,
@@ -84,6 +86,7 @@ def fit(
         raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
     check_hyper(hyper)
     check_numbers(seed, tol, max_steps)
+    fixed, options = check_fixed(fixed), check_options(options)
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     canonical = compile_model(model.checked, dataset, sites.find_site)
     return fit_compiled(
@@ -123,6 +126,7 @@ def fit_compiled(
     learning, rest = learning_options(options)
     planned = plan(canonical, method, bound, rest)
     way = chosen_way(canonical, hyper, fixed, planned.backend.spec, learning.design)
+    check_learning(options, hyper, way)
     earlier = None if start_from is None else _earlier(start_from)
     warm = None if earlier is None else earlier.posterior
     known = None if earlier is None else earlier.theta
@@ -133,7 +137,8 @@ def fit_compiled(
     )  # fmt: skip
     q = found.posterior
     settings = {
-        "bound": bound, "hyper": None if hyper == "auto" else hyper, "fixed": fixed, "tol": tol,
+        "bound": bound, "hyper": None if hyper == "auto" else hyper, "fixed": fixed or None,
+        "tol": tol,
         "max_steps": max_steps,
     }  # fmt: skip
     origin = provenance(model, canonical, planned.backend, seed, settings)

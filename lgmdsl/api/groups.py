@@ -11,7 +11,7 @@ from lgmdsl.arrays import AnyArray, IntArray
 from lgmdsl.assess.groups import Group
 from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.errors import DataError, Diagnostic, ModelError, listed, nearest
+from lgmdsl.errors import DataError, Diagnostic, ModelError, listed, suggestion
 from lgmdsl.language.checked import Symbol
 
 
@@ -51,12 +51,9 @@ def _named(
         asked = [n for n, s in maps.items() if s.target == name]
     else:
         known = (*indices, *maps)
-        close = nearest(name, known)
         has = f"there are: {', '.join(known)}"
         told = f"no index set, and no map to one, is called `{name}`"
-        raise ModelError(
-            Diagnostic("E103", told, help=f"did you mean `{close}`?" if close else has)
-        )
+        raise ModelError(Diagnostic("E103", told, help=suggestion(name, known, has)))
     positions = []
     for datum, dims, rows in where.blocks:
         found = list(_ways(name, asked, maps, canonical, dims))

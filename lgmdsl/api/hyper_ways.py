@@ -9,7 +9,7 @@ from lgmdsl.canonical.hypers import HyperBlock
 from lgmdsl.canonical.loadings import linear_hypers
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.backend import BackendSpec
-from lgmdsl.errors import Diagnostic, MethodError, listed, nearest
+from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl.learning.closed_steps import closed_steps
 from lgmdsl.learning.coordinates import Coordinates, sparse
 from lgmdsl.learning.em import ACCELERATIONS
@@ -27,12 +27,11 @@ LARGEST = {"grid": 3, "gauss-hermite": 4}
 def check_hyper(hyper: str) -> None:
     """Raise MethodError E103 for a way that does not exist."""
     if hyper not in WAYS:
-        close = nearest(hyper, WAYS)
         raise MethodError(
             Diagnostic(
                 "E103",
                 f"unknown way with hyperparameters `{hyper}`",
-                help=f"did you mean `{close}`?" if close else f"there are: {', '.join(WAYS)}",
+                help=suggestion(hyper, WAYS, f"there are: {', '.join(WAYS)}"),
             )
         )
 
@@ -98,6 +97,24 @@ def chosen_way(
     return way
 
 
+# Options about learning, and the ways with hyperparameters that they are for.
+OPTIONS = {
+    "integration": ("integrate",), "acceleration": ("em", "map"), "batch": ("em", "map"),
+    "epochs": ("em", "map"),
+}  # fmt: skip
+
+
+def check_learning(options: Mapping[str, object], hyper: str, way: str) -> None:
+    """Raise MethodError E104 for an option about learning that this way of it does not have. (What
+    em cannot do in closed form is map, with its options.)"""
+    for name, ways in OPTIONS.items():
+        if name in options and way not in (*ways, "fixed"):
+            found = f"`hyper = {way}`" + (", which auto chose" if hyper == "auto" else "")
+            told = f"`{name}` is an option of `hyper = {ways[0]}`, not of {found}"
+            help = f"leave it out, or take --hyper {ways[0]}"
+            raise MethodError(Diagnostic("E104", told, help=help))
+
+
 def _corners(block: HyperBlock) -> Diagnostic:
     return Diagnostic(
         "E501",
@@ -158,12 +175,11 @@ def _one_of(options: dict[str, object], name: str, known: tuple[str, ...]) -> st
     """The value of an option, taken out; the first of those known by default."""
     given = str(options.pop(name, known[0]))
     if given not in known:
-        close = nearest(given, known)
         raise MethodError(
             Diagnostic(
                 "E104",
                 f"option `{name}` cannot be `{given}`",
-                help=f"did you mean `{close}`?" if close else f"there are: {', '.join(known)}",
+                help=suggestion(given, known, f"there are: {', '.join(known)}"),
             )
         )
     return given

@@ -15,7 +15,7 @@ from lgmdsl.api.predict import Prediction
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.site_blocks import SiteBlock
-from lgmdsl.errors import Diagnostic, ModelError, listed, nearest
+from lgmdsl.errors import Diagnostic, ModelError, listed, suggestion
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -104,12 +104,11 @@ class Imputation(Mapping[str, "xr.DataArray"]):
     def _of(self, name: str) -> Completed:
         if name in self.data:
             return self.data[name]
-        close = nearest(name, tuple(self.data))
         has = f"it observes: {listed(list(self.data))}"
         raise ModelError(
             Diagnostic(
                 "E103", f"the model observes no `{name}`",
-                help=f"did you mean `{close}`?" if close else has,
+                help=suggestion(name, self.data, has),
             )
         )  # fmt: skip
 

@@ -16,7 +16,7 @@ from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.derived import SAMPLE, Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import Named, expand
-from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.errors import Diagnostic, ModelError, suggestion
 
 # Draws behind the moments of reports that are neither affine nor monotone: fewer for a report so
 # large that its draws would hold more than REPORT_VALUES numbers, but never below FEWEST.
@@ -203,12 +203,11 @@ def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], D
     if name in canonical.named:
         return canonical.named[name]
     names = all_names(canonical)
-    close = nearest(name, names)
     raise ModelError(
         Diagnostic(
             "E103",
             f"the model has no latent, let, report or hyper named `{name}`",
-            help=f"did you mean `{close}`?" if close else f"it has: {', '.join(names)}",
+            help=suggestion(name, names, f"it has: {', '.join(names)}"),
         )
     )
 

@@ -13,7 +13,7 @@ from lgmdsl.api.labelled import labelled
 from lgmdsl.arrays import AnyArray, IntArray
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.errors import Diagnostic, ModelError, suggestion
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -118,6 +118,5 @@ def chosen(names: tuple[str, ...], name: str | None) -> int:
     if name in names:
         return names.index(name)
     told = "which one?" if name is None else f"there is no observed datum named `{name}`"
-    close = nearest(name, names) if name is not None else None
     has = f"there are: {', '.join(names)}"
-    raise ModelError(Diagnostic("E103", told, help=f"did you mean `{close}`?" if close else has))
+    raise ModelError(Diagnostic("E103", told, help=suggestion(name or "", names, has)))

@@ -20,7 +20,7 @@ from lgmdsl.api.summary import learned_names
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, nearest
+from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.plot.canvas import FORMATS
 from lgmdsl.plot.effects import LEVELS, Curve, Row, curve_picture, forest_picture, sorted_picture
 from lgmdsl.plot.fields import Heat, Map, heat_picture, map_picture
@@ -90,12 +90,11 @@ def _wanted(fit: Fit, names: Sequence[str] | None) -> tuple[str, ...]:
         return (*dict.fromkeys([*latents, *canonical.named, *learned_names(fit)]), PIT)
     for name in names:
         if name not in known and name != PIT:
-            close = nearest(name, (*known, PIT))
             raise ModelError(
                 Diagnostic(
                     "E103",
                     f"the model has no latent, let, report or hyper named `{name}`",
-                    help=f"did you mean `{close}`?" if close else f"it has: {', '.join(known)}",
+                    help=suggestion(name, (*known, PIT), f"it has: {', '.join(known)}"),
                 )
             )
     return tuple(dict.fromkeys(names))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.labelled import labelled
-from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.priors.covariance import sparse_inverse
 
 if TYPE_CHECKING:
@@ -18,13 +18,12 @@ def precision(fit: Fit, name: str) -> xr.DataArray:
     """See `Fit.precision`."""
     known = [b.name for b in fit.canonical.hypers.blocks if b.type == "covariance"]
     if name not in known:
-        close = nearest(name, known)
         there = f"the covariances are: {', '.join(known)}" if known else "the model has none"
         raise ModelError(
             Diagnostic(
                 "E103",
                 f"no covariance is named `{name}`",
-                help=f"did you mean `{close}`?" if close else there,
+                help=suggestion(name, known, there),
             )
         )
     quantity = fit.quantity(name)

@@ -26,7 +26,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, read
-from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.learning.factor_marginals import FactorMarginals
 from lgmdsl.sites import catalogue as sites
 
@@ -180,12 +180,11 @@ class Prediction:
             if block.name == name and not block.family.spec.potential:
                 return block
         known = [b.name for b in self.canonical.blocks if not b.family.spec.potential]
-        close = nearest(name, known)
         raise ModelError(
             Diagnostic(
                 "E103",
                 f"the model observes no `{name}`",
-                help=f"did you mean `{close}`?" if close else f"it observes: {', '.join(known)}",
+                help=suggestion(name, known, f"it observes: {', '.join(known)}"),
             )
         )
 

@@ -1,6 +1,8 @@
-"""Settings that are numbers: a seed, a tolerance, a limit of steps."""
+"""Settings of fits: numbers (a seed, a tolerance, a limit of steps), and values by name."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -20,3 +22,26 @@ def check_numbers(seed: object, tol: object = None, max_steps: object = None) ->
         if not good or isinstance(value, bool):
             told = f"`{name}` must be {wanted} not below 0"
             raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
+
+
+def check_named(given: object, setting: str, example: str) -> dict[str, object]:
+    """Values by name, none where nothing is given. Raises MethodError E108 for anything else, which
+    the `example` shows."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
+        told = f"`{setting}` are values by name"
+        raise MethodError(
+            Diagnostic("E108", told, details=(f"got {given!r}",), help=f"as in {setting}={example}")
+        )
+    return dict(given)
+
+
+def check_options(given: object) -> dict[str, object]:
+    """The options of a method."""
+    return check_named(given, "options", '{"integration": "grid"}')
+
+
+def check_fixed(given: object) -> dict[str, object]:
+    """Values that hyperparameters are pinned at."""
+    return check_named(given, "fixed", '{"s": 0.5}')

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.api.settings import check_numbers
+from lgmdsl.api.settings import check_fixed, check_numbers
 from lgmdsl.api.standin import complete
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.bym2 import owner
@@ -67,6 +67,7 @@ def simulate(
     found = complete(checked, dataset, dict(sizes or {}), rng)
     grounded = _without(found.grounded, _responses(checked.tree))
     canonical = canonicalise(grounded, sites.find_site)
+    fixed = check_fixed(fixed)
     theta = canonical.hypers.sample(rng, fixed)
     _refuse_potentials(canonical)
     _refuse_censored(canonical, theta)

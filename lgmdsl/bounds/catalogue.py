@@ -25,7 +25,7 @@ from lgmdsl.bounds.tilted import Tilted
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, MethodError, nearest
+from lgmdsl.errors import Diagnostic, MethodError, suggestion
 
 _BOUNDS: list[Bound] = [
     ExpectedByQuadrature(),
@@ -99,9 +99,10 @@ def unknown(name: str, gives: type | None = None) -> Diagnostic:
     inside = next((s for s in series if name.startswith(s.stem)), None)
     if inside is not None:
         return Diagnostic("E103", told, help=f"there is {inside}")
-    close = nearest(name, [*known, *(s.stem for s in series)])
-    start = f"did you mean `{close}`? " if close else ""
-    return Diagnostic("E103", told, help=f"{start}Bounds: {', '.join(listed)}")
+    stems = [*known, *(s.stem for s in series)]
+    return Diagnostic(
+        "E103", told, help=suggestion(name, stems, then=f"Bounds: {', '.join(listed)}")
+    )
 
 
 def register_bound(added: Bound) -> Bound:

@@ -22,7 +22,7 @@ from lgmdsl.canonical.ground_values import RULES, numbers_of, positions_of, spar
 from lgmdsl.canonical.ground_warnings import expanded, guessed_order
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
-from lgmdsl.errors import DataError, Diagnostic, nearest
+from lgmdsl.errors import DataError, Diagnostic, suggestion
 from lgmdsl.language.checked import CheckedModel, Symbol
 
 __all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
@@ -114,15 +114,12 @@ class _Grounding:
             for name in names:
                 if name in allowed:
                     continue
-                close = nearest(name, allowed)
                 what = "datum or index" if option == "--map" else "index"
                 self.problems.append(
                     Diagnostic(
                         "E305",
                         f"{option} names `{name}`, which is no {what} of the model",
-                        help=f"did you mean `{close}`?"
-                        if close
-                        else f"one of: {', '.join(allowed)}",
+                        help=suggestion(name, allowed, f"one of: {', '.join(allowed)}"),
                         layout="plain",
                     )
                 )

@@ -10,7 +10,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.ground_model import IndexSet
-from lgmdsl.errors import Diagnostic, nearest
+from lgmdsl.errors import Diagnostic, meant, nearest
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
 
@@ -150,7 +150,7 @@ def wrong_labels(
     """E302: labels that the index set does not have."""
     first = unknown.reshape(-1)[0]
     close = nearest(str(first), [str(v) for v in target.labels[:5000].tolist()])
-    helps = remedy or (f"did you mean {show(close)}?" if close and _is_text(first) else "")
+    helps = remedy or meant(show(close) if close and _is_text(first) else None, quote="")
     known = ", ".join(show(v) for v in target.labels[:SHOWN].tolist())
     more = ", ..." if target.size > SHOWN else ""
     return Diagnostic(
@@ -245,11 +245,7 @@ def absent(
     wanted = f", wanted by line {span.line}" if span.known else ""
     mapped = f" (as `{key}`)" if key != symbol.name else ""
     has = f"{source} has: {listed}.  " if names else f"{source} has no arrays.  "
-    remedy = help or (
-        f"did you mean `{close}`?"
-        if close
-        else f"give it, or name its key: --map {symbol.name}=KEY"
-    )
+    remedy = help or meant(close, f"give it, or name its key: --map {symbol.name}=KEY")
     return Diagnostic(
         "E305",
         f"data is missing `{symbol.name}`{mapped}{wanted}",

@@ -13,7 +13,7 @@ from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.hyper_priors import HyperPrior, hyper_prior
 from lgmdsl.canonical.lower import Lowering, distinct
 from lgmdsl.canonical.named import collapse, expand
-from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, nearest
+from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, suggestion
 from lgmdsl.language import ast
 from lgmdsl.priors.prior import VALUE, Prior
 
@@ -258,12 +258,11 @@ def _outside(block: HyperBlock, problem: str, where: str) -> Diagnostic:
 
 def unknown_hyper(name: str, known: tuple[str, ...]) -> Diagnostic:
     """E103 for a name that is not of the `known` hypers."""
-    close = nearest(name, known)
     listed = f"the hypers are: {', '.join(known)}" if known else "the model has no hyper"
     return Diagnostic(
         "E103",
         f"no hyper is named `{name}`",
-        help=f"did you mean `{close}`?" if close else listed,
+        help=suggestion(name, known, listed),
     )
 
 

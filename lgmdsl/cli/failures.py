@@ -10,7 +10,7 @@ import click
 
 from lgmdsl.cli.group import COMMANDS
 from lgmdsl.cli.output import clean, diagnose, note, show_json
-from lgmdsl.errors import LgmError, nearest
+from lgmdsl.errors import LgmError, meant, nearest
 
 USUAL = {
     "check": "lgm check model.lgm data.npz",
@@ -61,7 +61,7 @@ def usage(error: click.UsageError, given: Sequence[str], as_json: bool) -> None:
         message = f"there is no command `{typed}`"
         close = nearest(typed, commands)
         if close:
-            help = f"did you mean `lgm {close}`?"
+            help = meant(f"lgm {close}")
         elif typed.endswith(".lgm"):
             help = f"name a command first: lgm check {typed}"
         else:

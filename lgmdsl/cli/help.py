@@ -7,7 +7,7 @@ import click
 from lgmdsl.cli.group import COMMANDS
 from lgmdsl.cli.options import json_option
 from lgmdsl.cli.output import show, show_json
-from lgmdsl.errors import nearest
+from lgmdsl.errors import meant, nearest
 
 
 @click.command("help")
@@ -44,7 +44,7 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
     code = topic.strip("[]").upper()
     if code not in CATALOGUE:
         close = nearest(code, CATALOGUE) or nearest(topic, COMMANDS)
-        hint = f"; did you mean {close}?" if close else ", lgm help lists them"
+        hint = f"; {meant(close, quote='')}" if close else ", lgm help lists them"
         raise click.UsageError(f"there is no code and no command `{topic}`{hint}", context)
     text = explain_code(code)
     if as_json:

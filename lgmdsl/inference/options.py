@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, SupportsIndex
 
 from lgmdsl.contract.backend import Backend
-from lgmdsl.errors import Diagnostic, MethodError, nearest
+from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.inference.registry import BackendClass
 
 # The types an option may have, and what is wanted of a value.
@@ -25,13 +25,12 @@ def configured(backend: BackendClass, options: Mapping[str, object]) -> Backend[
     method, found = backend.spec.name, {}
     for name, given in options.items():
         if name not in fields:
-            close = nearest(name, fields)
             has = f"it has: {', '.join(fields)}" if fields else "it has no options"
             raise MethodError(
                 Diagnostic(
                     "E104",
                     f"method `{method}` has no option `{name}`",
-                    help=f"did you mean `{close}`?" if close else has,
+                    help=suggestion(name, fields, has),
                 )
             )
         default = fields[name].default

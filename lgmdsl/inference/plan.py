@@ -18,7 +18,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property
 from lgmdsl.engines.choose import choose
-from lgmdsl.errors import Diagnostic, MethodError, Span, listed, nearest
+from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import configured
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, answering, route
@@ -137,11 +137,10 @@ def plan(
 
 
 def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:
-    close = nearest(method, known)
     return Diagnostic(
         "E103",
         f"unknown method `{method}`",
-        help=(f"did you mean `{close}`? " if close else "") + f"methods: auto, {', '.join(known)}",
+        help=suggestion(method, known, then=f"methods: auto, {', '.join(known)}"),
     )
 
 

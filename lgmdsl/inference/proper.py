@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -49,7 +50,7 @@ FOLLOWED = 200
 WORK, FEWEST = 2_000_000, 10  # latents times directions: in large models fewer are followed
 LARGEST = 2_000  # rows with kinks, of more the mode costs more than most methods do
 HELD = 20_000_000  # entries of a block's null space
-PROBES = 4  # random vectors that tell the sizes of rows
+PROBES = 4  # random vectors that tell the sizes of rows that are not written out
 
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
@@ -169,8 +170,8 @@ def _least_fall(problem: Problem, s: Rows, direction: Array) -> float:
 
 
 def _moved(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
-    """B z for one predictor and z (n,) or (n, k)."""
-    out = np.zeros((predictor.rows, *z.shape[1:]))
+    """B z for one predictor."""
+    out = np.zeros(predictor.rows)
     for name, operator in predictor.columns.items():
         start = linear.starts[name]
         out += operator.matvec(z[start : start + operator.shape[1]])
@@ -178,20 +179,29 @@ def _moved(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
 
 
 def _sizes(linear: LinearGaussian) -> list[Array]:
-    """About the size of B's row for each site, (N,): the root mean square of B x, x of sd 1."""
-    x = np.random.default_rng(0).standard_normal((linear.size, PROBES))
-    seen = (
-        (np.mean(_moved(p, x, linear) ** 2, axis=1), max(p.event, 1)) for p in linear.predictors
-    )
-    return [np.sqrt(square.reshape(-1, event).max(axis=1)) for square, event in seen]
+    """The size of B's row for each site, (N,); of operators that are not written out about that:
+    the root mean square of B x, x of sd 1."""
+    rng, found = np.random.default_rng(0), []
+    for p in linear.predictors:
+        square = np.zeros(p.rows)
+        for operator in p.columns.values():
+            if operator.held or operator.is_sparse:
+                matrix: Any = operator.matrix()
+                square += np.asarray((matrix * matrix).sum(axis=1)).reshape(-1)
+            else:
+                x = rng.standard_normal((operator.shape[1], PROBES))
+                square += np.mean(operator.matvec(x) ** 2, axis=1)
+        found.append(np.sqrt(square.reshape(-1, max(p.event, 1)).max(axis=1)))
+    return found
 
 
 def _weights(linear: LinearGaussian) -> tuple[Array, ...]:
-    """A weight for each site at which its row of B is about of size one, so that units do not
-    decide: beside features in the millions a potential's rows would be lost to rounding."""
-    found = []
+    """A weight for each site, a power of 2, at which its row of B is about of size one, so that
+    units do not decide: beside features in the millions a potential's rows would be lost to
+    rounding."""
+    found: list[Array] = []
     for p, size in zip(linear.predictors, _sizes(linear), strict=True):
-        weight = 1.0 / np.where(size > 0.0, size, 1.0) ** 2
+        weight = np.exp2(-2.0 * np.round(np.log2(np.where(size > 0.0, size, 1.0))))
         found.append(weight[:, None, None] * np.eye(p.event) if p.event else weight)
     return tuple(found)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lgmdsl.errors import Span
+from lgmdsl.errors import Span, meant
 from lgmdsl.language import ast
 from lgmdsl.language.other_names import ARGUMENTS, DISTRIBUTIONS, INVERSES
 from lgmdsl.language.scope import Scope
@@ -76,7 +76,7 @@ def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") 
             help = f"a parameter with such a prior is a hyper: {written}"
     else:
         message = f"unknown {word} `{name}`"
-        help = f"did you mean `{close}`? {group}" if close else group
+        help = meant(close, then=group)
     scope.findings.error("E103", message, dist.name.span, help=help)
     return None
 
@@ -212,7 +212,7 @@ def _rename_help(name: str, argument: ast.Argument, value: str, found: Parameter
     squared = SQUARED.get(argument.name.lower())
     if found.name == "sd" and squared:
         return f"every scale is a standard deviation: sd = {squared.format(value)}"
-    return f"did you mean `{found.name}`? {name}({found.name} = {value})"
+    return meant(found.name, then=f"{name}({found.name} = {value})")
 
 
 def _without_inverse(value: ast.Value, link: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from lgmdsl.errors import meant
 from lgmdsl.language import ast
 from lgmdsl.language.other_names import FUNCTIONS
 from lgmdsl.language.scope import Scope
@@ -113,8 +114,7 @@ def _unknown_function(node: ast.Call, scope: Scope) -> None:
         message, help = f"unknown function `{name}`", FUNCTIONS[name.lower()]
     else:
         message = f"unknown function `{name}`"
-        help = f"did you mean `{close}`? " if close else ""
-        help += f"Functions and operators: {' '.join(known)}"
+        help = meant(close, then=f"Functions and operators: {' '.join(known)}")
     if name in scope.symbols:
         message = f"`{name}` is not a function"
         help = f"to pick entries write {name}[...]; to multiply write {name} * (...)"
@@ -148,7 +148,7 @@ def _complain_extra(
 
 def _did_you_mean(word: str, signature: Signature, scope: Scope) -> str:
     close = scope.closest(word, [p.name for p in signature.parameters])
-    return f"did you mean `{close}`?" if close and close != word else "leave it out"
+    return meant(close if close != word else None, "leave it out")
 
 
 def _missing_help(node: ast.Call, parameter: Parameter, scope: Scope) -> str:
@@ -208,7 +208,7 @@ def _setting(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scop
         scope.findings.error(
             "E104", f"{where} is not one of its choices", value.span, f"found {text_of(value)}",
             note=node.function.id + f"({parameter.name} = {choices})",
-            help=f'did you mean "{close}"?' if close else f"write one of {choices}",
+            help=meant(close, f"write one of {choices}", quote='"'),
         )  # fmt: skip
         return False
     number = value.value if isinstance(value, ast.Number) else 0.0

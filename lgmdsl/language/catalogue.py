@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import textwrap
 
-from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.errors import Diagnostic, ModelError, meant, nearest
 from lgmdsl.language.catalogue_data import DATA_AND_METHODS
 from lgmdsl.language.catalogue_model import MODEL
 from lgmdsl.language.entry import Entry
@@ -37,10 +37,9 @@ def explain_code(code: str) -> str:
     entry = CATALOGUE.get(code.strip().strip("[]").upper())
     if entry is None:
         close = nearest(code.upper(), CATALOGUE)
-        help = f"did you mean {close}? " if close else ""
         raise ModelError(
             Diagnostic("E103", f"there is no message code `{code}`",
-                       help=f"{help}Codes: {' '.join(codes())}")
+                       help=meant(close, then=f"Codes: {' '.join(codes())}", quote=""))
         )  # fmt: skip
     meaning = textwrap.fill(entry.meaning, 88)
     wrong, mended = (_indented(text) for text in (entry.wrong, entry.mended))

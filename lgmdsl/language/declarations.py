@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from lgmdsl.errors import meant
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.limits import MAX_INDEX_SIZE
@@ -195,7 +196,7 @@ def _index_type(type_: ast.Type, scope: Scope) -> str | None:
                 close = scope.closest(type_.name, [*DATA_TYPES, *indices])
             also = f", or an index such as {indices[0]}" if indices else ""
             known = f"Types of data: {' '.join(DATA_TYPES)}{also}"
-            help = f"did you mean `{close}`? {known}" if close else known
+            help = meant(close, then=known)
             if type_.name.lower() in FACTORS:
                 level = f"{scope.current}_level"
                 help = f"a factor has an index as its type: index {level}, then : {level}"

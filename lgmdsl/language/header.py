@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lark import Token
 
-from lgmdsl.errors import Diagnostic, Source, Span, nearest
+from lgmdsl.errors import Diagnostic, Source, Span, meant, nearest
 from lgmdsl.language.grammar import OPENERS
 from lgmdsl.language.tokens import CLOSING, Chunk, span_of
 
@@ -118,7 +118,7 @@ def _stray(source: Source, token: Token, word: str | None) -> Diagnostic:
     if text.lower() == word:
         help = f"opening words are written small: {word}"
     elif word:
-        help = f"did you mean `{word}`?"
+        help = meant(word)
     else:
         words = " ".join(OPENERS.values())
         help = _ELSEWHERE.get(text.lower(), f"a statement opens with one of: {words}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lgmdsl.errors import meant
 from lgmdsl.language import ast
 from lgmdsl.language.binding import bind, find
 from lgmdsl.language.checked import Symbol
@@ -52,7 +53,7 @@ def _hyper_type(type_: ast.Type, scope: Scope) -> bool:
                 close = scope.closest(type_.name, HYPER_TYPES)
             scope.findings.error(
                 "E103", f"unknown type `{type_.name}`", type_.span,
-                help=f"did you mean `{close}`? {known.capitalize()}" if close else known,
+                help=meant(close, known, known.capitalize()),
             )  # fmt: skip
         return False
     if type_.missing:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
-from lgmdsl.errors import DataError, Diagnostic, ModelError
+from lgmdsl.errors import DataError, Diagnostic, ModelError, meant, nearest
 from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
 from lgmdsl.language.limits import MAX_CHARACTERS
@@ -74,7 +74,6 @@ def _refused(path: Path, reason: str, help: str = "") -> DataError:
 
 def _similar(path: Path) -> str:
     """A file beside the missing one that was probably meant."""
-    from lgmdsl.errors import nearest
 
     try:
         names = sorted(p.name for p in path.parent.iterdir() if p.suffix == ".lgm")
@@ -82,7 +81,7 @@ def _similar(path: Path) -> str:
         return f"the folder `{path.parent}` cannot be listed"
     close = nearest(path.name, names)
     if close:
-        return f"did you mean `{path.with_name(close)}`?"
+        return meant(path.with_name(close))
     return f"`{path.parent}` holds: {', '.join(names[:8])}" if names else "check the path"
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from copy import copy
 
-from lgmdsl.errors import MAX_ERRORS, NOWHERE, Diagnostic, Span, nearest
+from lgmdsl.errors import MAX_ERRORS, NOWHERE, Diagnostic, Span, meant, nearest
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.labels import LabelSet, labels_of
@@ -149,7 +149,7 @@ class Scope:
         known = (s.name for s in self.symbols.values() if s.kind in kinds)
         close = self.closest(name.id, known)
         if close:
-            help = f"did you mean `{close}`?"
+            help = meant(close)
         elif lookup("function", name.id) or lookup("operator", name.id):
             help = f"`{name.id}` wants brackets: {name.id}(...)"
         elif wanted == "data":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lgmdsl.errors import meant
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.labels import LabelSet
@@ -218,6 +219,6 @@ def _labels_help(
         return f"its labels are the whole numbers {known[0]} to {labels.last}"
     close = scope.closest(slot.value, labels.first(400)) if isinstance(slot, ast.String) else None
     if close:
-        return f'did you mean "{close}"?'
+        return meant(close, quote='"')
     more = f" and {labels.count - MOST_LABELS} more" if labels.count > MOST_LABELS else ""
     return "its labels are " + ", ".join(f'"{v}"' for v in known) + more

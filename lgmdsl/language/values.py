@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lgmdsl.errors import meant
 from lgmdsl.language import ast
 from lgmdsl.language.binding import Bound, example_of
 from lgmdsl.language.kernels import check_kernel
@@ -102,7 +103,7 @@ def _string(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) ->
         scope.findings.error(
             "E104", f'{owner} cannot be "{value.value}"', value.span, "not one of its choices",
             note=f"{parameter.name} = {listed}",
-            help=f'did you mean "{close}"?' if close else f"write {listed}",
+            help=meant(close, f"write {listed}", quote='"'),
         )  # fmt: skip
         return None
     return Shape()

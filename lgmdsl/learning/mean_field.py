@@ -12,8 +12,9 @@ and Tipping 2000; Qi and Jaakkola 2007, section 3.2), others run to their tolera
 from __future__ import annotations
 
 import math
+import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -36,6 +37,7 @@ LIMIT = 5000  # rounds
 # Of coordinate ascent the first round takes one step and each further one twice as many, up to so
 # many: what is slow is seldom the factors.
 MOST = 32
+FACTORS = "factors"  # the stage of a trace where those of the hypers were renewed
 ROUNDING = 1e-9  # of the bound: what a round that gains nothing may seem to lose
 
 
@@ -82,14 +84,14 @@ def mean_field(
     """
     rounds = Rounds(planned, pinned, Factors.of(planned, pinned), tolerances, max_steps, seed)
     theta: Theta = planned.canonical.hypers.start(pinned, begin)
-    found = rounds.fit(theta, warm, 0)
+    found = rounds.fit(theta, warm, 0, None)
     held = rounds.factors.at(_posterior(found, planned), theta)
     state: MeanField | None = None
     steps: list[LearningStep] = []
     gain, status, reason = math.inf, Status.iteration_limit, ""
     for k in range(limit or LIMIT):
         theta = effective(planned.canonical, held, pinned)
-        following = rounds.fit(theta, found.posterior, k)
+        following = rounds.fit(theta, found.posterior, k, held)
         if following.status is Status.interrupted:
             status, reason = Status.interrupted, "interrupted"
             break
@@ -116,23 +118,26 @@ def mean_field(
         raise NumericalError(_no_fit(planned.method, reason))
     whole = replace(
         state.run, steps=rounds.taken, trace=tuple(rounds.trace),
-        posterior=replace(state.posterior, notes=_notes(state.posterior, rounds.trace)),
+        posterior=replace(state.posterior, notes=_notes(state.posterior, rounds)),
     )  # fmt: skip
     return replace(state, run=whole, status=status, steps=tuple(steps), reason=reason)
 
 
-def _notes(posterior: GaussianPosterior, trace: Sequence[TraceEntry]) -> tuple[str, ...]:
+def _notes(posterior: GaussianPosterior, rounds: Rounds) -> tuple[str, ...]:
     """The last fit's first note, and how many steps of all fits were of which stage."""
-    stages = Counter(e.stage for e in trace if e.stage)
-    tally = ", ".join(f"{count} {stage}" for stage, count in sorted(stages.items()))
-    told = (f"of {len(trace) - 1} steps {tally}",) if tally else ()
+    tally = ", ".join(f"{count} {stage}" for stage, count in sorted(rounds.stages.items()))
+    told = (f"of {rounds.taken} steps {tally}",) if tally else ()
     return (*posterior.notes[:1], *told)
 
 
 @dataclass
 class Rounds:
-    """Fits at values of the hypers, each from the one before; `taken` counts their steps, of
-    which `trace` tells: its objectives are those of the fits, without the factors."""
+    """Fits at values of the hypers, each from the one before; `taken` counts their steps.
+
+    `trace` is one run through all rounds that have factors: its objective is the bound of all
+    factors, those of the hypers as they were in that round, its clock goes on, and where a round
+    begins an entry of stage `factors` says what new factors have brought. (The first fit, at the
+    values that the search begins with, is of another objective.)"""
 
     planned: Plan
     pinned: Mapping[str, object]
@@ -142,6 +147,8 @@ class Rounds:
     seed: int
     taken: int = 0
     trace: list[TraceEntry] = field(default_factory=list)
+    stages: Counter[str] = field(default_factory=Counter)
+    began: float = field(default_factory=time.perf_counter)
     _engine: Engine | None = None
 
     @property
@@ -157,8 +164,16 @@ class Rounds:
         return self.planned.backend.spec.max_steps if self.max_steps is None else self.max_steps
 
     @np.errstate(all="ignore")  # the driver watches for what is not finite
-    def fit(self, theta: Theta, warm: GaussianPosterior | None, number: int) -> Run:
-        """q(z) at theta: to convergence, or for the steps of that round."""
+    def fit(
+        self,
+        theta: Theta,
+        warm: GaussianPosterior | None,
+        number: int,
+        held: Mapping[str, Factor] | None,
+    ) -> Run:
+        """q(z) at theta, where the factors `held` have their effective values: to convergence, or
+        for the steps of that round."""
+        clock = time.perf_counter() - self.began
         steps = min(2.0 ** min(number, 60), MOST, self.most - self.taken)
         problem = self.planned.at(theta, self._engine, self.seed)
         if self.factors.sites_alone:
@@ -166,8 +181,14 @@ class Rounds:
         begin = None if warm is None else _refreshed(problem, warm)
         limit = max(int(steps), 0) if self.ascent else self.max_steps
         found = run(self.planned.backend, problem, self.tolerances, limit, begin)
-        entries = found.trace[1:] if self.trace else found.trace
-        self.trace += [replace(e, step=e.step + self.taken) for e in entries]
+        self.stages.update(e.stage for e in found.trace if e.stage)
+        if held is not None:
+            more = sum(f.correction for f in held.values())
+            for k, e in enumerate(found.trace):
+                stage = e.stage if k or not self.trace else FACTORS
+                step, seconds = e.step + self.taken, e.seconds + clock
+                value = e.objective + more
+                self.trace.append(TraceEntry(step, value, e.residual, seconds, stage))
         self.taken += found.steps
         return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lgmdsl.contract.site import Site
-from lgmdsl.errors import Diagnostic, ModelError, nearest
+from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.sites.admixture import AdmixtureSoftmax
 from lgmdsl.sites.beta import BetaLogitMean
 from lgmdsl.sites.censored_families import (
@@ -129,7 +129,5 @@ def _required(name: str, found: type[Site] | None) -> type[Site]:
     if found is not None:
         return found
     known = [*_SITES, *_REWRITTEN]
-    close = nearest(name, known)
-    start = f"did you mean `{close}`? " if close else ""
-    told = f"{start}Sites: {' '.join(known)}"
+    told = suggestion(name, known, then=f"Sites: {' '.join(known)}")
     raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=told))
