@@ -16,6 +16,7 @@ from lgmdsl.bounds.softmax import LogSumExpBound
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee
+from lgmdsl.inference import scattered
 from lgmdsl.inference.routes import Route
 from lgmdsl.inference.scattered import SCRAMBLES, standard_error
 from lgmdsl.sites.softmax import CategoricalSoftmax
@@ -64,6 +65,16 @@ def test_sites_keep_within_the_stated_error() -> None:
         found = [value(SoftmaxByQuadrature(seed=k), site, m, v) for k in range(12)]
         centre = np.mean(found, axis=0)
         assert np.all(np.abs(found - centre) <= stated * np.maximum(1.0, np.abs(centre)))
+
+
+def test_some_sites_stand_for_many(monkeypatch: pytest.MonkeyPatch) -> None:
+    m, _, v = moments(4, 1.5)
+    m, v = np.tile(m, (50, 1)), np.tile(v, (50, 1, 1))
+    site = CategoricalSoftmax(np.zeros(50 * ROWS), np.ones((50 * ROWS, 4)))
+    route = Route(CategoricalSoftmax, SoftmaxByQuadrature(), Guarantee.NUMERICAL)
+    whole = standard_error([route], [site], [m], [v])
+    monkeypatch.setattr(scattered, "MOST", 100)
+    assert standard_error([route], [site], [m], [v]) == pytest.approx(whole, rel=0.1)
 
 
 def test_no_points_no_error() -> None:
