@@ -12,6 +12,7 @@ from lgmdsl.bounds.catalogue import applicable, bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, Tilted, TiltedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
+from lgmdsl.numerics.cuts import reached_and_taken
 from lgmdsl.sites.catalogue import family as find
 from lgmdsl.sites.logistic import BernoulliLogit
 from lgmdsl.sites.observed import (
@@ -151,7 +152,7 @@ def _ask(
 
 def _stick(sites: CategoricalStick, mean: Array, variance: Array, rule: str) -> ExpectedAnswer:
     """A sum over the logistic sites of the cuts reached; only a cut's own variance counts."""
-    reached, taken = sites.cuts(mean.shape[-1])
+    reached, taken = reached_and_taken(sites.y, mean.shape[-1])
     rows, cuts = np.nonzero(reached)
     each = make_sites(BernoulliLogit, taken[reached].astype(np.float64), {})
     asked = cast(Expected, _answerer(each, Expected, rule))

@@ -13,6 +13,7 @@ from lgmdsl.canonical.observed import Whole
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.canonical.site_family import FindSite
 from lgmdsl.contract.site import Site
+from lgmdsl.numerics.cuts import reached_and_taken
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,7 @@ def _stick(block: SiteBlock, logistic: type[Site]) -> SiteBlock:
         return replace(
             block, dims=(*block.dims, cut), event="", site=logistic, rows=np.arange(0), whole=whole
         )
-    reached = np.arange(size) <= block.y[:, None]
-    taken = np.arange(size) == block.y[:, None]
+    reached, taken = reached_and_taken(block.y, size)
     whole = Whole(block.dims, block.rows, block.y, size, np.nonzero(reached)[0])
     return replace(
         block, dims=(*block.dims, cut), event="", site=logistic, rows=places[reached],

@@ -17,6 +17,7 @@ from scipy import special
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.questions import Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics.cuts import reached_and_taken
 from lgmdsl.numerics.normal_lattice import Rule, level, rule
 from lgmdsl.numerics.stable import softplus
 
@@ -43,14 +44,9 @@ class CategoricalStick(Site, Tilted):
         summary="classes, P(y = k | y >= k) = 1 / (1 + exp(-s[k]))",
     )  # fmt: skip
 
-    def cuts(self, size: int) -> tuple[BoolArray, BoolArray]:
-        """Which of L cuts a class has reached, and whether it was taken there: (N, L) both."""
-        code, cut = self.y[:, None], np.arange(size)
-        return cut <= code, cut == code
-
     def log_density(self, s: Array) -> Array:
         """l, (..., N) for s (..., N, L): minus infinity for a class after the L + 1 there are."""
-        reached, taken = self.cuts(s.shape[-1])
+        reached, taken = reached_and_taken(self.y, s.shape[-1])
         cost = softplus(np.where(taken, -s, s))
         value = -np.where(reached, cost, 0.0).sum(axis=-1)
         return np.where(self.y > s.shape[-1], -np.inf, value)
