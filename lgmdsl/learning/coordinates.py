@@ -7,10 +7,11 @@ integrating adds `log_jacobian`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.canonical.hypers import HyperBlock, HyperSpace, fold
 from lgmdsl.errors import DataError, Diagnostic
@@ -114,6 +115,15 @@ class Coordinates:
             slopes[own] = found.x
             _pull_bounds(block, found, theta, through)
         return total, slopes + self._pulled(through, theta, x)
+
+    @cached_property
+    def alone(self) -> BoolArray:
+        """(d,) logs and logits of values by themselves, not of the entries of a matrix."""
+        out = self.scaled.copy()
+        for block in self.blocks:
+            if block.type == "covariance":
+                out[self.slices[block.name]] = False
+        return out
 
     def units(self, x: Array) -> Array:
         """(d,) the coordinates' units at x: searches that take all coordinates alike divide by

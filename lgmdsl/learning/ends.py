@@ -41,7 +41,7 @@ class Edges:
         """(d,) those on their way to an edge that are not at it yet."""
         away, slope = at.x - objective.origin, at.gradient
         close = (np.abs(away) > FAR) & (away * slope > 0.0) & (np.abs(slope) <= NEAR)
-        return np.asarray(close & objective.coordinates.scaled & ~self.held & ~self.inside)
+        return np.asarray(close & objective.coordinates.alone & ~self.held & ~self.inside)
 
     def tried(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
         """Those `near` moved to their edge, if evidence + log prior agrees; else kept `inside`."""
