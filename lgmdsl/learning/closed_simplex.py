@@ -41,6 +41,11 @@ class ClosedSimplex(Simplex):
         u, r = self._roots(x)
         return Slopes(_from_sphere(2.0 * r * adjoint, u).reshape(-1))
 
+    def lengths(self, x: Array) -> Array:
+        """(..., K - 1) how far r moves on the sphere for a unit of each coordinate."""
+        u, _ = self._roots(x)
+        return np.broadcast_to(2.0 / (1.0 + (u * u).sum(axis=-1, keepdims=True)), u.shape)
+
     def log_jacobian(self, x: Array) -> tuple[float, Slopes]:
         """2^(K-1) prod_k |r_k| (2 / (1 + |u|^2))^(K-1), k = 1 ... K."""
         u, r = self._roots(x)

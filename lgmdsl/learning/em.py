@@ -40,7 +40,7 @@ ACCELERATIONS = ("l-bfgs", "squarem", "none")
 SLOW, ENOUGH, FIRST = 0.5, 1e-2, 20
 # Topics leave documents between two optima now and then: line searches meet the kinks of what is
 # maximised over them, steps of EM do not. With topics EM goes on while a step gains WORTH nats.
-WORTH, TOPICS = 0.1, 200
+WORTH, TOPICS = 0.1, 100
 HALVINGS = 12
 RECENT = 4  # cycles, the slowest of which says what is left: extrapolated ones are uneven
 # Of what the last step gained: how far from its optimum an E-step may stay where L-BFGS follows.

@@ -18,7 +18,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.batches import Batches
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.edges import released
-from lgmdsl.learning.em import ACCELERATIONS, EM, FIRST
+from lgmdsl.learning.em import ACCELERATIONS, EM, TOPICS
 from lgmdsl.learning.factor_axes import from_components, idle_loadings, reported, scattered
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.maximise import RISING, RUNAWAY, LearningStep, Maximiser, Maximum
@@ -172,7 +172,7 @@ def _by_em(
     if sparse_slices(search.objective) and acceleration == ACCELERATIONS[0]:
         return sparse_maximum(em, first, on_step)
     alone = acceleration != ACCELERATIONS[0]
-    if search.limit < (em.limit if alone else FIRST):
+    if search.limit < (em.limit if alone else TOPICS):
         em = replace(em, limit=search.limit)
     climbed = em.run(first, on_step)
     if acceleration != "l-bfgs" or climbed.status is Status.interrupted:

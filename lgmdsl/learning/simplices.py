@@ -19,6 +19,7 @@ from lgmdsl.canonical.coefficient import HyperValue, Theta
 from lgmdsl.canonical.hypers import HyperBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.uses import uses
+from lgmdsl.learning.closed_simplex import ClosedSimplex
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.objective import Evaluation
 from lgmdsl.learning.transforms import Transform
@@ -30,10 +31,11 @@ FAMILY, ARGUMENT = "admixture.softmax", "emission"
 
 @dataclass(frozen=True, eq=False)
 class Probabilities:
-    """The simplex `block`, along its last index, in the coordinates of `form`."""
+    """The simplex `block`, along its last index, in the coordinates of `form` at `place`."""
 
     block: HyperBlock
     form: Transform
+    place: slice
 
     @property
     def name(self) -> str:
@@ -44,12 +46,7 @@ class Probabilities:
     ) -> Array | None:
         """The coordinates of the maximum of the complete-data objective at the q of `now`,
         `stretch` times as far; None where no count is left."""
-        p = np.asarray(now.theta[self.name], dtype=np.float64)
-        counts = np.maximum(p * now.slopes[self.name], 0.0)
-        assert self.block.prior is not None
-        prior = self.block.prior.at(theta)
-        if isinstance(prior, Dirichlet):
-            counts = np.maximum(counts + np.broadcast_to(prior.alpha, p.shape) - 1.0, 0.0)
+        p, counts = np.asarray(now.theta[self.name]), self._counts(now, theta)
         whole = counts.sum(axis=-1, keepdims=True)
         if not (np.isfinite(whole) & (whole > 0.0)).all():
             return None
@@ -57,8 +54,22 @@ class Probabilities:
         return np.asarray(begin + stretch * (end - begin))
 
     def curvature(self, now: Evaluation) -> Array | None:
-        """Not written out."""
-        return None
+        """(k,) 4n for a unit of length on the sphere: 2 sum c_k log|r_k| of n counts, |r| = 1."""
+        if not isinstance(self.form, ClosedSimplex):
+            return None
+        whole = self._counts(now, now.theta).sum(axis=-1, keepdims=True)
+        lengths = self.form.lengths(now.x[self.place])
+        return np.asarray(np.maximum(4.0 * whole * lengths**2, 1.0)).reshape(-1)
+
+    def _counts(self, now: Evaluation, theta: Theta) -> Array:
+        """Expected counts of words, with what the prior adds."""
+        p = np.asarray(now.theta[self.name], dtype=np.float64)
+        counts = np.maximum(p * now.slopes[self.name], 0.0)
+        assert self.block.prior is not None
+        prior = self.block.prior.at(theta)
+        if isinstance(prior, Dirichlet):
+            counts = np.maximum(counts + np.broadcast_to(prior.alpha, p.shape) - 1.0, 0.0)
+        return np.asarray(counts)
 
 
 def probabilities(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Probabilities, ...]:
@@ -73,5 +84,6 @@ def probabilities(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[
         for block in coordinates.blocks:
             known = block.name == node.name and everywhere.count(block.name) == 1
             if known and block.prior and isinstance(block.prior.at(theta), (Dirichlet, Flat)):
-                found.append(Probabilities(block, coordinates.transform(block, theta)))
+                form = coordinates.transform(block, theta)
+                found.append(Probabilities(block, form, coordinates.slices[block.name]))
     return tuple(found)

@@ -54,6 +54,21 @@ def test_slopes_and_jacobian_of_the_chart() -> None:
     np.testing.assert_allclose(slopes.x, known, rtol=1e-7, atol=1e-7)
 
 
+def test_counts_bend_alike_along_the_sphere() -> None:
+    """4n for a unit of length, in every direction: what the M-step's curvature says."""
+    counts = np.array([[3.0, 0.5, 20.0, 6.5]])
+    form = ClosedSimplex((1, 4))
+    at = form.coordinates(counts / counts.sum())
+
+    def slope(x: Array) -> Array:
+        return form.pull(counts / form.value(x), x).x
+
+    ends = [(at + e, at - e) for e in 1e-5 * np.eye(3)]
+    bend = np.array([(slope(a) - slope(b)) / 2e-5 for a, b in ends])
+    known = 4.0 * counts.sum() * form.lengths(at) ** 2
+    np.testing.assert_allclose(-bend, np.diag(known.ravel()), atol=1e-5 * known.max())
+
+
 def test_a_flat_dirichlet_has_no_slope_on_the_edge() -> None:
     prior = Dirichlet(alpha=np.array([1.0, 1.0, 2.0]))
     slope = prior.gradient(np.array([0.0, 0.5, 0.5]))["value"]
