@@ -26,7 +26,7 @@ from tests.benchmarks.reproductions.led.digits import (
     sparse,
     split,
 )
-from tests.benchmarks.reproductions.led.rates import RATES, Point, of_split, points
+from tests.benchmarks.reproductions.led.rates import Point, of_split, points
 from tests.benchmarks.reproductions.record import COLOURS, figure, splits_table, table
 
 pytestmark = pytest.mark.reproduction
@@ -76,20 +76,20 @@ def test_dense(shared: Path) -> None:
     assert mean["Q20"] < mean["J"] < mean["B"] < mean["columns"]
 
 
-def whole_splits() -> list[dict[tuple[str, float], Point]]:
-    """The points by bound and rate, of the splits that have all."""
+def by_split() -> list[dict[str, list[Point]]]:
+    """The points of each split by bound, by rate; splits that lack a bound are left out."""
     found = points()
-    each = [{(p.bound, p.rate): p for p in found if p.split == k} for k in {p.split for p in found}]
-    return [one for one in each if len(one) == len(BOUNDS) * len(RATES)]
+    each = [
+        {s: [p for p in found if (p.split, p.bound) == (k, s)] for s in BOUNDS}
+        for k in sorted({p.split for p in found})
+    ]
+    return [one for one in each if all(one.values())]
 
 
 def test_sparse(shared: Path) -> None:
     """Figure 4.10, middle and right; 4.11 and 4.12 for the first split."""
-    y, splits = digits(shared), whole_splits()
-    chosen = [
-        {s: min((one[s, r] for r in RATES), key=lambda p: p.choice) for s in BOUNDS}
-        for one in splits
-    ]
+    y, splits = digits(shared), by_split()
+    chosen = [{s: min(tried, key=lambda p: p.choice) for s, tried in one.items()} for one in splits]
     rows: list[dict[str, float]] = []
     for number, one in enumerate(chosen):
         train, test, out = of_split(y, number)
@@ -100,12 +100,14 @@ def test_sparse(shared: Path) -> None:
     mean = {n: float(v.mean()) for n, v in _told(rows, "sparse").items()}
     with figure(FOLDER, 4.0, 3.2, name="rates") as picture:
         axes = picture.subplots()
-        for s, colour in zip(BOUNDS, COLOURS, strict=False):
-            error = [np.mean([one[s, r].error for one in splits]) for r in RATES]
-            axes.semilogx(RATES, error, "o-", color=colour, label=s)
-        axes.axhline(mean["columns"], color="#7F7F7F", linestyle="--", linewidth=0.8)
-        axes.set(xlabel="rate of the lasso", ylabel=f"bits, mean of {len(splits)} splits")
-        axes.legend()
+        for (s, tried), colour in zip(splits[0].items(), COLOURS, strict=False):
+            axes.semilogx([p.rate for p in tried], [p.error for p in tried], "o-", color=colour,
+                          label=s)  # fmt: skip
+            best = chosen[0][s]
+            axes.semilogx([best.rate], [best.error], "*", color=colour, markersize=11)
+        axes.axhline(rows[0]["columns"], color="#7F7F7F", linestyle="--", linewidth=0.8)
+        axes.set(xlabel="rate of the lasso (star: chosen)", ylabel="bits, split 0")
+        axes.legend(loc="upper right")
     shown = draw_learned(of_split(y, 0)[0], {s: p.rate for s, p in chosen[0].items()})
     assert mean["Q20"] < mean["columns"]
     assert all(shown[s] < 0.5 for s in BOUNDS)  # other columns hardly go with the segments
