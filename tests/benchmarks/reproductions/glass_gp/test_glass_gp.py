@@ -121,11 +121,17 @@ def test_figure_5_6() -> None:
     with figure(FOLDER, 1.75 * len(names), 4.4, dpi=80) as picture:
         panels = picture.subplots(2, len(names), sharex=True, sharey=True)
         for column, name in zip(panels.T, names, strict=True):
-            at = np.array([[p.log_s, p.log_sd, -p.evidence, p.error] for p in found[name].values()])
+            at = np.array(
+                [[p.log_s, p.log_sd, -p.evidence, p.error] for _, p in sorted(found[name].items())]
+            )
+            one, two = (np.unique(x) for x in at[:, :2].T)
             for axes, levels, values in zip(column, (NATS, BITS), at[:, 2:].T, strict=True):
-                lines = axes.tricontour(
-                    at[:, 0], at[:, 1], values, levels=levels, cmap="viridis", linewidths=1.0
-                )
+                if len(at) == len(one) * len(two):
+                    lines = axes.contour(one, two, values.reshape(len(one), -1).T, levels=levels,
+                                         cmap="viridis", linewidths=1.0)  # fmt: skip
+                else:  # a grid with holes
+                    lines = axes.tricontour(at[:, 0], at[:, 1], values, levels=levels,
+                                            cmap="viridis", linewidths=1.0)  # fmt: skip
                 axes.clabel(lines, fontsize=6.5, fmt="%g")
                 top = best(found[name])
                 axes.plot(top.log_s, top.log_sd, "*", color="#D55E00", markersize=9)
