@@ -142,8 +142,8 @@ def _orthogonal(rooted: Array) -> Array:
     digits."""
     width = rooted.shape[2]
     unit = np.broadcast_to(np.eye(width), (len(rooted), width, width))
-    upper: Array = np.linalg.qr(np.concatenate([rooted, unit], axis=1), mode="r")
-    return upper.transpose(0, 2, 1)
+    upper = np.linalg.qr(np.concatenate([rooted, unit], axis=1), mode="r")
+    return np.asarray(upper).transpose(0, 2, 1)
 
 
 class _Examined(NamedTuple):

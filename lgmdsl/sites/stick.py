@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.cuts import reached_and_taken
