@@ -4,7 +4,6 @@ with a factor over the noise; its expansions; robust and binary responses."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -12,43 +11,25 @@ from scipy import special, stats
 
 import lgmdsl as lgm
 from lgmdsl.api.fit import Fit
-from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.compile import compile_model
+from lgmdsl.arrays import Array
 from lgmdsl.contract.problem import Problem
-from lgmdsl.dataset import read
-from lgmdsl.inference.plan import plan
-from lgmdsl.sites.catalogue import find_site
 from lgmdsl_backends.px_vb.bound import at, conditioned_on
 from lgmdsl_backends.px_vb.scaling import Weights, _r, joint, moments
-
-RNG = np.random.default_rng(11)
-N, M = 30, 6
-X = RNG.standard_normal((N, M))
-DATA: dict[str, AnyArray] = {"X": X, "y": X @ [2.0, 0, 0, -1.0, 0, 0] + 0.5 * RNG.normal(size=N)}
-HEAD = "lgm 1\nindex obs\nindex feat\ndata X[obs, feat] : real\ndata y[obs] : real\n"
-WEIGHTS = "latent w[feat] ~ flat\npotential w ~ student_t(scale = 0.5, df = 1)\n"
-KNOWN = f"{HEAD}{WEIGHTS}observe y ~ normal(mean = X @ w, sd = 0.5)\n"
-LEARNED = HEAD + "hyper tau : positive ~ gamma(shape = 1, rate = 0.5)\n" + WEIGHTS
-LEARNED += "observe y ~ normal(mean = X @ w, sd = 1 / sqrt(tau))\n"
-INTERCEPT = KNOWN.replace("latent w", "latent b0 ~ flat\nlatent w").replace("X @ w", "b0 + X @ w")
-BINARY = KNOWN.replace("data y[obs] : real", "data y[obs] : binary").replace(
-    "normal(mean = X @ w, sd = 0.5)", "bernoulli(probit = X @ w)"
+from tests.backends.relevance_models import (
+    BINARY,
+    DATA,
+    INTERCEPT,
+    KNOWN,
+    LEARNED,
+    RNG,
+    ROBUST,
+    WAYS,
+    M,
+    N,
+    X,
+    fitted,
+    problem_of,
 )
-ROBUST = HEAD + "latent w[feat] ~ normal(sd = 2)\nhyper s : positive ~ half_normal(sd = 1)\n"
-ROBUST += "observe y ~ student_t(mean = X @ w, scale = s, df = 3)\n"
-WAYS: dict[str, dict[str, Any]] = {
-    "plain": {"expand": False}, "each": {},
-    **{way: {"auxiliaries": way} for way in ("joint", "separate")},
-}  # fmt: skip
-
-
-def fitted(text: str, data: dict[str, AnyArray] = DATA, **more: Any) -> Fit:
-    return lgm.fit(lgm.loads(text), data, **{"method": "px-vb", **more})
-
-
-def problem_of(text: str, data: dict[str, AnyArray] = DATA) -> Problem:
-    canonical = compile_model(lgm.loads(text).checked, read(data), find_site)
-    return plan(canonical, "px-vb").at(canonical.hypers.theta(None))
 
 
 def rises(fit: Fit) -> bool:
@@ -227,9 +208,6 @@ def test_features_in_other_units() -> None:
     np.testing.assert_allclose(two.mean("w") * units, one.mean("w"), atol=1e-4)
 
 
-# ---- one latent, by quadrature -----------------------------------------------------------------
-
-
 GRID = np.linspace(-12.0, 12.0, 4801)
 
 
@@ -253,9 +231,6 @@ def test_the_bound_of_one_probit_weight_is_below_the_evidence() -> None:
     logs += stats.t.logpdf(GRID, 1, scale=0.5)
     exact = special.logsumexp(logs) + np.log(GRID[1] - GRID[0])
     assert exact - 2.0 < fit.log_evidence < exact
-
-
-# ---- robust responses --------------------------------------------------------------------------
 
 
 def test_student_t_responses_are_the_same_site_moved() -> None:
@@ -283,9 +258,6 @@ def test_the_scale_of_robust_noise_against_quadrature() -> None:
         logs.append(special.logsumexp(inside) + np.log(w[1] - w[0]))
     exact = special.logsumexp(logs) + np.log(grid[1] - grid[0])
     assert exact - 2.0 < fit.log_evidence < exact
-
-
-# ---- the rest ----------------------------------------------------------------------------------
 
 
 def test_the_builder_says_the_same() -> None:

@@ -12,7 +12,6 @@ from scipy import special
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.scales import log_sd_slopes, scales
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
@@ -21,38 +20,11 @@ from lgmdsl.learning.mean_field import _refreshed
 from lgmdsl.priors.catalogue import prior
 from lgmdsl.priors.prior import Prior
 from lgmdsl.sites.catalogue import find_site
-
-RNG = np.random.default_rng(5)
-X = RNG.standard_normal((25, 3))
-DATA = {"X": X, "y": X @ [1.0, -0.5, 0.2] + 0.5 * RNG.standard_normal(25)}
-LINEAR = """lgm 1
-index obs
-index feat
-data X[obs, feat] : real
-data y[obs] : real
-hyper v : positive ~ {v}
-hyper u : positive ~ {u}
-latent w[feat] ~ normal(sd = sqrt(u))
-observe y ~ normal(mean = X @ w, sd = sqrt(v))
-"""
-GAMMAS = "inv_gamma(shape = 2, scale = 1)", "inv_gamma(shape = 3, scale = 0.5)"
-
-
-def _fit(text: str, **options: object) -> lgm.Fit:
-    return lgm.fit(lgm.loads(text), DATA, **{"hyper": "vb", **options})  # type: ignore[arg-type]
-
-
-def _rises(fit: lgm.Fit) -> bool:
-    assert fit.learning is not None
-    bounds = np.array([s.objective for s in fit.learning.steps])
-    return bool((np.diff(bounds) >= -1e-9 * np.abs(bounds[1:])).all())
+from tests.learning.factor_models import DATA, GAMMAS, LINEAR, RNG, X, fitted, rises
 
 
 def _prior(name: str, **arguments: float) -> Prior:
     return prior(name, "positive", **{n: np.asarray(a) for n, a in arguments.items()})
-
-
-# ---- one factor --------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -97,11 +69,8 @@ def _same(a: Factor, b: Factor) -> None:
     np.testing.assert_allclose(a.correction, b.correction, rtol=1e-9)
 
 
-# ---- the bound ---------------------------------------------------------------------------------
-
-
 def test_linear_regression_is_the_dense_mean_field() -> None:
-    fit = _fit(LINEAR.format(v=GAMMAS[0], u=GAMMAS[1]), tol=1e-12)
+    fit = fitted(LINEAR.format(v=GAMMAS[0], u=GAMMAS[1]), tol=1e-12)
     bound, mean, noise, weights = _dense()
     assert fit.converged and fit.guarantee.value == "lower bound"
     np.testing.assert_allclose(fit.log_evidence, bound, rtol=1e-10)
@@ -112,7 +81,7 @@ def test_linear_regression_is_the_dense_mean_field() -> None:
         np.testing.assert_allclose(fit.sd(name), sd, rtol=1e-5)
         median = rate / special.gammaincinv(shape, 0.5)
         np.testing.assert_allclose(fit.quantile(name, [0.5])[0], median, rtol=1e-6)
-    assert _rises(fit)
+    assert rises(fit)
 
 
 def _dense() -> tuple[float, Array, tuple[float, float], tuple[float, float]]:
@@ -151,7 +120,7 @@ def _dense() -> tuple[float, Array, tuple[float, float], tuple[float, float]]:
 )
 def test_the_bound_lies_below_the_exact_evidence(v: str, u: str) -> None:
     text = LINEAR.format(v=v, u=u)
-    fit, model = _fit(text), lgm.loads(text)
+    fit, model = fitted(text), lgm.loads(text)
     space = lgm.fit(model, DATA, fixed={"v": 1.0, "u": 1.0}).canonical.hypers
     grid = np.linspace(-6.0, 5.0, 56)  # of log v and log u
     logs = []
@@ -165,7 +134,7 @@ def test_the_bound_lies_below_the_exact_evidence(v: str, u: str) -> None:
             logs.append(value + space.log_prior(fixed)[0] + np.log(a * b))
     exact = special.logsumexp(logs) + 2 * np.log(grid[1] - grid[0])
     assert exact - 0.5 < fit.log_evidence < exact
-    assert _rises(fit)
+    assert rises(fit)
 
 
 def test_ways_of_writing_one_precision_agree() -> None:
@@ -176,7 +145,7 @@ def test_ways_of_writing_one_precision_agree() -> None:
     ]
     text = "lgm 1\nindex obs\nindex feat\ndata X[obs, feat] : real\ndata y[obs] : real\n"
     more = "latent w[feat] ~ normal(sd = 2)\nobserve y ~ normal(mean = X @ w, sd = s)\n"
-    fits = [_fit(text + hyper + more, tol=1e-11) for hyper in written]
+    fits = [fitted(text + hyper + more, tol=1e-11) for hyper in written]
     for fit in fits[1:]:
         np.testing.assert_allclose(fit.log_evidence, fits[0].log_evidence, rtol=1e-9)
         np.testing.assert_allclose(fit.mean("s"), fits[0].mean("s"), rtol=1e-6)
@@ -200,7 +169,7 @@ observe y ~ normal(mean = level + f, sd = 2 * r * s[k])
     y[7] = np.nan
     data = {"y": y, "k": (days % 3 == 0).astype(int)}
     fit = lgm.fit(lgm.loads(text), data, hyper="vb", tol=1e-5)
-    assert fit.converged and _rises(fit)
+    assert fit.converged and rises(fit)
     assert fit.mean("s").values[1] > 2 * fit.mean("s").values[0]
     # stationary: the sd of the walk satisfies its own update, by differences of the bound
     other = lgm.fit(lgm.loads(text), data, hyper="vb", tol=1e-5, fixed={"step": fit.theta["step"]})
@@ -211,7 +180,7 @@ observe y ~ normal(mean = level + f, sd = 2 * r * s[k])
 def test_a_sites_noise_and_a_blocks_sd_scale_with_the_data() -> None:
     """With flat priors on the sds a change of unit changes nothing but the constant."""
     flat = LINEAR.format(v="flat", u="flat").replace("sqrt(v)", "v").replace("sqrt(u)", "u")
-    one = _fit(flat, tol=1e-12)
+    one = fitted(flat, tol=1e-12)
     scaled = lgm.fit(lgm.loads(flat), {**DATA, "y": 100.0 * DATA["y"]}, hyper="vb", tol=1e-12)
     for name in ("v", "u", "w"):
         np.testing.assert_allclose(scaled.mean(name), 100.0 * one.mean(name), rtol=1e-5)
@@ -219,13 +188,10 @@ def test_a_sites_noise_and_a_blocks_sd_scale_with_the_data() -> None:
     np.testing.assert_allclose(scaled.log_evidence, one.log_evidence + jacobian, rtol=1e-8)
 
 
-# ---- marginals ---------------------------------------------------------------------------------
-
-
 def test_marginals_of_functions_of_the_hypers() -> None:
     text = LINEAR.format(v=GAMMAS[0], u=GAMMAS[1])
     text += "report sd = sqrt(v)\nreport share = u / (u + v)\n"
-    fit = _fit(text)
+    fit = fitted(text)
     shape = 2.0 + 12.5
     factors = cast("dict[str, GammaFactor]", fit.hypers.factors)
     rate = float(factors["v"].scale_rate)
@@ -248,7 +214,7 @@ def test_marginals_of_functions_of_the_hypers() -> None:
 
 
 def test_a_file_holds_the_factors(tmp_path: Path) -> None:
-    fit = _fit(LINEAR.format(v=GAMMAS[0], u="half_cauchy(scale = 1)"))
+    fit = fitted(LINEAR.format(v=GAMMAS[0], u="half_cauchy(scale = 1)"))
     fit.save(tmp_path / "a.nc")
     back = lgm.load_fit(tmp_path / "a.nc")
     assert back.hyper == "vb" and back.log_evidence == fit.log_evidence
@@ -258,92 +224,17 @@ def test_a_file_holds_the_factors(tmp_path: Path) -> None:
             back.quantile(name, [0.1, 0.9]), fit.quantile(name, [0.1, 0.9])
         )
     assert "mean field over hyperparameters" in " ".join(back.summary().split())
-    pinned = _fit(LINEAR.format(v=GAMMAS[0], u="half_cauchy(scale = 1)"), fixed={"u": 2.0})
+    pinned = fitted(LINEAR.format(v=GAMMAS[0], u="half_cauchy(scale = 1)"), fixed={"u": 2.0})
     assert float(pinned.sd("u")) == 0.0 and float(pinned.sd("v")) > 0.0
-
-
-# ---- refusals ----------------------------------------------------------------------------------
-
-
-HEAD = "lgm 1\nindex obs\ndata y[obs] : real\ndata t[obs] : real\nlatent a ~ normal(sd = 3)\n"
-REFUSED = {
-    "stands in a predictor": "hyper b : real ~ normal(sd = 1)\n"
-    "observe y ~ normal(mean = a + b * t, sd = 1)\n",
-    "is part of the sd": "hyper b : positive ~ half_normal(sd = 1)\n"
-    "observe y ~ normal(mean = a, sd = 1 + b)\n",
-    "two different powers": "hyper b : positive ~ half_normal(sd = 1)\n"
-    "latent c ~ normal(sd = b)\nobserve y ~ normal(mean = a + c, sd = sqrt(b))\n",
-    "is the rho of `ar1`": "hyper b : correlation ~ uniform(lower = -1, upper = 1)\n"
-    "latent f[obs] ~ ar1(sd = 1, rho = b)\nobserve y ~ normal(mean = a + f, sd = 1)\n",
-    "stands in the prior of `c`": "hyper b : positive ~ half_normal(sd = 1)\n"
-    "hyper c : positive ~ half_normal(sd = b)\nobserve y ~ normal(mean = a, sd = b * c)\n",
-    "stands in no sd": "hyper b : positive ~ half_normal(sd = 1)\n"
-    "observe y ~ normal(mean = a, sd = 1)\n",
-}
-
-
-@pytest.mark.parametrize("why", REFUSED)
-def test_hypers_that_are_no_scales_are_refused_with_the_reason(why: str) -> None:
-    data = {"y": DATA["y"], "t": X[:, 0]}
-    with pytest.raises(lgm.MethodError) as caught:
-        lgm.fit(lgm.loads(HEAD + REFUSED[why]), data, hyper="vb")
-    assert why in str(caught.value) and "--set b=VALUE" in str(caught.value)
-    assert caught.value.diagnostics[0].code == "E501"
-    pinned = {"b": 0.5} | ({"c": 1.0} if "hyper c" in REFUSED[why] else {})
-    assert lgm.fit(lgm.loads(HEAD + REFUSED[why]), data, hyper="vb", fixed=pinned).converged
-
-
-def test_a_method_without_a_lower_bound_is_refused() -> None:
-    text = HEAD.replace("real\ndata t", "binary\ndata t")
-    text += "hyper s : positive ~ half_normal(sd = 1)\nlatent c[obs] ~ normal(sd = s)\n"
-    text += "observe y ~ bernoulli(logit = a + c)\n"
-    data = {"y": DATA["y"] > 0, "t": X[:, 0]}
-    for method in ("laplace", "ep"):
-        with pytest.raises(lgm.MethodError, match="no lower bound"):
-            lgm.fit(lgm.loads(text), data, method=method, hyper="vb")
-    fit = lgm.fit(lgm.loads(text), data, method="natural-gradient", hyper="vb")
-    assert fit.guarantee.value == "lower bound" and _rises(fit)
-
-
-def test_an_improper_factor_is_told() -> None:
-    text = HEAD + "hyper s : positive ~ flat\nlatent c ~ normal(sd = s)\n"
-    text += "observe y ~ normal(mean = a + c, sd = 1)\n"
-    with pytest.raises(lgm.NumericalError, match="factor of `s` is improper"):
-        lgm.fit(lgm.loads(text), {"y": DATA["y"], "t": X[:, 0]}, hyper="vb")
-
-
-def test_the_gaussians_that_share_an_sd_are_counted() -> None:
-    """Observed rows, ranks of intrinsic priors and of products, through powers and computed hypers:
-    minus half the slope of the log determinants."""
-    text = """lgm 1
-index day
-index who
-data y[day, who] : real?
-hyper a : positive ~ half_normal(sd = 1)
-hyper b : positive ~ half_normal(sd = 1)
-hyper c : positive ~ half_normal(sd = 1)
-hyper half : positive = 0.5 * sqrt(c)
-latent f[day] ~ rw2(sd = a)
-latent g[day, who] ~ rw1(sd = b) * iid()
-observe y ~ normal(mean = f + g, sd = half)
-"""
-    y = RNG.normal(size=(7, 3))
-    y[2, 1] = np.nan
-    canonical = compile_model(lgm.loads(text).checked, read({"y": y}), find_site)
-    theta = canonical.hypers.theta({"a": 2.0, "b": 3.0, "c": 4.0})
-    counts = log_sd_slopes(canonical, {**theta, "half": np.asarray(1.0)}, {})
-    found = {n: float(counts[n] * theta[n]) for n in ("a", "b", "c")}
-    assert found == pytest.approx({"a": 5.0, "b": 6.0 * 3.0, "c": 0.5 * 20.0})
-    assert scales(canonical).exponents == {"a": 1.0, "b": 1.0, "c": 0.5}
 
 
 @pytest.mark.parametrize("method", ["px-vb", "double-loop"])
 def test_coordinate_ascent_reaches_the_same_bound_and_rises(method: str) -> None:
     text = LINEAR.format(v=GAMMAS[0], u="half_cauchy(scale = 1)")
     text = text.replace("observe", "potential w ~ student_t(scale = 2, df = 4)\nobserve")
-    fit = _fit(text, method=method, tol=1e-11)
-    other = _fit(text, method="px-vb", tol=1e-11, options={"expand": False})
-    assert _rises(fit) and fit.converged
+    fit = fitted(text, method=method, tol=1e-11)
+    other = fitted(text, method="px-vb", tol=1e-11, options={"expand": False})
+    assert rises(fit) and fit.converged
     assert fit.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
 
 
@@ -352,7 +243,7 @@ def test_a_round_starts_from_gaussian_sites_as_they_now_are() -> None:
     text = LINEAR.format(v=GAMMAS[0], u=GAMMAS[1])
     canonical = compile_model(lgm.loads(text).checked, read(DATA), find_site)
     planned = plan(canonical, "px-vb")
-    earlier = _fit(text, method="px-vb", fixed={"v": 1.0, "u": 1.0}).posterior
+    earlier = fitted(text, method="px-vb", fixed={"v": 1.0, "u": 1.0}).posterior
     now = _refreshed(planned.at({"v": np.asarray(0.25), "u": np.asarray(1.0)}), earlier)
     np.testing.assert_allclose(earlier.weight[0], 1.0)
     np.testing.assert_allclose(now.weight[0], 4.0)

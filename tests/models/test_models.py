@@ -13,7 +13,8 @@ import pytest
 
 import lgmdsl as lgm
 
-from .independent import CASES, computed
+from .dense import computed
+from .independent import CASES
 
 ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.parent.name for path in (ROOT / "models").glob("*/model.lgm"))
