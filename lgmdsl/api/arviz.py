@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.carried import hypers_of
 from lgmdsl.api.components import Assessed, assessed, every_value
 from lgmdsl.api.frame import fitted_frame
 from lgmdsl.api.labelled import dataset, labelled
-from lgmdsl.api.marginals import Marginals, all_names, check_draws
+from lgmdsl.api.marginals import Marginals, all_names, check_draws, named_tree
+from lgmdsl.api.mixture import evaluated
 from lgmdsl.api.predictive import like_data
 from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import joint_draws, log_densities, responses
@@ -72,28 +74,30 @@ def _drawn(
     posterior: dict[str, tuple[tuple[str, ...], Array]] = {}
     replicated = [np.empty((size, len(rows))) for _, _, rows in every_value(canonical).blocks]
     density = [np.empty((size, len(m))) for m in first.mean]
-    noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed)
+    names = tuple(dict.fromkeys((*canonical.latent_names, *all_names(canonical))))
+    of = {n: f for n in names if (f := fit.marginals.of_hypers(n)) is not None}
+    made = [hypers_of(named_tree(canonical, n)[1]) for n in names if n not in of]
+    noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed, any(made))
     for drawn in joint_draws(asked.at_points, size, seed):
         c = drawn.component
         own = hypers.at(drawn.points, drawn.places)
         marginals = Marginals(canonical, c.theta, fitted_frame(canonical, c.conditioned))
-        for name in dict.fromkeys((*canonical.latent_names, *all_names(canonical))):
-            values = marginals.evaluate(name, drawn.z)
+        z = hypers.carry(drawn.points, drawn.places, drawn.z)
+        for name in names:
+            if name in of and own:
+                values = np.array([of[name](theta) for theta in own])
+            else:
+                values = evaluated(marginals, name, z, own if hypers.mixing else ())
             if name not in posterior:
                 whole = np.empty((size, *values.shape[1:]))
                 posterior[name] = (marginals.quantity_dims(name), whole)
             posterior[name][1][drawn.places] = values
-        for k, s in enumerate(c.at(drawn.z)):
+        for k, s in enumerate(asked.predictors(c, z, own)):
             for turn, site in asked.drawn_sites(k, c.theta, own, len(s)):
                 with np.errstate(all="ignore"):
                     density[k][drawn.places[turn]] = log_densities(site, s[turn])
                 y = responses(site, s[turn], noise, asked.observations.names[k])
                 replicated[k][drawn.places[turn]] = y.reshape(len(y), -1)
-    thetas = hypers.found or ()
-    for name in posterior if thetas else ():
-        of = fit.marginals.of_hypers(name) if name not in canonical.latent_names else None
-        if of is not None:
-            posterior[name][1][:] = [of(theta) for theta in thetas]
     return posterior, replicated, density
 
 

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property, partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.carried import DrawnHypers, by_theta, hypers_of
 from lgmdsl.api.event_moments import moments
-from lgmdsl.api.mixture import KEPT, HyperMarginals
+from lgmdsl.api.mixture import KEPT, Mixture
 from lgmdsl.api.observations import Observations
 from lgmdsl.api.own_data import with_responses
 from lgmdsl.api.points import Point
-from lgmdsl.api.site_draws import DrawnHypers, drawn_sites, parameter_rows
+from lgmdsl.api.site_draws import drawn_sites, parameter_rows
 from lgmdsl.arrays import Array
 from lgmdsl.assess.component import Component
-from lgmdsl.assess.mixture import weights_of
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.named import expand
 from lgmdsl.canonical.site_blocks import SiteBlock
-from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
@@ -44,12 +46,30 @@ class Assessed:
     at_points: tuple[Component, ...]
     components: tuple[Component, ...]
     observations: Observations
-    hypers: HyperMarginals | None
+    mixture: Mixture
 
-    def drawn_hypers(self, seed: int) -> DrawnHypers:
+    @cached_property
+    def mixing(self) -> bool:
+        """Whether predictors are made of latents and hyperparameters both."""
+        blocks = (self.canonical.blocks[k] for k in observed(self.canonical))
+        return any(hypers_of(Leaf(b.written)) for b in blocks)
+
+    def drawn_hypers(self, seed: int, mixing: bool | None = None) -> DrawnHypers:
         """The hyperparameters of joint draws of `at_points`."""
-        thetas = [c.theta for c in self.at_points]
-        return DrawnHypers(self.hypers, thetas, weights_of(self.at_points), seed)
+        return self.mixture.drawn(seed, self.mixing if mixing is None else mixing)
+
+    def predictors(self, component: Component, z: Array, thetas: Sequence[Theta]) -> Rows:
+        """The predictors at draws z (k, n) of a component, at the hyperparameters of each where
+        they are made of any."""
+        if not self.mixing or not thetas:
+            return component.at(z)
+        blocks = [self.canonical.blocks[k] for k in observed(self.canonical)]
+        out = tuple(np.empty((len(z), *m.shape)) for m in component.mean)
+        for theta, rows in by_theta(thetas):
+            made = partial(_predictors, self.canonical, blocks, theta)
+            for whole, s in zip(out, replace(component, predict=made).at(z[rows]), strict=True):
+                whole[rows] = s
+        return out
 
     def drawn_sites(
         self, block: int, theta: Theta, thetas: Sequence[Theta], count: int
@@ -82,7 +102,7 @@ def assessed(
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)
     found = components(fit, canonical)
     spread = tuple(c for one in found for c in _spread(fit, canonical, one, together))
-    return Assessed(canonical, found, spread, Observations(canonical.layout, where), fit.hypers)
+    return Assessed(canonical, found, spread, Observations(canonical.layout, where), fit.marginals)
 
 
 def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
@@ -135,9 +155,6 @@ def component(
     at, theta, q = observed(canonical), point.theta, condition()
     blocks = [canonical.blocks[k] for k in at]
 
-    def predictors() -> tuple[Predictor, ...]:
-        return tuple(canonical.as_written(b, theta, every=False) for b in blocks)
-
     found = [
         _scalar(b, theta, q, k) if b.whole is None else _whole(canonical, b, theta, q, k)
         for k, b in zip(at, blocks, strict=True)
@@ -151,10 +168,16 @@ def component(
         site_weight=site_weight,
         site_shift=site_shift,
         condition=condition,
-        predict=predictors,
+        predict=partial(_predictors, canonical, blocks, theta),
         slices={b.name: canonical.layout.latent(b.name) for b in canonical.latents},
         theta=theta,
     )
+
+
+def _predictors(
+    canonical: CanonicalModel, blocks: Sequence[SiteBlock], theta: Theta
+) -> tuple[Predictor, ...]:
+    return tuple(canonical.as_written(b, theta, every=False) for b in blocks)
 
 
 def _scalar(block: SiteBlock, theta: Theta, q: Conditioned, k: int) -> tuple[Array, ...]:

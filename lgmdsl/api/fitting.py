@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.fit_warnings import local_optima, undefined_reports, unfinished
@@ -35,6 +36,8 @@ from lgmdsl.sites import catalogue as sites
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
 
+NONE: Mapping[str, object] = MappingProxyType({})
+
 
 def fit(
     model: Model,
@@ -43,7 +46,7 @@ def fit(
     hyper: str = "auto",
     fixed: Mapping[str, object] | None = None,
     bound: str | None = None,
-    options: Mapping[str, object] | None = None,
+    options: Mapping[str, object] | None = NONE,
     start_from: Fit | str | os.PathLike[str] | None = None,
     seed: int = 0,
     tol: float | None = None,

@@ -11,12 +11,13 @@ reports that have latents in them are made at the point itself.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import numpy as np
 
+from lgmdsl.api.carried import Carried, DrawnHypers, by_theta, hypers_of
 from lgmdsl.api.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.api.marginals import (
     FEWEST,
@@ -81,15 +82,17 @@ class Joint(NamedTuple):
     z: Array
 
 
-def drawn_hypers(
-    hypers: HyperMarginals | None, points: Sequence[Theta], shares: Array, chosen: IntArray,
-    seed: int,
-) -> tuple[Theta, ...]:  # fmt: skip
-    """The hyperparameters of draws whose points are `chosen`; none where they have no distribution
-    to draw from: the draws then have those of the points."""
-    if not isinstance(hypers, HyperPosterior | FactorMarginals):
-        return ()
-    return hypers.draws(points, shares, chosen, np.random.default_rng([seed, 2]))
+def evaluated(part: Marginals, name: str, z: Array, thetas: Sequence[Theta]) -> Array:
+    """A name at draws z (k, n) and the hyperparameters of each; of the part, where these have
+    none of their own."""
+    if not thetas:
+        return part.evaluate(name, z)
+    out: Array | None = None
+    for theta, rows in by_theta(thetas):
+        values = replace(part, theta=theta).evaluate(name, z[rows])
+        out = np.empty((len(z), *values.shape[1:])) if out is None else out
+        out[rows] = values
+    return part.evaluate(name, z) if out is None else out
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,9 +123,10 @@ class Mixture:
         of = self.of_hypers(name)
         if of is not None and self.hypers is not None:
             return Quantity(dims, self.hypers.mean(of), self.hypers.sd(of))
-        if len(self.parts) == 1:
+        factored = self._factored(name)
+        if len(self.parts) == 1 and not factored:
             return self.part(0).quantity(name)
-        found = self._parts_of(name)
+        found = None if factored else self._parts_of(name)
         if found is not None:
             moments = [n.moments() for n in found]
             means, sds = (np.array([m[i] for m in moments]) for i in (0, 1))
@@ -137,9 +141,10 @@ class Mixture:
         of = self.of_hypers(name)
         if of is not None and self.hypers is not None:
             return dims, self.hypers.quantile(of, levels)
-        if len(self.parts) == 1:
+        factored = self._factored(name)
+        if len(self.parts) == 1 and not factored:
             return self.part(0).quantile(name, levels)
-        found = self._parts_of(name)
+        found = None if factored else self._parts_of(name)
         if found is None:
             with np.errstate(all="ignore"):
                 return dims, np.quantile(self._report_draws(name), levels, axis=0)
@@ -156,28 +161,43 @@ class Mixture:
         if block is not None:
             value = np.repeat(self.part(0).quantity(name).mean[..., None], size, axis=-1)
             return Density(dims, value, np.full(value.shape, np.nan))
-        found = self._parts_of(name)
+        found = None if self._factored(name) else self._parts_of(name)
         if found is None:
             return Density(dims, *density_of_draws(self._report_draws(name), size), "draws")
         return Density(dims, *density_of_normals(self.weights, found, size))
 
-    def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
+    def draws(
+        self, names: Sequence[str], size: int, seed: int, own: bool = True
+    ) -> dict[str, Array]:
         """Joint draws of several names, each with a leading sample axis, in random order of the
-        points. Raises ModelError E108 for a size or seed that is not a whole number from 0."""
+        points. What is made of hyperparameters and latents is so at the draw's `own`, or else at
+        those of its point. Raises ModelError E108 for a size or seed that is not a whole number
+        from 0."""
         check_draws(size, seed)
         out: dict[str, Array] = {}
-        chosen = np.zeros(0, dtype=np.int64)
         of = {n: f for n in names if (f := self.of_hypers(n)) is not None}
-        for joint in self.joint(size, np.random.default_rng(seed)):
-            chosen, part, places, z = joint
+        made = {n for n in names if n not in of and hypers_of(named_tree(self.canonical, n)[1])}
+        hypers = self.drawn(seed, own and bool(made))
+        for chosen, part, places, z in self.joint(size, np.random.default_rng(seed)):
+            theirs = hypers.at(chosen, places) if of or hypers.mixing else ()
+            moved = hypers.carry(chosen, places, z)
             for name in names:
-                values = part.evaluate(name, z)
+                if name in of and theirs:
+                    values = np.array([of[name](t) for t in theirs])
+                elif name in made and hypers.mixing:
+                    values = evaluated(part, name, moved, theirs)
+                else:
+                    values = part.evaluate(name, moved)
                 if name not in out:
                     out[name] = np.empty((size, *values.shape[1:]))
                 out[name][places] = values
-        thetas = drawn_hypers(self.hypers, self.thetas, self.weights, chosen, seed) if of else ()
-        return {n: np.array([of[n](t) for t in thetas]) if n in of and thetas else v
-                for n, v in out.items()}  # fmt: skip
+        return out
+
+    def drawn(self, seed: int, mixing: bool) -> DrawnHypers:
+        """The hyperparameters of draws; `mixing`: latents go along with them."""
+        return DrawnHypers(
+            self.hypers, self.thetas, self.weights, seed, mixing, lambda _: self._carried
+        )
 
     def joint(self, size: int, rng: Generator) -> Iterator[Joint]:
         """Joint draws point by point."""
@@ -200,6 +220,15 @@ class Mixture:
     # ---- pieces ----------------------------------------------------------------------------
 
     @cached_property
+    def _carried(self) -> Carried:
+        assert isinstance(self.hypers, HyperPosterior)
+        frames = [self.part(k).frame for k in range(len(self.parts))]
+        first = frames[0]
+        blocks = [slice(at, at + first.sizes[n]) for n, at in first.starts.items()]
+        moments = [(f.conditioned.latent_mean, f.conditioned.latent_variance) for f in frames]
+        return Carried.of(np.array([self.hypers.place(t) for t in self.thetas]), moments, blocks)
+
+    @cached_property
     def _held(self) -> tuple[Marginals, ...]:
         small = len(self.parts) == 1 or sum(b.size for b in self.canonical.latents) <= KEPT
         return tuple(make() for make in self.parts) if small else ()
@@ -213,6 +242,13 @@ class Mixture:
             return None
         offset, sizes = tree.form.offset, {**self.canonical.sizes, **tree.form.sizes}
         return lambda theta: np.array(expand(offset.evaluate(theta), dims, sizes))
+
+    def _factored(self, name: str) -> bool:
+        """Whether a report is made of latents and of hyperparameters that have factors: draws of
+        both tell of it."""
+        if not isinstance(self.hypers, FactorMarginals) or self.of_hypers(name) is not None:
+            return False
+        return bool(hypers_of(named_tree(self.canonical, name)[1]) - self.hypers.pinned.keys())
 
     def _parts_of(self, name: str) -> tuple[Normal, ...] | None:
         """The normal marginals of a name at every point; those of all names are found at once, so
@@ -230,4 +266,4 @@ class Mixture:
 
     def _report_draws(self, name: str) -> Array:
         draws = report_draws(self.canonical, self.quantity_dims(name))
-        return self.draws([name], draws, self.seed)[name]
+        return self.draws([name], draws, self.seed, own=self._factored(name))[name]

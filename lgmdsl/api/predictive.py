@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.carried import by_theta, hypers_of
 from lgmdsl.api.components import assessed, every_value
 from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import check_draws
 from lgmdsl.api.observations import class_labels
-from lgmdsl.api.site_draws import DrawnHypers, drawn_sites
+from lgmdsl.api.site_draws import drawn_sites
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.assess.predictive import joint_draws, responses
+from lgmdsl.canonical.derived import Leaf
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic
@@ -37,7 +39,8 @@ def sample_predictive(
     noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed)
     for drawn in joint_draws(asked.at_points, size, seed):
         own = hypers.at(drawn.points, drawn.places)
-        for k, s in enumerate(drawn.component.at(drawn.z)):
+        z = hypers.carry(drawn.points, drawn.places, drawn.z)
+        for k, s in enumerate(asked.predictors(drawn.component, z, own)):
             for turn, site in asked.drawn_sites(k, drawn.component.theta, own, len(s)):
                 y = responses(site, s[turn], noise, where.names[k])
                 found[k][drawn.places[turn]] = y.reshape(len(y), -1)
@@ -57,15 +60,24 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
     y = np.empty((size, *block.blank().shape))
     mixed = prediction.marginals
-    hypers = DrawnHypers(mixed.hypers, mixed.thetas, mixed.weights, seed)
+    hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
     for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
-        predictor = part.frame.embed(canonical.as_written(block, part.theta))
-        s = np.repeat(predictor.offset[:, None], len(z), axis=1)
-        for latent, operator in predictor.columns.items():
-            s += operator.matvec(np.ascontiguousarray(part.frame.part(latent, z).T))
+        own, z = hypers.at(chosen, places), hypers.carry(chosen, places, z)
+        s: Array | None = None
+        turns = by_theta(own) if hypers.mixing and own else [(part.theta, np.arange(len(z)))]
+        for theta, rows in turns:
+            predictor = part.frame.embed(canonical.as_written(block, theta))
+            if s is None:
+                s = np.empty((len(predictor.offset), len(z)))
+            s[:, rows] = predictor.offset[:, None]
+            for latent, operator in predictor.columns.items():
+                s[:, rows] += operator.matvec(
+                    np.ascontiguousarray(part.frame.part(latent, z[rows]).T)
+                )
+        if s is None:
+            continue
         shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)
         at = s.T.reshape(shape)
-        own = hypers.at(chosen, places)
         for turn, site in drawn_sites(block, part.theta, own, len(z), block.blank(), True):
             y[places[turn]] = responses(site, at[turn], noise, name)
         typed = like_data(y, site, class_labels(canonical, name))

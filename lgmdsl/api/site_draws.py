@@ -4,35 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from lgmdsl.api.mixture import HyperMarginals, drawn_hypers
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array
 from lgmdsl.assess.predictive import repeated
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.site import Site
-
-
-@dataclass
-class DrawnHypers:
-    """The hyperparameters of joint draws, found when the points of all draws are known."""
-
-    hypers: HyperMarginals | None
-    points: Sequence[Theta]
-    shares: Array
-    seed: int
-    found: tuple[Theta, ...] | None = None
-
-    def at(self, chosen: IntArray, places: IntArray) -> tuple[Theta, ...]:
-        """Those of the draws at `places`, where the points of all draws are `chosen`; none where
-        draws have the hyperparameters of their points."""
-        if self.found is None:
-            self.found = drawn_hypers(self.hypers, self.points, self.shares, chosen, self.seed)
-        return tuple(self.found[i] for i in places) if self.found else ()
 
 
 def drawn_sites(

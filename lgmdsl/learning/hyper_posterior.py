@@ -113,7 +113,7 @@ class HyperPosterior:
         """Every hyperparameter in draws that belong to those of a mixture's points of `shares`
         (k,), of which `chosen` (size,) were drawn; in one and two dimensions anywhere in a node's
         cell."""
-        plan = transport(self.z, self.weights, np.array([self._place(p) for p in points]), shares)
+        plan = transport(self.z, self.weights, np.array([self.place(p) for p in points]), shares)
         z = self.z[drawn_nodes(plan, chosen, rng)]
         if self.z.shape[1] in LATTICE:
             cell = [np.diff(np.unique(c)).min(initial=np.inf) for c in self.z.T]
@@ -121,7 +121,7 @@ class HyperPosterior:
             z = z + away * np.where(np.isfinite(cell), cell, 0.0)
         return tuple(self.coordinates.unpack(x) for x in self.frame.x(z))
 
-    def _place(self, theta: Theta) -> Array:
+    def place(self, theta: Theta) -> Array:
         """(d,) z of a point; the mean for one that rounding has moved to the edge of a range."""
         try:
             away = self.coordinates.pack(theta) - self.frame.mode
