@@ -98,9 +98,8 @@ def draw(axes: Any, fit: Fit, corpus: Texts) -> None:
         axes.plot([a, c], [b, e], color=colour, linewidth=5.0 * abs(d["r"]), alpha=0.5, zorder=1)
     box = {"facecolor": "white", "edgecolor": "0.6", "boxstyle": "round,pad=0.2"}
     for k, words in enumerate(heads):
-        label = axes.text(
-            *place[k], "\n".join(words), ha="center", va="center", fontsize=7, bbox=box
-        )
+        told = "\n".join(words)
+        label = axes.text(*place[k], told, ha="center", va="center", fontsize=7, bbox=box)
         label.set_in_layout(False)
     axes.margins(0.15)
     axes.set_axis_off()
