@@ -44,3 +44,22 @@ def test_distributions_learned_under_pieces_are_nearer_than_under_parabolas() ->
         variance.append(float(s[0, 0]))
     assert 0.0 < kl[0] < kl[1] < 0.5 * kl[2] and kl[2] < 0.8 * kl[3]
     assert TRUTH[0, 0] > variance[0] > variance[1] > variance[2] > variance[3]
+
+
+def test_a_kink_of_linear_pieces_holds_the_offset_of_an_item_without_loadings() -> None:
+    """Where a predictor hardly varies, the bound's kink at log 4 is a corner of the evidence: the
+    offset stays there for every share of ones from 0.5 to 1. Quadratic pieces move with the share.
+    """
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : binary\nhyper c : real ~ normal(sd = 10)\n"
+        "latent z[obs] ~ normal(sd = 0.001)\nlet eta[obs] = c + z\n"
+        "observe y ~ bernoulli(logit = eta)\n"
+    )
+
+    def offset(ones: int, kind: str) -> float:
+        data = {"y": (np.arange(100) < ones).astype(float)}
+        fit = lgm.fit(lgm.loads(text), data, hyper="map", bound=f"piecewise-{kind}-3")
+        return float(fit.mean("c"))
+
+    np.testing.assert_allclose([offset(k, "linear") for k in (60, 90)], np.log(4.0), atol=3e-3)
+    assert offset(90, "quadratic") > offset(60, "quadratic") + 1.0
