@@ -16,6 +16,7 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.learning.complete_data import solved
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.em import EM
+from lgmdsl.learning.maximise import Maximiser
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.sites import catalogue as sites
 
@@ -136,3 +137,15 @@ def test_loadings_of_classes_are_told_in_principal_axes() -> None:
     cross = loads.T @ loads
     assert abs(cross[0, 1]) < 1e-6 * cross[0, 0] and cross[0, 0] >= cross[1, 1]
     assert all(column[np.abs(column).argmax()] > 0.0 for column in loads.T)
+
+
+def test_the_complete_datas_curvature_saves_steps() -> None:
+    """L-BFGS from the same point, in its inner product and in the plain one."""
+    em, first = _started("bohning", _data(40))
+    metric = em.metric(first)
+    assert metric is not None
+    search = Maximiser(em.objective, jacobian=False)
+    within, plain = search.run(first, None, metric), search.run(first)
+    assert within.status.name == plain.status.name == "converged"
+    assert within.at.value == pytest.approx(plain.at.value, abs=1e-3)
+    assert len(within.steps) < 0.8 * len(plain.steps)
