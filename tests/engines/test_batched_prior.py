@@ -288,3 +288,10 @@ def test_what_is_no_covariance_and_what_is_too_large() -> None:
     assert "a large covariance" in BatchedEngine.refuses(LinearGaussian((block,), (eye,)))
     dense = Predictor({"z": Dense(np.eye(1, 1400))}, np.zeros(1))
     assert BatchedEngine.refuses(LinearGaussian((block,), (dense,)))
+
+
+def test_latents_of_very_different_sizes_all_move() -> None:
+    """Pivots are judged beside a latent's own variance, not beside the largest."""
+    case = case_of(np.diag([1e-20, 1.0, 1.0, 1.0]))
+    assert BatchedEngine(case.linear).prior.moving.all()
+    assert conditioned(case).latent_variance[0] > 0.0
