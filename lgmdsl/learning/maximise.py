@@ -24,6 +24,9 @@ from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
 GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
+# From so many pairs on what a step promises is about what is left: at first it is what a single
+# step along the gradient would gain, and after EM that is little.
+SEEN = 5
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
 # is left at most ESCAPES times by steps AWAY along that direction.
 RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
@@ -65,10 +68,10 @@ class Maximiser:
     jacobian: bool
     limit: int = 200
 
-    def _little(self, at: Evaluation) -> float:
+    def _little(self, at: Evaluation, pairs: int) -> float:
         """The gain, in nats, that is not climbed for, or not to be seen."""
         wanted, least = self.objective.tolerances.evidence, max(GAIN, at.rounding)
-        if wanted > Tolerances().evidence:
+        if wanted > Tolerances().evidence and pairs >= SEEN:
             return max(least, wanted * abs(at.posterior.log_evidence))
         return max(least, min(ROUNDING, wanted) * abs(self.value(at)))
 
@@ -101,7 +104,7 @@ class Maximiser:
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
             if on_step is not None:
                 on_step(steps[-1])
-            if gain <= self._little(now.at.kept):
+            if gain <= self._little(now.at.kept, len(now.pairs)):
                 status = Status.converged
                 break
             if k == self.limit:
