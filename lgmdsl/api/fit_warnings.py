@@ -1,4 +1,4 @@
-"""What a fit tells its user without being asked: W601 to W607."""
+"""What a fit tells its user without being asked: W601 to W608."""
 
 from __future__ import annotations
 
@@ -97,7 +97,8 @@ _HEADLINES = {
 
 def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
     """W601 for a search that stopped early, W604 and W605 for what the data do not say, W606 for
-    an integral that is not to be trusted, W607 for one around one of two modes."""
+    an integral that is not to be trusted, W607 for one around one of two modes, W608 for loadings
+    that vanished."""
     out = []
     if learned.maximum.status is not Status.converged:
         last = learned.maximum.steps[-1]
@@ -122,6 +123,14 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 "the density rises up to the edge: there is no mode inside",
                 help="leave the term out, or give a prior that keeps away from the edge",
             ))  # fmt: skip
+    if learned.idle:
+        names = listed([f"`{n}`" for n in learned.idle])
+        out.append(_warning(
+            "W608", f"{names} {_is(learned.idle)} 0 throughout: what it multiplies has no effect",
+            "0 is a maximum: the responses do not vary together, or the method does not see it",
+            help="compare with another method (--method natural-gradient, laplace), or leave the "
+            "term out",
+        ))  # fmt: skip
     integrated = learned.integrated
     if integrated is not None:
         wrong = []

@@ -211,4 +211,13 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "hyper l[item] : real ~ normal(sd = 1)             with let eta = l * u",
         "hyper l[item] : positive ~ half_normal(sd = 1)",
     ),
+    Entry(
+        "W608",
+        "loadings vanished",
+        "Evidence and priors are highest where the loadings are 0, so that the factors have no "
+        "effect: the columns do not vary together, or the method's bound is too loose to see that "
+        "they do (a mean field is, with few columns).",
+        "lgm fit m.lgm d.npz --hyper em --method px-vb",
+        "lgm fit m.lgm d.npz --hyper em --method natural-gradient",
+    ),
 )

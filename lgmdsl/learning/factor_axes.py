@@ -31,6 +31,7 @@ from lgmdsl.learning.objective import Evaluation, Objective
 
 WIDEST = 4000  # columns of a data matrix that is decomposed
 SMALL = 0.1  # least share of a component that is kept as signal
+SMALL, LITTLE = 1e-3, 1e-3  # loadings that may have vanished, and nats that say so
 SPREAD = 0.1  # about the size of the loadings in that fit
 FLAT = 1e-3  # least weight, as a share of the mean squared slope, that a slope is divided by
 
@@ -103,10 +104,22 @@ def _dims(node: Coefficient) -> tuple[str, ...]:
     return dims if len(dims) == len(node.slots) else ()
 
 
-def idle_loadings(objective: Objective, theta: Theta) -> tuple[str, ...]:
-    """The loadings and factors of products that are 0 all over."""
+def idle_loadings(objective: Objective, theta: Theta, size: float = 0.0) -> tuple[str, ...]:
+    """The loadings and factors of products that are 0, or no more than `size`, all over."""
     names = multiplied(objective.planned.canonical, theta, objective.pinned)
-    return tuple(n for n in names if not np.any(theta[n]))
+    return tuple(n for n in names if np.abs(theta[n]).max(initial=0.0) <= size)
+
+
+def vanished(objective: Objective, at: Evaluation) -> tuple[str, ...]:
+    """The small loadings without which evidence + log prior is what it is."""
+    small = idle_loadings(objective, at.theta, SMALL)
+    if not small:
+        return ()
+    x = at.x.copy()
+    for name in small:
+        x[objective.coordinates.slices[name]] = 0.0
+    without = objective.at(x, at.posterior)
+    return small if without is not None and abs(without.value - at.value) < LITTLE else ()
 
 
 def scattered(theta: Theta, names: Sequence[str]) -> Theta:

@@ -19,7 +19,13 @@ from lgmdsl.learning.batches import Batches
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.edges import released
 from lgmdsl.learning.em import ACCELERATIONS, EM, TOPICS
-from lgmdsl.learning.factor_axes import from_components, idle_loadings, reported, scattered
+from lgmdsl.learning.factor_axes import (
+    from_components,
+    idle_loadings,
+    reported,
+    scattered,
+    vanished,
+)
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.maximise import RISING, RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.objective import Evaluation, Objective
@@ -39,7 +45,7 @@ MOVES = (-1.0, 1.0, -2.5, 2.5)
 class Learned:
     """`start`: (d,) the coordinates where the search began; `maximum` of the posterior density: of
     the hyperparameters (map) or of their coordinates (integrate); `frame`: None without a
-    curvature; `calls`: fits made, of `iterations` steps."""
+    curvature; `calls`: fits made, of `iterations` steps; `idle`: loadings that vanished."""
 
     start: Array
     maximum: Maximum
@@ -48,6 +54,7 @@ class Learned:
     integrated: Integrated | None
     calls: int
     iterations: int
+    idle: tuple[str, ...] = ()
 
     @property
     def mode(self) -> Evaluation:
@@ -127,7 +134,10 @@ def learn(
             found = integrate(objective, maximum.at, frame, design)
         except KeyboardInterrupt:
             maximum = replace(maximum, status=Status.interrupted, reason="interrupted")
-    return Learned(first.x, maximum, coordinates, frame, found, objective.calls, objective.steps)
+    idle = () if integration is not None else vanished(objective, maximum.at)
+    return Learned(
+        first.x, maximum, coordinates, frame, found, objective.calls, objective.steps, idle
+    )
 
 
 def _falling(found: Maximum) -> Maximum:
