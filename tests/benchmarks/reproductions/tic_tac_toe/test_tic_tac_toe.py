@@ -39,8 +39,6 @@ SPLITS = 10
 METHODS = {
     "stick-pw": ("stick", "piecewise-quadratic-20"),
     "logit-log": ("softmax", "log"), "logit-bohning": ("softmax", "bohning"),
-    "logit-sigmoids": ("softmax", "product-of-sigmoids"), "logit-tilted": ("softmax", "tilted"),
-    "logit-quadrature": ("softmax", "quadrature"),
 }  # fmt: skip
 TRACED = ("logit-log", "stick-pw")
 STEPS = (2, 5, 10, 20, 40, 80)  # of L-BFGS
