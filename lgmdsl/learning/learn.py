@@ -109,7 +109,7 @@ def learn(
     if batches is not None and acceleration == ACCELERATIONS[0] and not corners:
         maximum = search.run(first, on_step)  # the batches' steps were EM's
     elif acceleration is not None or corners:
-        maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step)
+        maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step, limit)
     else:
         maximum = search.run(first, on_step)
     if integration is None:
@@ -174,6 +174,7 @@ def _by_em(
     first: Evaluation,
     acceleration: str,
     on_step: Callable[[LearningStep], None] | None,
+    limit: int | None,
 ) -> Maximum:
     """EM to its end, or to where L-BFGS goes on; L-BFGS alone where no M-step is closed."""
     em = EM.of(search.objective, first.theta, acceleration)
@@ -181,9 +182,7 @@ def _by_em(
         return search.run(first, on_step)
     if sparse_slices(search.objective) and acceleration == ACCELERATIONS[0]:
         return sparse_maximum(em, first, on_step)
-    alone = acceleration != ACCELERATIONS[0]
-    if search.limit < (em.limit if alone else TOPICS):
-        em = replace(em, limit=search.limit)
+    em = em if limit is None else replace(em, limit=limit)
     climbed = em.run(first, on_step)
     if acceleration != "l-bfgs" or climbed.status is Status.interrupted:
         spread = np.ones(search.objective.coordinates.size)

@@ -67,6 +67,8 @@ def frame_of(mode: Array, hessian: Array, unknown: Array) -> Standardised:
     not have axes of length 0."""
     if not unknown.shape[1]:
         return standardised(mode, hessian)
+    if unknown.shape[1] == len(mode):
+        return Standardised(mode, np.zeros_like(unknown), np.zeros(len(mode), dtype=bool), unknown)
     rest = np.linalg.svd(unknown, full_matrices=True)[0][:, unknown.shape[1] :]
     inner = standardised(np.zeros(rest.shape[1]), rest.T @ hessian @ rest)
     axes = np.hstack([rest @ inner.axes, np.zeros_like(unknown)])

@@ -39,6 +39,8 @@ SPLITS = 10
 METHODS = {
     "stick-pw": ("stick", "piecewise-quadratic-20"),
     "logit-log": ("softmax", "log"), "logit-bohning": ("softmax", "bohning"),
+    "logit-tilted": ("softmax", "tilted"), "logit-sigmoids": ("softmax", "product-of-sigmoids"),
+    "logit-quadrature": ("softmax", None),
 }  # fmt: skip
 TRACED = ("logit-log", "stick-pw")
 STEPS = (2, 5, 10, 20, 40, 80)  # of L-BFGS
