@@ -18,7 +18,7 @@ from lgmdsl.api.hyper_ways import (
 )
 from lgmdsl.api.learned_fit import with_factors, with_hypers
 from lgmdsl.api.provenance import provenance
-from lgmdsl.api.settings import check_fixed, check_numbers, check_options
+from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.solved import Solved, solve
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
@@ -90,6 +90,7 @@ def fit(
     check_hyper(hyper)
     check_numbers(seed, tol, max_steps)
     fixed, options = check_fixed(fixed), check_options(options)
+    start = check_named(start, "start", '{"s": 0.5}')
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     canonical = compile_model(model.checked, dataset, sites.find_site)
     return fit_compiled(

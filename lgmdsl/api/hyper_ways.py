@@ -108,7 +108,8 @@ def check_learning(options: Mapping[str, object], hyper: str, way: str) -> None:
     """Raise MethodError E104 for an option about learning that this way of it does not have. (What
     em cannot do in closed form is map, with its options.)"""
     for name, ways in OPTIONS.items():
-        if name in options and way not in (*ways, "fixed"):
+        other = hyper == "map" and "em" in ways  # asked for, not what em came to
+        if name in options and (other or way not in (*ways, "fixed")):
             found = f"`hyper = {way}`" + (", which auto chose" if hyper == "auto" else "")
             told = f"`{name}` is an option of `hyper = {ways[0]}`, not of {found}"
             help = f"leave it out, or take --hyper {ways[0]}"
@@ -148,7 +149,8 @@ def learning_options(
     rest = dict(options)
     design = _one_of(rest, "integration", DESIGNS)
     acceleration = _one_of(rest, "acceleration", ACCELERATIONS)
-    rows, epochs = _count(rest, "batch", 0), _count(rest, "epochs", EPOCHS)
+    rows = _count(rest, "batch", 1000) if "batch" in rest else 0
+    epochs = _count(rest, "epochs", EPOCHS)
     steps = _count(rest, "learning_steps", MOST_STEPS) if "learning_steps" in rest else None
     return LearningOptions(design, acceleration, (rows, epochs) if rows else None, steps), rest
 
@@ -160,12 +162,12 @@ def _count(options: dict[str, object], name: str, default: int) -> int:
         value = int(str(given))
     except ValueError:
         value = -1
-    if value < 0 or (value == 0 and default):
+    if value <= 0:
         raise MethodError(
             Diagnostic(
                 "E104",
                 f"option `{name}` cannot be `{given}`",
-                help=f"it is a whole number above 0, as in {name}={default or 1000}",
+                help=f"it is a whole number above 0, as in {name}={default}",
             )
         )
     return value

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 
@@ -32,6 +31,7 @@ from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
+from lgmdsl.inference.unit_weights import sizes, unit_weights
 from lgmdsl.language import ast
 
 MODES = ("laplace", "map")  # methods that go to the mode, the second past kinks too
@@ -50,7 +50,6 @@ FOLLOWED = 200
 WORK, FEWEST = 2_000_000, 10  # latents times directions: in large models fewer are followed
 LARGEST = 2_000  # rows with kinks, of more the mode costs more than most methods do
 HELD = 20_000_000  # entries of a block's null space
-PROBES = 4  # random vectors that tell the sizes of rows that are not written out
 
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
@@ -60,7 +59,7 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     improper = _improper(problem)
     if not improper and problem.engine.linear.constraints is None:
         return
-    weight = _weights(problem.engine.linear)
+    weight = unit_weights(problem)
     shift = tuple(np.zeros(w.shape[:-1] if w.ndim == 3 else w.shape) for w in weight)
     outcome = problem.engine.condition(weight, shift)
     if not isinstance(outcome, Failed):
@@ -74,7 +73,8 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
             help="fewer points on that axis (neighbours under one label), or a larger sd",
         ))  # fmt: skip
     if improper:
-        raise ModelError(_free(canonical, improper[0], reason))
+        told = [name for name in improper if re.search(rf"\b{re.escape(name)}\b", reason)]
+        raise ModelError(_free(canonical, (told or list(improper))[0], reason))
 
 
 def check_mode(planned: Plan, problem: Problem, theta: Theta) -> None:
@@ -178,46 +178,18 @@ def _moved(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
     return out
 
 
-def _sizes(linear: LinearGaussian) -> list[Array]:
-    """The size of B's row for each site, (N,); of operators that are not written out about that:
-    the root mean square of B x, x of sd 1."""
-    rng, found = np.random.default_rng(0), []
-    for p in linear.predictors:
-        square = np.zeros(p.rows)
-        for operator in p.columns.values():
-            if operator.held or operator.is_sparse:
-                matrix: Any = operator.matrix()
-                square += np.asarray((matrix * matrix).sum(axis=1)).reshape(-1)
-            else:
-                x = rng.standard_normal((operator.shape[1], PROBES))
-                square += np.mean(operator.matvec(x) ** 2, axis=1)
-        found.append(np.sqrt(square.reshape(-1, max(p.event, 1)).max(axis=1)))
-    return found
-
-
-def _weights(linear: LinearGaussian) -> tuple[Array, ...]:
-    """A weight for each site, a power of 2, at which its row of B is about of size one, so that
-    units do not decide: beside features in the millions a potential's rows would be lost to
-    rounding."""
-    found: list[Array] = []
-    for p, size in zip(linear.predictors, _sizes(linear), strict=True):
-        weight = np.exp2(-2.0 * np.round(np.log2(np.where(size > 0.0, size, 1.0))))
-        found.append(weight[:, None, None] * np.eye(p.event) if p.event else weight)
-    return tuple(found)
-
-
 def hidden(canonical: CanonicalModel, problem: Problem, reason: str) -> Diagnostic | None:
     """E601 for a direction that `check_determined` has seen to be determined, and that a method
     could not see: what is small in it was lost to rounding beside what is large."""
     if not reason.startswith(UNDETERMINED):
         return None
-    told = zip(canonical.blocks, _sizes(problem.engine.linear), strict=True)
-    sizes = [f"`{b.name}` {np.median(s):.1e}" for b, s in told if len(s)]
+    told = zip(canonical.blocks, sizes(problem.engine.linear), strict=True)
+    about = [f"`{b.name}` {np.median(s):.1e}" for b, s in told if len(s)]
     direction = _labelled(canonical, reason.removeprefix(UNDETERMINED).strip())
     return Diagnostic(
         "E601", "the posterior is beyond double precision",
         details=(f"rounding hides what determines {direction}",),
-        note=f"predictors for latents of size 1: {listed(sizes)}",
+        note=f"predictors for latents of size 1: {listed(about)}",
         help="divide features by their size, so that the latents are of size 1",
     )  # fmt: skip
 

@@ -18,7 +18,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.batches import Batches
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.edges import released
-from lgmdsl.learning.em import ACCELERATIONS, EM, TOPICS
+from lgmdsl.learning.em import ACCELERATIONS, EM
 from lgmdsl.learning.factor_axes import (
     from_components,
     idle_loadings,

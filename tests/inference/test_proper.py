@@ -91,3 +91,31 @@ def test_a_class_that_was_never_seen(method: str, absent: int) -> None:
     assert caught.value.codes == ("E402",)
     three = np.where(rng.random(40) < 0.3, absent, np.array(seen)[mixed])
     assert lgm.fit(lgm.loads(text), {"y": three, "X": X}, "laplace").converged
+
+
+@pytest.mark.parametrize("link", ["softmax", "probit"])
+def test_a_level_that_all_classes_share_is_free(link: str) -> None:
+    """The sites see contrasts alone; and the latent is named that nothing fixes."""
+    text = (
+        "lgm 1\nindex obs\nindex class = 3\ndata y[obs] : class\ndata x[obs] : real\n"
+        "latent a[class] ~ normal(sd = 1)\nlatent b[class] ~ flat\n"
+        f"let eta[obs, class] = a + b * x\nobserve y ~ categorical({link} = eta)\n"
+    )
+    rng = np.random.default_rng(0)
+    data = {"y": rng.integers(3, size=60), "x": rng.normal(size=60)}
+    with pytest.raises(lgm.ModelError, match="nothing fixes `b`") as caught:
+        lgm.fit(lgm.loads(text), data, "laplace")
+    assert caught.value.codes == ("E402",)
+    proper = text.replace("b[class] ~ flat", "b[class] ~ normal(sd = 3)")
+    assert lgm.fit(lgm.loads(proper), data, "natural-gradient").converged
+
+
+def test_the_latent_that_is_free_is_named() -> None:
+    text = (
+        "lgm 1\nindex obs\nindex class = 3\nindex cut = head(class)\ndata y[obs] : class\n"
+        "data x[obs] : real\nlatent a[cut] ~ flat\nlatent b[cut] ~ flat\n"
+        "let eta[obs, cut] = a + b * x\nobserve y ~ categorical(softmax = eta)\n"
+    )
+    data = {"y": np.arange(60) % 3, "x": np.zeros(60)}
+    with pytest.raises(lgm.ModelError, match="nothing fixes `b`"):
+        lgm.fit(lgm.loads(text), data)
