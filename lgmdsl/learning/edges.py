@@ -1,4 +1,4 @@
-"""Zeros among probabilities: whether a maximum on the edge of a simplex is one.
+"""Zeros among probabilities and variances: whether a maximum on an edge is one.
 
 Along an edge, p_k = 0, the slope in every coordinate of p_k vanishes whatever the objective does
 inside. At a maximum the conditions of Karush, Kuhn and Tucker hold as well: with g the slope in p,
@@ -6,18 +6,21 @@ inside. At a maximum the conditions of Karush, Kuhn and Tucker hold as well: wit
     g_k <= sum_j p_j g_j   where p_k = 0   (equal where p_k > 0, which the search has seen to)
 
 An entry that does not meet its own was left there by a step too long: it is lifted, and the search
-goes on from there.
+goes on from there. So are the directions in which a covariance is nearly singular: the slope in the
+logarithms of its factor vanishes there as well, wherever the search began or was led.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.contract.status import Status
+from lgmdsl.learning.coordinates import sparse
 from lgmdsl.learning.maximise import GAIN, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.objective import Evaluation, Objective
 
@@ -25,6 +28,8 @@ EDGE = 1e-6  # a probability that is no more is on the edge
 EXCESS = 1e-6  # of a slope over the mean of all, relative: rounding and unfinished fits
 LIFTS = (1e-2, 1e-3, 1e-4, 1e-5)  # what the entries of one simplex get between them
 ROUNDS = 5
+# Eigenvalues below NARROW of the largest are lifted to so much of it; by WORTH nats, or not at all.
+NARROW, WIDTHS, WORTH = 1e-2, (0.3, 0.03), 1e-3
 
 
 def held_wrongly(objective: Objective, at: Evaluation) -> dict[str, BoolArray]:
@@ -74,11 +79,37 @@ def _lifted(objective: Objective, at: Evaluation) -> Evaluation | None:
     wrong = held_wrongly(objective, at)
     for lift in LIFTS if wrong else ():
         moved = {n: _mixed(np.asarray(at.theta[n]), some, lift) for n, some in wrong.items()}
-        x = objective.coordinates.pack({**at.theta, **moved})
-        found = objective.at(x, at.posterior)
+        found = objective.at(objective.coordinates.pack({**at.theta, **moved}), at.posterior)
         if found is not None and found.value > at.value + GAIN:
             return found
+    for theta in _widened(objective, at):
+        found = objective.at(objective.coordinates.pack(theta), at.posterior)
+        if found is not None and found.value > at.value + WORTH:
+            return found
     return None
+
+
+def _widened(objective: Objective, at: Evaluation) -> Iterator[Theta]:
+    """The hypers with each nearly singular covariance made wider: where it is narrow altogether,
+    and in the narrow direction in which the objective rises most."""
+    begin = objective.coordinates.unpack(objective.origin)
+    prior = objective.planned.canonical.hypers.log_prior(at.theta, objective.pinned.keys())[1]
+    for block in objective.coordinates.blocks:
+        name = block.name
+        if block.type != "covariance" or sparse(block) or np.ndim(at.theta[name]) != 2:
+            continue
+        s = np.asarray(at.theta[name])
+        values, vectors = np.linalg.eigh(s)
+        size = max(values[-1], float(np.mean(np.diag(np.asarray(begin[name])))))
+        narrow = vectors[:, values < NARROW * size]
+        if not narrow.shape[1]:
+            continue
+        slope = np.asarray(at.slopes.get(name, 0.0) + prior.get(name, 0.0)) + np.zeros_like(s)
+        inner = narrow.T @ (slope + slope.T) @ narrow
+        steepest = narrow @ np.linalg.eigh(inner)[1][:, -1:]
+        for way in (narrow, steepest):
+            for width in WIDTHS:
+                yield {**at.theta, name: s + width * size * (way @ way.T)}
 
 
 def _mixed(p: Array, some: BoolArray, lift: float) -> Array:
