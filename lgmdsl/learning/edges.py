@@ -34,14 +34,12 @@ NARROW, WIDTHS, WORTH = 1e-2, (0.3, 0.03), 1e-3
 
 def held_wrongly(objective: Objective, at: Evaluation) -> dict[str, BoolArray]:
     """The entries of each free simplex that are on its edge while the objective rises inwards."""
-    space = objective.planned.canonical.hypers
-    prior = space.log_prior(at.theta, objective.pinned.keys())[1]
     out = {}
     for block in objective.coordinates.blocks:
         if block.type != "simplex":
             continue
         p = np.asarray(at.theta[block.name])
-        slope = np.asarray(at.slopes.get(block.name, 0.0) + prior.get(block.name, 0.0))
+        slope = _slope(objective, at, block.name)
         level = (p * slope).sum(axis=-1, keepdims=True)
         found = (p <= EDGE) & (slope > level + EXCESS * np.abs(level))
         if found.any():
@@ -93,7 +91,6 @@ def _widened(objective: Objective, at: Evaluation) -> Iterator[Theta]:
     """The hypers with each nearly singular covariance made wider: where it is narrow altogether,
     and in the narrow direction in which the objective rises most."""
     begin = objective.coordinates.unpack(objective.origin)
-    prior = objective.planned.canonical.hypers.log_prior(at.theta, objective.pinned.keys())[1]
     for block in objective.coordinates.blocks:
         name = block.name
         if block.type != "covariance" or sparse(block) or np.ndim(at.theta[name]) != 2:
@@ -104,12 +101,19 @@ def _widened(objective: Objective, at: Evaluation) -> Iterator[Theta]:
         narrow = vectors[:, values < NARROW * size]
         if not narrow.shape[1]:
             continue
-        slope = np.asarray(at.slopes.get(name, 0.0) + prior.get(name, 0.0)) + np.zeros_like(s)
+        slope = _slope(objective, at, name)
         inner = narrow.T @ (slope + slope.T) @ narrow
         steepest = narrow @ np.linalg.eigh(inner)[1][:, -1:]
         for way in (narrow, steepest):
             for width in WIDTHS:
                 yield {**at.theta, name: s + width * size * (way @ way.T)}
+
+
+def _slope(objective: Objective, at: Evaluation, name: str) -> Array:
+    """Of evidence + log prior in a hyper on its natural scale, in its shape."""
+    prior = objective.planned.canonical.hypers.log_prior(at.theta, objective.pinned.keys())[1]
+    found = at.slopes.get(name, 0.0) + prior.get(name, 0.0)
+    return np.asarray(found + np.zeros_like(at.theta[name]))
 
 
 def _mixed(p: Array, some: BoolArray, lift: float) -> Array:

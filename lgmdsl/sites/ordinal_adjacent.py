@@ -71,6 +71,34 @@ def beyond(values: Array) -> Array:
     return np.asarray(np.cumsum(values[..., ::-1], axis=-1)[..., ::-1][..., 1:])
 
 
+class Stereotype(Neighbours):
+    """Scores that are parameters of their own, (N, L + 1)."""
+
+    scores: Array
+
+    @cached_property
+    def statistic(self) -> Array:
+        """`scores`."""
+        return self.scores
+
+    @abstractmethod
+    def score_curves(self, s: Array) -> tuple[Array, Array, Array]:
+        """dl/dscore and its first two derivatives in s, the shape of s and a last axis (L + 1,)."""
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        slopes = self.score_curves(s)[0]
+        own = {entry_name("scores", k): slopes[..., k] for k in range(self.levels + 1)}
+        return super().parameter_slopes(s) | own
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        parts = self.score_curves(s)
+        own = {
+            entry_name("scores", k): ParameterCurve(*(p[..., k] for p in parts))
+            for k in range(self.levels + 1)
+        }
+        return super().parameter_curves(s) | own
+
+
 class ScoredLogit(Neighbours):
     """A logit for each pair of neighbouring classes."""
 
@@ -132,7 +160,7 @@ class AdjacentLogit(ScoredLogit):
 
 
 @dataclass(frozen=True, eq=False)
-class StereotypeLogit(ScoredLogit):
+class StereotypeLogit(Stereotype, ScoredLogit):
     """Scores of its own, (N, L + 1), that increase."""
 
     y: Array
@@ -144,11 +172,6 @@ class StereotypeLogit(ScoredLogit):
         summary="ordered classes, log P(y = j + 1) / P(y = j) = step of the scores * (s - cuts[j])",
         indexed=("cuts", "scores"),
     )  # fmt: skip
-
-    @property
-    def statistic(self) -> Array:
-        """`scores`."""
-        return self.scores
 
     @cached_property
     def turn(self) -> Array:
@@ -171,16 +194,3 @@ class StereotypeLogit(ScoredLogit):
             return np.asarray(mass * s[..., None] + np.einsum("...m,...mk->...k", mass, self.turn))
 
         return averaged(at - p), at - p - averaged(first), -2.0 * first - averaged(second)
-
-    def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        slopes = self.score_curves(s)[0]
-        own = {entry_name("scores", k): slopes[..., k] for k in range(self.levels + 1)}
-        return super().parameter_slopes(s) | own
-
-    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
-        parts = self.score_curves(s)
-        own = {
-            entry_name("scores", k): ParameterCurve(*(p[..., k] for p in parts))
-            for k in range(self.levels + 1)
-        }
-        return super().parameter_curves(s) | own

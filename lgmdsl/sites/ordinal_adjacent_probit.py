@@ -13,17 +13,16 @@ nor by a global search over cuts, scores and s for up to five classes; cuts out 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
-from lgmdsl.contract.site import Property, SiteSpec, entry_name
+from lgmdsl.contract.questions import PointwiseAnswer
+from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import normal_tail
-from lgmdsl.sites.ordinal_adjacent import Neighbours, beyond
+from lgmdsl.sites.ordinal_adjacent import Neighbours, Stereotype, beyond
 
 
 class _At(NamedTuple):
@@ -114,7 +113,7 @@ class AdjacentProbit(ScoredProbit):
 
 
 @dataclass(frozen=True, eq=False)
-class StereotypeProbit(ScoredProbit):
+class StereotypeProbit(Stereotype, ScoredProbit):
     """Scores of its own, (N, L + 1), that increase."""
 
     y: Array
@@ -127,11 +126,6 @@ class StereotypeProbit(ScoredProbit):
         "(s - cuts[j]))",
         indexed=("cuts", "scores"),
     )  # fmt: skip
-
-    @cached_property
-    def statistic(self) -> Array:
-        """`scores`."""
-        return self.scores
 
     def score_curves(self, s: Array) -> tuple[Array, Array, Array]:
         """dl/dscore and its first two derivatives in s, the shape of s and a last axis (L + 1,): a
@@ -146,16 +140,3 @@ class StereotypeProbit(ScoredProbit):
             np.concatenate([none, p], axis=-1) - np.concatenate([p, none], axis=-1) for p in found
         )
         return first, second, third
-
-    def parameter_slopes(self, s: Array) -> dict[str, Array]:
-        slopes = self.score_curves(s)[0]
-        own = {entry_name("scores", k): slopes[..., k] for k in range(self.levels + 1)}
-        return super().parameter_slopes(s) | own
-
-    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
-        parts = self.score_curves(s)
-        own = {
-            entry_name("scores", k): ParameterCurve(*(p[..., k] for p in parts))
-            for k in range(self.levels + 1)
-        }
-        return super().parameter_curves(s) | own
