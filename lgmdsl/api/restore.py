@@ -75,9 +75,15 @@ def h5_signature(place: Path) -> bool:
 def _read(file: Any) -> Fit:
     load_entry_points()
     model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
+    # Files without these attributes are of a version that took every order as given, and all
+    # steps as equal.
     indices = {
-        n: IndexSet(n, array(v), str(v.attrs["origin"])) for n, v in file["index"].variables.items()
-    }
+        n: IndexSet(
+            n, array(v), str(v.attrs["origin"]),
+            given=bool(v.attrs.get("given", 1)), spaced=bool(v.attrs.get("spaced", 0)),
+        )
+        for n, v in file["index"].variables.items()
+    }  # fmt: skip
     values = _inputs(file["input"])
     provenance = {k: str(v) for k, v in file["provenance"].attrs.items()}
     grounded = GroundedModel(

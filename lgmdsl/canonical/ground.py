@@ -178,15 +178,14 @@ class _Grounding:
             self._keep_graph(bound, indices)
             return
         sizes = tuple(indices[dim].size for dim in symbol.dims)
+        observed = symbol.name in usage.observed and symbol.name not in usage.referenced
         if not bound.fits or bound.shape != sizes:
             # With labels on its axes a wrong size is better told by the labels that lack.
-            aligned = align(bound, indices, resolver.from_keys) if bound.fits else bound
-            if isinstance(aligned, Diagnostic):
-                self.problems.append(aligned)
-            elif aligned.shape != sizes or not aligned.fits:
-                self.problems.append(wrong_shape(symbol, bound.shape, indices))
-            return
-        aligned = align(bound, indices, resolver.from_keys)
+            aligned = align(bound, indices, resolver.from_keys, observed) if bound.fits else bound
+            if isinstance(aligned, Bound) and (aligned.shape != sizes or not aligned.fits):
+                aligned = wrong_shape(symbol, bound.shape, indices)
+        else:
+            aligned = align(bound, indices, resolver.from_keys, observed)
         if isinstance(aligned, Diagnostic):
             if aligned.message not in {p.message for p in self.problems}:
                 self.problems.append(aligned)
