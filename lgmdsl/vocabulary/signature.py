@@ -110,6 +110,11 @@ class Signature:
     def parameter(self, name: str) -> Parameter | None:
         return next((p for p in self.parameters if p.name == name), None)
 
+    @property
+    def defaults(self) -> dict[str, float | str | bool]:
+        """The values of arguments that are left out, of those that have one."""
+        return {p.name: p.default for p in self.parameters if p.default is not None}
+
     def form(self, given: frozenset[str]) -> Signature:
         """The form of this name that has the most of the given arguments; the first at a tie."""
         if self.other is None:
