@@ -15,6 +15,7 @@ from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.dataset import Dataset, Entry
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.checked import Symbol
+from lgmdsl.remedies import key
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,7 @@ def _other_axes(symbol: Symbol, entry: Entry, wanted: Sequence[str]) -> Diagnost
     helps = ""
     if odd and len(odd) == len(lack):
         renames = ", ".join(f"{a}={b!r}" for a, b in zip(odd, lack, strict=True))
-        helps = f".rename({renames}), or --map {lack[0]}={odd[0]}"
+        helps = f".rename({renames}), or {key(lack[0], odd[0])}"
     return Diagnostic(
         "E301",
         f"data `{symbol.name}` has the wrong shape",
