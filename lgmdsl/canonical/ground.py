@@ -156,6 +156,8 @@ class _Grounding:
         parts = {"data", "indices", "indptr", "shape"}
         if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
             help = f"the file holds a sparse matrix without a name: {key(name, '.')}"
+        elif symbol.target is not None and self.dataset.key(symbol.target) in keys:
+            help = f"if `{symbol.target}` is it: {key(name, symbol.target)}"
         self.problems.append(
             absent(
                 symbol,

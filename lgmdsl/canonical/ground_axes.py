@@ -137,13 +137,16 @@ def align(
     """Reorder every axis to the order of its index set's labels.
 
     `from_keys` are the labels that the source gives under the index's own name; an axis that
-    carries none itself has these. An axis without any labels is taken as it stands. What is
-    `observed` is missing at members that are steps without data.
+    carries none itself, or that is the rows of the table they are a column of, has these. An axis
+    without any labels is taken as it stands. What is `observed` is missing at members that are
+    steps without data.
     """
     values, missing, added = bound.values, bound.missing, bound.added
     for axis, dim in enumerate(bound.symbol.dims):
         index, own = indices[dim], bound.labels[axis]
         size = bound.shape[axis]
+        if bound.entry.table and dim in from_keys and from_keys[dim].table == bound.entry.source:
+            own = None
         if own is not None and bound.weak:
             same = size == index.size and bool((index.positions(own.values) >= 0).all())
             own = own if same else None

@@ -67,7 +67,7 @@ def _stepped(index: IndexSet, need: Need, open_ended: bool) -> IndexSet | Diagno
     if np.array_equal(labels, index.labels):
         return index
     added = index.positions(labels) < 0
-    return replace(index, labels=labels, added=added if added.any() else None)
+    return replace(index, labels=plain(labels), added=added if added.any() else None)
 
 
 def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> Diagnostic:

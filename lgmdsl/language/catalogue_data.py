@@ -54,7 +54,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
         "E307",
         "an order that nobody gave",
-        "A structure over an ordered axis (rw1 rw2 ou ar1 ar seasonal), an ordinal family, head(...), "
+        "A structure over an ordered axis (rw1 rw2 ou ar1 ar seasonal), an ordinal family, head(), "
         "diff or cumsum needs the order of an index, and its labels are text, which has none: the "
         "alphabet is not taken for it. An order comes from labels in the model, labels bound under "
         "the index's name, an ordered categorical (pandas, polars Enum, pyarrow dictionary), dates "
