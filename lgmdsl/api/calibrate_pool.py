@@ -19,6 +19,7 @@ from typing import Any
 
 from lgmdsl.api.calibrate_run import Outcome, Task
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.remedies import number
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -43,7 +44,7 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
                 raise NumericalError(
                     Diagnostic(
                         "E601", f"a worker process ended with status {item}",
-                        help="run it with --jobs 1 to see why",
+                        help=f"run it with {number('jobs', 1)} to see why",
                     )
                 )  # fmt: skip
     finally:

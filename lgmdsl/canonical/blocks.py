@@ -181,7 +181,7 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
     for symbol in lowering.grounded.model.of_kind("latent"):
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
-        ties, places = lowering.ties(symbol), lowering.places(symbol)
+        ties, places = lowering.axes.ties(symbol), lowering.axes.places(symbol)
         sizes = tuple(lowering.sizes[d] for d in ties.dims)
         parts = bym2.PARTS if bym2.split_factor(symbol) is not None else ("",)
         for part in parts:
@@ -205,7 +205,7 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                         arguments[there.argument] = constant(there, dims[0], not there.tied)
                 made = FactorSpec(name, dims, sizes[own], arguments, factor, labels, there)
                 factors.append(made)
-            block = bym2.part_name(symbol.name, part) if part else lowering.block_name(symbol)
+            block = bym2.part_name(symbol.name, part) if part else lowering.axes.block_name(symbol)
             blocks.append(LatentBlock(block, ties.dims, sizes, tuple(factors)))
     if refused:
         raise MethodError(refused)

@@ -24,6 +24,7 @@ from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic, suggestion
 from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.remedies import either, key
 
 __all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
 
@@ -108,13 +109,13 @@ class _Grounding:
         known = [s.name for s in self.model.symbols.values() if s.kind in ("data", "index")]
         indices = [s.name for s in self.model.of_kind("index")]
         for option, names, allowed in (
-            ("--map", self.dataset.mapping, known),
-            ("--sizes", self.sizes, indices),
+            (either("--map", "mapping"), self.dataset.mapping, known),
+            (either("--sizes", "sizes"), self.sizes, indices),
         ):
             for name in names:
                 if name in allowed:
                     continue
-                what = "datum or index" if option == "--map" else "index"
+                what = "datum or index" if allowed is known else "index"
                 self.problems.append(
                     Diagnostic(
                         "E305",
@@ -154,7 +155,9 @@ class _Grounding:
         help = ""
         parts = {"data", "indices", "indptr", "shape"}
         if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
-            help = f"the file holds a sparse matrix without a name: --map {name}=."
+            help = f"the file holds a sparse matrix without a name: {key(name, '.')}"
+        elif symbol.target is not None and self.dataset.key(symbol.target) in keys:
+            help = f"if `{symbol.target}` is it: {key(name, symbol.target)}"
         self.problems.append(
             absent(
                 symbol,

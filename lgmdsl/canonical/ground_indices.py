@@ -126,9 +126,12 @@ class Resolver:
                 )
             )
             return
-        labels = checked(self.problems, symbol, loaded, origin, bool(entry.table))
+        into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
+        idle = [name for name in into if self.dataset.ask(name) is None]
+        labels = checked(self.problems, symbol, loaded, origin, None if into and not idle else idle)
         if labels is not None:
-            self.from_keys[symbol.name] = labels
+            table = entry.source if entry.table else ""
+            self.from_keys[symbol.name] = replace(labels, table=table)
 
     def _find(self, symbol: Symbol) -> IndexSet | Diagnostic | None:
         statement = symbol.statement

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from lgmdsl.canonical.ground_errors import count_of, index_conflict, repeated_labels
@@ -23,9 +25,17 @@ def keyed(name: str, given: LabelArray, origin: str) -> IndexSet:
 
 
 def checked(
-    problems: list[Diagnostic], symbol: Symbol, loaded: Loaded, origin: str, table: bool
+    problems: list[Diagnostic],
+    symbol: Symbol,
+    loaded: Loaded,
+    origin: str,
+    maps: Sequence[str] | None,
 ) -> LabelArray | None:
-    """Labels are whole: none missing, none twice."""
+    """Labels are whole: none missing, none twice.
+
+    `maps` are the data without a key that map into the index, which these may be meant for; None
+    where all maps have data of their own.
+    """
     labels = labels_of(loaded)
     if labels.missing.any():
         rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
@@ -38,8 +48,13 @@ def checked(
         )
         return None
     if np.unique(labels.values).size < labels.values.size:
-        if table:
-            help = f"if this column maps rows to {symbol.name}: {key('NAME', symbol.name)}"
+        if maps:
+            help = f"if these map rows to {symbol.name}: {key(maps[0], symbol.name)}"
+        elif maps is not None:
+            help = (
+                f"let rows map to {symbol.name}: index row, data to[row] : {symbol.name}, the "
+                f"other data over row, and {key('to', symbol.name)}"
+            )
         else:
             help = "give every member a label of its own"
         problems.append(
