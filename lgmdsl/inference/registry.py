@@ -10,8 +10,8 @@ from typing import Any
 
 from lgmdsl.bounds import catalogue as bounds
 from lgmdsl.errors import LgmError
+from lgmdsl.inference.kinds import BackendClass as BackendClass
 from lgmdsl.inference.kinds import (
-    BackendClass,
     Kind,
     backend_table,
     check_declared,
@@ -35,7 +35,7 @@ class Registered:
     point: EntryPoint | None = None
 
 
-_SHIPPED: tuple[object, ...] = (*BACKENDS, *sites.BUILT_IN, *bounds.bounds())
+_SHIPPED: tuple[object, ...] = (*BACKENDS, *sites.BUILT_IN, *bounds.BUILT_IN)
 _backends = backend_table
 _registered: dict[tuple[str, str], Registered] = {}
 
