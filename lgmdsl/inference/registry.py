@@ -115,10 +115,8 @@ def _loaded(point: EntryPoint) -> tuple[Any, str]:
         part = point.load()
         kind = kind_of(part)
         if kind.name != point.kind:
-            return (
-                None,
-                f"{point.value} is a {kind.words}, for the group {plugins.GROUPS[kind.name]}",
-            )
+            right = plugins.GROUPS[kind.name]
+            return None, f"{point.value} is a {kind.words}, whose group is {right}"
         check_declared(part, kind)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a stranger's module may do anything
         return None, f"{type(error).__name__}: {error}".partition("\n")[0]
