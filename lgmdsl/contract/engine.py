@@ -189,6 +189,8 @@ class Engine(ABC):
     """Linear-Gaussian algebra for one structure of prior and operators.
 
     `exact`: whether variances and normalisers are, to rounding; else they are estimates.
+
+    One from outside: `help(lgmdsl.extend)`.
     """
 
     name: ClassVar[str]

@@ -44,6 +44,7 @@ def check_engine(engine: type[Engine], cases: Iterable[Case] | None = None) -> i
         if engine.refuses(case.linear):
             continue
         taken += 1
+        check_cost(engine, case)
         check_answers(make, case)
         check_distances(make, case)
         for tilt in (None, tilted(case)):
@@ -52,6 +53,17 @@ def check_engine(engine: type[Engine], cases: Iterable[Case] | None = None) -> i
     assert taken, f"{engine.name} refuses every case"
     check_failure(engine)
     return taken
+
+
+def check_cost(engine: type[Engine], case: Case) -> None:
+    """What the class declares of its cost, if it does (those in `choose.ENGINES` need not)."""
+    try:
+        cost = engine.cost(case.linear)
+    except NotImplementedError:
+        return
+    assert 0.0 < cost.flops < np.inf, f"{case.name}: {cost.flops} flops"
+    assert 0.0 < cost.doubles < np.inf, f"{case.name}: {cost.doubles} doubles"
+    assert isinstance(engine.build(case.linear, 0), engine), f"{case.name}: `build` makes another"
 
 
 def conditioned(make: MakeEngine, case: Case) -> Conditioned:
