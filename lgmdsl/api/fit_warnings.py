@@ -130,8 +130,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         out.append(_warning(
             "W608", f"{names} {_is(learned.idle)} 0 throughout: what it multiplies has no effect",
             "0 is a maximum: the responses do not vary together, or the method does not see it",
-            help="compare with another method (--method natural-gradient, laplace), or leave the "
-            "term out",
+            help=f"compare with another method ({setting('method', 'natural-gradient')}, laplace), "
+            "or leave the term out",
         ))  # fmt: skip
     integrated = learned.integrated
     if integrated is not None:

@@ -225,6 +225,6 @@ def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
         Diagnostic(
             "E601",
             f"method `{objective.planned.method}` found no usable state at any start of {names}",
-            help="pin the hyperparameters (--set NAME=VALUE) to see where it can start",
+            help=f"pin the hyperparameters ({pin('NAME')}) to see where it can start",
         )
     )
