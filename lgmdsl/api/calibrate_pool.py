@@ -22,6 +22,7 @@ from lgmdsl.api.third_parties import word_of, words_in
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.registry import packed
 from lgmdsl.language.load import loads
+from lgmdsl.remedies import number
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -51,7 +52,7 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
                 raise NumericalError(
                     Diagnostic(
                         "E601", f"a worker process ended with status {item}",
-                        help="run it with --jobs 1 to see why",
+                        help=f"run it with {number('jobs', 1)} to see why",
                     )
                 )  # fmt: skip
     finally:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class SiteSpec:
     # Parameters that all sites share, such as the topics of a mixture: fields without an axis of
     # rows, whose slopes are sums over the sites, of the field's shape.
     shared: tuple[str, ...] = ()
+    # Fields on the predictor's own axis, of families whose density is f((s - place) / scale) /
+    # scale: `places` move with s, `scales` are measured in its unit. Empty where there is no such
+    # axis (counts, classes): then the unit of s is not free.
+    places: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -159,6 +165,15 @@ class Site(ABC):
                 if f.name not in self.spec.shared
             },
         )
+
+    def measured(self, origin: Array, unit: float) -> tuple[Self, float]:
+        """The sites as functions of (s - origin) / unit, and what log_density, summed, has beside
+        theirs: -log unit for each density, nothing for the mass of an interval. `spec.scales` names
+        some field; where `spec.places` names none, `origin` is 0."""
+        changed: dict[str, Any] = {n: (getattr(self, n) - origin) / unit for n in self.spec.places}
+        changed |= {n: getattr(self, n) / unit for n in self.spec.scales}
+        densities = len(self) - int(np.count_nonzero(self.censored))
+        return dataclasses.replace(self, **changed), -densities * math.log(unit)
 
     def parameter(self, name: str) -> Array:
         """A parameter, (N,), or one entry of an indexed one: `cuts[1]`."""

@@ -34,6 +34,7 @@ from lgmdsl.learning.standardised import Standardised, standardised
 from lgmdsl.learning.topics import with_distinct_topics
 from lgmdsl.learning.unidentified import frame_of, unidentified
 from lgmdsl.learning.wider_start import from_the_widest
+from lgmdsl.remedies import pin
 
 # More hyperparameters than this get no standard errors by differences of gradients.
 STANDARD_ERRORS = 50
@@ -164,8 +165,7 @@ def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
     return Diagnostic(
         "E601",
         f"nothing to integrate: the posterior density of `{name}` still rises at {value:.3g}",
-        help="give it a prior that keeps it on the scale of the data, or pin it: "
-        f"--set {name}=VALUE",
+        help=f"give it a prior that keeps it on the scale of the data, or pin it: {pin(name)}",
     )
 
 

@@ -24,7 +24,6 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.rows import quadratic, total
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, run
@@ -170,7 +169,7 @@ class Objective:
             self.steps += found.steps
         if found.posterior is None or not math.isfinite(found.posterior.log_evidence):
             return None
-        rounding = _rounding(found.posterior)
+        rounding = found.posterior.conditioned.lost
         if self.roughest is None:
             self.roughest = max(ROUGHEST, WORSE * rounding)
         if rounding > self.roughest:
@@ -186,10 +185,3 @@ class Objective:
             self.coordinates.pull(gradient, x), jacobian, jacobian_gradient,
         )  # fmt: skip
         return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None
-
-
-def _rounding(posterior: GaussianPosterior) -> float:
-    """The size of the terms m'Wm that cancel in an evidence, in units of the last digit."""
-    q = posterior.conditioned
-    terms = tuple(quadratic(w, m) for w, m in zip(q.weight, q.mean, strict=True))
-    return float(np.finfo(np.float64).eps) * total(tuple(np.abs(t) for t in terms))
