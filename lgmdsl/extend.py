@@ -51,9 +51,10 @@ An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for sc
 ...                 k = np.kron(k, factor.covariance())
 ...             return k
 ...         self.K = sla.block_diag(*map(prior, linear.blocks))
-...         self.B = np.vstack([matrix(linear, p) for p in linear.predictors])
+...         none = np.zeros((0, linear.size))  # draws from the prior are asked without rows
+...         self.B = np.vstack([none, *(matrix(linear, p) for p in linear.predictors)])
 ...         self.mu = np.concatenate([b.mean for b in linear.blocks])
-...         self.c = np.concatenate([p.offset for p in linear.predictors])
+...         self.c = np.concatenate([none[:, 0], *(p.offset for p in linear.predictors)])
 ...     @classmethod
 ...     def refuses(cls, linear):
 ...         plain = linear.constraints is None and not any(p.event for p in linear.predictors)
@@ -64,13 +65,13 @@ An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for sc
 ...         n, p = linear.size, linear.rows
 ...         return Estimate(flops=float((n + p) ** 3), doubles=float(4 * (n + p) ** 2))
 ...     def split(self, s):
-...         ends = np.cumsum([p.rows for p in self.linear.predictors])[:-1]
-...         return tuple(np.split(s, ends))
+...         ends = np.cumsum([0, *(p.rows for p in self.linear.predictors)])
+...         return tuple(s[a:b] for a, b in zip(ends, ends[1:]))
 ...     @property
 ...     def prior_mean(self):
 ...         return self.split(self.B @ self.mu + self.c)
 ...     def condition(self, weight, shift):
-...         w, S = np.concatenate(weight), self.B @ self.K @ self.B.T
+...         w, S = np.concatenate([[], *weight]), self.B @ self.K @ self.B.T
 ...         sign, log_det = np.linalg.slogdet(np.eye(len(w)) + S * w)
 ...         spread = self.K - self.K @ self.B.T @ (w[:, None] * np.linalg.solve(
 ...             np.eye(len(w)) + S * w, self.B @ self.K))
@@ -81,7 +82,7 @@ An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for sc
 ...     def __init__(self, engine, weight, shift, w, spread, log_det):
 ...         self.engine, self.weight, self.shift, self.w, self.C = (
 ...             engine, weight, shift, w, spread)
-...         b, s0 = np.concatenate(shift), engine.B @ engine.mu + engine.c
+...         b, s0 = np.concatenate([[], *shift]), engine.B @ engine.mu + engine.c
 ...         h = engine.B.T @ (b - w * s0)
 ...         self.z = engine.mu + spread @ h
 ...         self.alpha = b - w * (engine.B @ self.z + engine.c)

@@ -41,8 +41,9 @@ class Plain(Engine):
         kept = values > 1e-13 * values[-1]
         self.root = vectors[:, kept] * np.sqrt(values[kept])
         self.mean = np.concatenate([b.mean for b in linear.blocks])
-        self.operator = np.vstack([self.rows_of(p) for p in linear.predictors])
-        self.offset = np.concatenate([p.offset for p in linear.predictors])
+        nothing = np.zeros((0, linear.size))  # of the prior alone, for draws
+        self.operator = np.vstack([nothing, *(self.rows_of(p) for p in linear.predictors)])
+        self.offset = np.concatenate([nothing[:, 0], *(p.offset for p in linear.predictors)])
 
     @classmethod
     def refuses(cls, linear: LinearGaussian) -> str:
@@ -63,7 +64,8 @@ class Plain(Engine):
         return self.split(self.operator @ self.mean + self.offset)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
-        w = sla.block_diag(*(np.diag(x) if x.ndim == 1 else sla.block_diag(*x) for x in weight))
+        blocks = [np.diag(x) if x.ndim == 1 else sla.block_diag(*x) for x in weight]
+        w = sla.block_diag(*blocks) if blocks else np.zeros((0, 0))
         lift = self.operator @ self.root
         lower, info = sla.lapack.dpotrf(np.eye(self.root.shape[1]) + lift.T @ w @ lift, lower=1)
         if info:
@@ -82,10 +84,10 @@ class Plain(Engine):
 
     def split(self, s: Array) -> Rows:
         """(P,) as one array for each site block."""
-        ends = np.cumsum([p.rows for p in self.linear.predictors])[:-1]
+        predictors = self.linear.predictors
+        parts = np.split(s, np.cumsum([p.rows for p in predictors])[:-1]) if predictors else []
         return tuple(
-            x.reshape(-1, p.event) if p.event else x
-            for x, p in zip(np.split(s, ends), self.linear.predictors, strict=True)
+            x.reshape(-1, p.event) if p.event else x for x, p in zip(parts, predictors, strict=True)
         )
 
 
@@ -95,7 +97,8 @@ class PlainConditioned(Conditioned):
     def __init__(self, engine: Plain, weight: Rows, shift: Rows, w: Array, half: Array,
                  log_det: float) -> None:  # fmt: skip
         self.engine, self.weight, self.shift, self.w, self.half = engine, weight, shift, w, half
-        b, s0 = np.concatenate([x.reshape(-1) for x in shift]), engine.operator @ engine.mean
+        b = np.concatenate([np.zeros(0), *(x.reshape(-1) for x in shift)])
+        s0 = engine.operator @ engine.mean
         s0 = s0 + engine.offset
         pulled = half.T @ (engine.operator.T @ (b - w @ s0))
         self.centre = engine.mean + half @ pulled
