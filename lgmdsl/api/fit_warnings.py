@@ -155,6 +155,12 @@ def _further(learned: Learned) -> str:
     if learned.maximum.status is Status.iteration_limit:
         more = 2 * max(learned.maximum.steps[-1].step, 100)
         return f"--option learning_steps={more}, or --start-from the saved fit"
+    if learned.maximum.away:
+        away = learned.maximum.away
+        return (
+            f"give `{away}` a prior whose density falls off there, pin it: --set {away}=VALUE, or "
+            "integrate over it: --hyper integrate"
+        )
     return "start from other values: --start NAME=VALUE, or pin what the data do not determine"
 
 
