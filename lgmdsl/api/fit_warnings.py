@@ -157,6 +157,12 @@ def _further(learned: Learned) -> str:
     if learned.maximum.status is Status.iteration_limit:
         more = 2 * max(learned.maximum.steps[-1].step, 100)
         return f"{option('learning_steps', more)}, or {START_FROM}"
+    if learned.maximum.away:
+        away = learned.maximum.away
+        return (
+            f"give `{away}` a prior whose density falls off there, pin it: {pin(away)}, or "
+            f"integrate over it: {setting('hyper', 'integrate')}"
+        )
     return f"start from other values: {start('NAME')}, or pin what the data do not determine"
 
 

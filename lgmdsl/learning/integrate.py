@@ -52,6 +52,7 @@ def integrate(
     mode: Evaluation,
     frame: Standardised,
     design: str,
+    others: Sequence[Evaluation] = (),
 ) -> Integrated:
     """Fit at the points of a design around the mode."""
     found = Visited(objective, mode, frame)
