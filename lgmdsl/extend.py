@@ -181,11 +181,11 @@ from lgmdsl.priors.prior import Bounds, Elementwise, Prior, Terms, natural_bound
 from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.refusals import Refused
-from lgmdsl.vocabulary.signature import Parameter, Signature
+from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing
 
 __all__ = [
     # what a part that models name declares
-    "Signature", "Parameter",
+    "Signature", "Parameter", "Spacing",
     # sites: the base class, the questions and their answers
     "Site", "SiteSpec", "Property", "ParameterCurve",
     "Pointwise", "PointwiseAnswer", "Sloped",

@@ -23,6 +23,8 @@ from lgmdsl.canonical.ground import ground
 from lgmdsl.canonical.ground_model import GroundedModel
 from lgmdsl.dataset import read
 from lgmdsl.errors import DataError
+from lgmdsl.extend import Parameter, Signature, Spacing
+from lgmdsl.vocabulary.lookup import register, unregister
 
 GOLDEN = Path(__file__).parent / "golden"
 ORDINAL = """lgm 1
@@ -420,3 +422,29 @@ def test_the_message_is_as_recorded() -> None:
     found = str(refusal(ORDINAL, {"y": GIVEN, "x": X})) + "\n"
     kept = GOLDEN / "e307_order.txt"
     assert found == kept.read_text(encoding="utf-8")
+
+
+def test_a_structure_from_outside_declares_what_it_needs() -> None:
+    """By its declaration alone: positions for one, an order for the other."""
+    names = {"drift": Spacing("positions", at="at"), "rank": Spacing("steps"), "kin": None}
+    for name, spacing in names.items():
+        register(
+            Signature(
+                name, "structure", (Parameter("sd", "positive", over="none"),),
+                ordered_axis=spacing is not None, spacing=spacing or Spacing(),
+                carries_scale=("sd",),
+            )
+        )  # fmt: skip
+    try:
+        data = {"when": ["b", "a", "c"], "y": FIVE[:3]}
+        for name, spacing in names.items():
+            text = mapped(f"{name}(sd = 1)")
+            if spacing is None:
+                assert labels(text, data, "t") == ["a", "b", "c"]
+            else:
+                assert f"which `{name}` needs" in str(refusal(text, data))
+                kept = labels(text, {**data, "when": [0, 1, 3]}, "t")
+                assert kept == ([0, 1, 3] if name == "drift" else [0, 1, 2, 3])
+    finally:
+        for name in names:
+            unregister("structure", name)
