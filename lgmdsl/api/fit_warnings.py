@@ -14,6 +14,7 @@ from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.inference.driver import Run
 from lgmdsl.inference.starts import Started
 from lgmdsl.learning.identify import findings
+from lgmdsl.learning.integrate import ROUGH
 from lgmdsl.learning.learn import Learned
 from lgmdsl.learning.mean_field import MeanField
 from lgmdsl.learning.other_modes import OtherMode
@@ -110,6 +111,12 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             f"{_nats(last.gain)}",
             help=_further(learned),
         ))  # fmt: skip
+    elif learned.cut_short:
+        out.append(_warning(
+            "W601", "the integration over the hyperparameters was interrupted",
+            "their mode was found: latents, predictions and log evidence are conditional on it",
+            help="run it again to its end, or take the mode alone: --hyper map",
+        ))  # fmt: skip
     for found in findings(learned):
         names = listed([f"`{n}`" for n in found.names])
         if found.kind == "flat":
@@ -130,21 +137,27 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         out.append(_warning(
             "W608", f"{names} {_is(learned.idle)} 0 throughout: what it multiplies has no effect",
             "0 is a maximum: the responses do not vary together, or the method does not see it",
-            help="compare with another method (--method natural-gradient, laplace), or leave the "
-            "term out",
+            help=f"compare with another method ({setting('method', 'natural-gradient')}, laplace), "
+            "or leave the term out",
         ))  # fmt: skip
     integrated = learned.integrated
     if integrated is not None:
         wrong = []
         if integrated.unbounded:
-            wrong.append("the density has not fallen off where the exploration ended")
+            names = listed([f"`{n}`" for n in integrated.unbounded])
+            wrong.append(
+                f"the density has not fallen off where the exploration along {names} ended"
+            )
         if integrated.lost:
-            wrong.append(f"{integrated.lost} of the points have no fit")
+            wrong.append(f"{integrated.lost} of the fits that were tried did not succeed")
         if integrated.unfinished:
             wrong.append(f"{integrated.unfinished} of the points' fits did not converge")
+        if not integrated.holds and integrated.uncertain > ROUGH:
+            wrong.append(f"the fits leave {integrated.uncertain:.0%} of the integral uncertain")
         if wrong:
+            headline = "is rough" if integrated.holds else "does not hold"
             out.append(_warning(
-                "W606", "the integral over the hyperparameters is rough", *wrong,
+                "W606", f"the integral over the hyperparameters {headline}", *wrong,
                 help="give hyperparameters tighter priors, or use "
                 f"{setting('hyper', 'map')}, which needs none of these points",
             ))  # fmt: skip
@@ -157,6 +170,12 @@ def _further(learned: Learned) -> str:
     if learned.maximum.status is Status.iteration_limit:
         more = 2 * max(learned.maximum.steps[-1].step, 100)
         return f"{option('learning_steps', more)}, or {START_FROM}"
+    if learned.maximum.away:
+        away = learned.maximum.away
+        return (
+            f"give `{away}` a prior whose density falls off there, pin it: {pin(away)}, or "
+            f"integrate over it: {setting('hyper', 'integrate')}"
+        )
     return f"start from other values: {start('NAME')}, or pin what the data do not determine"
 
 
