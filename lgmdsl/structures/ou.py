@@ -72,7 +72,7 @@ def ou(size: int, rate: object, at: Array | None = None, sd: object = 1.0) -> St
             if at is None
             else "a walk that does not return to its mean is rw1(sd = {sd}, at = {at})",
         )  # fmt: skip
-    times = np.arange(size) * 1.0 if at is None else np.asarray(at, dtype=np.float64)
+    times = np.asarray(np.arange(size) if at is None else at, dtype=np.float64)
     along, gaps = _sorted(Content(times))
     return OrnsteinUhlenbeck(np.asarray(sd, dtype=np.float64), times, gaps, along, value)
 
