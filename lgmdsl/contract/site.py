@@ -93,6 +93,47 @@ class Site(ABC):
 
     Subclasses are frozen dataclasses whose fields are named as in `spec.parameters`, preceded by
     `y` for families that observe. They inherit from the questions that they answer in closed form.
+
+    A family from outside: y ~ geometric(logit = s), l(s) = s - (1 + y) log(1 + e^s). With Pointwise
+    it runs on laplace; quadrature lifts it to the questions of the other methods.
+
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> import numpy as np
+    >>> from scipy import special
+    >>> import lgmdsl as lgm
+    >>> from lgmdsl.extend import (Array, Parameter, Pointwise, PointwiseAnswer, Property,
+    ...     Signature, Site, SiteSpec)
+    >>> @lgm.register
+    ... @dataclass(frozen=True, eq=False)
+    ... class Geometric(Site, Pointwise):
+    ...     y: Array
+    ...     spec: ClassVar[SiteSpec] = SiteSpec(
+    ...         "geometric.logit", properties=Property.LOG_CONCAVE | Property.BOUNDED,
+    ...         observed=("count",), link="logit", signature=Signature(
+    ...             "geometric", "family", (Parameter("logit", "latent"),), observed=("count",),
+    ...             summary="failures before the first success"))
+    ...     def log_density(self, s):
+    ...         return s - (1 + self.y) * np.logaddexp(0, s)
+    ...     def pointwise(self, s, variance=1.0):
+    ...         p, n = special.expit(s), 1 + self.y
+    ...         bent = -n * p * (1 - p)
+    ...         return PointwiseAnswer(self.log_density(s), 1 - n * p, bent,
+    ...                                bent * (1 - 2 * p) * variance)
+    ...     def parameter_slopes(self, s):
+    ...         return {}
+    ...     def conditional_mean(self, s):  # for predictions; sample is for lgm simulate
+    ...         return np.exp(-s)
+    ...     def sample(self, s, rng):
+    ...         return rng.geometric(special.expit(s)) - 1.0
+    >>> m = lgm.Model()
+    >>> obs = m.index("obs")
+    >>> y = m.data("y", obs, "count")
+    >>> a = m.latent("a", [], lgm.normal(sd=2))
+    >>> m.observe(y, lgm.geometric(logit=m.let("eta", obs, a)))
+    >>> fit = lgm.fit(m, {"y": [0, 1, 0, 3, 2, 0]}, method="laplace")
+    >>> print(fit.status, round(float(fit.mean("a")), 3))
+    converged 0.0
     """
 
     spec: ClassVar[SiteSpec]
