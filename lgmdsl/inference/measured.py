@@ -118,6 +118,9 @@ def _unit(landmark: tuple[Array, Array] | None) -> float:
     if landmark is None:
         return 1.0
     known = landmark[1][np.isfinite(landmark[1])]
+    usual = math.ldexp(1.0, OCTAVES)
+    if known.min() >= 1.0 / usual and known.max() <= usual:
+        return 1.0  # a median of many rows takes its time
     octave = round(float(np.median(np.log2(known))))
     return 1.0 if abs(octave) <= OCTAVES else math.ldexp(1.0, octave)
 
@@ -131,7 +134,8 @@ def _high(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> bool
         if found is not None:
             parts = (np.abs(x) for x in (found[0], mean, predictor.offset))
             level = np.maximum.reduce([np.broadcast_to(x, found[1].shape) for x in parts])
-            if float(np.median(level / found[1])) > LEVEL:
+            level = level / found[1]
+            if float(level.max()) > LEVEL and float(np.median(level)) > LEVEL:
                 return True
     return False
 
