@@ -124,7 +124,8 @@ def truth(case: Case) -> float:
         return math.log(0.5)
     if case.sd < 1e-19:
         return float(case.log_likelihood(np.array([case.mean]))[0])
-    low, high = case.mean - 1200.0 * case.sd, case.mean + 1200.0 * case.sd
+    reach = max(1200.0 * case.sd, 2.0 * abs(case.mean))
+    low, high = case.mean - reach, case.mean + reach
     with np.errstate(all="ignore"):
         for _ in range(90):
             s = np.linspace(low, high, 4001)
