@@ -241,6 +241,17 @@ def choose(
     return engine, f"{best.name} engine for {size}; {why}"
 
 
+def stronger(engine: Engine) -> Engine:
+    """The cheapest exact engine for the same model whose digits do not depend on how wide priors
+    are; the engine itself where there is none, or none within `PATIENCE`."""
+    able = [o for o in table(engine.linear) if o.exact and not o.refusal]
+    for option in sorted(able, key=lambda o: o.flops):
+        unmoved = option.entry.engine.strain is Engine.strain
+        if unmoved and option.flops <= PATIENCE:
+            return option.engine or option.entry.build(engine.linear, 0)
+    return engine
+
+
 def _size(amount: float) -> str:
     for unit in ("B", "KiB", "MiB", "GiB"):
         if amount < 1024.0:
