@@ -70,7 +70,10 @@ def packed(fit: Fit) -> io.BytesIO:
         index = file.create_group("index")
         for name_, values in labels.items():
             _variable(index, name_, (name_,), values)
-            index.variables[name_].attrs["origin"] = _text(grounded.indices[name_].origin)
+            kept = grounded.indices[name_]
+            index.variables[name_].attrs.update(
+                origin=_text(kept.origin), given=int(kept.given), spaced=int(kept.spaced)
+            )
         inputs = file.create_group("input")
         for name_ in sorted(_kept_inputs(grounded)):
             _input(inputs, name_, grounded.values[name_])
