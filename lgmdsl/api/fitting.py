@@ -21,6 +21,7 @@ from lgmdsl.api.only_finite import only_finite
 from lgmdsl.api.provenance import provenance
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.solved import Solved, solve
+from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import Expected
@@ -147,6 +148,9 @@ def fit_compiled(
         "max_steps": max_steps,
     }  # fmt: skip
     origin = provenance(model, canonical, planned.backend, seed, settings)
+    bounds = [r.bound for r in planned.routes]
+    engine = origin.get("engine", "")
+    origin |= record(used_parts(model.tree, planned.method, bounds, engine))
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
     notes = (*q.notes, *_scatter(planned, found))
     if notes:
