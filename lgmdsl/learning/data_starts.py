@@ -32,8 +32,8 @@ from lgmdsl.learning.working_response import residual_sd, working_residuals
 HIGH, LOW, NOISE, SMALL = 0.5, -2.5, -0.7, -4.0
 LOWEST = 16.0  # logs below s: where the mode of a prior is looked for, to LEVEL nats
 LEVEL, EDGE = 0.05, 1e-3
-# All corners of up to so many hypers; of more all high, all low, and each alone high or low; of more
-# than MOST all high and all low.
+# All corners of up to so many hypers; of more all high, all low, and each alone high or low; of
+# more than MOST all high and all low.
 CORNERS, MOST = 3, 8
 SETTLED = 1.5  # residual sds within a factor of e^1.5 of the last are good enough
 ROUNDS = 4
@@ -42,7 +42,8 @@ RISES, FLAT = 0.5, 1e-6  # slopes per log from which the density rises
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """A start; `open`: whether the density rises from one of its low sizes to the high one."""
+    """A start; `open`: whether there is no mode near it that others would not lead to, since the
+    density rises from one of its low sizes to the high one."""
 
     at: Evaluation
     low: tuple[str, ...]
@@ -131,13 +132,16 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
         return []
     scale, small = found
     names = scale.names
+    middle = objective.coordinates.pack(scale.at(dict.fromkeys(names, HIGH), NOISE))
+    objective.centre(middle, middle != first.x)
     spikes = {n: _spike(search, scale, n) for n in names}
     out: list[Corner] = []
     for low in _choices(names):
         relative = {n: spikes[n] if n in low else HIGH for n in names}
         at = _fit(objective, scale.at(relative, NOISE), small)
         if at is not None:
-            out.append(Corner(at, low, _open(search, scale, at, low, spikes)))
+            led = not names or _open(search, scale, at, low, spikes)
+            out.append(Corner(at, low, led))
     return sorted(out, key=lambda c: -search.value(c.at))
 
 
@@ -146,6 +150,7 @@ def _fit(objective: Objective, theta: Theta, warm: Evaluation) -> Evaluation | N
         x = objective.coordinates.pack(theta)
     except LgmError:
         return None
+    objective.span(x)
     return objective.at(x, warm.posterior)
 
 

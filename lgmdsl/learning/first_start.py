@@ -28,7 +28,7 @@ MOVES = (-1.0, 1.0, -2.5, 2.5)
 STEEP, LEAST = 20.0, 1e3
 # Moves down such slopes, in logs, how often, and the steps of a fit at such a place.
 AWAY, ROUNDS, TRIAL = (1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 11.0), 3, 15
-OFFSETS = 3  # M-steps of offsets
+OFFSETS = 12  # M-steps of offsets at most: each leaves a hundredth
 
 
 def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
@@ -45,7 +45,10 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
         found = objective.at(x + move, warm)
         if found is None:
             continue
-        found = _down_slopes(objective, _with_offsets(objective, found))
+        found = _with_offsets(objective, found)
+        begun, found = found, _down_slopes(objective, found)
+        if found is not begun:
+            objective.centre(found.x, found.x != begun.x)
         if idle:
             begin = objective.coordinates.pack(from_components(objective, found, idle))
             found = objective.at(begin, found.posterior) or found

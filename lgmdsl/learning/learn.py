@@ -36,9 +36,9 @@ STANDARD_ERRORS = 50
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """`start`: (d,) the coordinates where the search began; `maximum` of the posterior density: of
-    the hyperparameters (map) or of their coordinates (integrate); `frame`: None without a
-    curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
+    """`start`: (d,) the coordinates that searches are centred on; `maximum` of the posterior
+    density: of the hyperparameters (map) or of their coordinates (integrate); `frame`: None without
+    a curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
     `idle`: loadings that vanished."""
 
     start: Array
@@ -106,10 +106,12 @@ def learn(
     search = Maximiser(objective, jacobian=integration is not None)
     search = search if limit is None else replace(search, limit=limit)
     cornered = bool(sparse_slices(objective))
-    starts = _starts(search, first) if batches is None else []
-    if starts and search.value(starts[0].at) > search.value(first):
+    starts = [] if batches is not None or cornered else _starts(search, first)
+    if starts and not begin and search.value(starts[0].at) > search.value(first):
         first = starts.pop(0).at
-    if batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
+    if starts is None:
+        maximum = Maximum.interrupted(first, LearningStep(0, search.value(first), np.inf, 0))
+    elif batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
         maximum = search.run(first, on_step)  # the batches' steps were EM's
     elif acceleration is not None or cornered:
         maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step, limit)
@@ -143,21 +145,17 @@ def learn(
             maximum = replace(maximum, status=Status.interrupted, reason="interrupted")
     idle = () if integration is not None else vanished(objective, maximum.at)
     return Learned(
-        first.x,
-        maximum,
-        coordinates,
-        frame,
-        found,
-        objective.calls,
-        objective.steps,
-        idle,
-        others,
-    )
+        objective.origin, maximum, coordinates, frame, found, objective.calls, objective.steps,
+        idle, others,
+    )  # fmt: skip
 
 
-def _starts(search: Maximiser, first: Evaluation) -> list[Corner]:
-    """Further starts, the highest first."""
-    return [] if sparse_slices(search.objective) else corners(search, first)
+def _starts(search: Maximiser, first: Evaluation) -> list[Corner] | None:
+    """Further starts, the highest first; None where that was interrupted."""
+    try:
+        return corners(search, first)
+    except KeyboardInterrupt:
+        return None
 
 
 def _falling(found: Maximum) -> Maximum:
@@ -177,7 +175,7 @@ def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardis
 
 
 def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
-    away = np.abs(at.x - objective.origin) * objective.coordinates.scaled
+    away = np.abs(at.x - np.clip(at.x, *objective.spanned)) * objective.coordinates.logs
     j = int(away.argmax())
     name = objective.coordinates.names[j]
     value = np.ravel(at.theta[name])[0] if name in at.theta else np.exp(at.x[j])

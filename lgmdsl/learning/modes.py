@@ -21,8 +21,8 @@ from lgmdsl.learning.objective import Evaluation
 BELOW, SHARES, NATS, NEAR = 4.0, (0.6, 1.6), 0.02, 0.7
 # Modes that much lower have less than a thousandth of the mass.
 MATTERS = 7.0
-# Modes are apart by ALIKE sds or more, and half-way between them the density is VALLEY nats below the
-# lower one.
+# Modes are apart by ALIKE sds or more, and half-way between them the density is VALLEY nats below
+# the lower one.
 ALIKE, VALLEY = 0.5, 0.1
 
 
@@ -42,21 +42,29 @@ def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) ->
         return any(_in_basin(search, m, at) for m in maxima)
 
     again = replace(search, known=known)
-    for start in starts:
-        if start.open or known(start.at):
-            continue
-        end = again.run(start.at)
-        if end.status is Status.interrupted:
-            best = _highest(search, maxima)
-            return Modes(replace(best, status=end.status, reason=end.reason))
-        higher = search.value(end.at) > search.value(_highest(search, maxima).at) + NATS
-        if higher or (end.status is Status.converged and _apart(search, end, maxima)):
-            maxima.append(end)
+    try:
+        for start in starts:
+            if not start.open and not known(start.at):
+                _add(search, maxima, again.run(start.at))
+    except KeyboardInterrupt:
+        best = _highest(search, maxima)
+        return Modes(replace(best, status=Status.interrupted, reason="interrupted"))
     highest = _highest(search, maxima)
     others = [m for m in maxima if m is not highest and m.status is Status.converged]
     least = search.value(highest.at) - MATTERS
     kept = (m.at for m in others if search.value(m.at) > least and _apart(search, m, [highest]))
     return Modes(highest, tuple(kept))
+
+
+def _add(search: Maximiser, maxima: list[Maximum], end: Maximum) -> None:
+    """The end of a search to the maxima, if it is higher than all, or another one."""
+    if end.status is Status.interrupted:
+        raise KeyboardInterrupt
+    higher = search.value(end.at) > search.value(_highest(search, maxima).at) + NATS
+    if higher or (end.status is Status.converged and _apart(search, end, maxima)):
+        done = maxima[0].steps
+        later = (replace(s, step=s.step + done[-1].step) for s in end.steps)
+        maxima.append(replace(end, steps=(*done, *later)))
 
 
 def _highest(search: Maximiser, maxima: Sequence[Maximum]) -> Maximum:
