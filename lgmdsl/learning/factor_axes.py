@@ -31,8 +31,9 @@ from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.working_response import working_residuals
 
 WIDEST = 4000  # columns of a data matrix that is decomposed
-SMALL = 0.1  # least share of a component that is kept as signal
-SMALL, LITTLE = 1e-3, 1e-3  # loadings that may have vanished, and nats that say so
+LEAST_SIGNAL = 0.1  # share of a component that is kept as signal at least
+UNSTRUCTURED = 0.1  # sd of random loadings, where no data matrix gives any
+VANISHED, LITTLE = 1e-3, 1e-3  # loadings that may have vanished, and nats that say so
 SPREAD = 0.1  # about the size of the loadings in that fit
 
 
@@ -112,7 +113,7 @@ def idle_loadings(objective: Objective, theta: Theta, size: float = 0.0) -> tupl
 
 def vanished(objective: Objective, at: Evaluation) -> tuple[str, ...]:
     """The small loadings without which evidence + log prior is what it is."""
-    small = idle_loadings(objective, at.theta, SMALL)
+    small = idle_loadings(objective, at.theta, VANISHED)
     if not small:
         return ()
     x = at.x.copy()
@@ -162,8 +163,8 @@ def _components(
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = min(factors, len(values))
     noise = values[kept:].sum() / max(width - kept, 1)
-    signal = np.maximum(values[:kept] - noise, SMALL * values[:kept])
-    whole = SMALL * np.random.default_rng(0).standard_normal((width, factors))
+    signal = np.maximum(values[:kept] - noise, LEAST_SIGNAL * values[:kept])
+    whole = UNSTRUCTURED * np.random.default_rng(0).standard_normal((width, factors))
     whole[:, :kept] = vectors[:, :kept] * np.sqrt(signal)
     return np.split(whole, np.cumsum([t.shape[1] for t in tables])[:-1])
 

@@ -20,6 +20,7 @@ from lgmdsl.learning.factor_axes import from_components, idle_loadings, scattere
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.topics import with_distinct_topics
 from lgmdsl.learning.wider_start import from_the_widest
+from lgmdsl.remedies import pin
 
 # Starts that are tried where the first has no fit: all coordinates moved by this much.
 MOVES = (-1.0, 1.0, -2.5, 2.5)
@@ -58,7 +59,7 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
         Diagnostic(
             "E601",
             f"method `{objective.planned.method}` found no usable state at any start of {names}",
-            help="pin the hyperparameters (--set NAME=VALUE) to see where it can start",
+            help=f"pin the hyperparameters ({pin('NAME')}) to see where it can start",
         )
     )
 

@@ -29,6 +29,7 @@ from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.standardised import Standardised, standardised
 from lgmdsl.learning.unidentified import frame_of, unidentified
+from lgmdsl.remedies import pin
 
 # More hyperparameters than this get no standard errors by differences of gradients.
 STANDARD_ERRORS = 50
@@ -39,7 +40,8 @@ class Learned:
     """`start`: (d,) the coordinates that searches are centred on; `maximum` of the posterior
     density: of the hyperparameters (map) or of their coordinates (integrate); `frame`: None without
     a curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
-    `idle`: loadings that vanished."""
+    `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
+    conditional on the mode."""
 
     start: Array
     maximum: Maximum
@@ -50,6 +52,7 @@ class Learned:
     iterations: int
     idle: tuple[str, ...] = ()
     others: tuple[Evaluation, ...] = ()
+    cut_short: bool = False
 
     @property
     def modes(self) -> tuple[Evaluation, ...]:
@@ -66,10 +69,15 @@ class Learned:
 
     @property
     def status(self) -> Status:
-        """The search's, unless the fit at the mode itself did not converge."""
-        if self.maximum.status is Status.converged:
-            return self.mode.run.status
-        return self.maximum.status
+        """The search's, unless the fit at the mode itself did not converge, or the integration was
+        interrupted, or has no integral to show that holds."""
+        if self.cut_short:
+            return Status.interrupted
+        if self.maximum.status is not Status.converged:
+            return self.maximum.status
+        if self.integrated is not None and not self.integrated.holds:
+            return Status.stalled
+        return self.mode.run.status
 
 
 def learn(
@@ -131,8 +139,10 @@ def learn(
         maximum = search.polished(search.climbed(search.with_curvature(maximum)))
     elif going and smooth and maximum.status is Status.converged:
         maximum = _falling(search.with_curvature(maximum))
-    frame, found = None, None
+    frame, found, cut_short = None, None, False
     stopped = maximum.status is Status.interrupted
+    if stopped and going and integration is not None:  # at the curvature, with the mode found
+        maximum, cut_short = replace(maximum, status=Status.converged, reason=""), True
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
@@ -142,11 +152,11 @@ def learn(
         try:
             found = integrate(objective, maximum.at, frame, design, others)
         except KeyboardInterrupt:
-            maximum = replace(maximum, status=Status.interrupted, reason="interrupted")
+            cut_short = True
     idle = () if integration is not None else vanished(objective, maximum.at)
     return Learned(
         objective.origin, maximum, coordinates, frame, found, objective.calls, objective.steps,
-        idle, others,
+        idle, others, cut_short,
     )  # fmt: skip
 
 
@@ -182,8 +192,7 @@ def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
     return Diagnostic(
         "E601",
         f"nothing to integrate: the posterior density of `{name}` still rises at {value:.3g}",
-        help="give it a prior that keeps it on the scale of the data, or pin it: "
-        f"--set {name}=VALUE",
+        help=f"give it a prior that keeps it on the scale of the data, or pin it: {pin(name)}",
     )
 
 

@@ -24,7 +24,6 @@ from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.rows import quadratic, total
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, run
@@ -195,7 +194,7 @@ class Objective:
             self.steps += found.steps
         if found.posterior is None or not math.isfinite(found.posterior.log_evidence):
             return None
-        rounding = _rounding(found.posterior)
+        rounding = found.posterior.conditioned.lost
         if self.roughest is None:
             self.roughest = max(ROUGHEST, WORSE * rounding)
         if rounding > self.roughest:
@@ -221,10 +220,3 @@ def _entry(coordinates: Coordinates, x: Array, j: int) -> float:
         if own.start <= j < own.stop and value.size == own.stop - own.start:
             return float(value[j - own.start])
     return float(x[j])
-
-
-def _rounding(posterior: GaussianPosterior) -> float:
-    """The size of the terms m'Wm that cancel in an evidence, in units of the last digit."""
-    q = posterior.conditioned
-    terms = tuple(quadratic(w, m) for w, m in zip(q.weight, q.mean, strict=True))
-    return float(np.finfo(np.float64).eps) * total(tuple(np.abs(t) for t in terms))
