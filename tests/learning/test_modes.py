@@ -48,7 +48,12 @@ def crossed(seed: int, scale: float = 1.0) -> dict[str, AnyArray]:
 
 
 def density(data: dict[str, AnyArray], v: Array, jacobian: bool) -> float:
-    """Log density of three variances under Gamma(1, 5e-5) on precisions, by dense algebra."""
+    """Log density of three variances under Gamma(1, 5e-5) on precisions, less a constant."""
+    return evidence(data, v) + float(np.sum(-(1.0 if jacobian else 2.0) * np.log(v) - 5e-5 / v))
+
+
+def evidence(data: dict[str, AnyArray], v: Array) -> float:
+    """By dense algebra, the mean being flat, less a constant."""
     a, b, y = data["a"], data["b"], data["y"]
     n = len(y)
     cov = v[0] * (a[:, None] == a) + v[1] * (b[:, None] == b) + v[2] * np.eye(n)
@@ -56,8 +61,7 @@ def density(data: dict[str, AnyArray], v: Array, jacobian: bool) -> float:
     solved = linalg.solve_triangular(root, np.column_stack([np.ones(n), y]), lower=True)
     gram = float(solved[:, 0] @ solved[:, 0])
     square = float(solved[:, 1] @ solved[:, 1] - (solved[:, 0] @ solved[:, 1]) ** 2 / gram)
-    value = -np.log(np.diag(root)).sum() - 0.5 * np.log(gram) - 0.5 * square
-    return float(value + np.sum(-(1.0 if jacobian else 2.0) * np.log(v) - 5e-5 / v))
+    return float(-np.log(np.diag(root)).sum() - 0.5 * np.log(gram) - 0.5 * square)
 
 
 def top(data: dict[str, AnyArray], jacobian: bool) -> float:
@@ -229,7 +233,7 @@ observe y ~ poisson(log_rate = eta)
     assert fit.status.name == "stalled" and fit.learning is not None and fit.learning.fits < 60
     (warning,) = [w for w in fit.warnings if w.code == "W601"]
     assert "`rho` ran away" in warning.details[0] and "to 0.99" in warning.details[0]
-    assert "--set rho=VALUE" in warning.help
+    assert "integrate over it" in warning.help and "`rho`" in warning.help
 
 
 def test_an_sd_whose_prior_is_highest_at_0_and_data_that_say_otherwise() -> None:
@@ -253,9 +257,8 @@ observe y ~ normal(mean = eta, sd = t)
     def lost(logs: Array) -> float:
         s, t = np.exp(logs)
         data = {"a": a, "b": np.arange(60), "y": y}
-        flat = density(data, np.array([s**2, 1e-300, t**2]), False)
-        flat += 2.0 * np.log([s**2, 1e-300, t**2]).sum() + 5e-5 * np.sum([s**-2, 1e300, t**-2])
-        return float(np.log1p((np.array([s, t]) / 0.01) ** 2).sum() - flat)
+        prior = -np.log1p((np.array([s, t]) / 0.01) ** 2).sum()
+        return -float(prior + evidence(data, np.array([s**2, 0.0, t**2])))
 
     starts = [(p, 0.0) for p in (-4.0, -2.0, 0.0)]
     best = min((optimize.minimize(lost, s, method="Nelder-Mead") for s in starts), key=_lost)
