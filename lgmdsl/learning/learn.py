@@ -23,8 +23,8 @@ from lgmdsl.learning.em import ACCELERATIONS, EM
 from lgmdsl.learning.factor_axes import reported, vanished
 from lgmdsl.learning.first_start import first_start
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
-from lgmdsl.learning.maximise import RISING, RUNAWAY, LearningStep, Maximiser, Maximum
-from lgmdsl.learning.modes import from_corners
+from lgmdsl.learning.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.modes import from_corners, further_mode
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.standardised import Standardised, standardised
@@ -151,6 +151,14 @@ def learn(
         design = default_design(size) if integration == "auto" else integration
         try:
             found = integrate(objective, maximum.at, frame, design, others)
+            missed = further_mode(objective, maximum.at, found.other)
+            if missed is not None:  # once more, around that one too
+                others = (*others, missed)
+                if missed.density > maximum.at.density + NOISE:
+                    others = (*others[:-1], maximum.at)
+                    maximum = search.polished(search.with_curvature(search.run(missed)))
+                    frame = _frame(objective, maximum, True)
+                found = integrate(objective, maximum.at, frame, design, others)
         except KeyboardInterrupt:
             cut_short = True
     idle = () if integration is not None else vanished(objective, maximum.at)

@@ -14,7 +14,8 @@ import numpy as np
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.data_starts import Corner
 from lgmdsl.learning.maximise import Maximiser, Maximum
-from lgmdsl.learning.objective import Evaluation
+from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.other_modes import OtherMode
 
 # A basin: a gap of the heights of at most BELOW nats, of which half the slope times the distance is
 # between the SHARES; or so few NATS, a distance of at most NEAR sds.
@@ -54,6 +55,16 @@ def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) ->
     least = search.value(highest.at) - MATTERS
     kept = (m.at for m in others if search.value(m.at) > least and _apart(search, m, [highest]))
     return Modes(highest, tuple(kept))
+
+
+def further_mode(
+    objective: Objective, mode: Evaluation, other: OtherMode | None
+) -> Evaluation | None:
+    """A fit at the mode that an integral around the first one did not hold; None where there is
+    none, or it is the first under other names or signs, which no average of both would tell."""
+    if other is None or other.kind != "apart":
+        return None
+    return objective.at(objective.coordinates.pack(other.theta), mode.posterior)
 
 
 def _add(search: Maximiser, maxima: list[Maximum], end: Maximum) -> None:

@@ -223,6 +223,7 @@ def highest(c: Case, density: Callable[[Array], float], starts: Sequence[Array])
             chosen.append(places[k])
         if len(chosen) == POLISHED:
             break
+
     def lost(place: Array) -> float:
         return -max(density(place), -1e100)
 
