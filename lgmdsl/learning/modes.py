@@ -29,7 +29,8 @@ ALIKE, VALLEY = 0.5, 0.1
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """The `highest` maximum; `others`: further local maxima within MATTERS nats of it."""
+    """The `highest` maximum; `others`: further local maxima within MATTERS nats of it, the highest
+    first."""
 
     highest: Maximum
     others: tuple[Evaluation, ...] = ()
@@ -52,6 +53,7 @@ def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) ->
         return Modes(replace(best, status=Status.interrupted, reason="interrupted"))
     highest = _highest(search, maxima)
     others = [m for m in maxima if m is not highest and m.status is Status.converged]
+    others.sort(key=lambda m: -search.value(m.at))
     least = search.value(highest.at) - MATTERS
     kept = (m.at for m in others if search.value(m.at) > least and _apart(search, m, [highest]))
     return Modes(highest, tuple(kept))

@@ -150,7 +150,7 @@ def test_two_modes_are_both_reported() -> None:
     """One factor that may be there or not: both are modes, within 7 nats of each other."""
     text = CROSSED.replace("PRIOR", VAGUE)
     seen = 0
-    for seed in range(6):
+    for seed in range(2):
         found = learned(text, crossed(10 + seed), "auto")
         assert found.modes[0] is found.mode
         for other in found.others:
@@ -280,3 +280,22 @@ def test_an_objective_measures_from_between_its_starts() -> None:
     assert not objective.beyond(begin + 10.0, 18.0) and objective.beyond(begin + 19.0, 18.0)
     objective.span(begin + 5.0)
     assert not objective.beyond(begin + 19.0, 18.0) and objective.beyond(begin - 19.0, 18.0)
+
+
+def test_another_maximum_close_below_is_told_by_map() -> None:
+    """A factor that may be there or not: the maximum that is not reported is named, and it is one."""
+    text = CROSSED.replace("PRIOR", VAGUE)
+    told = 0
+    for seed in range(10, 13):
+        data = crossed(seed)
+        found = learned(text, data)
+        close = [o for o in found.others if found.mode.value - o.value < 3.0]
+        fit = lgm.fit(lgm.loads(text), data, hyper="map")
+        codes = [w.code for w in fit.warnings]
+        assert ("W607" in codes) == bool(close)
+        for other in close:
+            told += 1
+            v = _variances(other)
+            here = density(data, v, False)
+            assert all(density(data, v * m, False) < here + 1e-3 for m in 0.9 + 0.2 * np.eye(3))
+    assert told > 0
