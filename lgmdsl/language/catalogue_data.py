@@ -230,7 +230,8 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "W607",
         "the hyperparameters have another mode",
         "Their posterior has two modes or more, as where loadings may change their signs, two "
-        "terms their places, or noise may pass for signal; the integral is around one of them.",
+        "terms their places: the integral is around one of them; or map and em found another "
+        "maximum that is nearly as high as the one reported.",
         "hyper l[item] : real ~ normal(sd = 1)             with let eta = l * u",
         "hyper l[item] : positive ~ half_normal(sd = 1)",
     ),
