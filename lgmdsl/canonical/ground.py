@@ -47,12 +47,14 @@ def ground_new(fitted: GroundedModel, dataset: Dataset) -> GroundedModel:
     """Bind new data to a fitted model, for prediction.
 
     Index sets of the rows (axes of a response that no hyperparameter, graph or structure ties
-    down) take their members from the new data and are named in `replaced`; all others keep the
-    fit's labels, to which labels that only the new maps use are appended (`new_levels`). Data
-    over kept index sets alone may be left out: the fit's are used. Responses may be absent.
+    down) take their members from the new data and are named in `replaced`; so do those over which
+    a structure is ordered (`steps`), where the new data name members of theirs. All others keep the
+    fit's labels, to which new labels of maps, or under the index's own name, are appended
+    (`new_levels`). Data over kept index sets alone may be left out: the fit's are used. Responses
+    may be absent, and what says how they were observed.
     """
     usage = usage_of(fitted.model)
-    fixed = frozenset(fitted.indices) - usage.rows
+    fixed = frozenset(fitted.indices) - usage.rows - usage.steps
     return _Grounding(fitted.model, dataset, True, {}, fitted, fixed).run()
 
 
@@ -81,6 +83,8 @@ class _Grounding:
             self.sizes,
             self.fitted.indices if self.fitted else {},
             self.fixed,
+            usage.steps if self.fitted else frozenset(),
+            usage.growing if self.fitted else frozenset(),
             frozenset(self.troubled),
         )
         resolver.resolve()
@@ -101,6 +105,8 @@ class _Grounding:
             tuple(self.warnings),
             replaced,
             resolver.appended,
+            usage.steps & set(replaced),
+            resolver.asked,
         )
 
     def _check_names(self) -> None:
@@ -147,7 +153,8 @@ class _Grounding:
     def _absent(self, symbol: Symbol, usage: Usage) -> None:
         name = symbol.name
         response = name in usage.observed and name not in usage.referenced
-        if (self.partial and response) or (self.fitted and name in self.fitted.values):
+        outcome = self.fitted is not None and name in usage.outcome
+        if (self.partial and response) or outcome or (self.fitted and name in self.fitted.values):
             return
         self.troubled.add(name)
         keys = self.dataset.keys
@@ -274,7 +281,7 @@ class _Grounding:
             if name in given or self.dataset.ask(name) is not None:
                 continue
             changed = [d for d in symbol.dims if d in replaced or d in resolver.appended]
-            response = name in usage.observed and name not in usage.referenced
+            response = name in usage.responses
             if not changed:
                 if not response:
                     self.values[name] = value

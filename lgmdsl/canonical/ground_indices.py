@@ -15,6 +15,7 @@ from lgmdsl.canonical.ground_errors import (
     index_conflict,
     no_size,
     repeated_labels,
+    unknown_members,
 )
 from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain, union
 from lgmdsl.canonical.ground_model import IndexSet
@@ -34,8 +35,10 @@ def most() -> int:
 class Resolver:
     """Finds the labels of every index set of a model; problems are collected, not raised.
 
-    `kept` are the index sets of an earlier fit that new data may not replace; labels of maps that
-    they lack are appended, and noted in `appended`.
+    `kept` are the index sets of an earlier fit. Those in `fixed` stay: labels of maps that they
+    lack are appended, and noted in `appended`; labels under the name of such a set are the members
+    that are `asked` for, and new ones among them are appended to those that are `growing`. Those in
+    `steps` have the members that are named, in any order and again and again.
     """
 
     model: CheckedModel
@@ -44,11 +47,14 @@ class Resolver:
     sizes: Mapping[str, int]
     kept: Mapping[str, IndexSet] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
+    steps: frozenset[str] = frozenset()
+    growing: frozenset[str] = frozenset()
     troubled: frozenset[str] = frozenset()
     problems: list[Diagnostic] = field(default_factory=list)
     indices: dict[str, IndexSet] = field(default_factory=dict)
     from_keys: dict[str, LabelArray] = field(default_factory=dict)
     appended: dict[str, AnyArray] = field(default_factory=dict)
+    asked: dict[str, AnyArray] = field(default_factory=dict)
     guessed: set[str] = field(default_factory=set)
 
     def resolve(self) -> None:
@@ -104,7 +110,8 @@ class Resolver:
                 )
             )
             return
-        labels = _checked(self.problems, symbol, loaded, origin, bool(entry.table))
+        again = bool(self.kept) and symbol.name not in self.fixed
+        labels = _checked(self.problems, symbol, loaded, origin, bool(entry.table), again)
         if labels is not None:
             self.from_keys[symbol.name] = labels
 
@@ -112,7 +119,9 @@ class Resolver:
         statement = symbol.statement
         assert isinstance(statement, ast.Index)
         name = symbol.name
-        if statement.definition is not None:
+        if name in self.steps:
+            return self._named(name) or self.kept[name]
+        if statement.definition is not None and not (name in self.kept and name in self.growing):
             return self._declared(symbol, statement.definition)
         if name in self.sizes and name not in self.kept:
             found = self._from_data(name)
@@ -130,7 +139,7 @@ class Resolver:
                 return index_conflict(symbol, f"cannot have the size {size}", f"{name}=10")
             return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
         if name in self.fixed:
-            return self._extended(self.kept[name])
+            return self._extended(symbol, self.kept[name])
         return self._from_data(name) or self.kept.get(name)
 
     def _blamed(self, name: str) -> bool:
@@ -243,10 +252,29 @@ class Resolver:
             found.append((b, present))
         return found
 
-    def _extended(self, index: IndexSet) -> IndexSet:
-        """A kept index set, and after its labels those that maps (not responses) bring new."""
+    def _named(self, name: str) -> IndexSet | None:
+        """The members that new data name, under the index's name or along an axis."""
+        if name in self.from_keys:
+            return IndexSet(name, plain(self.from_keys[name].values), self._origin(name))
+        for b in self.bound:
+            for axis, dim in enumerate(b.symbol.dims if b.fits else ()):
+                own = b.labels[axis]
+                if dim == name and own is not None and not b.weak and not own.missing.any():
+                    return IndexSet(name, plain(own.values), f"from {_place(b)}")
+        return None
+
+    def _extended(self, symbol: Symbol, index: IndexSet) -> IndexSet | Diagnostic:
+        """A kept index set, and after its labels those that maps (not responses) bring new, and
+        those that are asked for by name."""
         observed = {s.name.id for s in self.model.tree.statements if isinstance(s, ast.Observe)}
         used = [v for b, v in self._mapped(index.name) if b.symbol.name not in observed]
+        if index.name in self.from_keys:
+            labels = self.from_keys[index.name].values
+            unknown = labels[index.positions(labels) < 0]
+            if unknown.size and index.name not in self.growing:
+                return unknown_members(symbol, index, unknown)
+            self.asked[index.name] = labels
+            used.append(labels)
         new = union([v[index.positions(v) < 0] for v in used])
         if not new.size:
             return index
@@ -266,9 +294,10 @@ def _consecutive(values: AnyArray) -> bool:
 
 
 def _checked(
-    problems: list[Diagnostic], symbol: Symbol, loaded: Loaded, origin: str, table: bool
-) -> LabelArray | None:
-    """Labels are whole: none missing, none twice."""
+    problems: list[Diagnostic], symbol: Symbol, loaded: Loaded, origin: str, table: bool,
+    again: bool,
+) -> LabelArray | None:  # fmt: skip
+    """Labels are whole: none missing, none twice (unless rows may come `again`)."""
     labels = labels_of(loaded)
     if labels.missing.any():
         rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
@@ -280,7 +309,7 @@ def _checked(
             )
         )
         return None
-    if np.unique(labels.values).size < labels.values.size:
+    if not again and np.unique(labels.values).size < labels.values.size:
         if table:
             help = (
                 f"if this column is a datum that maps rows to {symbol.name}: "

@@ -8,20 +8,20 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.structure import Structure
-from lgmdsl.structures.ar import ar
-from lgmdsl.structures.ar1 import ar1
+from lgmdsl.contract.structure import Members, Structure
+from lgmdsl.structures.ar import Ar, ar
+from lgmdsl.structures.ar1 import Ar1, ar1
 from lgmdsl.structures.besag import besag
 from lgmdsl.structures.car import car
 from lgmdsl.structures.gmrf import gmrf
 from lgmdsl.structures.gp import Gp
 from lgmdsl.structures.independent import Dense, Flat, Iid, Normal
 from lgmdsl.structures.kernels import Kernel, Linear, White
-from lgmdsl.structures.ou import ou
-from lgmdsl.structures.seasonal import seasonal
+from lgmdsl.structures.ou import OrnsteinUhlenbeck, ou
+from lgmdsl.structures.seasonal import Seasonal, seasonal
 from lgmdsl.structures.spde import spde
 from lgmdsl.structures.stationary import Matern, Periodic, RationalQuadratic, SquaredExponential
-from lgmdsl.structures.walks import rw1, rw2
+from lgmdsl.structures.walks import FirstOrderWalk, SecondOrderWalk, rw1, rw2
 
 Builder = Callable[..., Structure]
 
@@ -53,6 +53,13 @@ STRUCTURES: dict[str, Builder] = {
     "spde": spde,
 }
 
+MEMBERS: dict[str, Members] = {
+    cls.name: cls.members
+    for cls in (
+        Normal, Iid, Flat, Gp, Ar, Ar1, FirstOrderWalk, SecondOrderWalk, OrnsteinUhlenbeck, Seasonal
+    )
+}  # fmt: skip
+
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "se": lambda sd, length: SquaredExponential(_array(sd), _array(length)),
     "matern": lambda sd, length, smoothness=1.5: Matern(
@@ -63,6 +70,11 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
     "linear": lambda sd: Linear(_array(sd)),
     "white": lambda sd: White(_array(sd)),
 }
+
+
+def members_of(name: str) -> Members:
+    """How the structure `name` takes members that a fit did not have."""
+    return MEMBERS.get(name, Members.FIXED)
 
 
 def structure(name: str, size: int, **arguments: Any) -> Structure:
@@ -78,3 +90,5 @@ def kernel(name: str, **arguments: Any) -> Kernel:
 def register_structure(name: str, builder: Builder) -> None:
     """Make a structure known: `builder(size, **arguments)` with float64 arrays as arguments."""
     STRUCTURES[name] = builder
+    if isinstance(builder, type) and issubclass(builder, Structure):
+        MEMBERS[name] = builder.members
