@@ -15,7 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.api.extended import Extended, Gaussian
-from lgmdsl.api.new_axes import axes_of, pieces_of
+from lgmdsl.api.new_axes import axes_of, counterpart, pieces_of
 from lgmdsl.api.points import Point
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks import LatentBlock, latent_blocks
@@ -37,8 +37,9 @@ class Frame:
     """A conditioned Gaussian over z, and where the latents of some canonical form lie in it.
 
     `places[name]` are positions in the block of z called `name`, or None for all of them in order.
-    Where structures say what new members are, given the fitted ones, `pieces[name]` are blocks of z
-    that these positions run through, one after the other.
+    `pieces[name]` are the blocks of z that these positions run through, one after the other, where
+    there are several or where they have other names: those of new members, by what structures say
+    of them given the fitted ones, and those of places that members share.
     """
 
     conditioned: Gaussian
@@ -54,7 +55,7 @@ class Frame:
             pieces = self.pieces.get(name, (name,))
             whole = _moved(operator, self.places[name], sum(self.sizes[p] for p in pieces))
             if len(pieces) == 1:
-                columns[name] = whole
+                columns[pieces[0]] = whole
             else:
                 columns |= self._divided(whole, pieces)
         return replace(predictor, columns=columns)
@@ -86,42 +87,40 @@ def extended_frame(fitted: CanonicalModel, new: CanonicalModel, point: Point, se
     members that have no place, or no proper prior.
     """
     changed = {*new.grounded.replaced, *new.grounded.new_levels}
-    union = latent_blocks(Lowering(_union(fitted.grounded, new.grounded)))
-    blocks = tuple(
-        _joined(block, fitted.latent(block.name), changed) for block in union
-    )  # fmt: skip
+    union = Lowering(_union(fitted.grounded, new.grounded))
+    built = {b.name: b for b in latent_blocks(union)}
+    partners = {b.name: counterpart(new, b.name).name for b in fitted.latents}
+    blocks = tuple(_joined(built[partners[b.name]], b, changed) for b in fitted.latents)
     sizes = {b.name: b.size for b in blocks}
     if all(b.sizes == fitted.latent(b.name).sizes for b in blocks):
         base, starts = point.condition(), dict(fitted.layout.starts)
     else:
         base, starts = _conditioned(fitted, blocks, point, seed)
     axes = {b.name: axes_of(b, fitted, new, point.theta) for b in blocks}
-    grown = {name: found for name, found in axes.items() if found.grown}
-    pieces = tuple(p for b in blocks if b.name in grown
-                   for p in pieces_of(b, grown[b.name], point.theta))  # fmt: skip
-    places = {b.name: axes[b.name].places(b.sizes) for b in blocks}
-    if not pieces:
-        return Frame(base, starts, sizes, places)
-    whole = Extended(base, starts, sizes, pieces)
+    added = [p for b in blocks if axes[b.name].grown
+             for p in pieces_of(b, axes[b.name], point.theta)]  # fmt: skip
+    places = {partners[b.name]: axes[b.name].places(b.sizes) for b in blocks}
+    pieces = {partners[b.name]: (b.name, *(p.name for p in added if p.block == b.name))
+              for b in blocks}  # fmt: skip
+    if not added:
+        return Frame(base, starts, sizes, places, pieces)
+    whole = Extended(base, dict(starts), dict(sizes), tuple(added))
     at = sum(sizes.values())
-    names: dict[str, tuple[str, ...]] = {}
-    all_starts, all_sizes = dict(starts), dict(sizes)
-    for piece in pieces:
-        all_starts[piece.name], all_sizes[piece.name] = at, piece.size
+    for piece in added:
+        starts[piece.name], sizes[piece.name] = at, piece.size
         at += piece.size
-        names[piece.block] = (*names.get(piece.block, (piece.block,)), piece.name)
-    return Frame(whole, all_starts, all_sizes, places, names)
+    return Frame(whole, starts, sizes, places, pieces)
 
 
 def _joined(union: LatentBlock, fitted: LatentBlock, changed: set[str]) -> LatentBlock:
-    """A block over old and new members along the axes whose structures are, over the old ones, what
-    they were; over the fitted members along the others."""
+    """A fitted block over old and new members along the axes whose structures are, over the old
+    ones, what they were; over the fitted members along the others."""
     factors = []
     for built, known in zip(union.factors, fitted.factors, strict=True):
-        joins = members_of(known.name) is Members.JOINED and bool(changed & set(known.dims))
+        joins = members_of(known.name) is Members.JOINED and bool(changed & set(built.dims))
         factors.append(built if joins else known)
     sizes = tuple(n for f in factors for n in f.sizes)
-    return replace(union, sizes=sizes, factors=tuple(factors))
+    return replace(fitted, sizes=sizes, factors=tuple(factors))
 
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
@@ -155,7 +154,12 @@ def _union(old: GroundedModel, new: GroundedModel) -> GroundedModel:
     indices: dict[str, IndexSet] = dict(new.indices)
     for name in new.replaced:
         count = old.indices[name].size + new.indices[name].size
-        indices[name] = IndexSet(name, np.arange(count), "the fit and the new data")
+        parts = (old.indices[name].places, new.indices[name].places)
+        known = [p for p in parts if p is not None]
+        indices[name] = IndexSet(
+            name, np.arange(count), "the fit and the new data", spaced=False,
+            placed=np.concatenate(known) if len(known) == len(parts) else None,
+        )  # fmt: skip
     values = dict(new.values)
     for name, value in new.values.items():
         axes = [k for k, d in enumerate(new.dims(name)) if d in new.replaced]

@@ -10,10 +10,11 @@ import scipy.sparse as sp
 from lgmdsl.api.extended import Noise, Piece
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks import FactorSpec, LatentBlock
-from lgmdsl.canonical.coefficient import Coefficient, Theta
+from lgmdsl.canonical.bym2 import owner
+from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.new_members import Grown, grown
+from lgmdsl.canonical.new_members import Grown, fitted_numbers, grown
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.structures.catalogue import members_of
@@ -69,25 +70,34 @@ class Axes:
         return out
 
 
-def axes_of(block: LatentBlock, fitted: CanonicalModel, new: CanonicalModel, theta: Theta) -> Axes:
+def counterpart(new: CanonicalModel, block: str) -> LatentBlock:
+    """The block of new data that has the members of a block of the fit, which may be one over the
+    places that members share."""
+    names = {b.name for b in new.latents}
+    return new.latent(block if block in names else owner(block))
+
+
+def axes_of(
+    block: LatentBlock, fitted: CanonicalModel, new: CanonicalModel, theta: Theta
+) -> Axes:  # fmt: skip
     """The members behind the entries of the block that new data make."""
     now, old = new.grounded, fitted.grounded
-    later = new.latent(block.name)
+    later = counterpart(new, block.name)
     numbers: list[IntArray] = []
     found: dict[int, Grown] = {}
     for factor, again in zip(block.factors, later.factors, strict=True):
         ordered = members_of(factor.name) is Members.ORDERED
-        for dim in factor.dims:
+        for dim in again.dims:
             before, after = old.indices[dim], now.indices[dim]
-            if ordered and (dim in now.replaced or dim in now.new_levels):
-                at = again.arguments.get("at")
-                placed = at if isinstance(at, Coefficient) else None
-                axis = grown(factor, theta, before, after, placed)
+            if not ordered:
+                numbers.append(_joined_numbers(again, dim, before, after, now))
+            elif dim in now.replaced or dim in now.new_levels:
+                axis = grown(factor, theta, before, after, again, dim in now.new_levels)
                 numbers.append(axis.numbers)
                 if len(axis.new):
                     found[len(numbers) - 1] = axis
             else:
-                numbers.append(_joined_numbers(factor, dim, before, after, now))
+                numbers.append(fitted_numbers(factor, before.size))
     return Axes(tuple(numbers), found)
 
 

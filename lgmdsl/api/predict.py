@@ -248,7 +248,10 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     new = canonicalise(replace(grounded, values=kept, missing=missing), sites.find_site)
     check_places(fit.canonical, new, fit.theta)
     changed = {*grounded.replaced, *grounded.new_levels}
-    extended = any(changed & set(b.dims) for b in fit.canonical.latents)
+    old = fit.canonical.latents
+    extended = any(changed & set(b.dims) for b in new.latents) or any(
+        a.name != b.name for a, b in zip(old, new.latents, strict=True)
+    )
 
     def at(point: Point) -> Marginals:
         if extended:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl import __version__
 from lgmdsl.api.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.fit import Fit
 from lgmdsl.api.learning_file import read_learning
@@ -26,6 +27,7 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import DataError, Diagnostic, LgmError, NumericalError
+from lgmdsl.files import irregular
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
@@ -44,12 +46,14 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     import h5netcdf
 
     place = Path(path)
+    what = irregular(place)
+    if what:
+        raise DataError(unusable(place, f"is {what}, not a result file"))
     try:
         with h5netcdf.File(place, "r") as file:
             if "lgmdsl_format" not in file.attrs:
                 raise DataError(unusable(place, "is not a result file of lgmdsl"))
-            if int(file.attrs["lgmdsl_format"]) != FORMAT:
-                raise DataError(unusable(place, "was written by another version of lgmdsl"))
+            _check_format(place, file)
             if file.attrs.get(ATTRIBUTE) != digest(file):
                 raise DataError(unusable(place, "is damaged: it is not as it was written"))
             return _read(file)
@@ -58,12 +62,29 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     except (LgmError, MemoryError):
         raise
     except Exception as error:  # a damaged file makes the library fail in many ways
-        if place.is_dir():
-            raise DataError(unusable(place, "is a folder, not a result file")) from error
         if place.is_file() and not h5_signature(place):
             raise DataError(unusable(place, "is not a result file of lgmdsl")) from error
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
         raise DataError(unusable(place, f"cannot be read: {reason}")) from error
+
+
+def _check_format(place: Path, file: Any) -> None:
+    """A file of a later format is refused; those of all earlier ones are read."""
+    number = int(file.attrs["lgmdsl_format"])
+    if 1 <= number <= FORMAT:
+        return
+    writer = str(file.attrs.get("lgmdsl_version", "a later version"))
+    if number < 1:
+        raise DataError(unusable(place, f"is not a result file of lgmdsl: format {number}"))
+    least = f"'lgmdsl>={writer}'" if "lgmdsl_version" in file.attrs else "--upgrade lgmdsl"
+    raise DataError(
+        Diagnostic(
+            "E306",
+            f"`{place}` was written by lgmdsl {writer} in format {number}; "
+            f"lgmdsl {__version__} reads formats up to {FORMAT}",
+            help=f"pip install {least}, or fit the model again with this version",
+        )
+    )
 
 
 def h5_signature(place: Path) -> bool:
@@ -75,9 +96,15 @@ def h5_signature(place: Path) -> bool:
 def _read(file: Any) -> Fit:
     load_entry_points()
     model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
+    # Files without these attributes are of a version that took every order as given, and all
+    # steps as equal.
     indices = {
-        n: IndexSet(n, array(v), str(v.attrs["origin"])) for n, v in file["index"].variables.items()
-    }
+        n: IndexSet(
+            n, array(v), str(v.attrs["origin"]),
+            given=bool(v.attrs.get("given", 1)), spaced=bool(v.attrs.get("spaced", 0)),
+        )
+        for n, v in file["index"].variables.items()
+    }  # fmt: skip
     values = _inputs(file["input"])
     provenance = {k: str(v) for k, v in file["provenance"].attrs.items()}
     grounded = GroundedModel(

@@ -117,3 +117,8 @@ def register_bound(added: Bound) -> Bound:
             )
     _BOUNDS.append(added)
     return added
+
+
+def unregister_bound(bound: Bound) -> None:
+    """Take a registered bound out again; an unknown one is no error."""
+    _BOUNDS[:] = [b for b in _BOUNDS if b is not bound]

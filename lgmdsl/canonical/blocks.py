@@ -10,6 +10,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical import bym2
+from lgmdsl.canonical.axis_places import Places, constant
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import collapse, expand
@@ -61,7 +62,8 @@ Argument: TypeAlias = Coefficient | KernelTerm | str | bool
 class FactorSpec:
     """One structure of a block over `dims` (one axis, or all of them for normal and flat).
 
-    `factor` is its text, `labels` those of its axis (None for several): errors name them.
+    `factor` is its text, `labels` those of its axis (None for several): errors name them. Where
+    its members lie on a line, `places` says where; tied ones share an entry of the block.
     """
 
     name: str
@@ -70,6 +72,7 @@ class FactorSpec:
     arguments: Mapping[str, Argument]
     factor: ast.Dist
     labels: AnyArray | None
+    places: Places | None = None
 
     @property
     def size(self) -> int:
@@ -178,7 +181,8 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
     for symbol in lowering.grounded.model.of_kind("latent"):
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
-        sizes = tuple(lowering.sizes[d] for d in symbol.dims)
+        ties, places = lowering.ties(symbol), lowering.places(symbol)
+        sizes = tuple(lowering.sizes[d] for d in ties.dims)
         parts = bym2.PARTS if bym2.split_factor(symbol) is not None else ("",)
         for part in parts:
             factors = []
@@ -192,11 +196,17 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                     continue
                 own = slice(None) if whole else slice(k, k + 1)
                 arguments = {a.name: _argument(a.value, lowering) for a in given}
-                dims = symbol.dims[own]
-                labels = indices[dims[0]].labels if len(dims) == 1 else None
-                factors.append(FactorSpec(name, dims, sizes[own], arguments, factor, labels))
-            block = bym2.part_name(symbol.name, part) if part else symbol.name
-            blocks.append(LatentBlock(block, symbol.dims, sizes, tuple(factors)))
+                dims, there = ties.dims[own], None
+                labels = indices[symbol.dims[own][0]].labels if len(dims) == 1 else None
+                if len(dims) == 1 and (there := places[own][0]) is not None:
+                    if there.tied:
+                        labels = there.labels
+                    if there.tied or (there.argument not in arguments and not there.regular):
+                        arguments[there.argument] = constant(there, dims[0], not there.tied)
+                made = FactorSpec(name, dims, sizes[own], arguments, factor, labels, there)
+                factors.append(made)
+            block = bym2.part_name(symbol.name, part) if part else lowering.block_name(symbol)
+            blocks.append(LatentBlock(block, ties.dims, sizes, tuple(factors)))
     if refused:
         raise MethodError(refused)
     return tuple(blocks)

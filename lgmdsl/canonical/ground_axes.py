@@ -22,7 +22,9 @@ class Bound:
     """An entry taken for a datum: values with axes in the declared order, labels for each axis.
 
     `values` is dense or csr; `weak` labels are a frame's default 0..n-1. `pairs` marks a graph
-    that is given as an (E, 2) array of labels.
+    that is given as an (E, 2) array of labels. `levels` are those of an ordered categorical;
+    `added` marks entries of members that are steps without data; `named` is whether the source
+    names the axes.
     """
 
     symbol: Symbol
@@ -32,6 +34,9 @@ class Bound:
     labels: tuple[LabelArray | None, ...]
     weak: bool
     pairs: bool = False
+    levels: AnyArray | None = None
+    added: BoolArray | None = None
+    named: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,7 +76,10 @@ def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> Bound | Diagnostic:
         values = np.transpose(values, order)
         missing = None if missing is None else np.transpose(missing, order)
         labels = [labels[k] for k in order]
-    return Bound(symbol, entry, values, missing, tuple(labels), entry.weak, pairs)
+    return Bound(
+        symbol, entry, values, missing, tuple(labels), entry.weak, pairs, loaded.levels,
+        named=bool(named),
+    )  # fmt: skip
 
 
 def axis_names(symbol: Symbol, dataset: Dataset) -> list[str]:
@@ -120,14 +128,18 @@ def _other_axes(symbol: Symbol, entry: Entry, wanted: Sequence[str]) -> Diagnost
 
 
 def align(
-    bound: Bound, indices: Mapping[str, IndexSet], from_keys: Mapping[str, LabelArray]
+    bound: Bound,
+    indices: Mapping[str, IndexSet],
+    from_keys: Mapping[str, LabelArray],
+    observed: bool = False,
 ) -> Bound | Diagnostic:
     """Reorder every axis to the order of its index set's labels.
 
     `from_keys` are the labels that the source gives under the index's own name; an axis that
-    carries none itself has these. An axis without any labels is taken as it stands.
+    carries none itself has these. An axis without any labels is taken as it stands. What is
+    `observed` is missing at members that are steps without data.
     """
-    values, missing = bound.values, bound.missing
+    values, missing, added = bound.values, bound.missing, bound.added
     for axis, dim in enumerate(bound.symbol.dims):
         index, own = indices[dim], bound.labels[axis]
         size = bound.shape[axis]
@@ -138,17 +150,25 @@ def align(
             own = from_keys[dim]
         if own is None:
             continue
-        order = _order(bound.symbol, index, own)
+        order = _order(bound.symbol, index, own, observed and not bound.sparse)
         if isinstance(order, Diagnostic):
             return order
         if order is not None:
             values = _take(values, order, axis)
             missing = None if missing is None else np.take(missing, order, axis=axis)
-    return replace(bound, values=values, missing=missing)
+            added = None if added is None else np.take(added, order, axis=axis)
+            if (order < 0).any():
+                added = np.zeros(values.shape, dtype=bool) if added is None else added
+                added[(slice(None),) * axis + (order < 0,)] = True
+                missing = added if missing is None else missing | added
+    return replace(bound, values=values, missing=missing, added=added)
 
 
-def _order(symbol: Symbol, index: IndexSet, own: LabelArray) -> IntArray | Diagnostic | None:
-    """Where each member of the index stands on the axis, or None where they agree already."""
+def _order(
+    symbol: Symbol, index: IndexSet, own: LabelArray, observed: bool
+) -> IntArray | Diagnostic | None:
+    """Where each member of the index stands on the axis, or None where they agree already; -1 for
+    steps without data."""
     if own.values.shape == index.labels.shape and np.array_equal(own.values, index.labels):
         return None
     at = index.positions(own.values)
@@ -165,8 +185,10 @@ def _order(symbol: Symbol, index: IndexSet, own: LabelArray) -> IntArray | Diagn
         )
     order: IntArray = np.full(index.size, -1, dtype=np.int64)
     order[at] = np.arange(at.size)
-    if (order < 0).any():
-        return absent_labels(symbol, index, index.labels[order < 0])
+    lacking = order < 0
+    steps = index.added if index.added is not None else np.zeros(index.size, dtype=bool)
+    if (lacking & ~steps).any() or (lacking.any() and not observed):
+        return absent_labels(symbol, index, index.labels[lacking], bool(steps[lacking].all()))
     return order
 
 

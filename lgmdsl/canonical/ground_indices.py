@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,11 +14,13 @@ from lgmdsl.canonical.ground_errors import (
     count_of,
     index_conflict,
     no_size,
-    repeated_labels,
     unknown_members,
 )
+from lgmdsl.canonical.ground_keys import checked, declared, keyed
 from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain, union
 from lgmdsl.canonical.ground_model import IndexSet
+from lgmdsl.canonical.ground_order import by_levels, misplaced, settled
+from lgmdsl.canonical.order_needs import Need, needs_of
 from lgmdsl.dataset import Dataset, Loaded
 from lgmdsl.dataset.refusals import memory_limit
 from lgmdsl.errors import DataError, Diagnostic
@@ -55,11 +57,13 @@ class Resolver:
     from_keys: dict[str, LabelArray] = field(default_factory=dict)
     appended: dict[str, AnyArray] = field(default_factory=dict)
     asked: dict[str, AnyArray] = field(default_factory=dict)
+    needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
     guessed: set[str] = field(default_factory=set)
 
     def resolve(self) -> None:
         """Fill `indices` in the order of declaration."""
         taken = {self.dataset.key(b.symbol.name) for b in self.bound}
+        self.needs = needs_of(self.model)
         for symbol in self.model.of_kind("index"):
             self._read_labels(symbol, taken)
         for symbol in self.model.of_kind("index"):
@@ -71,6 +75,7 @@ class Resolver:
             if isinstance(found, Diagnostic):
                 self.problems.append(found)
                 continue
+            found = self._in_order(symbol, found)
             self.indices[symbol.name] = found
             if found.size == 0:
                 self.problems.append(
@@ -80,6 +85,26 @@ class Resolver:
                         "give at least one row",
                     )
                 )
+
+    def _in_order(self, symbol: Symbol, index: IndexSet) -> IndexSet:
+        """The index set as those who need its order take it; members of a fit keep theirs."""
+        needs = self.needs.get(symbol.name, ())
+        if symbol.name in self.fixed or symbol.name in self.steps:
+            new = self.appended.get(symbol.name)
+            if symbol.name in self.steps:
+                unknown = index.labels[self.kept[symbol.name].positions(index.labels) < 0]
+                new = unknown if unknown.size else None
+            wrong = None if new is None else misplaced(self.kept[symbol.name], new, needs)
+            if wrong is not None:
+                self.problems.append(wrong)
+            return index
+        assert isinstance(symbol.statement, ast.Index)
+        maps = [b for b, _ in self._mapped(symbol.name)]
+        found = settled(index, needs, symbol.statement.definition is None, maps)
+        if isinstance(found, IndexSet):
+            return found
+        self.problems.append(found)
+        return index
 
     def _read_labels(self, symbol: Symbol, taken: set[str]) -> None:
         """Labels under the index's own name, unless a datum is mapped to that key."""
@@ -111,7 +136,7 @@ class Resolver:
             )
             return
         again = bool(self.kept) and symbol.name not in self.fixed
-        labels = _checked(self.problems, symbol, loaded, origin, bool(entry.table), again)
+        labels = checked(self.problems, symbol, loaded, origin, bool(entry.table), again)
         if labels is not None:
             self.from_keys[symbol.name] = labels
 
@@ -122,7 +147,8 @@ class Resolver:
         if name in self.steps:
             return self._named(name) or self.kept[name]
         if statement.definition is not None and not (name in self.kept and name in self.growing):
-            return self._declared(symbol, statement.definition)
+            given, origin = self.from_keys.get(name), self._origin(name)
+            return declared(symbol, statement.definition, self.indices, given, origin, most())
         if name in self.sizes and name not in self.kept:
             found = self._from_data(name)
             if isinstance(found, IndexSet) and found.size != self.sizes[name]:
@@ -150,46 +176,13 @@ class Resolver:
             for s in self.model.of_kind("data")
         )
 
-    def _declared(
-        self, symbol: Symbol, definition: ast.Size | ast.Range | ast.Labels | ast.Head
-    ) -> IndexSet | Diagnostic | None:
-        name = symbol.name
-        span = symbol.statement.span
-        origin = f"from line {span.line}" if span.known else "from the model"
-        match definition:
-            case ast.Head(of=of):
-                whole = self.indices.get(of.id)
-                if whole is None:  # why it is unknown has been said where it was looked for
-                    return None
-                if whole.size < 2:
-                    return index_conflict(
-                        symbol,
-                        f"is empty: {of.id} has {count_of(whole.size, 'label')}",
-                        "give more classes",
-                    )
-                return IndexSet(name, whole.labels[:-1], origin)
-            case ast.Labels(labels=labels):
-                return IndexSet(name, plain(np.array(labels, dtype=np.str_)), origin)
-            case ast.Range(first=first, last=last):
-                size = last - first + 1
-            case ast.Size(size=size):
-                first = 0
-        if not 0 <= size <= most() or not -(2**62) < first < 2**62:
-            return index_conflict(
-                symbol, f"has {size} labels, and {most()} are the most", "declare a smaller set"
-            )
-        given = self.from_keys.get(name)
-        if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
-            return IndexSet(name, plain(given.values), self._origin(name))
-        return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)
-
     def _origin(self, name: str) -> str:
         return f"from {self.dataset.name}:{self.dataset.key(name)}"
 
     def _from_data(self, name: str) -> IndexSet | Diagnostic | None:
         """Labels by key, by a labelled axis, by the maps, or 0..n-1 by the arrays' shapes."""
         if name in self.from_keys:
-            return IndexSet(name, plain(self.from_keys[name].values), self._origin(name))
+            return keyed(name, self.from_keys[name], self._origin(name))
         axes = [
             (b, axis)
             for b in self.bound
@@ -207,8 +200,12 @@ class Resolver:
                     and not own.missing.any()
                     and np.unique(own.values).size == own.values.size
                 ):
-                    return IndexSet(name, plain(own.values), f"from {_place(b)}")
+                    return IndexSet(name, plain(own.values), f"from {_place(b)}", given=b.named)
         seen = self._mapped(name)
+        if name in self.needs:
+            leveled = by_levels(name, [b for b, _ in seen])
+            if leveled is not None:
+                return leveled
         if not axes:
             if not seen:
                 return None
@@ -282,7 +279,7 @@ class Resolver:
         if new.dtype.kind != index.labels.dtype.kind:
             both = [part.astype(np.str_) for part in both]
         self.appended[index.name] = both[1]
-        return IndexSet(index.name, plain(np.concatenate(both)), index.origin)
+        return replace(index, labels=plain(np.concatenate(both)), added=None, placed=None)
 
 
 def _place(bound: Bound) -> str:
@@ -291,34 +288,3 @@ def _place(bound: Bound) -> str:
 
 def _consecutive(values: AnyArray) -> bool:
     return values.dtype.kind == "i" and int(values[-1]) - int(values[0]) == values.size - 1
-
-
-def _checked(
-    problems: list[Diagnostic], symbol: Symbol, loaded: Loaded, origin: str, table: bool,
-    again: bool,
-) -> LabelArray | None:  # fmt: skip
-    """Labels are whole: none missing, none twice (unless rows may come `again`)."""
-    labels = labels_of(loaded)
-    if labels.missing.any():
-        rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
-        problems.append(
-            index_conflict(
-                symbol,
-                f"has {count_of(int(labels.missing.sum()), 'missing label')} in {origin}",
-                f"give a label at position {rows}",
-            )
-        )
-        return None
-    if not again and np.unique(labels.values).size < labels.values.size:
-        if table:
-            help = (
-                f"if this column is a datum that maps rows to {symbol.name}: "
-                f"--map NAME={symbol.name}"
-            )
-        else:
-            help = "give every member a label of its own"
-        problems.append(
-            repeated_labels(symbol.name, origin, labels.values, symbol.statement.span, help)
-        )
-        return None
-    return labels

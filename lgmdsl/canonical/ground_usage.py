@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from lgmdsl.canonical.order_needs import spacing_of
 from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.structure import Members
 from lgmdsl.language import ast
@@ -128,7 +129,7 @@ def _index_sets(model: CheckedModel, observed: set[str]) -> tuple[set[str], set[
                 members = members_of(factor.name.id)
                 if members is Members.FIXED:
                     whole.add(dim)
-                elif members is Members.ORDERED and factor.get("at") is None:
+                elif members is Members.ORDERED and spacing_of(factor) is not None:
                     ordered.add(dim)
         if symbol.target is not None:
             targets.add(symbol.target)

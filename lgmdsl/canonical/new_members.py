@@ -10,13 +10,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical.axis_places import position_argument
 from lgmdsl.canonical.blocks import FactorSpec
 from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.ground_errors import show
 from lgmdsl.canonical.ground_model import IndexSet
+from lgmdsl.canonical.label_line import ROUNDING, Line, line_of
 from lgmdsl.canonical.structure_errors import located
 from lgmdsl.contract.structure import Extension
 from lgmdsl.structures.refusals import Refused
+from lgmdsl.vocabulary.lookup import lookup
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,70 +51,97 @@ class Grown:
         return located(refused, self.spec.factor, self.spec.dims, self.spec.labels)
 
 
+def fitted_numbers(spec: FactorSpec, size: int) -> IntArray:
+    """(size,) the fitted member behind each label of the fit: those at one position are one."""
+    if spec.places is not None and spec.places.tied:
+        return spec.places.of
+    return np.arange(size)
+
+
 def grown(
-    spec: FactorSpec, theta: Theta, old: IndexSet, now: IndexSet, at: Coefficient | None
-) -> Grown:  # fmt: skip
-    """The axis of a factor after new data: `now` are the members of its index set, of which those
-    with labels that the fit knows are known, unless `at` gives all of them their places.
+    spec: FactorSpec, theta: Theta, old: IndexSet, now: IndexSet, again: FactorSpec, kept: bool
+) -> Grown:
+    """The axis of a factor after new data, `again` the factor there: `now` are the members of its
+    index set, of which those with labels that the fit knows are known, unless positions are given
+    for all of them. `kept`: its first members are the fit's.
 
     Raises DataError E302 for labels that have no place among those of the fit.
     """
-    given = spec.arguments.get("at")
-    if isinstance(given, Coefficient) and at is not None:
-        before, after = (np.asarray(c.evaluate(theta).dense(), float) for c in (given, at))
-        numbers = np.full(now.size, -1, dtype=np.int64)
-        kept = old.size if np.array_equal(now.labels[: old.size], old.labels) else 0
-        numbers[:kept] = np.arange(kept)
-        asked = after
-    else:
-        numbers = old.positions(now.labels)
+    known = fitted_numbers(spec, old.size)
+    numbers = np.full(now.size, -1, dtype=np.int64)
+    if position_argument(spec.factor) is None:
+        there = old.positions(now.labels)
+        numbers[there >= 0] = known[there[there >= 0]]
         try:
-            before, asked = label_places(old.labels, now.labels, numbers < 0)
+            before, asked = _by_labels(spec, old, now.labels[numbers < 0])
         except Refused as refused:
             raise located(refused, spec.factor, spec.dims, spec.labels) from None
-    new, back = np.unique(asked[numbers < 0], return_inverse=True)
-    numbers[numbers < 0] = old.size + back.reshape(-1)
+    else:
+        before, after = (_positions(s, theta) for s in (spec, again))
+        if kept:
+            numbers[: old.size] = known
+        asked = after[numbers < 0]
+    new, back = np.unique(asked, return_inverse=True)
+    numbers[numbers < 0] = len(before) + back.reshape(-1)
     return Grown(spec, before, new, numbers)
 
 
-def label_places(old: AnyArray, now: AnyArray, unknown: AnyArray) -> tuple[Array, Array]:
-    """Places of the fitted labels, 0 to n - 1, and of the others, in steps from the first label to
-    the next. Raises Refused (E302) where labels are no numbers with equal steps."""
+def _positions(spec: FactorSpec, theta: Theta) -> Array:
+    """The positions that an argument gives to the members of a factor."""
+    signature = lookup("structure", spec.name)
+    assert signature is not None, "a structure with positions is known"
+    given = spec.arguments[signature.spacing.at]
+    assert isinstance(given, Coefficient), "positions are numbers"
+    return np.asarray(given.evaluate(theta).dense(), dtype=np.float64)
+
+
+def _by_labels(spec: FactorSpec, old: IndexSet, new: AnyArray) -> tuple[Array, Array]:
+    """Places of the fitted members, and of new labels: numbers and dates on the line of the fit's,
+    or in equal steps from the first label to the next. Raises Refused (E302)."""
+    there = spec.places
+    if there is None:
+        return equal_places(old.labels, new)
+    fitted = there.values if there.tied else there.values[there.of]
+    if not new.size:
+        return fitted, np.zeros(0)
+    return fitted, _line(old.labels, new).places[old.size :]
+
+
+def equal_places(old: AnyArray, new: AnyArray) -> tuple[Array, Array]:
+    """0 to n - 1 for the fitted labels, and the places of new ones, in steps from one label to the
+    next. Raises Refused (E302) where the labels have no equal steps."""
     places = np.arange(float(len(old)))
-    if not unknown.any():
-        return places, np.zeros(len(now))
-    first = now[unknown][0]
-    numbers = _numbers(old)
-    if numbers is None:
+    if not new.size:
+        return places, np.zeros(0)
+    line = _line(old, new)
+    ticks = line.places if line.steps is None else line.steps.ticks.astype(np.float64)
+    fitted, asked = ticks[: len(old)], ticks[len(old) :]
+    step = float(fitted[-1] - fitted[0]) / (len(fitted) - 1) if len(fitted) > 1 else 1.0
+    away = np.abs(fitted - fitted[0] - step * places)
+    if step == 0.0 or (away > ROUNDING * abs(step)).any():
         raise Refused(
-            "E302", f"{{axis}} has no member {show(first)}, and its labels are text",
-            label="where new members stand among them is not known",
-            help="number the labels, or give the structure places: at = ...",
+            "E302", f"{{axis}} has no member {show(new[0])}",
+            label="it is none of the steps that the fitted labels make",
+            help="ask for labels in the steps of the fit; for members at any distance fit "
+            "ou(sd = ..., rate = ...)",
         )  # fmt: skip
-    step = float(numbers[1] - numbers[0]) if len(numbers) > 1 else 1.0
-    if step == 0.0 or not np.array_equal(numbers, numbers[0] + step * places):
-        raise Refused(
-            "E302", f"{{axis}} has no member {show(first)}, and its labels have unequal steps",
-            label="where new members stand among them is not known",
-            help="fit again with the steps in between as members, or give places: at = ...",
-        )  # fmt: skip
-    asked = _numbers(now[unknown])
-    if asked is None:
-        odd = next(v for v in now[unknown].tolist() if _numbers(np.array([v])) is None)
-        raise Refused(
-            "E302", f"{{axis}} has no member {show(odd)}",
-            label=f"its labels are numbers: {show(old[0])} to {show(old[-1])}",
-            help="give new members as numbers on the same scale",
-        )  # fmt: skip
-    out = np.zeros(len(now))
-    out[unknown] = (asked - numbers[0]) / step
-    return places, out
+    out = (asked - fitted[0]) / step
+    near = np.abs(out - np.round(out)) <= ROUNDING * np.maximum(np.abs(out), 1.0)
+    return places, np.where(near, np.round(out), out)
 
 
-def _numbers(labels: AnyArray) -> Array | None:
-    """Labels as numbers; None where one is none."""
-    try:
-        found = labels.astype(np.float64)
-    except ValueError:
-        return None
-    return found if np.isfinite(found).all() else None
+def _line(old: AnyArray, new: AnyArray) -> Line:
+    """Fitted and new labels on one line."""
+    both = [old, new]
+    if old.dtype.kind != new.dtype.kind:
+        both = [part.astype(np.str_) for part in both]
+    line = line_of(np.concatenate(both))
+    if line is None:
+        raise Refused(
+            "E302", f"{{axis}} has no member {show(new[0])}",
+            label="where it would stand among the fitted ones is not known",
+            help=f"new members are numbers or dates, written as {show(old[0])}"
+            if line_of(old) is not None
+            else "number the labels of the fit, or give positions: at = ...",
+        )  # fmt: skip
+    return line

@@ -9,7 +9,7 @@ and shifts, (N,) or (N, K, K) for variances and weights (`Rows`). Weights may be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
 
@@ -31,6 +31,16 @@ class Failed:
 
     reason: str
     rounding: bool = False
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`flops` of one conditioning with variances, `doubles` held at once; the engine itself where
+    it had to be built to know."""
+
+    flops: float
+    doubles: float
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True)
@@ -205,3 +215,14 @@ class Engine(ABC):
     @abstractmethod
     def refuses(cls, linear: LinearGaussian) -> str:
         """Why this engine cannot take the model, in one sentence; empty where it can."""
+
+    @classmethod
+    def cost(cls, linear: LinearGaussian) -> Estimate:
+        """What one conditioning costs: the engines that take a model are compared by it."""
+        raise NotImplementedError(f"{cls.__name__} declares no cost")
+
+    @classmethod
+    def build(cls, linear: LinearGaussian, seed: int) -> Engine:
+        """The engine of a model; `seed` is for engines that estimate. By default `cls(linear)`."""
+        make: Callable[[LinearGaussian], Engine] = cls
+        return make(linear)

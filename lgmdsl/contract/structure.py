@@ -5,9 +5,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
+
+if TYPE_CHECKING:
+    from lgmdsl.vocabulary.signature import Signature
 
 
 class Shape(Flag):
@@ -46,10 +49,14 @@ class Structure(ABC):
 
     Frozen dataclasses whose fields are the size and the argument values. Gradients flow back
     through `pullback_*`: given dF/dK (or dF/dQ) they return dF/dargument for each argument.
+
+    A third party's class is called as `cls(size, **arguments)` (float64 arrays; csr for a graph or
+    a matrix that came sparse) and gives the `signature` by which the language knows it.
     """
 
     name: ClassVar[str]
     members: ClassVar[Members] = Members.FIXED
+    signature: ClassVar[Signature | None] = None
 
     @property
     @abstractmethod

@@ -117,7 +117,27 @@ def from_series(source: str, name: str, series: Any) -> Loaded:
                 values[gone] = np.nan
             return from_numpy(source, name, np.ma.MaskedArray(values, gone))
         items = series.to_list() if hasattr(series, "to_list") else list(series)
-        return from_sequence(source, name, items)
+        levels = _levels(series.dtype)
+        if levels is None:
+            return from_sequence(source, name, items)
+        return leveled(from_sequence(source, name, items), from_sequence(source, name, levels))
+
+
+def leveled(found: Loaded, levels: Loaded) -> Loaded:
+    """A column of an ordered categorical with its levels; of their kind also without entries."""
+    values, kind = found.values, levels.values.dtype
+    if kind.kind != values.dtype.kind and found.missing is not None and found.missing.all():
+        values = np.zeros(values.shape, kind)
+    return Loaded(values, found.missing, levels.values)
+
+
+def _levels(dtype: Any) -> list[Any] | None:
+    """The levels of an ordered categorical type, in their order: pandas' where it is ordered, the
+    Enum of polars and narwhals, whose plain Categorical has none."""
+    ordered = getattr(dtype, "ordered", None)
+    if not hasattr(dtype, "categories") or not (ordered or type(dtype).__name__ == "Enum"):
+        return None
+    return list(dtype.categories)
 
 
 def _plain(kind: str, series: Any) -> Any:

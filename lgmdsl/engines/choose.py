@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.engine import Engine, Estimate
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.batched import BatchedEngine, plates_in
@@ -19,17 +19,7 @@ from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.prior import is_flat
 from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.engines.wide import WideEngine
-from lgmdsl.errors import listed
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """`flops` of one conditioning with variances, `doubles` held at once; the engine itself where
-    it had to be built to know."""
-
-    flops: float
-    doubles: float
-    engine: Engine | None = None
+from lgmdsl.errors import Diagnostic, MethodError, listed
 
 
 @dataclass(frozen=True)
@@ -159,6 +149,29 @@ ENGINES = [
     Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
     Entry(IterativeEngine, lambda linear, seed: IterativeEngine(linear, seed=seed), iterative_cost),
 ]
+
+
+def register_engine(engine: type[Engine]) -> type[Engine]:
+    """Add a third party's engine, chosen by its `refuses` and `cost` as the others are.
+
+    Raises MethodError E106 where the name is taken.
+    """
+    taken = next((e.engine for e in ENGINES if e.engine.name == engine.name), None)
+    if taken is None:
+        ENGINES.append(Entry(engine, engine.build, engine.cost))
+    elif taken is not engine:
+        raise MethodError(
+            Diagnostic("E106", f"an engine called `{engine.name}` exists already",
+                       help="give the new one another name")
+        )  # fmt: skip
+    return engine
+
+
+def unregister_engine(engine: type[Engine]) -> None:
+    """Take a registered engine out again; an unknown one is no error."""
+    ENGINES[:] = [e for e in ENGINES if e.engine is not engine]
+
+
 # Flops of one exact conditioning beyond which estimates take its place: ten seconds.
 PATIENCE = 2e11
 

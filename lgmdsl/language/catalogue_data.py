@@ -68,6 +68,16 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "adj = np.ones((n, n)) - np.eye(n)",
     ),
     Entry(
+        "W106",
+        "a plug-in is left out",
+        "A distribution that is installed declares a part for lgmdsl by an entry point, and it "
+        "cannot be used: its module fails when it is imported, the part lacks a declaration or is "
+        "of another kind, or its name is taken, by lgmdsl or by another plug-in. Models that do "
+        "not use it are not affected.",
+        '[project.entry-points."lgmdsl.priors"]\ngamma = "acme:Gamma"     the name is taken',
+        '[project.entry-points."lgmdsl.priors"]\nacme_gamma = "acme:AcmeGamma"',
+    ),
+    Entry(
         "W304",
         "a sparse array is expanded",
         "A sparse matrix is used outside `@`, where only a full array will do.",

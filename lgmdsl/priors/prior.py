@@ -14,6 +14,8 @@ from lgmdsl.priors.refusals import require
 if TYPE_CHECKING:
     from numpy.random import Generator
 
+    from lgmdsl.vocabulary.signature import Signature
+
 VALUE = "value"  # the key of d log density / d value among the slopes in the arguments
 TINIEST = 2.0**-54
 
@@ -32,17 +34,27 @@ class Prior(ABC):
     A prior whose density depends on the hyper's type has the field `type` as well. Arguments
     broadcast over the value, entry by entry; those of a matrix or a simplex hyper are single
     numbers unless the class says otherwise.
+
+    A third party's class gives the `signature` by which the language knows it; `observed` there
+    are the hyper types that it is for. Arguments are checked against the types it declares.
     """
 
     name: ClassVar[str]
     normalised: ClassVar[bool] = True  # False: the constant is not known
+    improper: ClassVar[bool] = False  # True: cannot be drawn from, whatever its arguments
+    signature: ClassVar[Signature | None] = None
 
     def __post_init__(self) -> None:
+        declared = {p.name: p.type for p in self.signature.parameters} if self.signature else {}
         for field in fields(self):
             if field.name != "type":
                 value = np.asarray(getattr(self, field.name), dtype=np.float64)
                 object.__setattr__(self, field.name, value)
                 require(np.isfinite(value), self.name, field.name, value, "finite")
+                if declared.get(field.name) == "positive":
+                    positive(self, field.name)
+                elif declared.get(field.name) == "unit":
+                    probability(self, field.name)
         self.check()
 
     def check(self) -> None:  # noqa: B027 (most need it, flat does not)
@@ -51,7 +63,7 @@ class Prior(ABC):
     @property
     def proper(self) -> bool:
         """Whether the prior can be drawn from."""
-        return True
+        return not self.improper
 
     @property
     @abstractmethod

@@ -125,6 +125,11 @@ def register_site(cls: type[Site]) -> type[Site]:
     return cls
 
 
+def unregister_site(name: str) -> None:
+    """Take a registered family out again; an unknown one is no error."""
+    _SITES.pop(name, None)
+
+
 def _required(name: str, found: type[Site] | None) -> type[Site]:
     if found is not None:
         return found

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Members, Structure
+from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.structures.ar import Ar, ar
 from lgmdsl.structures.ar1 import Ar1, ar1
 from lgmdsl.structures.besag import besag
@@ -88,7 +90,43 @@ def kernel(name: str, **arguments: Any) -> Kernel:
 
 
 def register_structure(name: str, builder: Builder) -> None:
-    """Make a structure known: `builder(size, **arguments)` with float64 arrays as arguments."""
-    STRUCTURES[name] = builder
-    if isinstance(builder, type) and issubclass(builder, Structure):
-        MEMBERS[name] = builder.members
+    """Make a structure known: `builder(size, **arguments)` with float64 arrays as arguments.
+    Raises ModelError E106 where the name is taken."""
+    _add(STRUCTURES, "structure", name, builder)
+    part = builder.part if isinstance(builder, Declared) else builder
+    if isinstance(part, type) and issubclass(part, Structure):
+        MEMBERS[name] = part.members
+
+
+def register_kernel(name: str, builder: Callable[..., Kernel]) -> None:
+    """Make a kernel known: `builder(**arguments)` with float64 arrays as arguments.
+    Raises ModelError E106 where the name is taken."""
+    _add(KERNELS, "kernel", name, builder)
+
+
+def _add(table: dict[str, Any], what: str, name: str, builder: object) -> None:
+    if table.setdefault(name, builder) != builder:
+        raise ModelError(
+            Diagnostic("E106", f"a {what} called `{name}` exists already",
+                       help="give the new one another name")
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The builder of a third party's class: arguments that are left out have the values that its
+    signature declares."""
+
+    part: type[Any]
+    defaults: Mapping[str, Any] = field(compare=False)
+
+    @classmethod
+    def of(cls, part: type[Structure] | type[Kernel]) -> Declared:
+        assert part.signature is not None
+        return cls(part, {
+            name: value if isinstance(value, str | bool) else _array(value)
+            for name, value in part.signature.defaults.items()
+        })  # fmt: skip
+
+    def __call__(self, *size: int, **arguments: Any) -> Any:
+        return self.part(*size, **{**self.defaults, **arguments})

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.cholesky import symmetrise
+
+if TYPE_CHECKING:
+    from lgmdsl.vocabulary.signature import Signature
 
 _TILE = 192
 
@@ -23,9 +26,14 @@ Slopes = dict[str, Array]
 
 
 class Kernel(ABC):
-    """k(x, x'); `cross` and `matrix` evaluate it, `pullback` returns dF/dargument from dF/dK."""
+    """k(x, x'); `cross` and `matrix` evaluate it, `pullback` returns dF/dargument from dF/dK.
+
+    A third party's class is called as `cls(**arguments)` (float64 arrays, texts and bools) and
+    gives the `signature` by which the language knows it.
+    """
 
     name: ClassVar[str]
+    signature: ClassVar[Signature | None] = None
 
     @abstractmethod
     def smooth(self, x1: Array, x2: Array) -> Array:

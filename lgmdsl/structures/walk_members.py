@@ -128,9 +128,9 @@ def spline(variance: float, knots: Array, new: Array) -> Extension:
     """The integrated Wiener process at sorted places `new`, strictly inside, given its values at
     `knots`, in any order: z'' = white noise of intensity `variance`.
 
-    Slopes d at the knots have the precision of the gaps, 4/g and 2/g, and d'r with r = 6 dz / g^2 on
-    both ends (Wecker and Ansley 1983); between two knots a member is the cubic through values and
-    slopes, and what is left has the Green function of a beam that is clamped at both ends.
+    Slopes d at the knots have the precision of the gaps, 4/g and 2/g, and d'r with r = 6 dz / g^2
+    on both ends (Wecker and Ansley 1983); between two knots a member is the cubic through values
+    and slopes, and what is left has the Green function of a beam that is clamped at both ends.
     """
     order = np.argsort(knots)
     cell = np.searchsorted(knots[order], new) - 1

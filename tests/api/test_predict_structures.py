@@ -143,8 +143,9 @@ X = np.array([0.3, 5.0, 1.1, 2.0, 9.5, 7.0, 3.3, 4.1, 8.0, 12.0, 10.5, 2.7])
 def test_new_positions_of_a_process_in_continuous_time() -> None:
     kernel = "matern(sd = 0.9, length = 2, smoothness = 0.5)"
     new = np.array([1.5, 5.0, 30.0, -2.0, 1.6, 1.5])
-    found = [lgm.fit(lgm.loads(OU.format(prior=p)), {"y": Y, "x": X}).predict({"x": new})
-             for p in ("ou(sd = 0.9, rate = 0.5, at = x)", f"gp(at = x, kernel = {kernel})")]  # fmt: skip
+    priors = ("ou(sd = 0.9, rate = 0.5, at = x)", f"gp(at = x, kernel = {kernel})")
+    fits = [lgm.fit(lgm.loads(OU.format(prior=p)), {"y": Y, "x": X}) for p in priors]
+    found = [fit.predict({"x": new}) for fit in fits]
     for of in ("mean", "sd"):
         a, b = (np.asarray(getattr(p, of)("eta")) for p in found)
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-12)
@@ -323,17 +324,91 @@ def test_mixtures_over_hyperparameters_and_files(tmp_path: Path) -> None:
     assert response.sizes == {"sample": 2000, "t": 3}
 
 
+TIES = """lgm 1
+index obs
+data y[obs] : real
+data age[obs] : real
+latent b0 ~ normal(sd = 5)
+latent f[obs] ~ {prior}
+let eta[obs] = b0 + f
+observe y ~ normal(mean = eta, sd = 0.5)
+"""
+
+
+@pytest.mark.parametrize("prior", ["rw1(sd = 0.8, at = age)", "rw2(sd = 0.8, at = age)",
+                                   "ou(sd = 1.1, rate = 0.3, at = age)"])  # fmt: skip
+def test_rows_that_share_a_position_are_one_member(prior: str) -> None:
+    """Against the same walk over the distinct ages, with a map into them."""
+    age = np.array([20, 21, 20, 23, 24, 24, 22, 25, 26, 20, 27, 26])
+    tied = lgm.fit(lgm.loads(TIES.format(prior=prior)), {"y": Y, "age": age})
+    mapped = ROWS.format(prior=prior.replace(", at = age", ""))
+    known = lgm.fit(lgm.loads(mapped), {"y": Y, "when": age})
+    asked = [29, 20, 24, 29, 18, 21]
+    ours, theirs = tied.predict({"age": asked}), known.predict({"when": asked})
+    for of in ("mean", "sd"):
+        np.testing.assert_allclose(getattr(ours, of)("eta"), getattr(theirs, of)("eta"), rtol=1e-8)
+    own = tied.mean("eta").values
+    np.testing.assert_allclose(ours.mean("eta")[1:3], own[[0, 4]], rtol=1e-9)
+    np.testing.assert_allclose(tied.predict({"age": age}).sd("eta"), tied.sd("eta"), rtol=1e-8)
+
+
+def test_months_and_years_are_places() -> None:
+    months = np.datetime_as_string(np.arange("2019-03", "2020-03", dtype="datetime64[M]"))
+    prior = "ar1(sd = 1.2, rho = 0.8)"
+    found = fitted(prior, months).predict({"t": ["2020-04", "2019-03", "2019-01"]})
+    plain = fitted(prior).predict({"t": [13, 0, -2]})
+    np.testing.assert_allclose(found.mean("eta"), plain.mean("eta"), rtol=1e-10)
+    assert found.mean("eta")["t"].values.tolist() == ["2020-04", "2019-03", "2019-01"]
+    for prior in ("rw2(sd = 0.8)", "seasonal(sd = 0.7, period = 4)", "rw1(sd = 0.8)"):
+        found = fitted(prior, 1990 + np.arange(12)).predict({"t": [2004, 1995, 1989]})
+        plain = fitted(prior).predict({"t": [14, 5, -1]})
+        np.testing.assert_allclose(found.sd("eta"), plain.sd("eta"), rtol=1e-9)
+
+
+def test_an_axis_that_the_model_declares_goes_on() -> None:
+    text = LEVELS.format(prior="ar1(sd = 1.2, rho = 0.8)").replace("index t", "index t = 1..12")
+    found = lgm.fit(lgm.loads(text), {"y": Y}).predict({"t": [13, 1]})
+    plain = fitted("ar1(sd = 1.2, rho = 0.8)").predict({"t": [12, 0]})
+    np.testing.assert_allclose(found.mean("eta"), plain.mean("eta"), rtol=1e-10)
+
+
+COVARIATE = """lgm 1
+index t
+data y[t] : real
+data x[t] : real
+latent b ~ normal(sd = 2)
+latent f[t] ~ ar1(sd = 1, rho = 0.8)
+let eta[t] = b * x + f
+observe y ~ normal(mean = eta, sd = 0.5)
+"""
+
+
+def test_covariates_of_the_rows_that_are_asked_for() -> None:
+    x = np.linspace(-1.0, 1.0, 12)
+    fit = lgm.fit(lgm.loads(COVARIATE), {"y": Y, "x": x})
+    found = fit.predict({"t": [12, 3, 3], "x": [2.0, x[3], 5.0], "note": [1, 2, 3]})
+    b, f = float(fit.mean("b")), fit.mean("f").values
+    np.testing.assert_allclose(found.mean("eta"), [2 * b + 0.8 * f[11], b * x[3] + f[3],
+                                                   5 * b + f[3]], rtol=1e-9)  # fmt: skip
+    np.testing.assert_allclose(fit.predict({"t": [5, 2]}).mean("eta"), fit.mean("eta")[[5, 2]])
+    with pytest.raises(lgm.DataError, match="missing `x`"):
+        fit.predict({"t": [12, 3]})
+    with pytest.raises(lgm.DataError, match="wrong shape") as caught:
+        fit.predict({"x": [1.0, 2.0]})
+    assert "labels" in str(caught.value)
+
+
 # ---- what is refused -------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     "asked, told",
     [
-        (["abc"], "`t` has no member \"abc\""),
+        (["abc"], "new members by numbers"),
         ([2.5], "no members between the steps of `t`"),
         ([np.nan, 3.0], "missing label"),
         ([], "is empty"),
-        (["2026-01-01"], "has no member"),
+        (["2026-01-01"], "new members by numbers"),
     ],
 )  # fmt: skip
 def test_labels_that_have_no_place(asked: Any, told: str) -> None:

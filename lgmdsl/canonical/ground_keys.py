@@ -1,0 +1,114 @@
+"""Index sets as the model declares them, and as labels under their own names give them: one for each
+member, in their order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from lgmdsl.canonical.ground_errors import count_of, index_conflict, repeated_labels
+from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain
+from lgmdsl.canonical.ground_model import IndexSet
+from lgmdsl.dataset import Dataset, Loaded
+from lgmdsl.errors import Diagnostic, suggestion
+from lgmdsl.language import ast
+from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.remedies import key
+
+
+def keyed(name: str, given: LabelArray, origin: str) -> IndexSet:
+    """The index set of labels under its name: in the order of the labels, or of their levels."""
+    labels = plain(given.values)
+    if given.levels is not None:
+        rank = IndexSet(name, given.levels).positions(labels)
+        labels = labels[np.argsort(rank, kind="stable")]
+    return IndexSet(name, labels, origin, given=True)
+
+
+def checked(
+    problems: list[Diagnostic], symbol: Symbol, loaded: Loaded, origin: str, table: bool,
+    again: bool = False,
+) -> LabelArray | None:  # fmt: skip
+    """Labels are whole: none missing, none twice (unless rows may come `again`)."""
+    labels = labels_of(loaded)
+    if labels.missing.any():
+        rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
+        problems.append(
+            index_conflict(
+                symbol,
+                f"has {count_of(int(labels.missing.sum()), 'missing label')} in {origin}",
+                f"give a label at position {rows}",
+            )
+        )
+        return None
+    if not again and np.unique(labels.values).size < labels.values.size:
+        if table:
+            help = f"if this column maps rows to {symbol.name}: {key('NAME', symbol.name)}"
+        else:
+            help = "give every member a label of its own"
+        problems.append(
+            repeated_labels(symbol.name, origin, labels.values, symbol.statement.span, help)
+        )
+        return None
+    return labels
+
+
+def declared(
+    symbol: Symbol, definition: ast.Size | ast.Range | ast.Labels | ast.Head,
+    indices: Mapping[str, IndexSet], given: LabelArray | None, source: str, most: int,
+) -> IndexSet | Diagnostic | None:  # fmt: skip
+    """An index set that the model declares; labels are `given` to one of which it says the size
+    alone. `most`: the labels that any can have."""
+    name = symbol.name
+    span = symbol.statement.span
+    origin = f"from line {span.line}" if span.known else "from the model"
+    match definition:
+        case ast.Head(of=of):
+            whole = indices.get(of.id)
+            if whole is None:  # why it is unknown has been said where it was looked for
+                return None
+            if whole.size < 2:
+                return index_conflict(
+                    symbol,
+                    f"is empty: {of.id} has {count_of(whole.size, 'label')}",
+                    "give more classes",
+                )
+            return replace(whole, name=name, labels=whole.labels[:-1], origin=origin, added=None)
+        case ast.Labels(labels=labels):
+            return IndexSet(name, plain(np.array(labels, dtype=np.str_)), origin, given=True)
+        case ast.Range(first=first, last=last):
+            size = last - first + 1
+        case ast.Size(size=size):
+            first = 0
+    if not 0 <= size <= most or not -(2**62) < first < 2**62:
+        return index_conflict(
+            symbol, f"has {size} labels, and {most} are the most", "declare a smaller set"
+        )
+    if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
+        return keyed(name, self.from_keys[name], source)
+    return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)
+
+
+def unknown_names(
+    model: CheckedModel, dataset: Dataset, sizes: Mapping[str, int]
+) -> Iterator[Diagnostic]:
+    """Names given by `--map` and `--sizes` must be names of the model."""
+    known = [s.name for s in model.symbols.values() if s.kind in ("data", "index")]
+    indices = [s.name for s in model.of_kind("index")]
+    for option, names, allowed in (
+        ("--map", dataset.mapping, known),
+        ("--sizes", sizes, indices),
+    ):
+        for name in names:
+            if name in allowed:
+                continue
+            what = "datum or index" if option == "--map" else "index"
+            yield (
+                Diagnostic(
+                    "E305",
+                    f"{option} names `{name}`, which is no {what} of the model",
+                    help=suggestion(name, allowed, f"one of: {', '.join(allowed)}"),
+                    layout="plain",
+                )
+            )
