@@ -61,7 +61,8 @@ class Frame:
         return replace(predictor, columns=columns)
 
     def _divided(self, operator: Operator, pieces: tuple[str, ...]) -> dict[str, Operator]:
-        matrix, at, out = sp.csc_array(operator.sparse()), 0, {}
+        matrix, at = sp.csc_array(operator.sparse()), 0
+        out: dict[str, Operator] = {}
         for piece in pieces:
             part = matrix[:, at : at + self.sizes[piece]]
             at += self.sizes[piece]
@@ -180,7 +181,8 @@ def _within(whole: tuple[int, ...], part: tuple[int, ...]) -> IntArray | None:
     """Positions of the first members along each axis; None where they are all of them."""
     if whole == part:
         return None
-    return np.ravel_multi_index(np.indices(part).reshape(len(part), -1), whole)
+    at = np.indices(part).reshape(len(part), -1)
+    return np.asarray(np.ravel_multi_index(tuple(at), whole), dtype=np.int64)
 
 
 def _moved(operator: Operator, places: IntArray | None, size: int) -> Operator:

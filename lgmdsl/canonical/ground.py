@@ -203,17 +203,15 @@ class _Grounding:
         """Values of the members that were named, and the fit's of the others."""
         assert self.fitted is not None, "members are named of a fit"
         name, whole = symbol.name, indices[part.name]
-        none, known = (
-            np.zeros(self.values[name].shape, dtype=np.bool_),
-            self.fitted.values.get(name),
-        )
+        none, before = np.zeros(self.values[name].shape, dtype=np.bool_), self.fitted.values
+        known = np.asarray(before[name]) if name in before else None
         nowhere = None if known is None else np.zeros(known.shape, dtype=np.bool_)
         lacking = self.fitted.missing.get(name, nowhere)
-        for own, given, before in (
+        for own, given, fit in (
             (self.missing, self.missing.get(name, none), lacking),
             (self.values, self.values[name], known),
         ):
-            found = completed(given, axis, part, whole, before)
+            found = completed(given, axis, part, whole, fit)
             if found is None:
                 self.problems.append(absent_labels(symbol, whole, whole.labels))
                 return

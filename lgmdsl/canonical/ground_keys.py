@@ -1,9 +1,9 @@
-"""Index sets as the model declares them, and as labels under their own names give them: one for each
-member, in their order."""
+"""Index sets as the model declares them, and as labels under their own names give them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -86,7 +86,7 @@ def declared(
             symbol, f"has {size} labels, and {most} are the most", "declare a smaller set"
         )
     if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
-        return keyed(name, self.from_keys[name], source)
+        return keyed(name, given, source)
     return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)
 
 

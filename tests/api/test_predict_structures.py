@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 import lgmdsl as lgm
 from lgmdsl.api.fit import Fit
 from lgmdsl.api.predict import Prediction
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 
 TOLD = 1e-8
 LEVELS = """lgm 1
@@ -51,7 +51,7 @@ def fit_of(template: str, prior: str, data: Mapping[str, Any]) -> Fit:
     return lgm.fit(lgm.loads(text), data)
 
 
-def fitted(prior: str, t: Array | None = None) -> Fit:
+def fitted(prior: str, t: AnyArray | None = None) -> Fit:
     return fit_of(LEVELS, prior, {"y": Y, **({} if t is None else {"t": t})})
 
 
