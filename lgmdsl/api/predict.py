@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.asked import check_asked, unlabelled
+from lgmdsl.api.asked import ambiguous, check_asked
 from lgmdsl.api.class_response import class_moments
 from lgmdsl.api.event_moments import moments
 from lgmdsl.api.frame import extended_frame, fitted_frame
@@ -43,7 +43,7 @@ class Prediction:
     """The posterior at new data: lets, reports and latents there, and the predictive of y.
 
     Results have the rows that were asked for, in their order, with the new data's labels.
-    `warnings`: where what was asked for can be meant in two ways, how it was taken (W305).
+    `warnings`: where what was asked for can be meant in two ways, how it was taken (W305, W306).
     """
 
     canonical: CanonicalModel
@@ -260,8 +260,8 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
             frame = fitted_frame(fit.canonical, point.condition())
         return Marginals(new, point.theta, frame, fit.seed)
 
-    told = unlabelled(fit.canonical, grounded)
-    return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed), told)
+    warnings = ambiguous(fit.canonical, grounded, dataset)
+    return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed), warnings)
 
 
 def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Dataset:

@@ -12,10 +12,11 @@ from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.ground_axes import Bound
 from lgmdsl.canonical.ground_errors import absent
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
-from lgmdsl.canonical.ground_usage import Usage
+from lgmdsl.canonical.ground_usage import Usage, names_in
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic
-from lgmdsl.language.checked import Symbol
+from lgmdsl.language import ast
+from lgmdsl.language.checked import CheckedModel, Symbol
 
 
 @dataclass
@@ -91,7 +92,7 @@ def _lacking(
         dataset.key(symbol.name),
         f"give `{symbol.name}` for the new labels of {dim}: {shown}"
         if new.size and not fitted.indices[dim].counted
-        else "",
+        else on_a_scale(fitted.model, symbol.name),
     )  # fmt: skip
 
 
@@ -126,3 +127,17 @@ def completed(
         order[:size] = np.moveaxis(known, axis, 0)
     order[at] = np.moveaxis(value, axis, 0)
     return out
+
+
+def on_a_scale(model: CheckedModel, name: str) -> str:
+    """The remedy where new data lack what a response is measured by: its trials, its exposure."""
+    for statement in model.tree.statements:
+        if not isinstance(statement, ast.Observe):
+            continue
+        for argument in statement.family.arguments:
+            if any(used == name for used, _ in names_in(argument.value)):
+                return (
+                    f"give `{name}` for the new rows, as `{argument.name}` of the response "
+                    f"`{statement.name.id}`, which is predicted on that scale (1 for each unit)"
+                )
+    return ""
