@@ -104,7 +104,7 @@ def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
     out: dict[str, tuple[tuple[str, ...], Derived]] = {}
     curved: dict[str, Derived] = {}
     for symbol in symbols.values():
-        if lowering.maps(symbol):
+        if lowering.axes.maps(symbol):
             out[symbol.name] = (symbol.dims, derived.Leaf(lowering.latent(symbol)))
         if symbol.kind not in ("let", "report"):
             continue
@@ -124,7 +124,7 @@ def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
     for symbol in lowering.grounded.model.of_kind("latent"):
         if bym2.split_factor(symbol) is not None:
             out.append(Rewrite(symbol.name, bym2.described(symbol)))
-        ties = lowering.ties(symbol)
+        ties = lowering.axes.ties(symbol)
         if ties.places:
             out.append(Rewrite(symbol.name, ties.described()))
     return tuple(out)

@@ -16,6 +16,7 @@ from lgmdsl.api.fit import Fit
 from lgmdsl.api.learning_file import read_learning
 from lgmdsl.api.marginals import Quantity
 from lgmdsl.api.store import FORMAT, KINDS, PARTS, unusable
+from lgmdsl.api.third_parties import unreadable
 from lgmdsl.arrays import Array
 from lgmdsl.assess.moments import Corrected
 from lgmdsl.assess.verdict import Outcome
@@ -26,7 +27,7 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.engines.choose import choose
-from lgmdsl.errors import DataError, Diagnostic, LgmError, NumericalError
+from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError, NumericalError
 from lgmdsl.files import irregular
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
@@ -41,7 +42,8 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     """Read a fit. Stored means and sds are served as they are; anything else (quantiles, draws,
     predictions) conditions the prior on the stored sites again, when first asked for.
 
-    Raises DataError E306 for a file that is no result file.
+    Raises DataError E306 for a file that is no result file, and for one whose model uses a part of
+    a third party that is not here, with the package that has it.
     """
     import h5netcdf
 
@@ -56,7 +58,7 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
             _check_format(place, file)
             if file.attrs.get(ATTRIBUTE) != digest(file):
                 raise DataError(unusable(place, "is damaged: it is not as it was written"))
-            return _read(file)
+            return _read(file, place)
     except FileNotFoundError as error:
         raise DataError(unusable(place, "does not exist")) from error
     except (LgmError, MemoryError):
@@ -93,9 +95,13 @@ def h5_signature(place: Path) -> bool:
         return file.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
-def _read(file: Any) -> Fit:
+def _read(file: Any, place: Path) -> Fit:
     load_entry_points()
-    model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
+    provenance = {k: str(v) for k, v in file["provenance"].attrs.items()}
+    try:
+        model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
+    except ModelError as error:
+        raise unreadable(error, provenance, place) from error
     # Files without these attributes are of a version that took every order as given, and all
     # steps as equal.
     indices = {
@@ -106,7 +112,6 @@ def _read(file: Any) -> Fit:
         for n, v in file["index"].variables.items()
     }  # fmt: skip
     values = _inputs(file["input"])
-    provenance = {k: str(v) for k, v in file["provenance"].attrs.items()}
     grounded = GroundedModel(
         model.checked, indices, values, source=provenance.get("data_source", "a result file")
     )

@@ -10,13 +10,14 @@ so scale, sum to zero and null space are those of the distinct places, by any en
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical import bym2
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.ground_model import IndexSet
@@ -129,3 +130,48 @@ def constant(places: Places, dim: str, members: bool) -> Coefficient:
     """The argument for positions: of the distinct places, or of each member."""
     values = places.values[places.of] if members else places.values
     return co.Constant((dim,), values)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentAxes:
+    """Axes of the latents of one model: where members lie, and what becomes of those that share a
+    place. `lower` makes a coefficient of an expression; the sizes of places go to `sizes`. `untied`:
+    every member has an entry of its own, wherever it lies."""
+
+    indices: Mapping[str, IndexSet]
+    lower: Callable[[ast.Value], Coefficient]
+    sizes: dict[str, int]
+    untied: bool = False
+    _ties: dict[str, Ties] = field(default_factory=dict)
+
+    def places(self, symbol: Symbol) -> tuple[Places | None, ...]:
+        """For each axis of a latent where its members lie on a line; None where they do not."""
+        statement = symbol.statement
+        assert isinstance(statement, ast.Latent)
+        if self.untied or len(statement.factors) != len(symbol.dims):
+            return (None,) * len(symbol.dims)
+        found = []
+        for dim, factor in zip(symbol.dims, statement.factors, strict=True):
+            at = position_argument(factor)
+            lowered = None if at is None else self.lower(at)
+            found.append(given_places(factor, lowered, self.indices[dim]))
+        return tuple(found)
+
+    def ties(self, symbol: Symbol) -> Ties:
+        """The axes of a latent some of whose members share a place."""
+        if symbol.name not in self._ties:
+            pairs = zip(symbol.dims, self.places(symbol), strict=True)
+            ties = Ties(symbol, {d: p for d, p in pairs if p is not None and p.tied})
+            self._ties[symbol.name] = ties
+            self.sizes.update(ties.sizes)
+        return self._ties[symbol.name]
+
+    def block_name(self, symbol: Symbol) -> str:
+        """The name of the block of a latent that is not split: its own, unless it is a map."""
+        return bym2.part_name(symbol.name, PLACES) if self.ties(symbol).places else symbol.name
+
+    def maps(self, symbol: Symbol) -> bool:
+        """Whether a latent is a map of blocks."""
+        if symbol.kind != "latent":
+            return False
+        return bym2.split_factor(symbol) is not None or bool(self.ties(symbol).places)

@@ -28,6 +28,7 @@ from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.remedies import key
 
 __all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
 
@@ -150,7 +151,9 @@ class _Grounding:
         help = ""
         parts = {"data", "indices", "indptr", "shape"}
         if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
-            help = f"the file holds a sparse matrix without a name: --map {name}=."
+            help = f"the file holds a sparse matrix without a name: {key(name, '.')}"
+        elif symbol.target is not None and self.dataset.key(symbol.target) in keys:
+            help = f"if `{symbol.target}` is it: {key(name, symbol.target)}"
         self.problems.append(
             absent(
                 symbol,

@@ -15,6 +15,7 @@ from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.dataset import Dataset, Entry
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.checked import Symbol
+from lgmdsl.remedies import key
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,7 +114,7 @@ def _other_axes(symbol: Symbol, entry: Entry, wanted: Sequence[str]) -> Diagnost
     helps = ""
     if odd and len(odd) == len(lack):
         renames = ", ".join(f"{a}={b!r}" for a, b in zip(odd, lack, strict=True))
-        helps = f".rename({renames}), or --map {lack[0]}={odd[0]}"
+        helps = f".rename({renames}), or {key(lack[0], odd[0])}"
     return Diagnostic(
         "E301",
         f"data `{symbol.name}` has the wrong shape",
@@ -136,13 +137,16 @@ def align(
     """Reorder every axis to the order of its index set's labels.
 
     `from_keys` are the labels that the source gives under the index's own name; an axis that
-    carries none itself has these. An axis without any labels is taken as it stands. What is
-    `observed` is missing at members that are steps without data.
+    carries none itself, or that is the rows of the table they are a column of, has these. An axis
+    without any labels is taken as it stands. What is `observed` is missing at members that are
+    steps without data.
     """
     values, missing, added = bound.values, bound.missing, bound.added
     for axis, dim in enumerate(bound.symbol.dims):
         index, own = indices[dim], bound.labels[axis]
         size = bound.shape[axis]
+        if bound.entry.table and dim in from_keys and from_keys[dim].table == bound.entry.source:
+            own = None
         if own is not None and bound.weak:
             same = size == index.size and bool((index.positions(own.values) >= 0).all())
             own = own if same else None

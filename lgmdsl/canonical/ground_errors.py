@@ -13,6 +13,7 @@ from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.errors import Diagnostic, meant, nearest
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
+from lgmdsl.remedies import key as source_key
 
 SHOWN = 5
 
@@ -265,7 +266,7 @@ def absent(
     wanted = f", wanted by line {span.line}" if span.known else ""
     mapped = f" (as `{key}`)" if key != symbol.name else ""
     has = f"{source} has: {listed}.  " if names else f"{source} has no arrays.  "
-    remedy = help or meant(close, f"give it, or name its key: --map {symbol.name}=KEY")
+    remedy = help or meant(close, f"give it, or name its key: {source_key(symbol.name, 'KEY')}")
     return Diagnostic(
         "E305",
         f"data is missing `{symbol.name}`{mapped}{wanted}",

@@ -136,9 +136,13 @@ class Resolver:
             )
             return
         again = bool(self.kept) and symbol.name not in self.fixed
-        labels = checked(self.problems, symbol, loaded, origin, bool(entry.table), again)
+        into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
+        idle = [name for name in into if self.dataset.ask(name) is None]
+        maps = None if into and not idle else idle
+        labels = checked(self.problems, symbol, loaded, origin, maps, again)
         if labels is not None:
-            self.from_keys[symbol.name] = labels
+            table = entry.source if entry.table else ""
+            self.from_keys[symbol.name] = replace(labels, table=table)
 
     def _find(self, symbol: Symbol) -> IndexSet | Diagnostic | None:
         statement = symbol.statement

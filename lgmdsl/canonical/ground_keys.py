@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -14,7 +14,7 @@ from lgmdsl.dataset import Dataset, Loaded
 from lgmdsl.errors import Diagnostic, suggestion
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel, Symbol
-from lgmdsl.remedies import key
+from lgmdsl.remedies import either, key
 
 
 def keyed(name: str, given: LabelArray, origin: str) -> IndexSet:
@@ -27,10 +27,18 @@ def keyed(name: str, given: LabelArray, origin: str) -> IndexSet:
 
 
 def checked(
-    problems: list[Diagnostic], symbol: Symbol, loaded: Loaded, origin: str, table: bool,
+    problems: list[Diagnostic],
+    symbol: Symbol,
+    loaded: Loaded,
+    origin: str,
+    maps: Sequence[str] | None,
     again: bool = False,
-) -> LabelArray | None:  # fmt: skip
-    """Labels are whole: none missing, none twice (unless rows may come `again`)."""
+) -> LabelArray | None:
+    """Labels are whole: none missing, none twice (unless rows may come `again`).
+
+    `maps` are the data without a key that map into the index, which these may be meant for; None
+    where all maps have data of their own.
+    """
     labels = labels_of(loaded)
     if labels.missing.any():
         rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
@@ -43,8 +51,13 @@ def checked(
         )
         return None
     if not again and np.unique(labels.values).size < labels.values.size:
-        if table:
-            help = f"if this column maps rows to {symbol.name}: {key('NAME', symbol.name)}"
+        if maps:
+            help = f"if these map rows to {symbol.name}: {key(maps[0], symbol.name)}"
+        elif maps is not None:
+            help = (
+                f"let rows map to {symbol.name}: index row, data to[row] : {symbol.name}, the "
+                f"other data over row, and {key('to', symbol.name)}"
+            )
         else:
             help = "give every member a label of its own"
         problems.append(
@@ -97,13 +110,13 @@ def unknown_names(
     known = [s.name for s in model.symbols.values() if s.kind in ("data", "index")]
     indices = [s.name for s in model.of_kind("index")]
     for option, names, allowed in (
-        ("--map", dataset.mapping, known),
-        ("--sizes", sizes, indices),
+        (either("--map", "mapping"), dataset.mapping, known),
+        (either("--sizes", "sizes"), sizes, indices),
     ):
         for name in names:
             if name in allowed:
                 continue
-            what = "datum or index" if option == "--map" else "index"
+            what = "datum or index" if allowed is known else "index"
             yield (
                 Diagnostic(
                     "E305",

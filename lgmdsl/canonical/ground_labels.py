@@ -18,6 +18,7 @@ class LabelArray:
     values: AnyArray
     missing: BoolArray
     levels: AnyArray | None = None  # of an ordered categorical, in their order
+    table: str = ""  # the table whose column they are
 
     @property
     def present(self) -> AnyArray:

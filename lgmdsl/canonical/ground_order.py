@@ -16,7 +16,7 @@ from lgmdsl.canonical.ground_axes import Bound
 from lgmdsl.canonical.ground_errors import SHOWN, count_of, show
 from lgmdsl.canonical.ground_labels import labels_of, plain
 from lgmdsl.canonical.ground_model import IndexSet
-from lgmdsl.canonical.label_line import Uneven, equal_steps
+from lgmdsl.canonical.label_line import Line, Uneven, equal_steps
 from lgmdsl.canonical.order_needs import Need
 from lgmdsl.dataset import Loaded
 from lgmdsl.errors import Diagnostic, listed
@@ -53,19 +53,21 @@ def settled(
 
 def _stepped(index: IndexSet, need: Need, open_ended: bool) -> IndexSet | Diagnostic:
     """The index in equal steps; the order of its members is that of the line."""
-    assert index.line is not None, "text has no steps"
+    line = index.line
+    assert line is not None, "text has no steps"
     if index.counted:
         return index
     try:
-        labels = equal_steps(index.line)
+        labels = equal_steps(line)
     except Uneven as error:
-        return _uneven(index, need, str(error))
+        return _uneven(index, line, need, str(error))
     if not open_ended:  # the model says which members there are
-        return index if labels.size == index.size else _uneven(index, need, "some are left out")
+        whole = labels.size == index.size
+        return index if whole else _uneven(index, line, need, "some steps are left out")
     if np.array_equal(labels, index.labels):
         return index
     added = index.positions(labels) < 0
-    return replace(index, labels=labels, added=added if added.any() else None)
+    return replace(index, labels=plain(labels), added=added if added.any() else None)
 
 
 def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> Diagnostic:
@@ -123,9 +125,8 @@ def disagreeing(index: IndexSet, name: str, other: str, levels: AnyArray) -> Dia
     )
 
 
-def _uneven(index: IndexSet, need: Need, why: str) -> Diagnostic:
-    ordered = index.labels[np.argsort(index.places, kind="stable")]
-    shown = _shown(ordered)
+def _uneven(index: IndexSet, line: Line, need: Need, why: str) -> Diagnostic:
+    shown = _shown(line.labels[np.argsort(line.places, kind="stable")])
     return Diagnostic(
         "E302",
         f"`{need.user}` wants equal steps, and the labels of `{index.name}` have none: {why}",

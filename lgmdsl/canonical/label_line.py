@@ -207,7 +207,7 @@ def _times(labels: AnyArray, texts: list[str]) -> Line:
     ticks = np.array(bare, dtype=f"datetime64[{unit}]").astype(np.int64)
 
     def write(found: IntArray) -> AnyArray:
-        made = np.datetime_as_string(found.astype(f"datetime64[{unit}]"), unit=unit).tolist()
+        made = _text(found, unit).tolist()
         return np.array([t[:width].replace("T", blank) + zone for t in made], dtype=np.str_)
 
     return Line(labels, "day", ticks / _PER_DAY[unit], Steps(ticks, write))

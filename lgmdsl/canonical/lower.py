@@ -12,7 +12,7 @@ from lgmdsl.canonical import affine as af
 from lgmdsl.canonical import bym2, operators
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
-from lgmdsl.canonical.axis_places import PLACES, Places, Ties, given_places, position_argument
+from lgmdsl.canonical.axis_places import LatentAxes
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.named import Axis, Pick, Slot, Through, slot_dims
@@ -32,12 +32,14 @@ class Lowering:
 
     grounded: GroundedModel
     sizes: dict[str, int] = field(init=False)
+    axes: LatentAxes = field(init=False)
     lets: dict[str, Lowered] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)  # lets that cannot be lowered, said once
-    _ties: dict[str, Ties] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
+        grounded = self.grounded
+        self.axes = LatentAxes(grounded.indices, self.coefficient, self.sizes, grounded.untied)
 
     def __call__(self, expr: ast.Value) -> Lowered:
         """The lowered expression; raises MethodError (E501) for operators no engine takes yet."""
@@ -98,49 +100,15 @@ class Lowering:
     def latent(self, symbol: Symbol) -> Affine:
         """A latent as an affine form: itself, bym2's map of its two blocks, or the map of members
         to the places that they share."""
-        ties, factor = self.ties(symbol), bym2.split_factor(symbol)
+        ties, factor = self.axes.ties(symbol), bym2.split_factor(symbol)
 
         def block(name: str) -> Affine:
             made = af.latent(name, ties.dims, self.sizes)
             return af.gather(made, ties.dims, ties.slots) if ties.places else made
 
         if factor is None:
-            return block(self.block_name(symbol))
+            return block(self.axes.block_name(symbol))
         return bym2.mixed(symbol, factor, self.coefficient, block)
-
-    def ties(self, symbol: Symbol) -> Ties:
-        """The axes of a latent some of whose members share a place."""
-        if symbol.name not in self._ties:
-            places = {
-                d: p for d, p in zip(symbol.dims, self.places(symbol), strict=True)
-                if p is not None and p.tied
-            }  # fmt: skip
-            ties = Ties(symbol, places)
-            self._ties[symbol.name] = ties
-            self.sizes.update(ties.sizes)
-        return self._ties[symbol.name]
-
-    def places(self, symbol: Symbol) -> tuple[Places | None, ...]:
-        """For each axis of a latent where its members lie on a line; None where they do not."""
-        statement = symbol.statement
-        assert isinstance(statement, ast.Latent)
-        if len(statement.factors) != len(symbol.dims) or self.grounded.untied:
-            return (None,) * len(symbol.dims)
-        found = []
-        for dim, factor in zip(symbol.dims, statement.factors, strict=True):
-            at = position_argument(factor)
-            lowered = None if at is None else self.coefficient(at)
-            found.append(given_places(factor, lowered, self.grounded.indices[dim]))
-        return tuple(found)
-
-    def block_name(self, symbol: Symbol) -> str:
-        """The name of the block of a latent that is not split: its own, unless it is a map."""
-        return bym2.part_name(symbol.name, PLACES) if self.ties(symbol).places else symbol.name
-
-    def maps(self, symbol: Symbol) -> bool:
-        """Whether a latent is a map of blocks."""
-        split = bym2.split_factor(symbol) is not None
-        return split or (symbol.kind == "latent" and bool(self.ties(symbol).places))
 
     def indexed(self, expr: ast.Indexed) -> Lowered:
         symbol = self.grounded.model.symbols[expr.base.id]

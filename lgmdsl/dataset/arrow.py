@@ -10,9 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.convert import from_numpy, from_sequence
+from lgmdsl.dataset.convert import from_numpy, from_sequence, leveled
 from lgmdsl.dataset.entries import Entry, Loaded
-from lgmdsl.dataset.frames import leveled
 from lgmdsl.dataset.refusals import check_memory, refused, refusing
 
 

@@ -95,6 +95,14 @@ def from_sequence(source: str, name: str, items: Iterable[Any]) -> Loaded:
     return Loaded(filled, missing)
 
 
+def leveled(found: Loaded, levels: Loaded) -> Loaded:
+    """A column of an ordered categorical with its levels; of their kind also without entries."""
+    values, kind = found.values, levels.values.dtype
+    if kind.kind != values.dtype.kind and found.missing is not None and found.missing.all():
+        values = np.zeros(values.shape, kind)
+    return Loaded(values, found.missing, levels.values)
+
+
 def _is_missing(value: Any) -> bool:
     if value is None or value is np.ma.masked:
         return True

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.convert import from_numpy, from_sequence
+from lgmdsl.dataset.convert import from_numpy, from_sequence, leveled
 from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import refused, refusing
 
@@ -121,14 +121,6 @@ def from_series(source: str, name: str, series: Any) -> Loaded:
         if levels is None:
             return from_sequence(source, name, items)
         return leveled(from_sequence(source, name, items), from_sequence(source, name, levels))
-
-
-def leveled(found: Loaded, levels: Loaded) -> Loaded:
-    """A column of an ordered categorical with its levels; of their kind also without entries."""
-    values, kind = found.values, levels.values.dtype
-    if kind.kind != values.dtype.kind and found.missing is not None and found.missing.all():
-        values = np.zeros(values.shape, kind)
-    return Loaded(values, found.missing, levels.values)
 
 
 def _levels(dtype: Any) -> list[Any] | None:

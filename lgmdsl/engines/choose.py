@@ -20,6 +20,7 @@ from lgmdsl.engines.prior import is_flat
 from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.engines.wide import WideEngine
 from lgmdsl.errors import Diagnostic, MethodError, listed
+from lgmdsl.vocabulary import plugins
 
 
 @dataclass(frozen=True)
@@ -193,6 +194,7 @@ def memory() -> float:
 
 def table(linear: LinearGaussian, available: float | None = None) -> list[Option]:
     """Every engine with its cost in flops, or why it cannot take the model."""
+    plugins.load()
     room = memory() if available is None else available
     options = []
     for entry in ENGINES:

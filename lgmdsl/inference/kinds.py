@@ -115,8 +115,8 @@ def _faults(part: Any, kind: Kind) -> Iterator[str]:
     spec = getattr(part, "spec", None) if kind.base in (Site, Bound, Backend) else part
     if not isinstance(getattr(spec, "name", None), str):
         yield "it has no name (`name`, or that of its `spec`)"
-    own = (c for c in getattr(part, "__mro__", ()) if c not in Engine.__mro__)
-    if kind.base is Engine and not any("cost" in vars(c) for c in own):
+    undeclared = inspect.getattr_static(Engine, "cost")
+    if kind.base is Engine and inspect.getattr_static(part, "cost") is undeclared:
         yield "it declares no `cost`, by which engines are compared"
     if kind.categories:
         yield from _signature_faults(part, kind)

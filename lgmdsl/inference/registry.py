@@ -10,8 +10,8 @@ from typing import Any
 
 from lgmdsl.bounds import catalogue as bounds
 from lgmdsl.errors import LgmError
+from lgmdsl.inference.kinds import BackendClass as BackendClass
 from lgmdsl.inference.kinds import (
-    BackendClass,
     Kind,
     backend_table,
     check_declared,
@@ -35,7 +35,7 @@ class Registered:
     point: EntryPoint | None = None
 
 
-_SHIPPED: tuple[object, ...] = (*BACKENDS, *sites.BUILT_IN, *bounds.bounds())
+_SHIPPED: tuple[object, ...] = (*BACKENDS, *sites.BUILT_IN, *bounds.BUILT_IN)
 _backends = backend_table
 _registered: dict[tuple[str, str], Registered] = {}
 
@@ -115,10 +115,8 @@ def _loaded(point: EntryPoint) -> tuple[Any, str]:
         part = point.load()
         kind = kind_of(part)
         if kind.name != point.kind:
-            return (
-                None,
-                f"{point.value} is a {kind.words}, for the group {plugins.GROUPS[kind.name]}",
-            )
+            right = plugins.GROUPS[kind.name]
+            return None, f"{point.value} is a {kind.words}, whose group is {right}"
         check_declared(part, kind)
     except (Exception, SystemExit) as error:  # noqa: BLE001  a stranger's module may do anything
         return None, f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -56,6 +56,18 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'np.savez("d.npz", y=np.array(["a", "1"]))',
     ),
     Entry(
+        "E307",
+        "an order that nobody gave",
+        "A structure over an ordered axis (rw1 rw2 ou ar1 ar seasonal), an ordinal family, head(), "
+        "diff or cumsum needs the order of an index, and its labels are text, which has none: the "
+        "alphabet is not taken for it. An order comes from labels in the model, labels bound under "
+        "the index's name, an ordered categorical (pandas, polars Enum, pyarrow dictionary), dates "
+        "(ISO 8601), integers or numbers.",
+        'data y[obs] : stage           given "mild", "severe", "mild"',
+        'index stage = {"mild", "severe"}, or data["stage"] = ["mild", "severe"], or\n'
+        'pd.Categorical(y, ["mild", "severe"], ordered=True)',
+    ),
+    Entry(
         "W302",
         "labels taken from the order",
         "An array came without labels for an index whose labels other data give; its entries "
@@ -229,8 +241,9 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
         "W606",
         "the integral over the hyperparameters is rough",
-        "Points of the integration have no fit, or one that did not converge, or the density has "
-        "not fallen off where the points end, as under a prior that is improper.",
+        "Points of the integration have no fit, or one that did not converge, or the fits leave "
+        "much of the integral uncertain, or the density has not fallen off where they end, as "
+        "under a prior that is improper. Where no integral holds the status is stalled.",
         "hyper s : positive ~ flat",
         "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
     ),

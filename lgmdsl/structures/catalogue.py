@@ -62,15 +62,18 @@ MEMBERS: dict[str, Members] = {
     )
 }  # fmt: skip
 
+# In a product of kernels all but one may leave out their sd.
 KERNELS: dict[str, Callable[..., Kernel]] = {
-    "se": lambda sd, length: SquaredExponential(_array(sd), _array(length)),
-    "matern": lambda sd, length, smoothness=1.5: Matern(
+    "se": lambda length, sd=1.0: SquaredExponential(_array(sd), _array(length)),
+    "matern": lambda length, sd=1.0, smoothness=1.5: Matern(
         _array(sd), _array(length), float(smoothness)
     ),
-    "rq": lambda sd, length, alpha: RationalQuadratic(_array(sd), _array(length), _array(alpha)),
-    "periodic": lambda sd, length, period: Periodic(_array(sd), _array(length), _array(period)),
-    "linear": lambda sd: Linear(_array(sd)),
-    "white": lambda sd: White(_array(sd)),
+    "rq": lambda length, alpha, sd=1.0: RationalQuadratic(
+        _array(sd), _array(length), _array(alpha)
+    ),
+    "periodic": lambda length, period, sd=1.0: Periodic(_array(sd), _array(length), _array(period)),
+    "linear": lambda sd=1.0: Linear(_array(sd)),
+    "white": lambda sd=1.0: White(_array(sd)),
 }
 
 
@@ -115,17 +118,23 @@ def _add(table: dict[str, Any], what: str, name: str, builder: object) -> None:
 @dataclass(frozen=True)
 class Declared:
     """The builder of a third party's class: arguments that are left out have the values that its
-    signature declares."""
+    signature declares, a scale that another factor carries is 1."""
 
     part: type[Any]
     defaults: Mapping[str, Any] = field(compare=False)
 
     @classmethod
     def of(cls, part: type[Structure] | type[Kernel]) -> Declared:
-        assert part.signature is not None
+        signature = part.signature
+        assert signature is not None
+        given: dict[str, Any] = {
+            p.name: 1.0 for p in signature.parameters
+            if p.name in signature.carries_scale and p.type == "positive"
+        }  # fmt: skip
+        given |= signature.defaults
         return cls(part, {
             name: value if isinstance(value, str | bool) else _array(value)
-            for name, value in part.signature.defaults.items()
+            for name, value in given.items()
         })  # fmt: skip
 
     def __call__(self, *size: int, **arguments: Any) -> Any:

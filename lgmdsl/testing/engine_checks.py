@@ -44,14 +44,27 @@ def check_engine(engine: type[Engine], cases: Iterable[Case] | None = None) -> i
         if engine.refuses(case.linear):
             continue
         taken += 1
+        check_cost(engine, case)
         check_answers(make, case)
         check_distances(make, case)
+        check_prior_alone(make, case)
         for tilt in (None, tilted(case)):
             check_offset_adjoint(make, case, tilt=tilt)
             check_adjoints(make, case, tilt=tilt)
     assert taken, f"{engine.name} refuses every case"
     check_failure(engine)
     return taken
+
+
+def check_cost(engine: type[Engine], case: Case) -> None:
+    """What the class declares of its cost, if it does (those in `choose.ENGINES` need not)."""
+    try:
+        cost = engine.cost(case.linear)
+    except NotImplementedError:
+        return
+    assert 0.0 < cost.flops < np.inf, f"{case.name}: {cost.flops} flops"
+    assert 0.0 < cost.doubles < np.inf, f"{case.name}: {cost.doubles} doubles"
+    assert isinstance(engine.build(case.linear, 0), engine), f"{case.name}: `build` makes another"
 
 
 def conditioned(make: MakeEngine, case: Case) -> Conditioned:
@@ -116,6 +129,22 @@ def check_distances(make: MakeEngine, case: Case) -> None:
     wanted = (white**2).sum(axis=1)
     error = np.abs(drawn.radius - wanted).max() / wanted.max()
     assert error <= 1e-6, f"{case.name}: distances of draws off by {error:.1e}"
+
+
+def check_prior_alone(make: MakeEngine, case: Case) -> None:
+    """Without predictors the posterior is the prior: draws of a model's latents ask for it."""
+    linear = replace(case.linear, predictors=())
+    if any(Shape.IMPROPER in b.shape for b in linear.blocks):
+        return
+    alone = replace(case, linear=linear, weight=(), shift=())
+    unseen = tuple(np.zeros_like(w) for w in case.weight)
+    truth = brute(case.linear, unseen, tuple(np.zeros_like(b) for b in case.shift))
+    q = conditioned(make, alone)
+    assert q.mean == () and q.variance == (), f"{case.name}: moments of no site"
+    _close(alone, "latent_mean of the prior", q.latent_mean, truth.mean)
+    _close(alone, "latent_variance of the prior", q.latent_variance, truth.covariance.diagonal())
+    z = q.sample(np.random.default_rng(0), 2)
+    assert z.shape == (2, linear.size), f"{case.name}: draws of the prior have shape {z.shape}"
 
 
 def check_draws(make: MakeEngine, case: Case, size: int = 40_000, seed: int = 0) -> None:
