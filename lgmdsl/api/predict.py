@@ -235,8 +235,14 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     whose structure says nothing of them.
     """
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    model = fit.canonical.grounded.model
+    check_asked(model, usage_of(model), dataset)
+    return predicted(fit, dataset)
+
+
+def predicted(fit: Fit, dataset: Dataset) -> Prediction:
+    """As `predict`, also where nothing says at what: then at the rows of the fit."""
     usage = usage_of(fit.canonical.grounded.model)
-    check_asked(fit.canonical.grounded.model, usage, dataset)
     # Counts of words say how long a text is, and nothing else here.
     lengths = {b.name for b in fit.canonical.blocks if b.own_trials}
     responses = usage.responses - lengths

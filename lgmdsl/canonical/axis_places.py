@@ -135,8 +135,8 @@ def constant(places: Places, dim: str, members: bool) -> Coefficient:
 @dataclass(frozen=True, eq=False)
 class LatentAxes:
     """Axes of the latents of one model: where members lie, and what becomes of those that share a
-    place. `lower` makes a coefficient of an expression; the sizes of places go to `sizes`. `untied`:
-    every member has an entry of its own, wherever it lies."""
+    place. `lower` makes a coefficient of an expression; the sizes of places go to `sizes`.
+    `untied`: every member has an entry of its own, wherever it lies."""
 
     indices: Mapping[str, IndexSet]
     lower: Callable[[ast.Value], Coefficient]
