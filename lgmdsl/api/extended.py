@@ -194,7 +194,7 @@ class Extended:
         mean = self.base.latent_mean
         z = {n: mean[at : at + self.sizes[n]] for n, at in self.starts.items() if n in self.sizes}
         for piece in self.pieces:
-            z[piece.name] = piece.weights @ self._all(piece.name, z)
+            z[piece.name] = np.asarray(piece.weights @ self._all(piece.name, z))
         return np.concatenate([mean, *(z[p.name] for p in self.pieces)])
 
     @cached_property

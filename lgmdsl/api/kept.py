@@ -8,8 +8,9 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.ground import GroundedModel
-from lgmdsl.canonical.ground_usage import latent_axes
+from lgmdsl.canonical.ground_usage import latent_axes, names_in
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.order_needs import calls_in
 from lgmdsl.contract.structure import Members
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.graph.references import in_distribution, references
@@ -87,6 +88,7 @@ def check_members(fitted: CanonicalModel, new: GroundedModel) -> None:
                     )
                 )
     problems += _under_potentials(fitted, new, _with_new_members(old, new))
+    problems += _across(model, {*new.replaced, *new.new_levels})
     if problems:
         raise DataError(problems)
 
@@ -118,6 +120,33 @@ def _under_potentials(
                     f"what this says of new members of `{dims[0]}` is not Gaussian",
                     help="fit again with them in the data, their responses missing (`?`)",
                 )
+
+
+def _across(model: CheckedModel, changed: set[str]) -> Iterator[Diagnostic]:
+    """Operators of predictors along an index set whose members new data change: a sum over the rows
+    that are asked for is not the one that was fitted."""
+    waiting: list[ast.Node] = [s for s in model.tree.statements if isinstance(s, ast.Observe)]
+    seen: set[str] = set()
+    while waiting:
+        statement = waiting.pop()
+        for call in calls_in(statement):
+            along = [v.id for v in (*call.positional, *(a.value for a in call.named))
+                     if isinstance(v, ast.Name) and v.id in changed]  # fmt: skip
+            if along:
+                yield Diagnostic(
+                    "E302",
+                    f"`{along[0]}` cannot have other members: `{call.function.id}` in a predictor "
+                    "runs over all fitted ones",
+                    call.span,
+                    "at new data it would run over others",
+                    help=f"fit again with all members of `{along[0]}`, responses missing (`?`); or "
+                    "give what it computes as data",
+                )
+        for name, _ in names_in(statement):
+            symbol = model.symbols.get(name)
+            if symbol is not None and symbol.kind == "let" and name not in seen:
+                seen.add(name)
+                waiting.append(symbol.statement)
 
 
 def _changed(before: AnyArray, now: AnyArray) -> BoolArray:

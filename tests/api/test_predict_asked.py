@@ -231,3 +231,21 @@ def test_a_structure_from_outside_says_how_it_goes_on() -> None:
         unregister("structure", "brownian")
         STRUCTURES.pop("brownian", None)
         MEMBERS.pop("brownian", None)
+
+
+ACROSS = """lgm 1
+index t
+data y[t] : real
+latent b0 ~ normal(sd = 5)
+latent f[t] ~ ar1(sd = 1, rho = 0.8)
+let eta[t] = b0 + {form}
+observe y ~ normal(mean = eta, sd = 0.5)
+"""
+
+
+@pytest.mark.parametrize("form", ["f - sum(f, t) / 30", "cumsum(f, t)"])
+def test_what_runs_over_all_fitted_members_is_not_run_over_others(form: str) -> None:
+    fit = lgm.fit(lgm.loads(ACROSS.format(form=form)), {"y": X})
+    with pytest.raises(lgm.DataError, match="runs over all fitted ones") as caught:
+        fit.predict({"t": [3, 4]})
+    assert caught.value.codes == ("E302",)
