@@ -40,7 +40,8 @@ class Lowering:
 
     def __post_init__(self) -> None:
         self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
-        self.axes = LatentAxes(self.grounded.indices, self.coefficient, self.sizes)
+        grounded = self.grounded
+        self.axes = LatentAxes(grounded.indices, self.coefficient, self.sizes, grounded.untied)
 
     def __call__(self, expr: ast.Value) -> Lowered:
         """The lowered expression; raises MethodError (E501) for operators no engine takes yet."""
