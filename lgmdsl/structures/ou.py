@@ -42,6 +42,10 @@ class OrnsteinUhlenbeck(Chain):
     def left(self) -> Array:
         return -np.expm1(-2.0 * float(self.rate) * self.gaps)
 
+    def correlation(self, gap: float) -> tuple[float, float]:
+        depth = float(self.rate) * gap
+        return float(np.exp(-depth)), -float(np.expm1(-2.0 * depth))
+
     def _apart(self) -> Array:
         return np.abs(np.subtract.outer(self.at, self.at))
 
