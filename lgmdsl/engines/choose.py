@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.contract.engine import Engine, Estimate
+from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.engine import Estimate as Estimate
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.batched import BatchedEngine, plates_in
