@@ -149,7 +149,7 @@ def test_a_fit_or_a_refusal(case: Case) -> None:
     data = {name: np.array([value]) for name, value in case.data.items()}
     for method, (name, options) in METHODS.items():
         try:
-            fit = lgm.fit(lgm.loads(text), data, method=name, options=options, max_steps=200)
+            fit = lgm.fit(lgm.loads(text), data, method=name, options=options, max_steps=50)
         except LgmError:
             continue
         if not fit.converged:
@@ -161,4 +161,5 @@ def test_a_fit_or_a_refusal(case: Case) -> None:
             assert off <= 1e-6 * size, method
         if name == "ep":
             assert abs(off) <= 1e-5 * size, method
-    assert ended or case.data["y"] >= 1e12
+    # Counts without digits, and a prior that is a step: refusals are welcome there.
+    assert ended or case.data["y"] >= 1e12 or case.sd >= 1e100
