@@ -90,9 +90,7 @@ class Lowering:
     def name(self, expr: ast.Name) -> Lowered:
         symbol = self.grounded.model.symbols[expr.id]
         if symbol.kind in ("data", "hyper"):
-            if expr.id not in self.leaves:
-                self.leaves[expr.id] = self.leaf(symbol)
-            return self.leaves[expr.id]
+            return self.leaves.setdefault(expr.id, self.leaf(symbol))
         if symbol.kind == "latent":
             return self.latent(symbol)
         if expr.id in self.refused:
@@ -296,9 +294,5 @@ def _missing_map(slot: ast.Name) -> Diagnostic:
 
 
 def _unknown_label(label: str | int, axis: str, known: list[str], span: Span) -> Diagnostic:
-    return Diagnostic(
-        "E302",
-        f"index `{axis}` has no label `{label}`",
-        span,
-        f"`{axis}` has: {', '.join(known)}",
-    )
+    shown = f"`{axis}` has: {', '.join(known)}"
+    return Diagnostic("E302", f"index `{axis}` has no label `{label}`", span, shown)
