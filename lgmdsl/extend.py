@@ -175,7 +175,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.rows import Rows
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.operators.base import Operator
 from lgmdsl.priors.prior import Bounds, Elementwise, Prior, Terms, natural_bounds
 from lgmdsl.priors.refusals import Unsuitable
@@ -197,7 +197,7 @@ __all__ = [
     # bounds
     "Bound", "BoundSpec", "Guarantee",
     # structures and kernels, and what they refuse
-    "Structure", "Shape", "Kernel", "Refused",
+    "Structure", "Shape", "Members", "Extension", "Kernel", "Refused",
     # hyperpriors, and what they refuse
     "Prior", "Elementwise", "Terms", "Bounds", "natural_bounds", "Unsuitable",
     # engines, and the model that they condition

@@ -117,7 +117,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         out.append(_warning(
             "W601", "the integration over the hyperparameters was interrupted",
             "their mode was found: latents, predictions and log evidence are conditional on it",
-            help="run it again to its end, or take the mode alone: --hyper map",
+            help=f"run it again to its end, or take the mode alone: {setting('hyper', 'map')}",
         ))  # fmt: skip
     for found in findings(learned):
         names = listed([f"`{n}`" for n in found.names])

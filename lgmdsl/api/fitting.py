@@ -148,15 +148,15 @@ def fit_compiled(
         "max_steps": max_steps,
     }  # fmt: skip
     origin = provenance(model, canonical, planned.backend, seed, settings)
-    bounds = [r.bound for r in planned.routes]
-    engine = origin.get("engine", "")
-    origin |= record(used_parts(model.tree, planned.method, bounds, engine))
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
     notes = (*q.notes, *_scatter(planned, found))
     if notes:
         origin["notes"] = "; ".join(notes)
     if found.starts:
         origin["starts"] = "; ".join(map(str, found.starts))
+    bounds = [r.bound for r in planned.routes]
+    engine = origin.get("engine", "")
+    origin |= record(used_parts(model.tree, planned.method, bounds, engine))
     fit = Fit(
         model=model,
         method=planned.method,

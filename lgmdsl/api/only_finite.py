@@ -9,6 +9,7 @@ import numpy as np
 
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
+from lgmdsl.remedies import either, setting
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
@@ -30,7 +31,8 @@ def only_finite(fit: Fit) -> Fit:
         "W601",
         f"{listed(list(wrong))} {'is' if len(wrong) == 1 else 'are'} not finite",
         details=("the search itself met its tolerances",),
-        help="give hyperparameters tighter priors, or compare another --method and --hyper map",
+        help="give hyperparameters tighter priors, or compare another "
+        f"{either('--method', 'method')} and {setting('hyper', 'map')}",
         severity="warning",
     )
     return replace(fit, status=Status.numerical_error, warnings=(*fit.warnings, told))

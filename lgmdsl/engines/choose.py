@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.contract.engine import Engine, Estimate
+from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.engine import Estimate as Estimate
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.batched import BatchedEngine, plates_in
@@ -238,6 +239,17 @@ def choose(
     ])  # fmt: skip
     engine = best.engine or best.entry.build(linear, seed)
     return engine, f"{best.name} engine for {size}; {why}"
+
+
+def stronger(engine: Engine) -> Engine:
+    """The cheapest exact engine for the same model whose digits do not depend on how wide priors
+    are; the engine itself where there is none, or none within `PATIENCE`."""
+    able = [o for o in table(engine.linear) if o.exact and not o.refusal]
+    for option in sorted(able, key=lambda o: o.flops):
+        unmoved = option.entry.engine.strain is Engine.strain
+        if unmoved and option.flops <= PATIENCE:
+            return option.engine or option.entry.build(engine.linear, 0)
+    return engine
 
 
 def _size(amount: float) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -21,7 +20,7 @@ from lgmdsl.inference.kinds import (
 )
 from lgmdsl.sites import catalogue as sites
 from lgmdsl.vocabulary import lookup, plugins
-from lgmdsl.vocabulary.plugins import EntryPoint, Fault, PluginWarning
+from lgmdsl.vocabulary.plugins import EntryPoint, Fault
 from lgmdsl_backends.catalogue import BACKENDS
 
 
@@ -87,8 +86,8 @@ def registered() -> tuple[Registered, ...]:
 
 
 def take_entry_points() -> Iterator[Fault]:
-    """Register the parts that installed distributions declare; what cannot be used is left out,
-    with a warning that names the distribution and the entry point."""
+    """Register the parts that installed distributions declare; those that cannot be used are left
+    out, and given back with the reason."""
     loaded = [(point, *_loaded(point)) for point in plugins.entry_points()]
     for point, part, reason in loaded:
         word = "" if reason else _word(part)
@@ -102,11 +101,11 @@ def take_entry_points() -> Iterator[Fault]:
             try:
                 register(part, point)
                 continue
-            except (LgmError, TypeError) as error:
-                reason = error.diagnostics[0].message if isinstance(error, LgmError) else str(error)
-        fault = Fault(point, reason, word)
-        warnings.warn(fault.diagnostic().render(), PluginWarning, stacklevel=2)
-        yield fault
+            except LgmError as error:
+                reason = error.diagnostics[0].message
+            except Exception as error:  # noqa: BLE001  what a stranger's class raises when asked
+                reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        yield Fault(point, reason, word)
 
 
 def _loaded(point: EntryPoint) -> tuple[Any, str]:

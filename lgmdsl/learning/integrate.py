@@ -14,7 +14,7 @@ from lgmdsl.learning.landscape import Landscape
 from lgmdsl.learning.maximise import Maximiser
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.other_modes import APART, OtherMode, other_mode
-from lgmdsl.learning.refine import refined
+from lgmdsl.learning.refine import ROUNDS, refined
 from lgmdsl.learning.standardised import Standardised, gaussian_log_integral, standardised
 from lgmdsl.learning.tails import marched
 from lgmdsl.learning.visited import Fitted, Visited
@@ -55,6 +55,11 @@ class Integrated:
     holds: bool
     other: OtherMode | None
 
+    @property
+    def bounded(self) -> bool:
+        """Whether the fits say how large the integral is."""
+        return not self.unbounded and self.uncertain < 1.0
+
 
 def default_design(size: int) -> str:
     """A lattice for one or two hyperparameters, the composite design for more."""
@@ -86,7 +91,8 @@ def integrate(
     further = _further(first, others, design)
     regions = [first, *(explored(v, design) for v in further)]
     while True:
-        found = refined([r.visited for r in regions])
+        ends = not any(r.open for r in regions)
+        found = refined([r.visited for r in regions], ROUNDS if ends else 0)
         posterior = hyper_posterior(objective.coordinates, found.landscape)
         owner = found.landscape.owner(posterior.z)
         shares = np.array([posterior.weights[owner == k].sum() for k in range(len(regions))])

@@ -15,9 +15,10 @@ from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.engines.prior import BlockPrior
-from lgmdsl.operators.explicit import Dense, Sparse
+from lgmdsl.operators.explicit import Dense
 from lgmdsl.structures.independent import Dense as DenseCovariance
-from lgmdsl.structures.independent import Flat, Normal
+from lgmdsl.structures.independent import Normal
+from lgmdsl.testing.engine_failure_checks import check_failure
 from lgmdsl.testing.engine_models import Case, brute, dense_rows, random_case
 
 MakeEngine = Callable[[LinearGaussian], Engine]
@@ -269,26 +270,6 @@ def _with_block(case: Case, i: int, block: PriorBlock) -> Case:
 def _with_factor(case: Case, i: int, factor: Structure) -> Case:
     block = case.linear.blocks[i]
     return _with_block(case, i, PriorBlock(block.name, (factor,), block.mean))
-
-
-def check_failure(engine: type[Engine]) -> None:
-    """An indefinite posterior and an undetermined flat direction are `Failed`, with a reason."""
-    make: MakeEngine = engine
-    proper = PriorBlock("w", (Normal(2, 0.0, 1.0),), np.zeros(2))
-    rows = Predictor({"w": Dense(np.eye(2))}, np.zeros(2))
-    one = LinearGaussian((proper,), (rows,))
-    ones: Rows = (np.ones(2),)
-    if not engine.refuses(one):
-        bad = make(one).condition((np.array([-1.5, 1.0]),), ones)
-        assert isinstance(bad, Failed) and bad.reason, "an indefinite posterior must be Failed"
-    flat = PriorBlock("f", (Flat(2),), np.zeros(2))
-    collinear = Sparse(sp.csr_array(np.array([[1.0, 1.0], [2.0, 2.0]])))
-    columns = {"w": Dense(np.eye(2)), "f": collinear}
-    both = LinearGaussian((proper, flat), (replace(rows, columns=columns),))
-    if not engine.refuses(both):
-        lost = make(both).condition(ones, ones)
-        assert isinstance(lost, Failed), "an improper posterior must be Failed"
-        assert "f[" in lost.reason, f"the undetermined direction is not named: {lost.reason}"
 
 
 def _slope(what: str, slope: float, make: MakeEngine, at: Callable[[float], Case],

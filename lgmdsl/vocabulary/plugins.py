@@ -9,6 +9,7 @@ an entry point.
 from __future__ import annotations
 
 import threading
+import warnings
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
@@ -115,6 +116,8 @@ def load() -> None:
                 _loading.faults = tuple(take())
         finally:
             _loading.done = True
+    for fault in _loading.faults:  # when all the others are there: a warning may be an error
+        warnings.warn(fault.diagnostic().render(), PluginWarning, stacklevel=3)
 
 
 def faults() -> tuple[Fault, ...]:

@@ -5,17 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
+from lgmdsl.api.digest import ATTRIBUTE, digest
 from lgmdsl.canonical.ground import ground
 from lgmdsl.canonical.ground_model import GroundedModel
 from lgmdsl.dataset import read
@@ -366,6 +369,24 @@ def test_the_order_is_kept_in_the_file(tmp_path: Path) -> None:
     np.testing.assert_allclose(kept.quantile("f", [0.1]), walk.quantile("f", [0.1]), atol=1e-12)
     index = kept.canonical.grounded.indices["t"]
     assert index.places is not None and index.places.tolist() == [18.4, 19.0, 19.2, 25.0]
+
+
+def test_files_of_the_first_format_took_all_steps_as_equal(tmp_path: Path) -> None:
+    place = tmp_path / "w.nc"
+    when = {"when": [18.4, 19.0, 19.2, 25.0], "y": FIVE[:4]}
+    lgm.fit(lgm.loads(mapped(LINES[1])), when).save(place)
+    with h5netcdf.File(place, "a") as file:
+        file.attrs["lgmdsl_format"] = 1
+        for variable in file["index"].variables.values():
+            del variable.attrs["given"], variable.attrs["spaced"]
+        file.attrs[ATTRIBUTE] = digest(file)
+    index = lgm.load_fit(place).canonical.grounded.indices["t"]
+    assert index.ordered and index.places is None
+    equal = lgm.fit(lgm.loads(mapped(LINES[1])), {**when, "when": range(4)})
+    weights = lgm.load_fit(place).canonical.linear({}).blocks[0].factors[0].precision()
+    same = equal.canonical.linear({}).blocks[0].factors[0].precision()
+    assert isinstance(weights, sp.csr_array) and isinstance(same, sp.csr_array)
+    np.testing.assert_allclose(weights.toarray(), same.toarray(), atol=1e-12)
 
 
 @pytest.mark.parametrize("new", [["b"], ["2001-01-01"]])

@@ -19,6 +19,7 @@ from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.engine_checks import conditioned
 from lgmdsl.testing.engine_models import Case, brute, dense_rows, dense_weight, random_case
+from tests.agreement.comparisons import compared, must_run
 
 seeds = st.integers(0, 100_000)
 ties = st.sampled_from(["", "proper", "flat"])
@@ -33,6 +34,7 @@ def close(a: object, b: object, rtol: float = 1e-10) -> None:
     np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(1.0, float(np.abs(b).max())))
 
 
+@must_run
 @given(seeds, st.booleans(), st.booleans(), ties)
 def test_engines_agree(seed: int, signed: bool, vector: bool, tie: str) -> None:
     case = random_case(seed, gp=False, signed=signed, vector=vector, tie=tie)
@@ -41,6 +43,7 @@ def test_engines_agree(seed: int, signed: bool, vector: bool, tie: str) -> None:
     assert isinstance(first, Failed) == isinstance(second, Failed)
     if isinstance(first, Failed) or isinstance(second, Failed):
         return
+    compared()
     spread = np.linalg.cond(
         brute(case.linear, case.weight, case.shift).covariance + np.eye(case.linear.size)
     )
@@ -232,7 +235,7 @@ def test_without_predictors_the_prior_is_left(engine: type[Engine], tied: bool) 
     mean, sd = np.array([0.5, -1.0, 2.0]), np.array([1.0, 2.0, 0.5])
     block = PriorBlock("w", (structure("normal", 3, mean=mean, sd=sd),), mean)
     held = Constraints({"w": Dense(np.ones((1, 3)))}, np.array([3.0])) if tied else None
-    q = engine(LinearGaussian((block,), (), held)).condition((), ())  # type: ignore[call-arg]
+    q = engine(LinearGaussian((block,), (), held)).condition((), ())
     assert not isinstance(q, Failed)
     close(q.log_normaliser, 0.0)
     assert q.mean == () and q.variance == ()

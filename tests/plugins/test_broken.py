@@ -10,6 +10,7 @@ import pytest
 
 from tests.plugins.conftest import SOURCE, environment
 
+pytestmark = pytest.mark.slow
 MODEL = """\
 lgm 1
 hyper s : positive ~ {prior}

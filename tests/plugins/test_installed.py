@@ -14,6 +14,7 @@ import pytest
 from lgmdsl.vocabulary.plugins import GROUPS
 from tests.plugins.conftest import SOURCE, environment
 
+pytestmark = pytest.mark.slow
 HEAD = "lgm 1\nindex g\nindex obs\ndata who[obs] : g\ndata x[obs] : real\ndata y[obs] : count\n"
 COUNTS = (
     HEAD
