@@ -15,6 +15,7 @@ from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.hyper_posterior import matched
 from lgmdsl.learning.learn import Learned, learn
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.sites import catalogue as sites
@@ -299,3 +300,12 @@ def test_another_maximum_close_below_is_told_by_map() -> None:
             here = density(data, v, False)
             assert all(density(data, v * m, False) < here + 1e-3 for m in 0.9 + 0.2 * np.eye(3))
     assert told > 0
+
+
+def test_points_that_a_rule_gives_no_weight() -> None:
+    """A density that underflows at a design's point ended in an error of the least squares."""
+    z = np.array([[-2.0], [-1.0], [0.0], [1.0], [30.0]])
+    nodes = np.array([[-0.5], [0.0], [0.4]])
+    weights = matched(nodes, np.array([0.3, 0.3, 0.4]), z, np.array([0.1, 0.4, 0.4, 0.1, 0.0]))
+    assert weights[-1] == 0.0 and weights.min() >= 0.0
+    assert weights.sum() == pytest.approx(1.0)
