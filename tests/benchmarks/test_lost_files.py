@@ -61,6 +61,13 @@ def start(arguments: list[str], root: Path, before: str = "") -> subprocess.Pope
     )  # fmt: skip
 
 
+def ended(arguments: list[str], root: Path) -> int:
+    """The exit status of a command that is left alone."""
+    process = start(arguments, root)
+    process.communicate()
+    return process.returncode
+
+
 def whole(output: Path) -> bool:
     """Whether a result can be read to its end."""
     if output.suffix == ".nc":
@@ -75,7 +82,7 @@ def test_kills(folder: Path, root: Path) -> None:
     for name, output in (("fit", folder / "out" / "f.nc"), ("simulate", folder / "out" / "s.npz")):
         output.parent.mkdir(exist_ok=True)
         began = time.monotonic()
-        assert start(command(folder, name, output), root).wait() == 0
+        assert ended(command(folder, name, output), root) == 0
         usual = time.monotonic() - began
         for k in range(KILLS // 2):
             before = output.read_bytes()
@@ -91,7 +98,7 @@ def test_kills(folder: Path, root: Path) -> None:
             ends["left over"] += len(list(output.parent.glob(".lgm-*")))
             ends["old" if output.read_bytes() == before else "new"] += 1
             assert whole(output)
-        assert start(command(folder, name, output), root).wait() == 0
+        assert ended(command(folder, name, output), root) == 0
         assert whole(output)
     assert sorted(os.listdir(folder / "out")) == ["f.nc", "s.npz"]
     print(f"\n{KILLS} kills: {dict(ends)}; after the next run nothing")
@@ -122,7 +129,7 @@ def test_full_disks(folder: Path, root: Path, disk: Path | None) -> None:
         place.mkdir(exist_ok=True)
         output = place / file
         if not output.exists():
-            assert start(command(folder, name, output), root).wait() == 0
+            assert ended(command(folder, name, output), root) == 0
         before = output.read_bytes()
         arguments, limit = [*command(folder, name, output), "--seed", str(k + 1)], ""
         if real:
