@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -89,7 +89,7 @@ class Measure:
         return MeasuredConditioned(self, inner)
 
 
-def _operator(inner: object, alpha: Array, place: Array, unit: float) -> object:
+def _operator(inner: Any, alpha: Array, place: Array, unit: float) -> object:
     """dF/dB = dF'/dB' / unit + alpha place', on the pattern of the former where it is sparse."""
     if isinstance(inner, np.ndarray):
         return inner / unit + np.outer(alpha, place)

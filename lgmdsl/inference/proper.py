@@ -18,6 +18,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.problem import Problem
@@ -115,12 +116,12 @@ def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Cond
             # One posterior sd long, the proper directions staying where they are.
             moved = conditioned.solve(unit)
             direction = _freed(parts, linear, moved) / np.sqrt(max(float(unit @ moved), 1e-300))
-            if _least_fall(problem, conditioned.mean, direction) < LEVEL:
+            if _least_fall(problem, conditioned, direction) < LEVEL:
                 reason = f"the likelihood does not fall as {label} goes to infinity"
                 raise ModelError(_free(canonical, part.name, reason))
     # A search that runs to infinity runs along its own mean: of many latents none need do alone.
     far = _freed(parts, linear, conditioned.latent_mean)
-    if far.any() and _least_fall(problem, conditioned.mean, far) < LEVEL:
+    if far.any() and _least_fall(problem, conditioned, far) < LEVEL:
         names = listed([f"`{p.name}`" for p in parts if far[p.where].any()])
         reason = f"the likelihood does not fall as {names} goes on from its mean to infinity"
         raise ModelError(_free(canonical, parts[0].name, reason))
@@ -158,12 +159,17 @@ def _followed(
         )
 
 
-def _least_fall(problem: Problem, s: Rows, direction: Array) -> float:
-    """The smaller fall of the likelihood along +-`direction`, on which a flat prior has no say."""
+def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) -> float:
+    """The smaller fall of the likelihood along +-`direction`, on which a flat prior has no say: over
+    lengths in units of the direction, of the predictors, and of the sd that the sites' weights
+    give it (where noise sds are vast, the others are nothing to them)."""
+    s = conditioned.mean
     steps = tuple(
         _moved(p, direction, problem.engine.linear).reshape(m.shape)
         for p, m in zip(problem.engine.linear.predictors, s, strict=True)
     )
+    parts = zip(conditioned.weight, steps, strict=True)
+    precision = rows.total(tuple(rows.quadratic(w, d) for w, d in parts))
     longest = max((float(np.abs(d).max(initial=0.0)) for d in steps), default=0.0)
     if longest > RUNAWAY:
         steps = tuple(longest * np.round(d / longest, DIGITS) for d in steps)
@@ -174,6 +180,8 @@ def _least_fall(problem: Problem, s: Rows, direction: Array) -> float:
         return value if np.isfinite(value) else -1e300
 
     scales = [SDS] if longest == 0.0 else [SDS, (UNITS[0] / longest, UNITS[1] / longest)]
+    if 0.0 < precision < np.inf:
+        scales.append((SDS[0] / np.sqrt(precision), SDS[1] / np.sqrt(precision)))
     return min(
         max(at(sign * near) - at(sign * far) for near, far in scales) for sign in (-1.0, 1.0)
     )

@@ -93,7 +93,7 @@ class Scaled:
         if not np.isfinite(high).all():
             return np.where(value > low, value, (1.0 + EDGE) * low)
         margin = EDGE * (high - low)
-        return np.clip(value, np.where(low > 0.0, low + margin, EDGE**4 * margin), high - margin)
+        return np.clip(value, low + EDGE * np.minimum(np.abs(low), high - low), high - margin)
 
     def exponent(self, name: str) -> float:
         return next(s.powers[name] for s in self.sizes if s.latent and name in s.powers)

@@ -10,6 +10,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 
+LEAST = float(np.finfo(np.float64).tiny)  # so that nothing over nothing is 0
 FLAT = 1e-3  # least weight, as a share of the mean squared slope, that a slope is divided by
 
 
@@ -38,4 +39,4 @@ def _curvature(weight: Array, slope: Array) -> Array:
     """Weights; the mean squared slope, which is their expectation under the model, where they are
     next to nothing (between the kinks of linear pieces, in tails)."""
     typical = float(np.mean(slope**2)) if slope.size else 0.0
-    return np.maximum(np.where(weight < FLAT * typical, typical, weight), 1e-12)
+    return np.maximum(np.where(weight < FLAT * typical, typical, weight), LEAST)

@@ -144,7 +144,8 @@ def integrated(density: Callable[[Array], Array], size: int) -> float:
     def rule(at: Array, width: float) -> Array:
         points = at[:, None, :] + width * grid
         values = density(points.reshape(-1, size)).reshape(len(at), -1)
-        return np.logaddexp.reduce(values + logs.reshape(-1), axis=1) + size * math.log(width)
+        total: Array = np.logaddexp.reduce(values + logs.reshape(-1), axis=1)
+        return total + size * math.log(width)
 
     corners = np.stack(np.meshgrid(*[[-0.5, 0.5]] * size, indexing="ij"), axis=-1)
     corners = corners.reshape(-1, size)

@@ -77,7 +77,8 @@ def test_files_that_are_not_ours_stay(tmp_path: Path) -> None:
 def test_a_file_swept_before_its_lock_is_made_again(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    locked, swept = files._locked, []
+    locked = files._locked
+    swept: list[str] = []
 
     def late(handle: int, wait: bool = True) -> bool:
         if not swept:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 import pytest
@@ -79,7 +80,7 @@ def test_a_thousand_lines(name: str) -> None:
     if "obs" in step:
         n = 700  # lines of a text of 20,000 words
     fitted(HEAD + plain(1))  # what is imported and built once
-    cost = [calls(lambda m=m: fitted(chain(first, step, last, m))) for m in (n // 2, n)]
+    cost = [calls(partial(fitted, chain(first, step, last, m))) for m in (n // 2, n)]
     assert cost[1] < 2.6 * cost[0]
     shared, alone = fitted(chain(first, step, last, n)), fitted(HEAD + plain(n))
     assert shared.log_evidence == pytest.approx(alone.log_evidence, rel=1e-9)
@@ -104,7 +105,7 @@ def test_reports_use_each_earlier_report_once() -> None:
                  "report r{k} = (r{p} + r{p}) / 2", "", n)  # fmt: skip
     fit = fitted(text)
     assert float(fit.mean(f"r{n}")) == pytest.approx(float(fit.mean("r0")), rel=1e-12)
-    few, many = (calls(lambda k=k: fit.sample(4, seed=1, names=[f"r{k}"])) for k in (n // 2, n))
+    few, many = (calls(partial(fit.sample, 4, seed=1, names=[f"r{k}"])) for k in (n // 2, n))
     assert many < 2.6 * few
 
 

@@ -10,6 +10,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -197,7 +198,7 @@ def test_formatting_a_pipe_or_on_a_full_disk(
 
 
 def lgm(
-    *arguments: str, root: Path, stdin: object = None, before: str = ""
+    *arguments: str, root: Path, stdin: IO[bytes] | int | None = None, before: str = ""
 ) -> subprocess.CompletedProcess[str]:
     """`lgm` in a process of its own, after some Python."""
     paths = os.pathsep.join([str(root), str(root / "backends")])
@@ -205,7 +206,7 @@ def lgm(
     return subprocess.run(
         [sys.executable, "-c", program, *arguments], capture_output=True, text=True,
         stdin=stdin, timeout=300, env={**os.environ, "PYTHONPATH": paths},
-    )  # type: ignore[call-overload, no-any-return]  # fmt: skip
+    )  # fmt: skip
 
 
 SHORT = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))"
