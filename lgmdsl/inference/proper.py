@@ -160,8 +160,8 @@ def _followed(
 
 
 def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) -> float:
-    """The smaller fall of the likelihood along +-`direction`, on which a flat prior has no say: over
-    lengths in units of the direction, of the predictors, and of the sd that the sites' weights
+    """The smaller fall of the likelihood along +-`direction`, on which a flat prior has no say,
+    over lengths in units of the direction, of the predictors, and of the sd that the sites' weights
     give it (where noise sds are vast, the others are nothing to them)."""
     s = conditioned.mean
     steps = tuple(
