@@ -19,6 +19,7 @@ from typing import Any
 
 from lgmdsl.api.calibrate_run import Outcome, Task
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.memory import VARIABLE, budget
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
@@ -54,6 +55,7 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
 
 def _start(task: Task, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    environment[VARIABLE] = str(budget())  # the caller's: its engines are the workers' too
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     worker = subprocess.Popen(
         [sys.executable, "-m", "lgmdsl.api.calibrate_worker"], env=environment,

@@ -19,7 +19,7 @@ from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
-from lgmdsl.engines.choose import choose
+from lgmdsl.engines.choose import Terms, choose
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
@@ -64,8 +64,10 @@ def extended_frame(
     weight: Rows,
     shift: Rows,
     seed: int = 0,
+    budget: int | None = None,
 ) -> Frame:
-    """The frame of new data: the fitted sites condition the old and the new latents jointly.
+    """The frame of new data: the fitted sites condition the old and the new latents jointly, by the
+    engine that the fit's memory `budget` allows.
 
     Raises NumericalError E602 where the joint posterior does not factorise.
     """
@@ -89,7 +91,7 @@ def extended_frame(
         if linear.constraints is None
         else Constraints(moved(linear.constraints.columns), linear.constraints.values),
     )
-    engine, why = choose(joint, seed=seed)
+    engine, why = choose(joint, None if budget is None else Terms(budget), seed)
     outcome = Failed(why) if engine is None else engine.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(Diagnostic("E602", f"no prediction: {outcome.reason}"))

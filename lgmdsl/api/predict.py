@@ -215,8 +215,9 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     def at(point: Point) -> Marginals:
         if extended:
             frame = extended_frame(
-                fit.canonical, new, point.theta, point.weight, point.shift, fit.seed
-            )
+                fit.canonical, new, point.theta, point.weight, point.shift, fit.seed,
+                fit.memory_budget,
+            )  # fmt: skip
         else:
             frame = fitted_frame(fit.canonical, point.condition())
         return Marginals(new, point.theta, frame, fit.seed)

@@ -16,6 +16,7 @@ from lgmdsl.canonical.ground_errors import absent, wrong_shape
 from lgmdsl.canonical.ground_graph import graph_of
 from lgmdsl.canonical.ground_indices import Resolver
 from lgmdsl.canonical.ground_islands import disconnected
+from lgmdsl.canonical.ground_limits import check_sizes
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
 from lgmdsl.canonical.ground_usage import Usage, usage_of
 from lgmdsl.canonical.ground_values import RULES, numbers_of, positions_of, sparse_numbers
@@ -86,6 +87,7 @@ class _Grounding:
         resolver.resolve()
         self.problems += resolver.problems
         indices = resolver.indices
+        check_sizes(self.model, {name: i.size for name, i in indices.items()})
         for item in bound:
             self._ground(item, resolver, usage)
         replaced = self._replaced(indices)

@@ -17,17 +17,18 @@ from lgmdsl.canonical.ground_errors import (
     repeated_labels,
 )
 from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain, union
+from lgmdsl.canonical.ground_limits import check_sizes
 from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.dataset import Dataset, Loaded
-from lgmdsl.dataset.refusals import memory_limit
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.memory import budget
 
 
 def most() -> int:
     """Labels an index set can have at most: a gigabyte of them, or an eighth of the memory."""
-    return min(1 << 27, memory_limit() // 64)
+    return min(1 << 27, budget() // 64)
 
 
 @dataclass
@@ -104,6 +105,7 @@ class Resolver:
                 )
             )
             return
+        check_sizes(self.model, {symbol.name: len(loaded.values)})
         labels = _checked(self.problems, symbol, loaded, origin, bool(entry.table))
         if labels is not None:
             self.from_keys[symbol.name] = labels
@@ -128,6 +130,7 @@ class Resolver:
             size = self.sizes[name]
             if not 0 < size <= most():
                 return index_conflict(symbol, f"cannot have the size {size}", f"{name}=10")
+            check_sizes(self.model, {name: size})
             return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
         if name in self.fixed:
             return self._extended(self.kept[name])
@@ -169,6 +172,7 @@ class Resolver:
             return index_conflict(
                 symbol, f"has {size} labels, and {most()} are the most", "declare a smaller set"
             )
+        check_sizes(self.model, {name: size})
         given = self.from_keys.get(name)
         if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
             return IndexSet(name, plain(given.values), self._origin(name))
@@ -224,6 +228,7 @@ class Resolver:
             return index_conflict(
                 symbol, f"has {size} labels, and {most()} are the most", "give a smaller array"
             )
+        check_sizes(self.model, {name: size})
         return IndexSet(name, np.arange(size, dtype=np.int64), origin)
 
     def _mapped(self, name: str) -> list[tuple[Bound, AnyArray]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +19,8 @@ from lgmdsl.engines.precision import PrecisionEngine
 from lgmdsl.engines.prior import is_flat
 from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.engines.wide import WideEngine
-from lgmdsl.errors import listed
+from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
+from lgmdsl.memory import VARIABLE, TooLarge, budget, size_text
 
 
 @dataclass(frozen=True)
@@ -159,45 +160,68 @@ ENGINES = [
     Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
     Entry(IterativeEngine, lambda linear, seed: IterativeEngine(linear, seed=seed), iterative_cost),
 ]
+AUTO = "auto"
+NAMES = tuple(entry.engine.name for entry in ENGINES)
 # Flops of one exact conditioning beyond which estimates take its place: ten seconds.
 PATIENCE = 2e11
+# Beyond which no engine is taken unless asked for: a quarter of an hour, and a fit needs dozens.
+ENDLESS = 2e13
 
 
-def memory() -> float:
-    """Bytes that are free for arrays now (physical memory where the system does not tell)."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return float(line.split()[1]) * 1024.0
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return 8.0 * 2**30
+@dataclass(frozen=True)
+class Terms:
+    """What an engine is chosen by, once for a fit: `budget`, the bytes that it may hold; `engine`,
+    the name of the one that was asked for, or auto."""
 
+    budget: float
+    engine: str = AUTO
 
-def table(linear: LinearGaussian, available: float | None = None) -> list[Option]:
-    """Every engine with its cost in flops, or why it cannot take the model."""
-    room = memory() if available is None else available
-    options = []
-    for entry in ENGINES:
-        refusal, estimate = entry.engine.refuses(linear), entry.cost(linear)
-        need = 8.0 * estimate.doubles
-        if not refusal and need > room:
-            refusal = (
-                f"it would hold {_size(need)} ({linear.rows} predictor rows, "
-                f"{linear.size} latents), and {_size(room)} are free"
+    @staticmethod
+    def of(engine: str = AUTO) -> Terms:
+        """Within the memory budget of this process. Raises MethodError E103 for an unknown name."""
+        if engine != AUTO and engine not in NAMES:
+            known = (AUTO, *NAMES)
+            there = f"engines: {', '.join(known)}"
+            raise MethodError(
+                Diagnostic(
+                    "E103", f"unknown engine `{engine}`", help=suggestion(engine, known, there)
+                )
             )
-        options.append(Option(entry, refusal, estimate.flops, estimate.engine))
-    return options
+        return Terms(budget(), engine)
 
 
-def preferred(options: list[Option]) -> Option | None:
+def table(linear: LinearGaussian, terms: Terms | None = None) -> list[Option]:
+    """Every engine with its cost in flops, or why it cannot take the model. What was asked for by
+    name may take its time; what else would not end is refused."""
+    terms = terms or Terms.of()
+    return [_option(entry, linear, terms) for entry in ENGINES]
+
+
+def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
+    refusal = entry.engine.refuses(linear)
+    if refusal:
+        return Option(entry, refusal, math.inf, None)
+    try:
+        estimate = entry.cost(linear)
+    except TooLarge as large:
+        return Option(entry, f"it would hold {large.held}", math.inf, None)
+    need = 8.0 * estimate.doubles
+    if need > terms.budget:
+        refusal = (
+            f"it would hold {size_text(need)} ({linear.rows} predictor rows, "
+            f"{linear.size} latents), and the memory budget is {size_text(terms.budget)}"
+        )
+    elif estimate.flops > ENDLESS and terms.engine != entry.engine.name:
+        refusal = f"one conditioning would take {estimate.flops:.2g} flops"
+    return Option(entry, refusal, estimate.flops, estimate.engine)
+
+
+def preferred(options: list[Option], engine: str = AUTO) -> Option | None:
     """The cheapest exact engine that takes the model, unless it is slow: then the cheapest of all;
-    None where none takes it."""
-    able = sorted((o for o in options if not o.refusal), key=lambda o: o.flops)
+    the one of this name where one is asked for; None where none takes it."""
+    able = sorted(
+        (o for o in options if not o.refusal and engine in (AUTO, o.name)), key=lambda o: o.flops
+    )
     exact = [o for o in able if o.exact]
     if exact and exact[0].flops <= PATIENCE:
         return exact[0]
@@ -205,29 +229,53 @@ def preferred(options: list[Option]) -> Option | None:
 
 
 def choose(
-    linear: LinearGaussian, available: float | None = None, seed: int = 0
+    linear: LinearGaussian, terms: Terms | None = None, seed: int = 0
 ) -> tuple[Engine | None, str]:
     """The preferred engine and one sentence why; None where none takes the model. `seed`: of
     estimates, where it gives any."""
-    options = table(linear, available)
-    best = preferred(options)
+    terms = terms or Terms.of()
+    options = table(linear, terms)
+    best = preferred(options, terms.engine)
     if best is None:
-        reasons = [f"{o.name}: {o.refusal}" for o in options]
-        return None, f"no engine takes this model: {'; '.join(reasons)}"
+        return None, refusal(linear, options, terms).message
     size = f"{linear.rows} predictor rows and {linear.size} latents"
+    engine = best.engine or best.entry.build(linear, seed)
+    if terms.engine != AUTO:
+        return engine, f"{best.name} engine for {size}; it was asked for"
     others = [o for o in options if o is not best]
     why = listed([
         f"{o.name} cannot: {o.refusal}" if o.refusal
         else f"{o.name} would only estimate variances" if best.exact and not o.exact
         else f"{o.name} would cost {o.flops / best.flops:.3g} times as much" for o in others
     ])  # fmt: skip
-    engine = best.engine or best.entry.build(linear, seed)
     return engine, f"{best.name} engine for {size}; {why}"
 
 
-def _size(amount: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024.0:
-            return f"{amount:.3g} {unit}"
-        amount /= 1024.0
-    return f"{amount:.3g} TiB"
+def required(linear: LinearGaussian, terms: Terms, seed: int = 0) -> Engine:
+    """The preferred engine. Raises MethodError E501 where none takes the model, or the one that was
+    asked for does not; E505 where they would only with more memory or time."""
+    engine, _ = choose(linear, terms, seed)
+    if engine is None:
+        raise MethodError(refusal(linear, table(linear, terms), terms))
+    return engine
+
+
+def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> Diagnostic:
+    """Why no engine, or not the one that was asked for, takes the model, and what would."""
+    able = [o.name for o in options if not o.refusal]
+    wanted = next((o for o in options if o.name == terms.engine), None)
+    if wanted is not None:
+        can = f"engines that can: {listed(able)}" if able else "no other engine can"
+        return Diagnostic(
+            "E501",
+            f"engine `{wanted.name}` cannot take this model: {wanted.refusal}",
+            help=f"{can}; without `engine` the cheapest is taken",
+        )
+    largest = max(linear.blocks, key=lambda b: b.size)
+    reasons = "; ".join(f"{o.name}: {o.refusal}" for o in options)
+    return Diagnostic(
+        "E501",
+        f"no engine takes this model: {reasons}",
+        details=(f"the largest latent is `{largest.name}`, {largest.size} entries",),
+        help=f"fewer latents or rows, or a sparse structure; {VARIABLE} sets the memory budget",
+    )
