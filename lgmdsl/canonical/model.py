@@ -157,7 +157,10 @@ class CanonicalModel:
     def _constraints(self, theta: Theta) -> Constraints | None:
         if not self.equations:
             return None
-        made = [self.predictor(e.form, e.dims, theta) for e in self.equations]
+        try:
+            made = [self.predictor(e.form, e.dims, theta) for e in self.equations]
+        except TooLarge as large:
+            raise large.named("what `constrain` holds fixed") from None
         values = [
             expand(e.value.evaluate(theta), e.dims, {**self.sizes, **e.form.sizes}).reshape(-1)
             - p.offset
