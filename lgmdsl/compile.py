@@ -104,7 +104,7 @@ def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
     out: dict[str, tuple[tuple[str, ...], Derived]] = {}
     curved: dict[str, Derived] = {}
     for symbol in symbols.values():
-        if bym2.split_factor(symbol) is not None:
+        if lowering.axes.maps(symbol):
             out[symbol.name] = (symbol.dims, derived.Leaf(lowering.latent(symbol)))
         if symbol.kind not in ("let", "report"):
             continue
@@ -120,10 +120,14 @@ def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
 
 def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
     """The latents that became a map of blocks."""
-    symbols = lowering.grounded.model.of_kind("latent")
-    return tuple(
-        Rewrite(s.name, bym2.described(s)) for s in symbols if bym2.split_factor(s) is not None
-    )
+    out = []
+    for symbol in lowering.grounded.model.of_kind("latent"):
+        if bym2.split_factor(symbol) is not None:
+            out.append(Rewrite(symbol.name, bym2.described(symbol)))
+        ties = lowering.axes.ties(symbol)
+        if ties.places:
+            out.append(Rewrite(symbol.name, ties.described()))
+    return tuple(out)
 
 
 def _layout(lowering: Lowering, latents: tuple[LatentBlock, ...]) -> Layout:
@@ -132,4 +136,8 @@ def _layout(lowering: Lowering, latents: tuple[LatentBlock, ...]) -> Layout:
         starts[block.name], dims[block.name] = at, block.dims
         at += block.size
     labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
+    for block in latents:
+        for factor in block.factors:
+            if len(factor.dims) == 1 and factor.labels is not None:
+                labels.setdefault(factor.dims[0], factor.labels)
     return Layout(labels, starts, dims)

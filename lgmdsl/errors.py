@@ -9,9 +9,11 @@ from __future__ import annotations
 import difflib
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal
+
+from lgmdsl.remedies import in_python, on_command_line
 
 MAX_ERRORS = 20
 LONGEST = 600  # characters of a message, label or help; a name may be as long as its file
@@ -84,7 +86,8 @@ class Diagnostic:
     """One error or warning.
 
     `label` stands under the underline; `details` are further `|` lines; `note` and `help` follow
-    with `=`. `file` names a data file where there is no span.
+    with `=`. Texts made with `remedies` have two wordings: the fields hold Python's, `rewordings`
+    what the command line says instead.
     """
 
     code: str
@@ -96,12 +99,24 @@ class Diagnostic:
     help: str = ""
     severity: Severity = "error"
     layout: Layout = "excerpt"
+    rewordings: tuple[tuple[str, str], ...] = field(default=(), repr=False)
 
     def __post_init__(self) -> None:
+        pairs = dict(self.rewordings)
         for part in ("message", "label", "note", "help"):
-            text = getattr(self, part)
-            if len(text) > LONGEST:
-                object.__setattr__(self, part, f"{text[:LONGEST]}...")
+            object.__setattr__(self, part, _worded(getattr(self, part), pairs, LONGEST))
+        object.__setattr__(self, "details", tuple(_worded(d, pairs) for d in self.details))
+        object.__setattr__(self, "rewordings", tuple(pairs.items()))
+
+    def on_command_line(self) -> Diagnostic:
+        """The diagnostic with the command line's flags in place of Python's arguments."""
+        pairs = dict(self.rewordings)
+        if not pairs:
+            return self
+        said = {p: pairs.get(getattr(self, p), getattr(self, p)) for p in ("message", "label",
+                "note", "help")}  # fmt: skip
+        details = tuple(pairs.get(d, d) for d in self.details)
+        return replace(self, **said, details=details, rewordings=())
 
     def render(self) -> str:
         lines = [f"{self.severity}[{self.code}]: {self.message}"]
@@ -135,7 +150,9 @@ class Diagnostic:
         ]
 
     def as_json(self) -> dict[str, object]:
-        """A JSON object with a one-based range for editors (`null` where there is no position)."""
+        """A JSON object with a one-based range for editors (`null` where there is no position), in
+        the command line's words."""
+        said = self.on_command_line()
         place: dict[str, object] | None = None
         if self.span.known:
             line, column = self.span.source.line_column(self.span.start)
@@ -148,12 +165,12 @@ class Diagnostic:
         return {
             "severity": self.severity,
             "code": self.code,
-            "message": self.message,
+            "message": said.message,
             "range": place,
-            "label": self.label,
-            "details": list(self.details),
-            "note": self.note,
-            "help": self.help,
+            "label": said.label,
+            "details": list(said.details),
+            "note": said.note,
+            "help": said.help,
         }
 
 
@@ -167,6 +184,15 @@ def _windowed(text: str, start: int, width: int, room: int = 160) -> tuple[str, 
         width = min(width, max(1, len(text) - start))
     before = "".join("\t" if c == "\t" else " " for c in text[:start])
     return text, before, "^" * width
+
+
+def _worded(text: str, rewordings: dict[str, str], room: int = 0) -> str:
+    """The text in Python's words; the command line's, where they differ, go to `rewordings`."""
+    words = (in_python(text), on_command_line(text))
+    here, there = (f"{w[:room]}..." if 0 < room < len(w) else w for w in words)
+    if here != there:
+        rewordings[here] = there
+    return here
 
 
 class LgmError(Exception):

@@ -29,6 +29,7 @@ from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
+from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -144,7 +145,7 @@ def audit(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
             told = f"`{name}` must be a whole number not below {least}"
             raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
-    how = "fit.audit(data=...), lgm summary FIT --audit --data DATA"
+    how = either("lgm summary FIT --audit --data DATA", "fit.audit(data=...)")
     canonical = with_responses(fit, data, mapping, "an audit", how)
     linear = canonical.linear(fit.theta)
     quantities = dict(_quantities(fit))

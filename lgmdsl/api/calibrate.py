@@ -182,7 +182,8 @@ def calibrate(
 
     `data`, `sizes` as in `simulate`; method, fixed, bound, options, tol, max_steps as in `fit`.
     `jobs` processes share the runs (default: one for each core; 1 stays in this process, which a
-    part registered at run time needs); the digits do not depend on it. `record` is a file that is
+    part needs that was registered from a script or a notebook); the digits do not depend on it.
+    `record` is a file that is
     written as runs end, and read again: what it holds already is not run again. `on_run` is called
     with the number of runs there are and of those wanted. An interrupt (Ctrl-C) ends it with the
     runs there are.

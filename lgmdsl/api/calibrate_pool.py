@@ -1,8 +1,8 @@
 """Runs of a calibration on several cores: worker processes, one BLAS thread each.
 
 The workers are started as `python -m`, not forked: the caller may be any script or notebook, and a
-copy of a process with running BLAS threads may hang. A part that was registered at run time is
-known in its own process only; installed plug-ins are known everywhere.
+copy of a process with running BLAS threads may hang. Parts that were registered at run time go
+along with the task where their classes can be imported; installed plug-ins are known everywhere.
 """
 
 from __future__ import annotations
@@ -18,17 +18,26 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from lgmdsl.api.calibrate_run import Outcome, Task
-from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.api.third_parties import word_of, words_in
+from lgmdsl.errors import Diagnostic, MethodError, NumericalError
+from lgmdsl.inference.registry import packed
+from lgmdsl.language.load import loads
 from lgmdsl.memory import VARIABLE, budget
+from lgmdsl.remedies import number
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
 def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]:
     """The outcomes of these runs, in the order in which they end. The workers end with the
-    iterator, however it ends. Raises NumericalError E601 where a worker dies."""
+    iterator, however it ends.
+
+    Raises NumericalError E601 where a worker dies, MethodError E501 where workers cannot have a
+    part that the runs use.
+    """
+    parts = _parts(task)
     arrived: queue.Queue[Outcome | int] = queue.Queue()
-    workers = [_start(task, numbers[k::jobs]) for k in range(min(jobs, len(numbers)))]
+    workers = [_start(task, parts, numbers[k::jobs]) for k in range(min(jobs, len(numbers)))]
     readers = [threading.Thread(target=_read, args=(w, arrived), daemon=True) for w in workers]
     try:
         for reader in readers:
@@ -44,7 +53,7 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
                 raise NumericalError(
                     Diagnostic(
                         "E601", f"a worker process ended with status {item}",
-                        help="run it with --jobs 1 to see why",
+                        help=f"run it with {number('jobs', 1)} to see why",
                     )
                 )  # fmt: skip
     finally:
@@ -53,7 +62,26 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
             reader.join()
 
 
-def _start(task: Task, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
+def _parts(task: Task) -> bytes:
+    """The parts registered at run time, for `registry.unpack`."""
+    parts, left = packed()
+    used = set(words_in(loads(task.text, task.name).tree)) if left else set()
+    for entry in left:
+        word = word_of(entry)
+        if word is not None and word not in used:
+            continue
+        raise MethodError(
+            Diagnostic(
+                "E501",
+                f"worker processes cannot have the {entry.kind.words} `{entry.name}`: its class "
+                "is defined in a script, a notebook or a function, from where it is not imported",
+                help="put it into a module of its own, or run it with jobs=1 (--jobs 1)",
+            )
+        )
+    return parts
+
+
+def _start(task: Task, parts: bytes, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
     environment[VARIABLE] = str(budget())  # the caller's: its engines are the workers' too
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
@@ -64,7 +92,7 @@ def _start(task: Task, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
     )  # fmt: skip
     assert worker.stdin is not None
     with worker.stdin as pipe:
-        pickle.dump((task, list(numbers)), pipe)
+        pickle.dump((parts, task, list(numbers)), pipe)
     return worker
 
 

@@ -6,14 +6,19 @@ from __future__ import annotations
 import json
 import pickle
 import sys
+import warnings
 
 from lgmdsl.api.calibrate_run import Task, run_once
+from lgmdsl.inference.registry import unpack
 from lgmdsl.language.load import loads
+from lgmdsl.vocabulary.plugins import PluginWarning
 
 
 def main() -> None:
-    """Read (task, numbers), make the runs in order, print each outcome as it is there."""
-    task, numbers = pickle.load(sys.stdin.buffer)
+    """Read (parts, task, numbers), make the runs in order, print each outcome as it is there."""
+    warnings.simplefilter("ignore", PluginWarning)  # who started it has said it
+    parts, task, numbers = pickle.load(sys.stdin.buffer)
+    unpack(parts)
     assert isinstance(task, Task)
     model = loads(task.text, task.name)
     for number in numbers:

@@ -13,6 +13,7 @@ import numpy as np
 from lgmdsl.api.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.files import unwritable, write
 from lgmdsl.language.builder import Model
 
 FORMATS = ("png", "svg", "pdf")
@@ -147,14 +148,8 @@ class Comparison:
         place = Path(path)
         kind = place.suffix.removeprefix(".").lower()
         if kind not in FORMATS:
-            told = f"cannot write `{place}`: a picture's name ends in .png, .svg or .pdf"
-            raise DataError(Diagnostic("E306", told))
-        content = self.picture(kind)
-        try:
-            place.write_bytes(content)
-        except OSError as error:
-            told = f"cannot write `{place}`: {error.strerror}"
-            raise DataError(Diagnostic("E306", told)) from error
+            raise DataError(unwritable(place, "a picture's name ends in .png, .svg or .pdf"))
+        write(place, self.picture(kind))
 
 
 def moments(fit: Fit) -> tuple[Array, Array]:

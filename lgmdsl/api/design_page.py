@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.api.page import columns, counted, wrapped
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
     from lgmdsl.acquisition.sequence import Query
@@ -82,7 +83,7 @@ def picture(found: Design, format: str) -> bytes:
     tested = [p for p in found.course if p.test_error is not None]
     if not tested:
         told = "there is no test error to draw"
-        help = "give test cases with labels: --test FILE"
+        help = f"give test cases with labels: {either('--test FILE', 'test=DATA')}"
         raise MethodError(Diagnostic("E501", told, help=help))
     labels = [found.labelled + p.included for p in tested]
     errors = [p.test_error for p in tested if p.test_error is not None]

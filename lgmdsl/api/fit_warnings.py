@@ -14,14 +14,18 @@ from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.inference.driver import Run
 from lgmdsl.inference.starts import Started
 from lgmdsl.learning.identify import findings
+from lgmdsl.learning.integrate import ROUGH
 from lgmdsl.learning.learn import Learned
 from lgmdsl.learning.mean_field import MeanField
 from lgmdsl.learning.other_modes import OtherMode
+from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
 
 SHOWN = 6  # names in a headline
+
+START_FROM = either("--start-from FIT", "start_from=fit")
 
 
 def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
@@ -52,7 +56,7 @@ def local_optima(canonical: CanonicalModel, starts: tuple[Started, ...]) -> tupl
             f"`{b.family.spec.name}` is not log-concave: the optimum found may be a local one",
             b.span,
             details=told,
-            help="compare fits from other starts: --start-from, or other methods",
+            help=f"compare fits from other starts: {START_FROM}, or other methods",
             severity="warning",
         )
         for b in curved[:1]
@@ -66,8 +70,7 @@ def unfinished(result: Run) -> tuple[Diagnostic, ...]:
     last = result.trace[-1]
     before = result.trace[-2].objective if len(result.trace) > 1 else last.objective
     advice = {
-        Status.iteration_limit: f"--max-steps {2 * max(result.steps, 1)}, or --start-from the "
-        "saved fit",
+        Status.iteration_limit: f"{number('max-steps', 2 * max(result.steps, 1))}, or {START_FROM}",
     }.get(result.status, result.status.value)
     return (
         Diagnostic(
@@ -108,6 +111,12 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             f"{_nats(last.gain)}",
             help=_further(learned),
         ))  # fmt: skip
+    elif learned.cut_short:
+        out.append(_warning(
+            "W601", "the integration over the hyperparameters was interrupted",
+            "their mode was found: latents, predictions and log evidence are conditional on it",
+            help="run it again to its end, or take the mode alone: --hyper map",
+        ))  # fmt: skip
     for found in findings(learned):
         names = listed([f"`{n}`" for n in found.names])
         if found.kind == "flat":
@@ -115,7 +124,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 "W604", f"data and priors hardly say where {names} {_is(found.names)}",
                 "the density hardly falls within 5 units (of the log of a scale, the logit of a "
                 "share) of the mode",
-                help="give a prior that says more, or pin it: --set NAME=VALUE",
+                help=f"give a prior that says more, or pin it: {pin(found.names[0])}",
             ))  # fmt: skip
         else:
             out.append(_warning(
@@ -128,23 +137,29 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         out.append(_warning(
             "W608", f"{names} {_is(learned.idle)} 0 throughout: what it multiplies has no effect",
             "0 is a maximum: the responses do not vary together, or the method does not see it",
-            help="compare with another method (--method natural-gradient, laplace), or leave the "
-            "term out",
+            help=f"compare with another method ({setting('method', 'natural-gradient')}, laplace), "
+            "or leave the term out",
         ))  # fmt: skip
     integrated = learned.integrated
     if integrated is not None:
         wrong = []
         if integrated.unbounded:
-            wrong.append("the density has not fallen off where the exploration ended")
+            names = listed([f"`{n}`" for n in integrated.unbounded])
+            wrong.append(
+                f"the density has not fallen off where the exploration along {names} ended"
+            )
         if integrated.lost:
-            wrong.append(f"{integrated.lost} of the points have no fit")
+            wrong.append(f"{integrated.lost} of the fits that were tried did not succeed")
         if integrated.unfinished:
             wrong.append(f"{integrated.unfinished} of the points' fits did not converge")
+        if not integrated.holds and integrated.uncertain > ROUGH:
+            wrong.append(f"the fits leave {integrated.uncertain:.0%} of the integral uncertain")
         if wrong:
+            headline = "is rough" if integrated.holds else "does not hold"
             out.append(_warning(
-                "W606", "the integral over the hyperparameters is rough", *wrong,
-                help="give hyperparameters tighter priors, or use --hyper map, which needs none "
-                "of these points",
+                "W606", f"the integral over the hyperparameters {headline}", *wrong,
+                help="give hyperparameters tighter priors, or use "
+                f"{setting('hyper', 'map')}, which needs none of these points",
             ))  # fmt: skip
         if integrated.other is not None:
             out.append(_another_mode(integrated.other))
@@ -154,8 +169,14 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
 def _further(learned: Learned) -> str:
     if learned.maximum.status is Status.iteration_limit:
         more = 2 * max(learned.maximum.steps[-1].step, 100)
-        return f"--option learning_steps={more}, or --start-from the saved fit"
-    return "start from other values: --start NAME=VALUE, or pin what the data do not determine"
+        return f"{option('learning_steps', more)}, or {START_FROM}"
+    if learned.maximum.away:
+        away = learned.maximum.away
+        return (
+            f"give `{away}` a prior whose density falls off there, pin it: {pin(away)}, or "
+            f"integrate over it: {setting('hyper', 'integrate')}"
+        )
+    return f"start from other values: {start('NAME')}, or pin what the data do not determine"
 
 
 def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:
@@ -168,7 +189,8 @@ def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:
             "W601", "the rounds over the factors of the hyperparameters stopped early",
             f"{found.reason or 'at their limit'}, round {last.step}, {found.iterations} steps in "
             f"all; {_nats(last.gain)} of the bound are left to gain",
-            help=f"--max-steps {2 * max(found.iterations, 1)}, a larger --tol, or --hyper map",
+            help=f"{number('max-steps', 2 * max(found.iterations, 1))}, a larger "
+            f"{either('--tol', 'tol')}, or {setting('hyper', 'map')}",
         ),
     )  # fmt: skip
 
@@ -189,8 +211,8 @@ def _another_mode(other: OtherMode) -> Diagnostic:
         "draws are of this mode, and log evidence lacks the other's share",
         "exchanged": "give the two priors that tell them apart, or put them in order (an ordered "
         "hyper); means, sds and draws are of this mode, and log evidence lacks the other's share",
-        "apart": "fit again with --set near the other mode, compare the log evidences, and give "
-        "priors that say which is meant",
+        "apart": f"fit again with {pin('NAME')} near the other mode, compare the log evidences, "
+        "and give priors that say which is meant",
     }[other.kind]
     return _warning(
         "W607", f"the posterior of {names} has another mode, {away}", f"it is at {where}",

@@ -17,9 +17,11 @@ from lgmdsl.api.hyper_ways import (
     learning_options,
 )
 from lgmdsl.api.learned_fit import with_factors, with_hypers
+from lgmdsl.api.only_finite import only_finite
 from lgmdsl.api.provenance import provenance
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.solved import Solved, solve
+from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import Expected
@@ -163,6 +165,9 @@ def fit_compiled(
         origin["notes"] = "; ".join(notes)
     if found.starts:
         origin["starts"] = "; ".join(map(str, found.starts))
+    bounds = [r.bound for r in planned.routes]
+    engine = origin.get("engine", "")
+    origin |= record(used_parts(model.tree, planned.method, bounds, engine))
     fit = Fit(
         model=model,
         method=planned.method,
@@ -191,7 +196,7 @@ def fit_compiled(
         fit = with_factors(fit, found.learned, fixed)
     elif found.learned is not None:
         fit = with_hypers(fit, found.learned, way)
-    return replace(fit, warnings=(*fit.warnings, *undefined_reports(fit)))
+    return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 
 
 def _doing(planned: Plan, way: str) -> str:
@@ -202,9 +207,12 @@ def _doing(planned: Plan, way: str) -> str:
 
 
 def _fit_alone(found: Solved) -> bool:
-    """Whether the status is that of a fit, and not of a search for hyperparameters."""
+    """Whether the status is that of a fit, and not of a search for hyperparameters, nor of an
+    integration over them."""
     learned = found.learned
-    return learned is None or (not isinstance(learned, MeanField) and learned.found_mode)
+    if learned is None or isinstance(learned, MeanField):
+        return learned is None
+    return learned.found_mode and learned.status is learned.mode.run.status
 
 
 def _earlier(given: Fit | str | os.PathLike[str]) -> Fit:

@@ -103,7 +103,12 @@ def _union(old: GroundedModel, new: GroundedModel) -> GroundedModel:
     indices: dict[str, IndexSet] = dict(new.indices)
     for name in new.replaced:
         count = old.indices[name].size + new.indices[name].size
-        indices[name] = IndexSet(name, np.arange(count), "the fit and the new data")
+        parts = (old.indices[name].places, new.indices[name].places)
+        known = [p for p in parts if p is not None]
+        indices[name] = IndexSet(
+            name, np.arange(count), "the fit and the new data", spaced=False,
+            placed=np.concatenate(known) if len(known) == len(parts) else None,
+        )  # fmt: skip
     values = dict(new.values)
     for name, value in new.values.items():
         axes = [k for k, d in enumerate(new.dims(name)) if d in new.replaced]

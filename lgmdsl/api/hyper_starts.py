@@ -12,6 +12,7 @@ from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.hypers import HyperBlock, HyperSpace, as_value, unknown_hyper
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.remedies import pin, setting, start
 
 
 def starting_values(
@@ -34,7 +35,7 @@ def starting_values(
             raise MethodError(unknown_hyper(name, tuple(b.name for b in space.blocks)))
         if way == "fixed" or name in pinned or block.value is not None:
             raise MethodError(_not_learned(block, name in pinned))
-        chosen[name] = as_value(block, value, "to start from", "--start")
+        chosen[name] = as_value(block, value, "to start from", start)
     if chosen:
         Coordinates(space, pinned).pack(space.start(pinned, chosen))
     if earlier is None or way == "fixed":
@@ -54,11 +55,14 @@ def starting_values(
 
 def _not_learned(block: HyperBlock, pinned: bool) -> Diagnostic:
     if pinned:
-        why, help = "it is pinned", f"leave out --set {block.name}, or --start {block.name}"
+        why, help = "it is pinned", f"leave out {pin(block.name)}, or {start(block.name)}"
     elif block.value is not None:
         why, help = "the model gives its value", "start those in it, or give it a prior"
     else:
-        why, help = "hyperparameters are held fixed", "take --hyper auto, or pin it with --set"
+        why, help = (
+            "hyperparameters are held fixed",
+            f"take {setting('hyper', 'auto')}, or {pin(block.name)}",
+        )
     return Diagnostic(
         "E104",
         f"hyper `{block.name}` has no start: it is not learned",

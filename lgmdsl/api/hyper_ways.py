@@ -15,6 +15,7 @@ from lgmdsl.learning.coordinates import Coordinates, sparse
 from lgmdsl.learning.em import ACCELERATIONS
 from lgmdsl.learning.integrate import FEW, MOST
 from lgmdsl.learning.simplices import probabilities
+from lgmdsl.remedies import pin, setting
 
 WAYS = ("auto", "fixed", "map", "integrate", "em", "vb")
 DESIGNS = ("auto", "grid", "ccd", "gauss-hermite")
@@ -58,7 +59,8 @@ def chosen_way(
             Diagnostic(
                 "E501",
                 f"method `{backend.name}` has no evidence to learn hyperparameters by",
-                help="pin them: --set NAME=VALUE, or take another method: --method laplace",
+                help=f"pin them: {pin('NAME')}, or take another method: "
+                f"{setting('method', 'laplace')}",
             )
         )
     size = Coordinates(space, pinned).size
@@ -72,7 +74,7 @@ def chosen_way(
                 "E501",
                 f"{size} hyperparameters are too many to integrate over: {names}",
                 details=(f"at most {MOST}",),
-                help="maximise over them (--hyper map), or pin some: --set NAME=VALUE",
+                help=f"maximise over them ({setting('hyper', 'map')}), or pin some: {pin('NAME')}",
             )
         )
     way = hyper
@@ -112,7 +114,7 @@ def check_learning(options: Mapping[str, object], hyper: str, way: str) -> None:
         if name in options and (other or way not in (*ways, "fixed")):
             found = f"`hyper = {way}`" + (", which auto chose" if hyper == "auto" else "")
             told = f"`{name}` is an option of `hyper = {ways[0]}`, not of {found}"
-            help = f"leave it out, or take --hyper {ways[0]}"
+            help = f"leave it out, or take {setting('hyper', ways[0])}"
             raise MethodError(Diagnostic("E104", told, help=help))
 
 
@@ -122,7 +124,7 @@ def _corners(block: HyperBlock) -> Diagnostic:
         f"hyper `{block.name}` cannot be integrated over",
         block.span,
         "a graphical lasso has corners, and no known constant",
-        help=f"maximise (--hyper em), or pin it: --set {block.name}=VALUE",
+        help=f"maximise ({setting('hyper', 'em')}), or pin it: {pin(block.name)}",
     )
 
 

@@ -29,6 +29,7 @@ def with_hypers(fit: Fit, learned: Learned, way: str) -> Fit:
     record = Learning(
         learned.maximum.steps, learned.calls, learned.iterations,
         found.design if found else "", len(found.points) if found else 1,
+        found.modes if found else 1,
     )  # fmt: skip
     warnings = (*fit.warnings, *learning_warnings(learned))
     if found is None:

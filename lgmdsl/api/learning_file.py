@@ -43,7 +43,7 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
     group = file.create_group("learning")
     group.attrs.update(
         hyper=fit.hyper, fits=record.fits, iterations=record.iterations, design=record.design,
-        points=record.points,
+        points=record.points, modes=record.modes,
     )  # fmt: skip
     for column in COLUMNS:
         put(group, column, np.array([getattr(s, column) for s in record.steps]))
@@ -56,7 +56,7 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
         if hypers.frame.unknown is not None:
             put(group, "unknown", hypers.frame.unknown)
     if isinstance(hypers, HyperPosterior):
-        group.attrs["log_integral"] = hypers.log_integral
+        group.attrs.update(log_integral=hypers.log_integral, lattice=int(hypers.lattice))
         put(group, "nodes", hypers.z)
         put(group, "shares", hypers.weights)
     if isinstance(hypers, FactorMarginals):
@@ -93,7 +93,7 @@ def read_learning(
     )
     record = Learning(
         steps, int(given["fits"]), int(given["iterations"]), str(given["design"]),
-        int(given["points"]),
+        int(given["points"]), int(given.get("modes", 1)),
     )  # fmt: skip
     fit = replace(fit, hyper=str(given["hyper"]), learning=record)
     if "exponents" in given:
@@ -108,7 +108,11 @@ def read_learning(
         frame = Standardised(held["mode"], held["axes"], flat, held.get("unknown"))
         if "nodes" in held:
             integral = float(given["log_integral"])
-            posterior = HyperPosterior(coordinates, frame, held["nodes"], held["shares"], integral)
+            # Files of 0.x said nothing: up to two hyperparameters had a lattice.
+            lattice = bool(given.get("lattice", frame.size <= 2))
+            posterior = HyperPosterior(
+                coordinates, frame, held["nodes"], held["shares"], integral, lattice
+            )
             fit = replace(fit, hypers=posterior)
         else:
             fit = replace(fit, hypers=Asymptotic(coordinates, fit.theta, frame))

@@ -17,6 +17,7 @@ from lgmdsl.canonical import derived
 from lgmdsl.errors import Diagnostic, MethodError, ModelError
 from lgmdsl.learning.kernel_density import TAIL, Range, kernel_density, sample_share
 from lgmdsl.learning.ranges import ends_of_values
+from lgmdsl.remedies import pin, setting
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -87,10 +88,10 @@ def _no_density(fit: Fit, name: str, found: Density) -> Diagnostic:
         told, help = "its draws are fixed, or not finite", f'fit.sample(100, names=["{name}"])'
     elif np.isnan(fit.quantity(name).sd).any():
         told = "the curvature at the mode is not known"
-        help = 'integrate: hyper="integrate", or --hyper integrate'
+        help = f"integrate: {setting('hyper', 'integrate')}"
     elif block is not None and block.value is None:
         told = "it is fixed"
-        help = f'leave it out of fixed={{...}} or --set, and learn it: hyper="integrate" (`{name}`)'
+        help = f"leave out {pin(name)}, and learn it: {setting('hyper', 'integrate')}"
     elif block is not None:
         told, help = "it is fixed in the model", f"give `{name}` a prior: {name} : TYPE ~ PRIOR"
     else:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -21,6 +20,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
+from lgmdsl.files import write
 from lgmdsl.plot.canvas import FORMATS
 from lgmdsl.plot.effects import LEVELS, Curve, Row, curve_picture, forest_picture, sorted_picture
 from lgmdsl.plot.fields import Heat, Map, heat_picture, map_picture
@@ -68,7 +68,9 @@ def plot(
         raise DataError(Diagnostic("E306", f"cannot write to `{folder}`: {reason}")) from None
     drawn = Drawn()
     for name, draw in _pictures(fit, wanted, drawn.left_out, data, mapping):
-        drawn.files.append(_written(folder / f"{name}.{format}", draw(format)))
+        place = folder / f"{name}.{format}"
+        write(place, draw(format))
+        drawn.files.append(place)
     if not drawn.files:
         raise MethodError(
             Diagnostic(
@@ -228,22 +230,3 @@ def told(canonical: CanonicalModel, name: str, dims: tuple[str, ...] = ()) -> st
 def _kind(canonical: CanonicalModel, name: str) -> str:
     symbol = canonical.grounded.model.symbols.get(name)
     return symbol.kind if symbol is not None else "latent"
-
-
-def _written(path: Path, content: bytes) -> Path:
-    """The file, whole or not at all. Raises DataError E306."""
-    try:
-        handle, name = tempfile.mkstemp(".tmp", f".{path.name}-", path.parent)
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-            os.replace(name, path)
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise DataError(Diagnostic("E306", f"cannot write `{path}`: {reason}")) from None
-    return path

@@ -19,6 +19,7 @@ import numpy as np
 
 from lgmdsl import __version__
 from lgmdsl.errors import DataError, Diagnostic, listed
+from lgmdsl.files import append, irregular, write
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -49,24 +50,16 @@ class Lines:
             self._open(self.path)
 
     def append(self, row: Mapping[str, Any]) -> None:
-        """One more line; it is on disk when this returns."""
+        """One more line; it is on disk when this returns. Raises DataError E306, and leaves the
+        lines before it as they were, where it finds no room."""
         if self.path is not None:
-            with self.path.open("a", encoding="utf-8") as file:
-                file.write(f"{json.dumps(row)}\n")
-                file.flush()
-                os.fsync(file.fileno())
+            append(self.path, f"{json.dumps(row)}\n".encode())
 
     def replace(self, rows: Iterable[Mapping[str, Any]]) -> None:
         """These lines in the place of all, whole or not at all."""
-        if self.path is None:
-            return
-        beside = self.path.with_name(f".{self.path.name}.new")
-        try:
+        if self.path is not None:
             text = "".join(f"{json.dumps(r)}\n" for r in (self.head, *rows))
-            beside.write_text(text, encoding="utf-8")
-            os.replace(beside, self.path)
-        except OSError as error:
-            raise DataError(self.unusable(f"cannot be written: {error.strerror}")) from None
+            write(self.path, text.encode())
 
     def unusable(self, why: str) -> Diagnostic:
         """E306 for this file."""
@@ -74,6 +67,9 @@ class Lines:
         return Diagnostic("E306", f"`{self.path}` {why}", help=remedy)
 
     def _open(self, path: Path) -> None:
+        what = irregular(path)
+        if what:
+            raise DataError(self.unusable(f"is {what}, no record"))
         try:
             lines = path.read_bytes().split(b"\n") if path.exists() else []
         except OSError as error:
@@ -110,7 +106,7 @@ def described(task: DataclassInstance, hashed: tuple[str, ...]) -> dict[str, Any
 
 
 def _bytes(data: Any) -> bytes:
-    if isinstance(data, str | os.PathLike):
+    if isinstance(data, str | os.PathLike) and not irregular(data):
         try:
             return Path(data).read_bytes()
         except OSError:

@@ -11,11 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl import __version__
 from lgmdsl.api.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.fit import Fit
 from lgmdsl.api.learning_file import read_learning
 from lgmdsl.api.marginals import Quantity
 from lgmdsl.api.store import FORMAT, KINDS, PARTS, unusable
+from lgmdsl.api.third_parties import unreadable
 from lgmdsl.arrays import Array
 from lgmdsl.assess.moments import Corrected
 from lgmdsl.assess.verdict import Outcome
@@ -25,8 +27,9 @@ from lgmdsl.canonical.observed import Observed
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.engines.choose import NAMES, Terms, choose
-from lgmdsl.errors import DataError, Diagnostic, LgmError, NumericalError
+from lgmdsl.engines.choose import Terms, choose, names
+from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError, NumericalError
+from lgmdsl.files import irregular
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
@@ -40,31 +43,51 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     """Read a fit. Stored means and sds are served as they are; anything else (quantiles, draws,
     predictions) conditions the prior on the stored sites again, when first asked for.
 
-    Raises DataError E306 for a file that is no result file.
+    Raises DataError E306 for a file that is no result file, and for one whose model uses a part of
+    a third party that is not here, with the package that has it.
     """
     import h5netcdf
 
     place = Path(path)
+    what = irregular(place)
+    if what:
+        raise DataError(unusable(place, f"is {what}, not a result file"))
     try:
         with h5netcdf.File(place, "r") as file:
             if "lgmdsl_format" not in file.attrs:
                 raise DataError(unusable(place, "is not a result file of lgmdsl"))
-            if int(file.attrs["lgmdsl_format"]) != FORMAT:
-                raise DataError(unusable(place, "was written by another version of lgmdsl"))
+            _check_format(place, file)
             if file.attrs.get(ATTRIBUTE) != digest(file):
                 raise DataError(unusable(place, "is damaged: it is not as it was written"))
-            return _read(file)
+            return _read(file, place)
     except FileNotFoundError as error:
         raise DataError(unusable(place, "does not exist")) from error
     except (LgmError, MemoryError):
         raise
     except Exception as error:  # a damaged file makes the library fail in many ways
-        if place.is_dir():
-            raise DataError(unusable(place, "is a folder, not a result file")) from error
         if place.is_file() and not h5_signature(place):
             raise DataError(unusable(place, "is not a result file of lgmdsl")) from error
         reason = str(error).partition("\n")[0][:200] or type(error).__name__
         raise DataError(unusable(place, f"cannot be read: {reason}")) from error
+
+
+def _check_format(place: Path, file: Any) -> None:
+    """A file of a later format is refused; those of all earlier ones are read."""
+    number = int(file.attrs["lgmdsl_format"])
+    if 1 <= number <= FORMAT:
+        return
+    writer = str(file.attrs.get("lgmdsl_version", "a later version"))
+    if number < 1:
+        raise DataError(unusable(place, f"is not a result file of lgmdsl: format {number}"))
+    least = f"'lgmdsl>={writer}'" if "lgmdsl_version" in file.attrs else "--upgrade lgmdsl"
+    raise DataError(
+        Diagnostic(
+            "E306",
+            f"`{place}` was written by lgmdsl {writer} in format {number}; "
+            f"lgmdsl {__version__} reads formats up to {FORMAT}",
+            help=f"pip install {least}, or fit the model again with this version",
+        )
+    )
 
 
 def h5_signature(place: Path) -> bool:
@@ -73,14 +96,23 @@ def h5_signature(place: Path) -> bool:
         return file.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
-def _read(file: Any) -> Fit:
+def _read(file: Any, place: Path) -> Fit:
     load_entry_points()
-    model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
-    indices = {
-        n: IndexSet(n, array(v), str(v.attrs["origin"])) for n, v in file["index"].variables.items()
-    }
-    values = _inputs(file["input"])
     provenance = {k: str(v) for k, v in file["provenance"].attrs.items()}
+    try:
+        model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
+    except ModelError as error:
+        raise unreadable(error, provenance, place) from error
+    # Files without these attributes are of a version that took every order as given, and all
+    # steps as equal.
+    indices = {
+        n: IndexSet(
+            n, array(v), str(v.attrs["origin"]),
+            given=bool(v.attrs.get("given", 1)), spaced=bool(v.attrs.get("spaced", 0)),
+        )
+        for n, v in file["index"].variables.items()
+    }  # fmt: skip
+    values = _inputs(file["input"])
     grounded = GroundedModel(
         model.checked, indices, values, source=provenance.get("data_source", "a result file")
     )
@@ -173,7 +205,7 @@ def recondition(
     one chosen now). Raises NumericalError E602 where it does not factorise."""
     linear = canonical.linear(theta)
     made, why = None, ""
-    if engine in NAMES:  # whatever the budget is now: the fit had it
+    if engine in names():  # whatever the budget is now: the fit had it
         made, why = choose(linear, Terms(math.inf, engine), seed)
     if made is None:
         made, why = choose(linear, seed=seed)

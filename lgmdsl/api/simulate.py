@@ -13,6 +13,7 @@ from lgmdsl.api.standin import complete
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.derived import Leaf
 from lgmdsl.canonical.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.model import CanonicalModel
@@ -98,7 +99,19 @@ def simulate(
         out[TRUTH + hyper.name] = theta[hyper.name]
     for block in canonical.latents:
         out[TRUTH + block.name] = z[canonical.layout.latent(block.name)].reshape(block.sizes)
+    for name in canonical.latent_names:
+        if name not in canonical.layout.starts:
+            out[TRUTH + name] = _mapped(canonical, name, theta, z)
     return out
+
+
+def _mapped(canonical: CanonicalModel, name: str, theta: Theta, z: Array) -> Array:
+    """A latent that is a map of blocks, at z."""
+    dims, tree = canonical.named[name]
+    assert isinstance(tree, Leaf), "a map of blocks is affine"
+    made = canonical.predictor(tree.form, dims, theta)
+    parts = (op.matvec(z[canonical.layout.latent(b)]) for b, op in made.columns.items())
+    return np.asarray((made.offset + sum(parts)).reshape(canonical.layout.shape(dims)))
 
 
 def _read(data: object, mapping: Mapping[str, str] | None) -> Dataset:

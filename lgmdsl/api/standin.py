@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from math import prod
@@ -18,6 +19,7 @@ from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.remedies import either
 
 # The size of an index set that nobody gave one, where only the form of the model matters.
 SKETCH = 4
@@ -184,11 +186,15 @@ def _ring(size: int) -> Any:
 def _no_size(unsized: list[Symbol]) -> Diagnostic:
     names = [s.name for s in unsized]
     plural = "sets" if len(names) > 1 else "set"
-    shown = ",".join(f"{n}={20 if k == 0 else 3}" for k, n in enumerate(names))
+    sizes = {n: 20 if k == 0 else 3 for k, n in enumerate(names)}
+    given = either(
+        f"--sizes {','.join(f'{n}={size}' for n, size in sizes.items())}",
+        f"sizes={json.dumps(sizes)}",
+    )
     return Diagnostic(
         "E305",
         f"nothing gives the size of the index {plural} {', '.join(f'`{n}`' for n in names)}",
         unsized[0].statement.span,
-        help=f"--sizes {shown}, or data that run over {'them' if len(names) > 1 else 'it'}",
+        help=f"{given}, or data that run over {'them' if len(names) > 1 else 'it'}",
         layout="plain",
     )

@@ -1,20 +1,21 @@
 """Writing result files: NetCDF with the model's text, the sites' weights and shifts, and what
 prediction needs, in groups index, input, hyper, site, mean, sd, trace and provenance.
 
-Written whole or not at all: to a new file beside the target, synced, then renamed over it.
+Built in memory, then written whole or not at all: HDF5 on a full disk ends the process.
 """
 
 from __future__ import annotations
 
+import io
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl import __version__
 from lgmdsl.api.digest import ATTRIBUTE, digest
 from lgmdsl.api.learning_file import write_learning
 from lgmdsl.api.places import coordinate_pairs
@@ -22,12 +23,15 @@ from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.ground_model import GroundedModel
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.lower import distinct
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import Diagnostic
+from lgmdsl.files import write
 
 if TYPE_CHECKING:
     from lgmdsl.api.audit import Audit
     from lgmdsl.api.fit import Fit
 
+# Raised where an earlier version could not read the file, or would read it wrongly. Files of all
+# formats up to this one are read (tests/stored_fits holds some of each).
 FORMAT = 1
 NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "log_evidence", "log_evidence_se")
 KINDS = ("mean", "sd", "shift", "error")
@@ -39,31 +43,19 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
 
     Raises DataError E306 where the place cannot be written.
     """
-    target = Path(path)
-    try:
-        handle, name = tempfile.mkstemp(".tmp", f".{target.name}-", target.parent or ".")
-        os.close(handle)
-    except OSError as error:
-        raise DataError(unusable(target, f"cannot be written: {error.strerror}")) from error
-    try:
-        _write(fit, name)
-        with open(name, "rb+") as file:
-            os.fsync(file.fileno())
-        os.chmod(name, _mode(target))
-        os.replace(name, target)
-    except OSError as error:
-        raise DataError(unusable(target, f"cannot be written: {error}")) from error
-    finally:
-        Path(name).unlink(missing_ok=True)
+    write(path, packed(fit).getbuffer())
 
 
-def _write(fit: Fit, name: str) -> None:
+def packed(fit: Fit) -> io.BytesIO:
+    """The content of a fit's file."""
     import h5netcdf
 
+    content = io.BytesIO()
     grounded, layout = fit.canonical.grounded, fit.canonical.layout
-    with h5netcdf.File(name, "w") as file:
+    with h5netcdf.File(content, "w") as file:
         file.attrs.update(
             lgmdsl_format=FORMAT,
+            lgmdsl_version=__version__,
             model=fit.model.to_lgm(),
             model_name=_text(grounded.model.source.name),
             method=fit.method,
@@ -78,7 +70,10 @@ def _write(fit: Fit, name: str) -> None:
         index = file.create_group("index")
         for name_, values in labels.items():
             _variable(index, name_, (name_,), values)
-            index.variables[name_].attrs["origin"] = _text(grounded.indices[name_].origin)
+            kept = grounded.indices[name_]
+            index.variables[name_].attrs.update(
+                origin=_text(kept.origin), given=int(kept.given), spaced=int(kept.spaced)
+            )
         inputs = file.create_group("input")
         for name_ in sorted(_kept_inputs(grounded)):
             _input(inputs, name_, grounded.values[name_])
@@ -112,6 +107,7 @@ def _write(fit: Fit, name: str) -> None:
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
         file.create_group("provenance").attrs.update(provenance)
         file.attrs[ATTRIBUTE] = digest(file)
+    return content
 
 
 def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:
@@ -181,16 +177,6 @@ def _variable(group: Any, name: str, dims: tuple[str, ...], values: AnyArray) ->
         group.create_variable(name, dims, h5py.string_dtype(), data=values.astype(object))
     else:
         group.create_variable(name, dims, values.dtype, data=values)
-
-
-def _mode(target: Path) -> int:
-    """The permissions of the file that is replaced, or those a new file would get."""
-    try:
-        return target.stat().st_mode & 0o777
-    except OSError:
-        mask = os.umask(0)
-        os.umask(mask)
-        return 0o666 & ~mask
 
 
 def unusable(place: Path, reason: str) -> Diagnostic:

@@ -108,13 +108,16 @@ def _evidence(fit: Fitted) -> str:
 
 def _learned(fit: Fitted, how: Learning) -> str:
     fits = f"{counted(how.fits, 'fit')}"
-    if fit.hyper == "integrate":
-        return f"integrated over {counted(how.points, 'point')} ({how.design}), {fits}"
+    if fit.hyper == "integrate" and how.design:
+        around = f" around {how.modes} modes" if how.modes > 1 else ""
+        return f"integrated over {counted(how.points, 'point')}{around} ({how.design}), {fits}"
     if fit.hyper == "vb":
         rounds = counted(len(how.steps), "round")
         return (
             f"mean field over hyperparameters, {rounds}; the evidence is the bound of all factors"
         )
+    if fit.hyper == "integrate":
+        return _cut_short(fit, fits)
     by = " by EM" if fit.hyper == "em" else ""
     told = {n: np.isfinite(fit.quantity(n).sd) for n in learned_names(fit)}
     if not any(known.any() for known in told.values()):
@@ -122,6 +125,16 @@ def _learned(fit: Fitted, how: Learning) -> str:
     open_ = [f"`{n}`" for n, known in told.items() if not known.all()]
     but = f"; none where {listed(open_)} may turn, or end at an edge" if open_ else ""
     return f"at the mode of evidence and prior{by}, {fits}; sds from the curvature there{but}"
+
+
+def _cut_short(fit: Fitted, fits: str) -> str:
+    """Of an integration that did not come to its end."""
+    known = all(np.isfinite(fit.quantity(n).sd).all() for n in learned_names(fit))
+    sds = "hyperparameters have sds from the curvature there" if known else "without sds of them"
+    return (
+        f"not integrated ({fits}): interrupted before the end; latents are conditional on the best "
+        f"values found, {sds}"
+    )
 
 
 def learned_names(fit: Fitted) -> tuple[str, ...]:

@@ -35,12 +35,7 @@ class DensityRatio:
     def __init__(self, sites: Sequence[Site], conditioned: Conditioned) -> None:
         self.sites, self.weight, self.mean = sites, conditioned.weight, conditioned.mean
         self.alpha = rows.slope_of(conditioned.shift, self.weight, self.mean)
-        self.constant = conditioned.log_normaliser + rows.total(
-            tuple(
-                0.5 * rows.quadratic(w, m) - rows.inner(b, m)
-                for w, b, m in zip(self.weight, conditioned.shift, self.mean, strict=True)
-            )
-        )
+        self.constant = conditioned.centred
         self._repeated: dict[tuple[int, int], Site] = {}
 
     def __call__(self, moves: Sequence[Array]) -> Array:

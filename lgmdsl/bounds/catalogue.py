@@ -26,8 +26,9 @@ from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
+from lgmdsl.vocabulary import plugins
 
-_BOUNDS: list[Bound] = [
+BUILT_IN: tuple[Bound, ...] = (
     ExpectedByQuadrature(),
     TiltedByQuadrature(),
     SlopesByQuadrature(),
@@ -41,7 +42,8 @@ _BOUNDS: list[Bound] = [
     ProductOfSigmoids(),
     Delta(),
     VectorByQuadrature(),
-]
+)
+_BOUNDS: list[Bound] = [*BUILT_IN]
 
 
 def _product(shape: Literal["linear", "quadratic"], pieces: int) -> ProductOfSigmoids:
@@ -60,18 +62,19 @@ SERIES: tuple[BoundSeries, ...] = (
 
 def bounds() -> tuple[Bound, ...]:
     """All bounds but the series, in the order in which routes prefer them."""
+    plugins.load()
     return tuple(_BOUNDS)
 
 
 def named(name: str) -> tuple[Bound, ...]:
     """The bounds of that name, one for each question it gives; none where it is unknown."""
-    found = tuple(b for b in _BOUNDS if b.spec.name == name)
+    found = tuple(b for b in bounds() if b.spec.name == name)
     return found or tuple(b for s in SERIES if (b := s.member(name)) is not None)
 
 
 def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
     """The names of the bounds that lift a site to a question; `stem-R` for a series."""
-    able = [b.spec.name for b in _BOUNDS if b.spec.gives is gives and not b.applies_to(site)]
+    able = [b.spec.name for b in bounds() if b.spec.gives is gives and not b.applies_to(site)]
     able += [
         f"{s.stem}-R" for s in SERIES
         if s.example.spec.gives is gives and not s.example.applies_to(site)
@@ -92,7 +95,7 @@ def bound(name: str, gives: type, site: type[Site] | None = None) -> Bound:
 
 def unknown(name: str, gives: type | None = None) -> Diagnostic:
     """E103 for a name that no bound has, or none that gives the question."""
-    known = [b.spec.name for b in _BOUNDS if gives is None or b.spec.gives is gives]
+    known = [b.spec.name for b in bounds() if gives is None or b.spec.gives is gives]
     series = [s for s in SERIES if gives is None or s.example.spec.gives is gives]
     listed = [*dict.fromkeys(known), *map(str, series)]
     told = f"no bound `{name}` gives {gives.__name__}" if gives else f"unknown bound `{name}`"
@@ -117,3 +120,8 @@ def register_bound(added: Bound) -> Bound:
             )
     _BOUNDS.append(added)
     return added
+
+
+def unregister_bound(bound: Bound) -> None:
+    """Take a registered bound out again; an unknown one is no error."""
+    _BOUNDS[:] = [b for b in _BOUNDS if b is not bound]

@@ -10,6 +10,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical import bym2
+from lgmdsl.canonical.axis_places import Places, constant
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import collapse, expand
@@ -22,6 +23,7 @@ from lgmdsl.memory import TooLarge
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.refusals import Refused
+from lgmdsl.vocabulary.lookup import lookup
 
 # Standard deviations beyond these have a variance, or a precision, of 0 or infinity.
 SQUARABLE = (1e-150, 1e150)
@@ -62,7 +64,8 @@ Argument: TypeAlias = Coefficient | KernelTerm | str | bool
 class FactorSpec:
     """One structure of a block over `dims` (one axis, or all of them for normal and flat).
 
-    `factor` is its text, `labels` those of its axis (None for several): errors name them.
+    `factor` is its text, `labels` those of its axis (None for several): errors name them. Where
+    its members lie on a line, `places` says where; tied ones share an entry of the block.
     """
 
     name: str
@@ -71,6 +74,7 @@ class FactorSpec:
     arguments: Mapping[str, Argument]
     factor: ast.Dist
     labels: AnyArray | None
+    places: Places | None = None
 
     @property
     def size(self) -> int:
@@ -182,7 +186,8 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
     for symbol in lowering.grounded.model.of_kind("latent"):
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
-        sizes = tuple(lowering.sizes[d] for d in symbol.dims)
+        ties, places = lowering.axes.ties(symbol), lowering.axes.places(symbol)
+        sizes = tuple(lowering.sizes[d] for d in ties.dims)
         parts = bym2.PARTS if bym2.split_factor(symbol) is not None else ("",)
         for part in parts:
             factors = []
@@ -195,12 +200,24 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                     refused.append(_unsupported(factor))
                     continue
                 own = slice(None) if whole else slice(k, k + 1)
-                arguments = {a.name: _argument(a.value, lowering) for a in given}
-                dims = symbol.dims[own]
-                labels = indices[dims[0]].labels if len(dims) == 1 else None
-                factors.append(FactorSpec(name, dims, sizes[own], arguments, factor, labels))
-            block = bym2.part_name(symbol.name, part) if part else symbol.name
-            blocks.append(LatentBlock(block, symbol.dims, sizes, tuple(factors)))
+                signature = lookup("structure", factor.name.id)
+                parameters = signature.parameters if signature else ()
+                kernels = {p.name for p in parameters if p.type == "kernel"}
+                arguments = {
+                    a.name: _kernel(a.value, lowering) if a.name in kernels
+                    else _argument(a.value, lowering) for a in given
+                }  # fmt: skip
+                dims, there = ties.dims[own], None
+                labels = indices[symbol.dims[own][0]].labels if len(dims) == 1 else None
+                if len(dims) == 1 and (there := places[own][0]) is not None:
+                    if there.tied:
+                        labels = there.labels
+                    if there.tied or (there.argument not in arguments and not there.regular):
+                        arguments[there.argument] = constant(there, dims[0], not there.tied)
+                made = FactorSpec(name, dims, sizes[own], arguments, factor, labels, there)
+                factors.append(made)
+            block = bym2.part_name(symbol.name, part) if part else lowering.axes.block_name(symbol)
+            blocks.append(LatentBlock(block, ties.dims, sizes, tuple(factors)))
     if refused:
         raise MethodError(refused)
     return tuple(blocks)
@@ -211,21 +228,15 @@ def _argument(value: ast.Value, lowering: Lowering) -> Argument:
         return value.value
     if isinstance(value, ast.Bool):
         return value.value
-    if _is_kernel(value):
-        return _kernel(value, lowering)
     return lowering.coefficient(value)
-
-
-def _is_kernel(value: ast.Value) -> bool:
-    while isinstance(value, ast.Binary):
-        value = value.left
-    return isinstance(value, ast.Call) and value.function.id in catalogue.KERNELS
 
 
 def _kernel(value: ast.Value, lowering: Lowering) -> KernelTerm:
     if isinstance(value, ast.Binary):
         parts = (_kernel(value.left, lowering), _kernel(value.right, lowering))
         return KernelTerm(value.op, {}, parts)
+    if isinstance(value, ast.Name):  # without arguments
+        return KernelTerm(value.id, {})
     assert isinstance(value, ast.Call)
     arguments = {a.name: lowering.coefficient(a.value) for a in value.named}
     return KernelTerm(value.function.id, arguments)

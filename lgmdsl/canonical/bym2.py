@@ -9,7 +9,7 @@ et al. 2018). Other factors of a product belong to both blocks.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from lgmdsl.canonical import affine as af
 from lgmdsl.canonical import coefficient as co
@@ -42,9 +42,9 @@ def owner(block: str) -> str:
 
 def mixed(
     symbol: Symbol, factor: ast.Dist, lower: Callable[[ast.Value], Coefficient],
-    sizes: Mapping[str, int],
+    block: Callable[[str], Affine],
 ) -> Affine:  # fmt: skip
-    """v as an affine form in its two blocks."""
+    """v as an affine form in its two blocks, which `block` gives by name."""
     values = {a.name: lower(a.value) for a in factor.arguments if a.name != "graph"}
     mix = values["mix"]
     rest = co.add(co.number(1.0), co.multiply(co.number(-1.0), mix))
@@ -52,8 +52,7 @@ def mixed(
     for part, share in zip(PARTS, (rest, mix), strict=True):
         weight = co.Power(share.dims, share, co.number(0.5))
         factors = [values["sd"], weight] if "sd" in values else [weight]
-        block = af.latent(part_name(symbol.name, part), symbol.dims, sizes)
-        out.append(af.scale(block, co.multiply(*factors)))
+        out.append(af.scale(block(part_name(symbol.name, part)), co.multiply(*factors)))
     return af.add(tuple(out))
 
 

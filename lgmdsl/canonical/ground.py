@@ -25,6 +25,7 @@ from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic, suggestion
 from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.remedies import either, key
 
 __all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
 
@@ -85,8 +86,7 @@ class _Grounding:
             frozenset(self.troubled),
         )
         resolver.resolve()
-        self.problems += resolver.problems
-        indices = resolver.indices
+        self.problems, indices = self.problems + resolver.problems, resolver.indices
         check_sizes(self.model, {name: i.size for name, i in indices.items()})
         for item in bound:
             self._ground(item, resolver, usage)
@@ -110,13 +110,13 @@ class _Grounding:
         known = [s.name for s in self.model.symbols.values() if s.kind in ("data", "index")]
         indices = [s.name for s in self.model.of_kind("index")]
         for option, names, allowed in (
-            ("--map", self.dataset.mapping, known),
-            ("--sizes", self.sizes, indices),
+            (either("--map", "mapping"), self.dataset.mapping, known),
+            (either("--sizes", "sizes"), self.sizes, indices),
         ):
             for name in names:
                 if name in allowed:
                     continue
-                what = "datum or index" if option == "--map" else "index"
+                what = "datum or index" if allowed is known else "index"
                 self.problems.append(
                     Diagnostic(
                         "E305",
@@ -156,7 +156,9 @@ class _Grounding:
         help = ""
         parts = {"data", "indices", "indptr", "shape"}
         if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
-            help = f"the file holds a sparse matrix without a name: --map {name}=."
+            help = f"the file holds a sparse matrix without a name: {key(name, '.')}"
+        elif symbol.target is not None and self.dataset.key(symbol.target) in keys:
+            help = f"if `{symbol.target}` is it: {key(name, symbol.target)}"
         self.problems.append(
             absent(
                 symbol,
@@ -180,15 +182,14 @@ class _Grounding:
             self._keep_graph(bound, indices)
             return
         sizes = tuple(indices[dim].size for dim in symbol.dims)
+        observed = symbol.name in usage.observed and symbol.name not in usage.referenced
         if not bound.fits or bound.shape != sizes:
             # With labels on its axes a wrong size is better told by the labels that lack.
-            aligned = align(bound, indices, resolver.from_keys) if bound.fits else bound
-            if isinstance(aligned, Diagnostic):
-                self.problems.append(aligned)
-            elif aligned.shape != sizes or not aligned.fits:
-                self.problems.append(wrong_shape(symbol, bound.shape, indices))
-            return
-        aligned = align(bound, indices, resolver.from_keys)
+            aligned = align(bound, indices, resolver.from_keys, observed) if bound.fits else bound
+            if isinstance(aligned, Bound) and (aligned.shape != sizes or not aligned.fits):
+                aligned = wrong_shape(symbol, bound.shape, indices)
+        else:
+            aligned = align(bound, indices, resolver.from_keys, observed)
         if isinstance(aligned, Diagnostic):
             if aligned.message not in {p.message for p in self.problems}:
                 self.problems.append(aligned)

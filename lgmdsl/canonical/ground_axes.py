@@ -15,6 +15,7 @@ from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.dataset import Dataset, Entry
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.checked import Symbol
+from lgmdsl.remedies import key
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +23,9 @@ class Bound:
     """An entry taken for a datum: values with axes in the declared order, labels for each axis.
 
     `values` is dense or csr; `weak` labels are a frame's default 0..n-1. `pairs` marks a graph
-    that is given as an (E, 2) array of labels.
+    that is given as an (E, 2) array of labels. `levels` are those of an ordered categorical;
+    `added` marks entries of members that are steps without data; `named` is whether the source
+    names the axes.
     """
 
     symbol: Symbol
@@ -32,6 +35,9 @@ class Bound:
     labels: tuple[LabelArray | None, ...]
     weak: bool
     pairs: bool = False
+    levels: AnyArray | None = None
+    added: BoolArray | None = None
+    named: bool = False
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -71,7 +77,10 @@ def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> Bound | Diagnostic:
         values = np.transpose(values, order)
         missing = None if missing is None else np.transpose(missing, order)
         labels = [labels[k] for k in order]
-    return Bound(symbol, entry, values, missing, tuple(labels), entry.weak, pairs)
+    return Bound(
+        symbol, entry, values, missing, tuple(labels), entry.weak, pairs, loaded.levels,
+        named=bool(named),
+    )  # fmt: skip
 
 
 def axis_names(symbol: Symbol, dataset: Dataset) -> list[str]:
@@ -105,7 +114,7 @@ def _other_axes(symbol: Symbol, entry: Entry, wanted: Sequence[str]) -> Diagnost
     helps = ""
     if odd and len(odd) == len(lack):
         renames = ", ".join(f"{a}={b!r}" for a, b in zip(odd, lack, strict=True))
-        helps = f".rename({renames}), or --map {lack[0]}={odd[0]}"
+        helps = f".rename({renames}), or {key(lack[0], odd[0])}"
     return Diagnostic(
         "E301",
         f"data `{symbol.name}` has the wrong shape",
@@ -120,17 +129,24 @@ def _other_axes(symbol: Symbol, entry: Entry, wanted: Sequence[str]) -> Diagnost
 
 
 def align(
-    bound: Bound, indices: Mapping[str, IndexSet], from_keys: Mapping[str, LabelArray]
+    bound: Bound,
+    indices: Mapping[str, IndexSet],
+    from_keys: Mapping[str, LabelArray],
+    observed: bool = False,
 ) -> Bound | Diagnostic:
     """Reorder every axis to the order of its index set's labels.
 
     `from_keys` are the labels that the source gives under the index's own name; an axis that
-    carries none itself has these. An axis without any labels is taken as it stands.
+    carries none itself, or that is the rows of the table they are a column of, has these. An axis
+    without any labels is taken as it stands. What is `observed` is missing at members that are
+    steps without data.
     """
-    values, missing = bound.values, bound.missing
+    values, missing, added = bound.values, bound.missing, bound.added
     for axis, dim in enumerate(bound.symbol.dims):
         index, own = indices[dim], bound.labels[axis]
         size = bound.shape[axis]
+        if bound.entry.table and dim in from_keys and from_keys[dim].table == bound.entry.source:
+            own = None
         if own is not None and bound.weak:
             same = size == index.size and bool((index.positions(own.values) >= 0).all())
             own = own if same else None
@@ -138,17 +154,25 @@ def align(
             own = from_keys[dim]
         if own is None:
             continue
-        order = _order(bound.symbol, index, own)
+        order = _order(bound.symbol, index, own, observed and not bound.sparse)
         if isinstance(order, Diagnostic):
             return order
         if order is not None:
             values = _take(values, order, axis)
             missing = None if missing is None else np.take(missing, order, axis=axis)
-    return replace(bound, values=values, missing=missing)
+            added = None if added is None else np.take(added, order, axis=axis)
+            if (order < 0).any():
+                added = np.zeros(values.shape, dtype=bool) if added is None else added
+                added[(slice(None),) * axis + (order < 0,)] = True
+                missing = added if missing is None else missing | added
+    return replace(bound, values=values, missing=missing, added=added)
 
 
-def _order(symbol: Symbol, index: IndexSet, own: LabelArray) -> IntArray | Diagnostic | None:
-    """Where each member of the index stands on the axis, or None where they agree already."""
+def _order(
+    symbol: Symbol, index: IndexSet, own: LabelArray, observed: bool
+) -> IntArray | Diagnostic | None:
+    """Where each member of the index stands on the axis, or None where they agree already; -1 for
+    steps without data."""
     if own.values.shape == index.labels.shape and np.array_equal(own.values, index.labels):
         return None
     at = index.positions(own.values)
@@ -165,8 +189,10 @@ def _order(symbol: Symbol, index: IndexSet, own: LabelArray) -> IntArray | Diagn
         )
     order: IntArray = np.full(index.size, -1, dtype=np.int64)
     order[at] = np.arange(at.size)
-    if (order < 0).any():
-        return absent_labels(symbol, index, index.labels[order < 0])
+    lacking = order < 0
+    steps = index.added if index.added is not None else np.zeros(index.size, dtype=bool)
+    if (lacking & ~steps).any() or (lacking.any() and not observed):
+        return absent_labels(symbol, index, index.labels[lacking], bool(steps[lacking].all()))
     return order
 
 

@@ -13,6 +13,7 @@ from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.errors import Diagnostic, meant, nearest
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
+from lgmdsl.remedies import key as source_key
 
 SHOWN = 5
 
@@ -186,8 +187,11 @@ def repeated_labels(name: str, origin: str, labels: AnyArray, span: Any, help: s
     )
 
 
-def absent_labels(symbol: Symbol, index: IndexSet, lacking: AnyArray) -> Diagnostic:
-    """E302: the datum has no entry for some of the labels of one of its axes."""
+def absent_labels(
+    symbol: Symbol, index: IndexSet, lacking: AnyArray, steps: bool = False
+) -> Diagnostic:
+    """E302: the datum has no entry for some of the labels of one of its axes; `steps`: these are
+    steps between the others, which the prior needs as members."""
     shown = ", ".join(show(v) for v in lacking[:SHOWN].tolist())
     more = f" and {lacking.size - SHOWN} more" if lacking.size > SHOWN else ""
     return Diagnostic(
@@ -195,7 +199,10 @@ def absent_labels(symbol: Symbol, index: IndexSet, lacking: AnyArray) -> Diagnos
         f"`{symbol.name}` lacks labels of `{index.name}`",
         symbol.statement.span,
         details=(f"no entry for {shown}{more}", about(index)),
-        help=f"add these entries (NaN with `?` where unknown), or drop them from `{index.name}`",
+        help=f"give `{symbol.name}` there too, or let rows map to {index.name}: index row, "
+        f"data when[row] : {index.name}, and `{symbol.name}` over row"
+        if steps
+        else f"add these entries (NaN with `?` where unknown), or drop them from `{index.name}`",
         layout="plain",
     )
 
@@ -245,7 +252,7 @@ def absent(
     wanted = f", wanted by line {span.line}" if span.known else ""
     mapped = f" (as `{key}`)" if key != symbol.name else ""
     has = f"{source} has: {listed}.  " if names else f"{source} has no arrays.  "
-    remedy = help or meant(close, f"give it, or name its key: --map {symbol.name}=KEY")
+    remedy = help or meant(close, f"give it, or name its key: {source_key(symbol.name, 'KEY')}")
     return Diagnostic(
         "E305",
         f"data is missing `{symbol.name}`{mapped}{wanted}",

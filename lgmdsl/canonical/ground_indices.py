@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -14,21 +14,17 @@ from lgmdsl.canonical.ground_errors import (
     count_of,
     index_conflict,
     no_size,
-    repeated_labels,
 )
+from lgmdsl.canonical.ground_keys import checked, keyed
 from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain, union
-from lgmdsl.canonical.ground_limits import check_sizes
+from lgmdsl.canonical.ground_limits import check_sizes, most
 from lgmdsl.canonical.ground_model import IndexSet
+from lgmdsl.canonical.ground_order import by_levels, misplaced, settled
+from lgmdsl.canonical.order_needs import Need, needs_of
 from lgmdsl.dataset import Dataset, Loaded
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel, Symbol
-from lgmdsl.memory import budget
-
-
-def most() -> int:
-    """Labels an index set can have at most: a gigabyte of them, or an eighth of the memory."""
-    return min(1 << 27, budget() // 64)
 
 
 @dataclass
@@ -50,11 +46,13 @@ class Resolver:
     indices: dict[str, IndexSet] = field(default_factory=dict)
     from_keys: dict[str, LabelArray] = field(default_factory=dict)
     appended: dict[str, AnyArray] = field(default_factory=dict)
+    needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
     guessed: set[str] = field(default_factory=set)
 
     def resolve(self) -> None:
         """Fill `indices` in the order of declaration."""
         taken = {self.dataset.key(b.symbol.name) for b in self.bound}
+        self.needs = needs_of(self.model)
         for symbol in self.model.of_kind("index"):
             self._read_labels(symbol, taken)
         for symbol in self.model.of_kind("index"):
@@ -66,6 +64,7 @@ class Resolver:
             if isinstance(found, Diagnostic):
                 self.problems.append(found)
                 continue
+            found = self._in_order(symbol, found)
             self.indices[symbol.name] = found
             if found.size == 0:
                 self.problems.append(
@@ -75,6 +74,23 @@ class Resolver:
                         "give at least one row",
                     )
                 )
+
+    def _in_order(self, symbol: Symbol, index: IndexSet) -> IndexSet:
+        """The index set as those who need its order take it; members of a fit keep theirs."""
+        needs = self.needs.get(symbol.name, ())
+        if symbol.name in self.fixed:
+            new = self.appended.get(symbol.name)
+            wrong = None if new is None else misplaced(self.kept[symbol.name], new, needs)
+            if wrong is not None:
+                self.problems.append(wrong)
+            return index
+        assert isinstance(symbol.statement, ast.Index)
+        maps = [b for b, _ in self._mapped(symbol.name)]
+        found = settled(index, needs, symbol.statement.definition is None, maps)
+        if isinstance(found, IndexSet):
+            return found
+        self.problems.append(found)
+        return index
 
     def _read_labels(self, symbol: Symbol, taken: set[str]) -> None:
         """Labels under the index's own name, unless a datum is mapped to that key."""
@@ -106,9 +122,12 @@ class Resolver:
             )
             return
         check_sizes(self.model, {symbol.name: len(loaded.values)})
-        labels = _checked(self.problems, symbol, loaded, origin, bool(entry.table))
+        into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
+        idle = [name for name in into if self.dataset.ask(name) is None]
+        labels = checked(self.problems, symbol, loaded, origin, None if into and not idle else idle)
         if labels is not None:
-            self.from_keys[symbol.name] = labels
+            table = entry.source if entry.table else ""
+            self.from_keys[symbol.name] = replace(labels, table=table)
 
     def _find(self, symbol: Symbol) -> IndexSet | Diagnostic | None:
         statement = symbol.statement
@@ -161,9 +180,11 @@ class Resolver:
                         f"is empty: {of.id} has {count_of(whole.size, 'label')}",
                         "give more classes",
                     )
-                return IndexSet(name, whole.labels[:-1], origin)
+                return replace(
+                    whole, name=name, labels=whole.labels[:-1], origin=origin, added=None
+                )
             case ast.Labels(labels=labels):
-                return IndexSet(name, plain(np.array(labels, dtype=np.str_)), origin)
+                return IndexSet(name, plain(np.array(labels, dtype=np.str_)), origin, given=True)
             case ast.Range(first=first, last=last):
                 size = last - first + 1
             case ast.Size(size=size):
@@ -175,7 +196,7 @@ class Resolver:
         check_sizes(self.model, {name: size})
         given = self.from_keys.get(name)
         if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
-            return IndexSet(name, plain(given.values), self._origin(name))
+            return keyed(name, self.from_keys[name], self._origin(name))
         return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)
 
     def _origin(self, name: str) -> str:
@@ -184,7 +205,7 @@ class Resolver:
     def _from_data(self, name: str) -> IndexSet | Diagnostic | None:
         """Labels by key, by a labelled axis, by the maps, or 0..n-1 by the arrays' shapes."""
         if name in self.from_keys:
-            return IndexSet(name, plain(self.from_keys[name].values), self._origin(name))
+            return keyed(name, self.from_keys[name], self._origin(name))
         axes = [
             (b, axis)
             for b in self.bound
@@ -202,8 +223,12 @@ class Resolver:
                     and not own.missing.any()
                     and np.unique(own.values).size == own.values.size
                 ):
-                    return IndexSet(name, plain(own.values), f"from {_place(b)}")
+                    return IndexSet(name, plain(own.values), f"from {_place(b)}", given=b.named)
         seen = self._mapped(name)
+        if name in self.needs:
+            leveled = by_levels(name, [b for b, _ in seen])
+            if leveled is not None:
+                return leveled
         if not axes:
             if not seen:
                 return None
@@ -259,7 +284,7 @@ class Resolver:
         if new.dtype.kind != index.labels.dtype.kind:
             both = [part.astype(np.str_) for part in both]
         self.appended[index.name] = both[1]
-        return IndexSet(index.name, plain(np.concatenate(both)), index.origin)
+        return replace(index, labels=plain(np.concatenate(both)), added=None, placed=None)
 
 
 def _place(bound: Bound) -> str:
@@ -268,33 +293,3 @@ def _place(bound: Bound) -> str:
 
 def _consecutive(values: AnyArray) -> bool:
     return values.dtype.kind == "i" and int(values[-1]) - int(values[0]) == values.size - 1
-
-
-def _checked(
-    problems: list[Diagnostic], symbol: Symbol, loaded: Loaded, origin: str, table: bool
-) -> LabelArray | None:
-    """Labels are whole: none missing, none twice."""
-    labels = labels_of(loaded)
-    if labels.missing.any():
-        rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
-        problems.append(
-            index_conflict(
-                symbol,
-                f"has {count_of(int(labels.missing.sum()), 'missing label')} in {origin}",
-                f"give a label at position {rows}",
-            )
-        )
-        return None
-    if np.unique(labels.values).size < labels.values.size:
-        if table:
-            help = (
-                f"if this column is a datum that maps rows to {symbol.name}: "
-                f"--map NAME={symbol.name}"
-            )
-        else:
-            help = "give every member a label of its own"
-        problems.append(
-            repeated_labels(symbol.name, origin, labels.values, symbol.statement.span, help)
-        )
-        return None
-    return labels

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
+from lgmdsl.canonical.label_line import sorted_labels
 from lgmdsl.dataset import Loaded
 
 
@@ -16,6 +17,8 @@ class LabelArray:
 
     values: AnyArray
     missing: BoolArray
+    levels: AnyArray | None = None  # of an ordered categorical, in their order
+    table: str = ""  # the table whose column they are
 
     @property
     def present(self) -> AnyArray:
@@ -26,6 +29,13 @@ class LabelArray:
 def labels_of(loaded: Loaded) -> LabelArray:
     """Labels from a raw dense array: floats that are whole become integers (csv with gaps does
     that to ids), other numbers become text, NaN and empty text are missing."""
+    found = _labels(loaded)
+    if loaded.levels is None:
+        return found
+    return replace(found, levels=_labels(Loaded(loaded.levels)).values)
+
+
+def _labels(loaded: Loaded) -> LabelArray:
     values = loaded.values
     missing = np.zeros(values.shape, dtype=bool)
     if loaded.missing is not None:
@@ -53,10 +63,11 @@ def plain(labels: AnyArray) -> AnyArray:
 
 
 def union(parts: list[AnyArray]) -> AnyArray:
-    """The sorted distinct labels of several arrays; text where any is text."""
+    """The sorted distinct labels of several arrays; text where any is text, in which numbers are
+    sorted by value."""
     kept = [part.reshape(-1) for part in parts if part.size]
     if not kept:
         return np.zeros(0, dtype=np.int64)
     if any(part.dtype.kind == "U" for part in kept):
         kept = [part.astype(np.str_) for part in kept]
-    return plain(np.unique(np.concatenate(kept)))
+    return sorted_labels(plain(np.unique(np.concatenate(kept))))

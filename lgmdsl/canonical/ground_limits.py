@@ -15,7 +15,7 @@ from lgmdsl.canonical.ground_errors import signature
 from lgmdsl.errors import Span
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel, Symbol
-from lgmdsl.memory import check
+from lgmdsl.memory import budget, check
 
 LATENT, ROW, LET, TERM = 250.0, 200.0, 50.0, 48.0  # bytes an entry
 
@@ -26,6 +26,11 @@ FEWER = {
     "data": "fit a part of the rows",
 }
 BYTES = {"latent": LATENT, "let": LET, "report": LET, "data": ROW}
+
+
+def most() -> int:
+    """Labels an index set can have at most: a gigabyte of them, or an eighth of the memory."""
+    return min(1 << 27, budget() // 64)
 
 
 def check_sizes(model: CheckedModel, sizes: Mapping[str, int]) -> None:

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from lgmdsl.arrays import AnyArray, BoolArray, IntArray
+from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
+from lgmdsl.canonical.label_line import Line, line_of
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.checked import CheckedModel
 
@@ -20,15 +21,41 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IndexSet:
-    """An index set: `labels` are int64 or text, in the model's order; `origin` says whence."""
+    """An index set: `labels` are int64 or text, in the model's order; `origin` says whence.
+
+    `given`: somebody gave this order. `spaced`: labels that are numbers or dates say where members
+    lie (not so in fits of versions that took all steps as equal). `added` marks members that are
+    steps between the labels of the data. `placed` overrides the positions by labels.
+    """
 
     name: str
     labels: AnyArray
     origin: str = "from the model"
+    given: bool = False
+    spaced: bool = True
+    added: BoolArray | None = None
+    placed: Array | None = None
 
     @property
     def size(self) -> int:
         return int(self.labels.size)
+
+    @cached_property
+    def line(self) -> Line | None:
+        """The labels as points of a line: numbers and dates; None for other text."""
+        return line_of(self.labels) if self.spaced else None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the members is known."""
+        return self.given or self.line is not None
+
+    @property
+    def places(self) -> Array | None:
+        """(n,) where members lie by their labels; None where these are no numbers and no dates."""
+        if self.placed is not None:
+            return self.placed
+        return None if self.line is None else self.line.places
 
     @cached_property
     def _sorted(self) -> tuple[IntArray, AnyArray]:

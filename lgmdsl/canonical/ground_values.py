@@ -60,9 +60,14 @@ def numbers_of(
     result[missing] = np.nan
     problem = _outside(bound, result, missing, indices, observed)
     problems = [] if problem is None else [problem]
-    if missing.any() and not _allows_missing(bound):
+    if _unexpected(missing, bound).any() and not _allows_missing(bound):
         problems.append(unexpected_missing(symbol, missing, indices, observed))
     return problems or (result, missing if missing.any() else None)
+
+
+def _unexpected(missing: BoolArray, bound: Bound) -> BoolArray:
+    """Missing entries, but for those of steps without data."""
+    return missing if bound.added is None else missing & ~bound.added
 
 
 def _allows_missing(bound: Bound) -> bool:
@@ -179,7 +184,7 @@ def positions_of(
         )
     if not missing.any():
         return at, None
-    if not _allows_missing(bound):
+    if _unexpected(missing, bound).any() and not _allows_missing(bound):
         return unexpected_missing(symbol, missing, indices, observed)
     return at, missing
 

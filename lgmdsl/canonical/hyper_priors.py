@@ -41,8 +41,9 @@ class HyperPrior:
     @property
     def draws(self) -> bool:
         """Whether it can be drawn from, whatever its arguments."""
-        name = self.dist.name.id
-        return name != "graphical_lasso" and (name != "flat" or self._constant.proper)
+        if catalogue.PRIORS[self.dist.name.id].improper:
+            return False
+        return bool(self.depends) or self._constant.proper
 
     def at(self, theta: Theta) -> Prior:
         """The prior at theta. Raises DataError E303 for an argument out of its range, and what

@@ -16,6 +16,7 @@ from lgmdsl.canonical.named import collapse, expand
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, suggestion
 from lgmdsl.language import ast
 from lgmdsl.priors.prior import VALUE, Prior
+from lgmdsl.remedies import pin, setting
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -187,10 +188,10 @@ def _computed(block: HyperBlock, value: Coefficient, theta: Theta) -> Array:
 
 
 def as_value(
-    block: HyperBlock, given: object, role: str = "pinned", option: str = "--set"
+    block: HyperBlock, given: object, role: str = "pinned", give: Callable[[str, str], str] = pin
 ) -> Array:
     """A value of the hyper's shape and type; a scalar fills an array. Raises DataError E301 or
-    E303, with the value's role and its option on the command line."""
+    E303, with the value's role and the remedy that gives one."""
     try:
         values = np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError):
@@ -213,7 +214,7 @@ def as_value(
                 ),
                 help="give a scalar, which fills it, or an array of that shape"
                 if block.dims
-                else f"give one number: {option} {block.name}=0.5",
+                else f"give one number: {give(block.name, '0.5')}",
             )
         )
     problem = _violation(block.type, values)
@@ -273,8 +274,8 @@ def _no_value(block: HyperBlock) -> Diagnostic:
         block.span,
         f"declared {block.type}, with a prior",
         note="VALUE is a matrix, as in [[1, 0.3], [0.3, 2]]" if block.type == "covariance" else "",
-        help=f'pin it: --set {block.name}=VALUE, or fixed={{"{block.name}": VALUE}} in Python, '
-        f"or write = VALUE in the model; or learn it: lgm fit --hyper auto",
+        help=f"pin it: {pin(block.name)}, or write = VALUE in the model; or learn it: "
+        f"{setting('hyper', 'auto')}",
     )
 
 
@@ -284,5 +285,5 @@ def _improper(block: HyperBlock) -> Diagnostic:
         f"hyper `{block.name}` has no value, and its prior cannot be drawn from",
         block.span,
         f"declared {block.type}, with an improper prior",
-        help=f'pin it: --set {block.name}=VALUE, or fixed={{"{block.name}": VALUE}} in Python',
+        help=f"pin it: {pin(block.name)}",
     )

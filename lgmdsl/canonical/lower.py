@@ -12,6 +12,7 @@ from lgmdsl.canonical import affine as af
 from lgmdsl.canonical import bym2, operators
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
+from lgmdsl.canonical.axis_places import LatentAxes
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.named import Axis, Pick, Slot, Through, slot_dims
@@ -30,12 +31,14 @@ class Lowering:
     """Lowers expressions of one grounded model; lets are lowered once, in order."""
 
     grounded: GroundedModel
-    sizes: Mapping[str, int] = field(init=False)
+    sizes: dict[str, int] = field(init=False)
+    axes: LatentAxes = field(init=False)
     lets: dict[str, Lowered] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)  # lets that cannot be lowered, said once
 
     def __post_init__(self) -> None:
         self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
+        self.axes = LatentAxes(self.grounded.indices, self.coefficient, self.sizes)
 
     def __call__(self, expr: ast.Value) -> Lowered:
         """The lowered expression; raises MethodError (E501) for operators no engine takes yet."""
@@ -94,11 +97,17 @@ class Lowering:
         return self.lets[expr.id]
 
     def latent(self, symbol: Symbol) -> Affine:
-        """A latent as an affine form: itself, or bym2's map of its two blocks."""
-        factor = bym2.split_factor(symbol)
+        """A latent as an affine form: itself, bym2's map of its two blocks, or the map of members
+        to the places that they share."""
+        ties, factor = self.axes.ties(symbol), bym2.split_factor(symbol)
+
+        def block(name: str) -> Affine:
+            made = af.latent(name, ties.dims, self.sizes)
+            return af.gather(made, ties.dims, ties.slots) if ties.places else made
+
         if factor is None:
-            return af.latent(symbol.name, symbol.dims, self.sizes)
-        return bym2.mixed(symbol, factor, self.coefficient, self.sizes)
+            return block(self.axes.block_name(symbol))
+        return bym2.mixed(symbol, factor, self.coefficient, block)
 
     def indexed(self, expr: ast.Indexed) -> Lowered:
         symbol = self.grounded.model.symbols[expr.base.id]

@@ -18,7 +18,7 @@ def located(
 ) -> LgmError:
     """The refusal under the argument at fault (or the whole factor); `labels` are the axis's."""
     value = factor.get(refused.argument) if refused.argument else None
-    index = dims[0] if len(dims) == 1 else "the block"
+    index = dims[0].rpartition(".")[2] if len(dims) == 1 else "the block"
     words = {
         **{a.name: text_of(a.value) for a in factor.arguments},
         "given": refused.argument if value is None else text_of(value),

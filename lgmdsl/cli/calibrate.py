@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from lgmdsl import files
 from lgmdsl.cli.options import (
     bound_option,
     data_argument,
@@ -18,8 +19,8 @@ from lgmdsl.cli.options import (
     sizes_option,
     tol_option,
 )
-from lgmdsl.cli.output import note, show, show_json
-from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
+from lgmdsl.cli.output import note
+from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 
 @click.command("calibrate")
@@ -71,17 +72,17 @@ def command(
     its band, 1 for an error in the model or the data, 3 if something does (or a run ended without
     a posterior), 130 if it was interrupted.
     """
-    from lgmdsl.cli.files import replacing, writable
+    from lgmdsl.cli.files import PICTURES, deliver, report, writable
     from lgmdsl.cli.progress import Progress
 
-    place = None
+    place, read_files = None, {"the model": model, "the data": data}
     if picture is not None:
         from lgmdsl.api.compare_picture import check_matplotlib
 
-        place = writable(picture, (".png", ".svg", ".pdf"))
+        place = writable(picture, PICTURES, {**read_files, "the record": record})
         check_matplotlib()
     if record is not None:
-        writable(record, (".jsonl",))
+        writable(record, (".jsonl",), read_files)
     read = read_model(model)
     from lgmdsl.api.calibrate import calibrate
 
@@ -91,15 +92,17 @@ def command(
             mapping=mapping, jobs=jobs, record=record,
             on_run=lambda done, wanted: progress.show(f"{done} of {wanted} runs"),
         )  # fmt: skip
-    if place is not None and found.tests:
-        with replacing(place) as file:
-            file.write(found.picture(place.suffix[1:]))
-    if as_json:
-        show_json(found.as_json())
-    else:
-        show(found.table)
-    if place is not None and found.tests:
-        note(f"{place}: written")
+    drawn = place if found.tests else None
+    lost = deliver(
+        None if as_json else found.table, found.as_json() if as_json else None,
+        None if drawn is None else lambda: files.write(drawn, found.picture(drawn.suffix[1:])),
+    )  # fmt: skip
+    if drawn is not None:
+        report(drawn, lost, as_json)
+    elif place is not None:
+        note(f"{place}: not written: there are too few runs to draw")
+    if lost is not None:
+        return REFUSED
     if found.interrupted:
         return INTERRUPTED
     return UNFINISHED if found.faults or found.failed else OK

@@ -21,8 +21,8 @@ from lgmdsl.cli.options import (
     split,
     tol_option,
 )
-from lgmdsl.cli.output import diagnose, note, show, show_json
-from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
+from lgmdsl.cli.output import diagnose
+from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 if TYPE_CHECKING:
     from lgmdsl.api.comparison import Comparison
@@ -87,14 +87,14 @@ def command(
     Exit status 0 if a method converged, 1 for an error in the model or the data or if no method
     can run it, 3 if none converged, 130 if it was interrupted.
     """
-    from lgmdsl.cli.files import replacing, writable
+    from lgmdsl.cli.files import PICTURES, deliver, report, writable
     from lgmdsl.cli.progress import Progress
 
     place = None
     if picture is not None:
         from lgmdsl.api.compare_picture import check_matplotlib
 
-        place = writable(picture, (".png", ".svg", ".pdf"))
+        place = writable(picture, PICTURES, {"the model": model, "the data": data})
         check_matplotlib()
     read = read_model(model)
     from lgmdsl.api.compare import compare
@@ -105,17 +105,14 @@ def command(
             mapping=mapping, audit=draws if audit else False,
             on_step=lambda method, entry: progress.on_step(entry, method),
         )  # fmt: skip
-    if place is not None:
-        with replacing(place) as file:
-            file.write(found.picture(place.suffix[1:]))
-    if as_json:
-        show_json(found.as_json())
-    else:
-        show(found.table)
+    lost = deliver(
+        None if as_json else found.table, found.as_json() if as_json else None,
+        None if place is None else lambda: found.plot(place),
+    )  # fmt: skip
     _warn(found)
     if place is not None:
-        note(f"{place}: written")
-    return _status(found)
+        report(place, lost, as_json)
+    return _status(found) if lost is None else REFUSED
 
 
 def _warn(found: Comparison) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from lgmdsl import files
 from lgmdsl.cli.options import (
     data_argument,
     json_option,
@@ -13,8 +14,7 @@ from lgmdsl.cli.options import (
     seed_option,
     set_option,
 )
-from lgmdsl.cli.output import note, show, show_json
-from lgmdsl.cli.status import INTERRUPTED, OK
+from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED
 
 
 @click.command("design")
@@ -71,20 +71,24 @@ def command(
     MODEL has one observation, bernoulli(logit = ...); DATA hold the cases labelled so far. Exit
     status 0, 1 for an error in the model or the data, 130 if it was interrupted.
     """
-    from lgmdsl.cli.files import replacing, writable
+    from lgmdsl.cli.files import PICTURES, deliver, report, writable
     from lgmdsl.cli.progress import Progress
 
     place = None
+    read_files = {
+        "the model": model, "the data": data, "the candidates": candidates,
+        "the labels": oracle, "the test cases": test,
+    }  # fmt: skip
     if picture is not None:
         from lgmdsl.api.compare_picture import check_matplotlib
 
         if test is None:
             told = "--plot draws the test error: give the test cases with --test"
             raise click.UsageError(told, context)
-        place = writable(picture, (".png", ".svg", ".pdf"))
+        place = writable(picture, PICTURES, {**read_files, "the record": record})
         check_matplotlib()
     if record is not None:
-        writable(record, (".jsonl",))
+        writable(record, (".jsonl",), read_files)
     read = read_model(model)
     from lgmdsl.api.design import design
 
@@ -94,13 +98,12 @@ def command(
             outer=outer, mapping=mapping, record=record,
             on_query=lambda done, wanted: progress.show(f"{done} of {wanted} queries"),
         )  # fmt: skip
+    lost = deliver(
+        None if as_json else found.table, found.as_json() if as_json else None,
+        None if place is None else lambda: files.write(place, found.picture(place.suffix[1:])),
+    )  # fmt: skip
     if place is not None:
-        with replacing(place) as file:
-            file.write(found.picture(place.suffix[1:]))
-    if as_json:
-        show_json(found.as_json())
-    else:
-        show(found.table)
-    if place is not None:
-        note(f"{place}: written")
+        report(place, lost, as_json)
+    if lost is not None:
+        return REFUSED
     return INTERRUPTED if found.interrupted else OK

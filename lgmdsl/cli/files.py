@@ -1,63 +1,109 @@
-"""Files that are written whole or not at all."""
+"""Where a command may write, asked before the work; and the page and the file after it."""
 
 from __future__ import annotations
 
-import contextlib
 import os
-import shutil
-import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import BinaryIO
 
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.cli.output import diagnose, note, show, show_json
+from lgmdsl.errors import DataError, LgmError
+from lgmdsl.files import irregular, unwritable
 
-
-@contextlib.contextmanager
-def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A binary file beside `path` that takes its place when the block ends without an error.
-
-    Permissions are kept and a link stays a link: what it points to is replaced.
-    """
-    target = Path(os.path.realpath(path))
-    try:
-        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
-    except OSError as error:  # said of the file that was asked for
-        raise OSError(error.errno, error.strerror, str(path)) from None
-    try:
-        with os.fdopen(handle, "wb") as file:
-            yield file
-            file.flush()
-            os.fsync(file.fileno())
-        if target.exists():
-            shutil.copymode(target, name)
-        else:
-            mask = os.umask(0)
-            os.umask(mask)
-            os.chmod(name, 0o666 & ~mask)
-        os.replace(name, target)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(name)
-        raise
+PICTURES = (".png", ".svg", ".pdf")
+STDIN = 0
 
 
-def writable(path: str, suffixes: tuple[str, ...]) -> Path:
+def writable(path: str, suffixes: tuple[str, ...], inputs: Mapping[str, str | None]) -> Path:
     """The path, once it is known that a result can go there. Raises DataError E306.
 
-    Asked before the work, so that a long fit does not end at a folder that is not there.
+    `inputs` are the files that the command reads, by what they are (`the data`), and its other
+    outputs: the result must not take the place of one, under any name that leads to it (links,
+    stdin for `-`). Asked before the work, so that a long fit does not end at a folder that is
+    missing.
     """
-    place = Path(path)
-    folder = place.parent
-    if not folder.is_dir():
+    place, target = Path(path), Path(os.path.realpath(path))
+    folder, what = target.parent, irregular(path)
+    taken = next((n for n, p in inputs.items() if p is not None and same_file(target, p)), None)
+    if taken is not None:
+        reason, help = f"it is {taken}", "name another file"
+    elif what == "a folder":
+        reason, help = f"it is {what}", f"name a file in it: {place / ('result' + suffixes[0])}"
+    elif what:
+        reason, help = f"it is {what}", "name a file"
+    elif not folder.is_dir():
         reason, help = f"there is no folder `{folder}`", f"mkdir -p {folder}"
-    elif place.is_dir():
-        reason, help = "it is a folder", f"name a file in it: {place / ('result' + suffixes[0])}"
+        if not place.is_symlink():
+            reason, help = f"there is no folder `{place.parent}`", f"mkdir -p {place.parent}"
     elif place.suffix not in suffixes:
         reason = f"its name ends in `{place.suffix}`" if place.suffix else "its name has no ending"
         help = f"a name that ends in {' or '.join(suffixes)}: {place.with_suffix(suffixes[0])}"
-    elif not os.access(folder, os.W_OK) or (place.exists() and not os.access(place, os.W_OK)):
+    elif target.is_symlink():
+        reason, help = "it is a link that leads to itself", "name another file"
+    elif not os.access(folder, os.W_OK) or (target.exists() and not os.access(target, os.W_OK)):
         reason, help = "you may not write there", ""
     else:
         return place
-    raise DataError(Diagnostic("E306", f"cannot write `{path}`: {reason}", help=help))
+    raise DataError(unwritable(path, reason, help))
+
+
+def spared(folder: str, suffix: str, inputs: Mapping[str, str | None]) -> None:
+    """Refuse a folder in which a file with the ending of the results is one that the command
+    reads. Raises DataError E306."""
+    for place in sorted(Path(folder).glob(f"*{suffix}")):
+        target = Path(os.path.realpath(place))
+        for name, path in inputs.items():
+            if path is not None and same_file(target, path):
+                help = "name another folder"
+                raise DataError(unwritable(place, f"it is {name}", help))
+
+
+def same_file(target: Path, other: str) -> bool:
+    """Whether two paths lead to one file, which need not exist; `-` is what stdin reads."""
+    try:
+        read = os.fstat(STDIN) if other == "-" else os.stat(other)
+        return os.path.samestat(os.stat(target), read)
+    except (OSError, ValueError):
+        return other != "-" and os.path.realpath(other) == str(target)
+
+
+def deliver(
+    page: str | None, fields: Mapping[str, object] | None, write: Callable[[], object] | None
+) -> LgmError | None:
+    """Print the page, or `fields` as JSON, and write the output file; why that failed.
+
+    The page comes first: it is there whatever becomes of the file, and the file is written
+    whatever becomes of the page (`lgm fit ... | head`). The one JSON object holds the errors of
+    the file, which therefore comes before it.
+    """
+    if fields is not None:
+        failure = _failure(write)
+        errors = {} if failure is None else {"errors": [d.as_json() for d in failure.diagnostics]}
+        show_json({**fields, **errors})
+        return failure
+    try:
+        if page is not None:
+            show(page.removesuffix("\n"))
+    except OSError:
+        failure = _failure(write)
+        if failure is not None:
+            raise failure from None
+        raise
+    return _failure(write)
+
+
+def report(place: object, failure: LgmError | None, as_json: bool, contents: str = "") -> None:
+    """To stderr: that the file is written, or why it is not (JSON has said that)."""
+    if failure is None:
+        note(f"{place}: written{f' ({contents})' if contents else ''}")
+    elif not as_json:
+        diagnose(failure.diagnostics, failure.left_out)
+
+
+def _failure(write: Callable[[], object] | None) -> LgmError | None:
+    try:
+        if write is not None:
+            write()
+    except LgmError as error:
+        return error
+    return None

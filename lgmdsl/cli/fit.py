@@ -23,7 +23,7 @@ from lgmdsl.cli.options import (
     start_option,
     tol_option,
 )
-from lgmdsl.cli.output import diagnose, note, show, show_json
+from lgmdsl.cli.output import diagnose, note
 from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 if TYPE_CHECKING:
@@ -78,7 +78,7 @@ def command(
     Exit status 0 if it converged, 1 for an error in the model, the data or the method, 3 if it
     did not converge (what there is is written and says so), 130 if it was interrupted.
     """
-    from lgmdsl.cli.files import writable
+    from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress
 
     if audit:
@@ -86,7 +86,8 @@ def command(
 
         check_arviz()
     if output is not None:
-        writable(output, (".nc",))
+        read_files = {"the model": model, "the data": data, "the fit to start from": start_from}
+        writable(output, (".nc",), read_files)
     read = read_model(model)
     from lgmdsl.api.fitting import fit
 
@@ -100,27 +101,25 @@ def command(
         from lgmdsl.cli.audited import audited
 
         result, failure = audited(result, draws, seed)
-    if output is not None:
-        result.save(output)
+    page, fields, left_out = None, None, ()
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
 
         fields, left_out = fit_json(result, full)
         if failure is not None:
             fields["audit"] = {"errors": [d.as_json() for d in failure.diagnostics]}
-        show_json(fields)
-        if left_out:
-            note(f"left out, too long: {', '.join(left_out)} (--full prints all)")
     else:
-        show(result.summary(full))
+        page = result.summary(full)
+    lost = deliver(page, fields, None if output is None else lambda: result.save(output))
+    if left_out:
+        note(f"left out, too long: {', '.join(left_out)} (--full prints all)")
     if result.warnings:
         diagnose(result.warnings)
     if output is not None:
-        note(f"{output}: written")
+        report(output, lost, as_json)
     if failure is not None:
         diagnose(failure.diagnostics, failure.left_out)
-        return REFUSED
-    return status
+    return status if failure is None and lost is None else REFUSED
 
 
 def _status(result: Fit) -> int:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from lgmdsl.cli.options import json_option, read_stdin
 from lgmdsl.cli.output import diagnose, note, show, show_json
 from lgmdsl.cli.status import OK, REFUSED
 from lgmdsl.errors import LgmError, ModelError
+from lgmdsl.files import write
 
 
 @click.command("fmt")
@@ -34,6 +33,8 @@ def command(files: tuple[str, ...], check: bool, as_json: bool) -> int:
         try:
             before = _read(file)
             after = formatted(before, "<stdin>" if file == "-" else file)
+            if after != before and file != "-" and not check:
+                write(file, after.encode("utf-8"))
         except LgmError as error:
             status = REFUSED
             entry["errors"] = [d.as_json() for d in error.diagnostics]
@@ -52,10 +53,8 @@ def command(files: tuple[str, ...], check: bool, as_json: bool) -> int:
                 entry["text"] = after
             else:
                 show(after, end="")
-        elif changed:
-            write(Path(file), after)
-            if not as_json:
-                note(f"{file}: formatted")
+        elif changed and not as_json:
+            note(f"{file}: formatted")
     if as_json:
         show_json({"files": results})
     return status
@@ -74,14 +73,6 @@ def formatted(text: str, name: str) -> str:
     if again.diagnostics or again.tree != parsed.tree:
         raise RuntimeError("the formatter would change the meaning of the file; it is left as is")
     return after
-
-
-def write(path: Path, text: str) -> None:
-    """Replace a file's content at once, keeping its permissions; links stay links."""
-    from lgmdsl.cli.files import replacing
-
-    with replacing(path) as file:
-        file.write(text.encode("utf-8"))
 
 
 def _read(file: str) -> str:

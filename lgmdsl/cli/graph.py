@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from lgmdsl import files
 from lgmdsl.cli.options import json_option, model_argument, read_model
 from lgmdsl.cli.output import note, show, show_json
 
@@ -60,10 +61,10 @@ def command(model: str, to: str | None, output: str | None, as_json: bool) -> No
     if output is None:
         show(picture, end="")
         return
-    from lgmdsl.cli.files import replacing, writable
+    from lgmdsl.cli.files import writable
 
-    with replacing(writable(output, (".svg", ".dot", ".gv", ".mmd", ".md", ".txt"))) as file:
-        file.write(picture.encode("utf-8"))
+    place = writable(output, (".svg", ".dot", ".gv", ".mmd", ".md", ".txt"), {"the model": model})
+    files.write(place, picture.encode("utf-8"))
     note(f"{output}: written")
 
 

@@ -19,8 +19,8 @@ from lgmdsl.cli.options import (
     set_option,
     tol_option,
 )
-from lgmdsl.cli.output import diagnose, note, show, show_json
-from lgmdsl.cli.status import INTERRUPTED, OK, UNFINISHED
+from lgmdsl.cli.output import diagnose, note
+from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.tables import SUFFIXES, fields, table, write
 
 
@@ -62,10 +62,12 @@ def command(
     for binary data y_probability of each value. Classes are given as their probabilities, over one
     more axis of y (1 and 0 where observed). Without -o prints csv. Exit status as of `lgm fit`.
     """
-    from lgmdsl.cli.files import writable
+    from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress
 
-    place = writable(output, SUFFIXES) if output is not None else None
+    place = None
+    if output is not None:
+        place = writable(output, SUFFIXES, {"the model": model, "the data": data})
     read = read_model(model)
     from lgmdsl.api.fitting import fit
     from lgmdsl.api.labelled import dataset
@@ -78,17 +80,19 @@ def command(
         )  # fmt: skip
     completed = result.impute()
     found = dataset(completed.arrays())
-    if place is not None:
-        write(place, found)
-        note(f"{place}: written ({', '.join(str(n) for n in found.data_vars)})")
+    missing = {n: int(completed.missing(n).sum()) for n in completed}
+    lost = deliver(
+        table(found) if place is None and not as_json else None,
+        {"status": str(result.status), "missing": missing, **fields(found)} if as_json else None,
+        None if place is None else lambda: write(place, found),
+    )  # fmt: skip
     note(str(completed))
-    if as_json:
-        missing = {n: int(completed.missing(n).sum()) for n in completed}
-        show_json({"status": str(result.status), "missing": missing, **fields(found)})
-    elif place is None:
-        show(table(found), end="")
+    if place is not None:
+        report(place, lost, as_json, ", ".join(str(n) for n in found.data_vars))
     if result.warnings:
         diagnose(result.warnings)
+    if lost is not None:
+        return REFUSED
     if result.status is Status.converged:
         return OK
     return INTERRUPTED if result.status is Status.interrupted else UNFINISHED

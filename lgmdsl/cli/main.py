@@ -7,14 +7,19 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
 
 import click
 
 from lgmdsl.cli import failures
 from lgmdsl.cli.group import LazyGroup
+from lgmdsl.cli.output import note
 from lgmdsl.cli.status import DEFECT, INTERRUPTED, OK, REFUSED, UNFINISHED, USAGE
 from lgmdsl.errors import LgmError, NumericalError
+from lgmdsl.vocabulary.plugins import PluginWarning
 
 EPILOG = """\b
 Examples:
@@ -56,13 +61,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if "_LGM_COMPLETE" in os.environ:
         lgm.main(args=given, prog_name="lgm")
     try:
-        status = _run(given)
+        with _plain_warnings():
+            status = _run(given)
         sys.stdout.flush()
     except BrokenPipeError:
         # The reader went away. What is still buffered has nowhere to go.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = OK
     return status
+
+
+@contextmanager
+def _plain_warnings() -> Iterator[None]:
+    """A warning about a plug-in is for the user: its text alone. Others say where they arose."""
+    usual = warnings.showwarning
+
+    def show(
+        message: Warning | str, category: type[Warning], filename: str, lineno: int,
+        file: TextIO | None = None, line: str | None = None,
+    ) -> None:  # fmt: skip
+        if issubclass(category, PluginWarning):
+            note(str(message))
+        else:
+            usual(message, category, filename, lineno, file, line)
+
+    warnings.showwarning = show
+    try:
+        yield
+    finally:
+        warnings.showwarning = usual
 
 
 def _open_streams() -> None:

@@ -77,7 +77,8 @@ def plain(value: Any) -> Any:
 def diagnose(diagnostics: Iterable[Diagnostic], left_out: int = 0) -> None:
     """Errors and warnings as they are drawn, to stderr."""
     colour = coloured(sys.stderr)
-    blocks = [paint(d.render()) if colour else d.render() for d in diagnostics]
+    texts = [d.on_command_line().render() for d in diagnostics]
+    blocks = [paint(text) if colour else text for text in texts]
     if left_out:
         blocks.append(f"... and {left_out} more")
     click.echo("\n\n".join(clean(b, colour) for b in blocks), err=True, color=colour)

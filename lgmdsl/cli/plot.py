@@ -42,6 +42,9 @@ def command(
     chosen = [n.strip() for text in names for n in text.split(",") if n.strip()]
     if names and not chosen:
         raise click.UsageError("--names takes NAME,...", click.get_current_context())
+    from lgmdsl.cli.files import spared
+
+    spared(directory, f".{format_}", {"the fit": fit, "the data": data})
     from lgmdsl.api.pictures import plot
     from lgmdsl.api.restore import load_fit
 

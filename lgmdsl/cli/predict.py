@@ -7,7 +7,7 @@ from typing import Any
 import click
 
 from lgmdsl.cli.options import json_option, map_option
-from lgmdsl.cli.output import note, show, show_json
+from lgmdsl.cli.status import OK, REFUSED
 from lgmdsl.cli.tables import SUFFIXES, fields, table, write
 
 
@@ -20,7 +20,7 @@ from lgmdsl.cli.tables import SUFFIXES, fields, table, write
 @json_option
 def command(
     fit: str, new: str, output: str | None, data: str | None, mapping: dict[str, str], as_json: bool
-) -> None:
+) -> int:
     """Predict at the rows, levels and inputs in NEW from the result in FIT.nc.
 
     \b
@@ -29,22 +29,26 @@ def command(
     Gives mean and sd of every predictor and report there, and of the response; for binary and
     count responses also the probability of each value. Without -o prints csv.
     """
-    from lgmdsl.cli.files import writable
+    from lgmdsl.cli.files import deliver, report, writable
 
-    place = writable(output, SUFFIXES) if output is not None else None
+    place = None
+    if output is not None:
+        read_files = {"the fit": fit, "the new data": new, "the data": data}
+        place = writable(output, SUFFIXES, read_files)
     from lgmdsl.api.restore import load_fit
     from lgmdsl.dataset import read
 
     sources = [new] if data is None else [new, data]
     wanted = read(new, mapping) if data is None else _merged(new, data, mapping)
     found = load_fit(fit).predict(wanted).to_dataset()
+    lost = deliver(
+        table(found) if place is None and not as_json else None,
+        {"data": sources, **fields(found)} if as_json else None,
+        None if place is None else lambda: write(place, found),
+    )  # fmt: skip
     if place is not None:
-        write(place, found)
-        note(f"{place}: written ({', '.join(str(n) for n in found.data_vars)})")
-    if as_json:
-        show_json({"data": sources, **fields(found)})
-    elif place is None:
-        show(table(found), end="")
+        report(place, lost, as_json, ", ".join(str(n) for n in found.data_vars))
+    return OK if lost is None else REFUSED
 
 
 def _merged(new: str, old: str, mapping: dict[str, str]) -> Any:

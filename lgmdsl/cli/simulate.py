@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
 from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl import files
 from lgmdsl.cli.options import (
     data_argument,
     json_option,
@@ -16,7 +18,8 @@ from lgmdsl.cli.options import (
     set_option,
     sizes_option,
 )
-from lgmdsl.cli.output import note, show, show_json
+from lgmdsl.cli.output import note
+from lgmdsl.cli.status import OK, REFUSED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -40,7 +43,7 @@ def command(
     mapping: dict[str, str],
     output: str | None,
     as_json: bool,
-) -> None:
+) -> int:
     """Draw a data set from MODEL, ready for `lgm fit`.
 
     \b
@@ -51,28 +54,27 @@ def command(
     priors. The latents and hypers that were drawn are in the file as truth.NAME. Without -o
     the data are only listed; --json prints them.
     """
-    from lgmdsl.cli.files import writable
+    from lgmdsl.cli.files import deliver, report, writable
 
-    place = writable(output, (".npz",)) if output is not None else None
+    place = None
+    if output is not None:
+        place = writable(output, (".npz",), {"the model": model, "the data": data})
     read = read_model(model)
     from lgmdsl.api.simulate import simulate
 
     drawn = simulate(read, data, sizes, fixed, seed, mapping=mapping)
+    fields = {"data": {name: _listed(value) for name, value in drawn.items()}} if as_json else None
+    page = _page(drawn) if place is None and not as_json else None
+    lost = deliver(page, fields, None if place is None else lambda: _save(place, drawn))
     if place is not None:
-        _save(place, drawn)
-    if as_json:
-        show_json({"data": {name: _listed(value) for name, value in drawn.items()}})
-    elif place is None:
-        show(_page(drawn))
+        report(place, lost, as_json, ", ".join(drawn))
+    elif not as_json:
         note("nothing is written: -o data.npz keeps the data")
-    if place is not None:
-        note(f"{place}: written ({', '.join(drawn)})")
+    return OK if lost is None else REFUSED
 
 
 def _save(place: Path, drawn: dict[str, Any]) -> None:
     import numpy as np
-
-    from lgmdsl.cli.files import replacing
 
     arrays: dict[str, Any] = {}
     for name, value in drawn.items():
@@ -81,8 +83,9 @@ def _save(place: Path, drawn: dict[str, Any]) -> None:
         else:  # a sparse matrix is stored by its parts
             for part in ("data", "indices", "indptr", "shape"):
                 arrays[f"{name}.{part}"] = np.asarray(getattr(value, part))
-    with replacing(place) as file:
-        np.savez_compressed(file, **arrays)
+    content = io.BytesIO()
+    np.savez_compressed(content, **arrays)
+    files.write(place, content.getbuffer())
 
 
 def _listed(value: Any) -> Any:

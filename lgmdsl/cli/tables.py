@@ -8,6 +8,8 @@ from collections.abc import Hashable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from lgmdsl import files
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -27,23 +29,18 @@ def fields(found: xr.Dataset) -> dict[str, Any]:
 
 def write(place: Path, found: xr.Dataset) -> None:
     """To a .nc, .csv or .npz file, whole or not at all."""
-    from lgmdsl.cli.files import replacing
+    if place.suffix == ".csv":
+        content = memoryview(table(found).encode("utf-8"))
+    elif place.suffix == ".npz":
+        import numpy as np
 
-    with replacing(place) as file:
-        if place.suffix == ".csv":
-            file.write(table(found).encode("utf-8"))
-        elif place.suffix == ".npz":
-            import numpy as np
-
-            arrays = {str(n): np.asarray(v.values) for n, v in found.variables.items()}
-            np.savez_compressed(file, **arrays)  # type: ignore[arg-type]
-        else:
-            import os
-
-            file.flush()
-            content = found.to_netcdf(engine="h5netcdf")
-            file.write(memoryview(content) if content is not None else b"")
-            os.fsync(file.fileno())
+        packed = io.BytesIO()
+        arrays: dict[str, Any] = {str(n): np.asarray(v.values) for n, v in found.variables.items()}
+        np.savez_compressed(packed, **arrays)
+        content = packed.getbuffer()
+    else:
+        content = memoryview(found.to_netcdf(engine="h5netcdf"))
+    files.write(place, content)
 
 
 def _wide_axis(name: str, variable: xr.DataArray) -> Hashable | None:

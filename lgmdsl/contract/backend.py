@@ -56,7 +56,58 @@ S = TypeVar("S", bound=State)
 
 class Backend(ABC, Generic[S]):
     """One inference method. The driver calls `start`, then `step` until `residual` and the change
-    of the objective meet their tolerances, then `posterior`."""
+    of the objective meet their tolerances, then `posterior`.
+
+    From outside, Laplace by s <- (1 - damping) s + damping E_q[s]:
+
+    >>> from dataclasses import dataclass
+    >>> from typing import Any, ClassVar
+    >>> import lgmdsl as lgm
+    >>> from lgmdsl.extend import (Backend, BackendSpec, Failed, GaussianPosterior, Guarantee,
+    ...     Pointwise, Rows, Status, rows)
+    >>> @dataclass(frozen=True)
+    ... class Point:
+    ...     s: Rows
+    ...     q: Any
+    ...     objective: float = float("-inf")
+    ...     failed: Status | None = None
+    >>> @lgm.register
+    ... @dataclass(frozen=True)
+    ... class FixedPoint(Backend[Point]):
+    ...     damping: float = 1.0
+    ...     spec: ClassVar[BackendSpec] = BackendSpec(name="fixed-point", needs=Pointwise)
+    ...     def start(self, problem, warm=None):
+    ...         return self.at(problem, problem.engine.prior_mean if warm is None
+    ...                        else warm.conditioned.mean)
+    ...     def step(self, problem, state):
+    ...         return self.at(problem, rows.interpolate(state.s, state.q.mean, self.damping))
+    ...     def residual(self, problem, state):
+    ...         q = state.q
+    ...         return max(float(max(abs(m - s) / v**0.5))
+    ...                    for m, s, v in zip(q.mean, state.s, q.variance))
+    ...     def posterior(self, problem, state):
+    ...         q = state.q
+    ...         return GaussianPosterior(q.weight, q.shift, q, state.objective,
+    ...                                  Guarantee.APPROXIMATE)
+    ...     def at(self, problem, s):
+    ...         answers = problem.pointwise(s)
+    ...         w = tuple(-a.curvature for a in answers)
+    ...         b = rows.shift_of(tuple(a.slope for a in answers), w, s)
+    ...         q = problem.engine.condition(w, b)
+    ...         if isinstance(q, Failed):
+    ...             return Point(s, None, failed=Status.numerical_error)
+    ...         left = tuple(a.value + rows.quadratic(k, x) / 2 - rows.inner(c, x)
+    ...                      for a, k, c, x in zip(answers, w, b, s))
+    ...         return Point(s, q, q.log_normaliser + rows.total(left))
+    >>> m = lgm.Model()
+    >>> obs = m.index("obs")
+    >>> y = m.data("y", obs, "count")
+    >>> a = m.latent("a", [], lgm.normal(sd=1))
+    >>> m.observe(y, lgm.poisson(log_rate=m.let("eta", obs, a)))
+    >>> fits = [lgm.fit(m, {"y": [1, 3, 0, 2]}, method=k) for k in ("fixed-point", "laplace")]
+    >>> print(*(f"{fit.status} {fit.log_evidence:.4f}" for fit in fits))
+    converged -7.0700 converged -7.0700
+    """
 
     spec: ClassVar[BackendSpec]
 

@@ -7,7 +7,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.elbo import ElboPoint, elbo_at, elbo_of, expected
-from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.engine import EPSILON, Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.profile import maximise_mean
@@ -22,7 +22,6 @@ CERTAIN = 100.0
 WORSE = 10.0
 # What may be lost, in nats, for an ELBO to be one.
 LEGIBLE = 1e-2
-EPSILON = float(np.finfo(np.float64).eps)
 
 
 def begin(problem: Problem, warm: GaussianPosterior | None = None) -> ElboPoint | Failed:
@@ -65,17 +64,7 @@ def blur(point: ElboPoint) -> float:
     """About how much the ELBO may have lost to the cancellation of its terms, in nats."""
     traces = zip(point.weight, point.variance, strict=True)
     more = rows.total(tuple(np.abs(rows.trace(w, v)) for w, v in traces))
-    return lost(point.weight, point.shift, point.mean) + more * EPSILON
-
-
-def lost(weight: Rows, shift: Rows, mean: Rows) -> float:
-    """About how much any evidence may have lost to the cancellation of its terms, in nats: they
-    grow with m'Wm and b'm."""
-    terms = rows.total(tuple(
-        np.abs(rows.quadratic(w, m)) + np.abs(rows.inner(b, m))
-        for w, b, m in zip(weight, shift, mean, strict=True)
-    ))  # fmt: skip
-    return terms * EPSILON
+    return point.conditioned.lost + more * EPSILON
 
 
 def _profiled(problem: Problem, weight: Rows) -> ElboPoint | Failed:

@@ -29,6 +29,44 @@ class Bound(ABC):
 
     Scalar sites: mean and variance (N,). Vector sites: mean (N, K), variance (N, K, K), the whole
     covariance of each site's predictors.
+
+    A bound from outside: E|s| <= sqrt(m^2 + v), for double exponential sites (what is observed with
+    such noise is one on its distance from y).
+
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> import numpy as np
+    >>> import lgmdsl as lgm
+    >>> from lgmdsl.extend import (Array, Bound, BoundSpec, Expected, ExpectedAnswer, Guarantee,
+    ...     Site)
+    >>> @dataclass(frozen=True, eq=False)
+    ... class RootAnswer(Expected):
+    ...     site: Site
+    ...     def expected(self, mean, variance, second=False):
+    ...         m, b = mean, self.site.scale
+    ...         r = np.sqrt(m**2 + variance)
+    ...         return ExpectedAnswer(
+    ...             -r / b - np.log(2 * b), -m / (b * r), -0.5 / (b * r),
+    ...             d_mean_variance=0.5 * m / (b * r**3), d_variance2=0.25 / (b * r**3),
+    ...             d_mean2=-variance / (b * r**3))
+    >>> class Root(Bound):
+    ...     spec: ClassVar[BoundSpec] = BoundSpec(
+    ...         "root", asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=np.inf)
+    ...     def applies_to(self, site):
+    ...         return "" if site.spec.name == "laplace" else "it is for laplace"
+    ...     def lift(self, site):
+    ...         return RootAnswer(site)
+    >>> root = lgm.register(Root())
+    >>> m = lgm.Model()
+    >>> obs = m.index("obs")
+    >>> y = m.data("y", obs, "real")
+    >>> a = m.latent("a", [], lgm.normal(sd=2))
+    >>> m.observe(y, lgm.laplace(mean=m.let("eta", obs, a), scale=1))
+    >>> data = {"y": [0.2, -0.4, 1.1, 0.3]}
+    >>> below = lgm.fit(m, data, method="natural-gradient", bound="root")
+    >>> exact = lgm.fit(m, data, method="natural-gradient")
+    >>> print(below.status, below.guarantee, bool(below.log_evidence < exact.log_evidence))
+    converged lower True
     """
 
     @property

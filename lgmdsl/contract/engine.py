@@ -9,14 +9,18 @@ and shifts, (N,) or (N, K, K) for variances and weights (`Rows`). Weights may be
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
 
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.rows import Rows as Rows
 from lgmdsl.contract.rows import inner, quadratic, total
+
+EPSILON = float(np.finfo(np.float64).eps)
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -31,6 +35,16 @@ class Failed:
 
     reason: str
     rounding: bool = False
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """`flops` of one conditioning with variances, `doubles` held at once; the engine itself where
+    it had to be built to know."""
+
+    flops: float
+    doubles: float
+    engine: Engine | None = None
 
 
 @dataclass(frozen=True)
@@ -111,6 +125,14 @@ class Conditioned(ABC):
             tuple(0.5 * quadratic(w, m) - inner(b, m) for w, b, m in parts)
         )
 
+    @property
+    def lost(self) -> float:
+        """About how many nats any evidence may have lost to the cancellation of its terms, which
+        grow with m'Wm and b'm."""
+        parts = zip(self.weight, self.shift, self.mean, strict=True)
+        terms = (np.abs(quadratic(w, m)) + np.abs(inner(b, m)) for w, b, m in parts)
+        return total(tuple(terms)) * EPSILON
+
     @abstractmethod
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         """The same weights with another shift; engines need no second factorisation for it."""
@@ -179,11 +201,16 @@ class Engine(ABC):
     """Linear-Gaussian algebra for one structure of prior and operators.
 
     `exact`: whether variances and normalisers are, to rounding; else they are estimates.
+
+    One from outside: `help(lgmdsl.extend)`.
     """
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True
     linear: LinearGaussian
+
+    def __init__(self, linear: LinearGaussian) -> None:
+        self.linear = linear
 
     @property
     @abstractmethod
@@ -193,6 +220,10 @@ class Engine(ABC):
     @abstractmethod
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         """Factorise once. An indefinite or singular posterior is `Failed`, never jittered."""
+
+    def remade(self, linear: LinearGaussian) -> Engine:
+        """An engine with the same settings for the same model in other units."""
+        return type(self)(linear)
 
     def approach(
         self, weight: Rows, shift: Rows, begin: Leftover | None, share: float
@@ -205,3 +236,14 @@ class Engine(ABC):
     @abstractmethod
     def refuses(cls, linear: LinearGaussian) -> str:
         """Why this engine cannot take the model, in one sentence; empty where it can."""
+
+    @classmethod
+    def cost(cls, linear: LinearGaussian) -> Estimate:
+        """What one conditioning costs: the engines that take a model are compared by it."""
+        raise NotImplementedError(f"{cls.__name__} declares no cost")
+
+    @classmethod
+    def build(cls, linear: LinearGaussian, seed: int) -> Engine:
+        """The engine of a model; `seed` is for engines that estimate. By default `cls(linear)`."""
+        make: Callable[[LinearGaussian], Engine] = cls
+        return make(linear)

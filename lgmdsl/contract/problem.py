@@ -18,13 +18,15 @@ class Problem:
 
     `sites[k]` is the bound family; `answers[k]` the object that answers the back end's question
     for it: the site itself, or a bound's lift of it (routes decide). `lift` answers further
-    questions, for options that ask one (Laplace's mean correction).
+    questions, for options that ask one (Laplace's mean correction). `remade` is the problem of
+    other sites of the same families on another engine.
     """
 
     sites: tuple[Site, ...]
     answers: tuple[object, ...]
     engine: Engine
     lift: Callable[[type], tuple[object, ...]] | None = None
+    remade: Callable[[tuple[Site, ...], Engine], Problem] | None = None
 
     def pointwise(self, s: Rows) -> tuple[PointwiseAnswer, ...]:
         """The Pointwise answers of all blocks."""

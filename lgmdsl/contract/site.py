@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -54,6 +55,11 @@ class SiteSpec:
     # Parameters that all sites share, such as the topics of a mixture: fields without an axis of
     # rows, whose slopes are sums over the sites, of the field's shape.
     shared: tuple[str, ...] = ()
+    # Fields on the predictor's own axis, of families whose density is f((s - place) / scale) /
+    # scale: `places` move with s, `scales` are measured in its unit. Empty where there is no such
+    # axis (counts, classes): then the unit of s is not free.
+    places: tuple[str, ...] = ()
+    scales: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -87,6 +93,47 @@ class Site(ABC):
 
     Subclasses are frozen dataclasses whose fields are named as in `spec.parameters`, preceded by
     `y` for families that observe. They inherit from the questions that they answer in closed form.
+
+    A family from outside: y ~ geometric(logit = s), l(s) = s - (1 + y) log(1 + e^s). With Pointwise
+    it runs on laplace; quadrature lifts it to the questions of the other methods.
+
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> import numpy as np
+    >>> from scipy import special
+    >>> import lgmdsl as lgm
+    >>> from lgmdsl.extend import (Array, Parameter, Pointwise, PointwiseAnswer, Property,
+    ...     Signature, Site, SiteSpec)
+    >>> @lgm.register
+    ... @dataclass(frozen=True, eq=False)
+    ... class Geometric(Site, Pointwise):
+    ...     y: Array
+    ...     spec: ClassVar[SiteSpec] = SiteSpec(
+    ...         "geometric.logit", properties=Property.LOG_CONCAVE | Property.BOUNDED,
+    ...         observed=("count",), link="logit", signature=Signature(
+    ...             "geometric", "family", (Parameter("logit", "latent"),), observed=("count",),
+    ...             summary="failures before the first success"))
+    ...     def log_density(self, s):
+    ...         return s - (1 + self.y) * np.logaddexp(0, s)
+    ...     def pointwise(self, s, variance=1.0):
+    ...         p, n = special.expit(s), 1 + self.y
+    ...         bent = -n * p * (1 - p)
+    ...         return PointwiseAnswer(self.log_density(s), 1 - n * p, bent,
+    ...                                bent * (1 - 2 * p) * variance)
+    ...     def parameter_slopes(self, s):
+    ...         return {}
+    ...     def conditional_mean(self, s):  # for predictions; sample is for lgm simulate
+    ...         return np.exp(-s)
+    ...     def sample(self, s, rng):
+    ...         return rng.geometric(special.expit(s)) - 1.0
+    >>> m = lgm.Model()
+    >>> obs = m.index("obs")
+    >>> y = m.data("y", obs, "count")
+    >>> a = m.latent("a", [], lgm.normal(sd=2))
+    >>> m.observe(y, lgm.geometric(logit=m.let("eta", obs, a)))
+    >>> fit = lgm.fit(m, {"y": [0, 1, 0, 3, 2, 0]}, method="laplace")
+    >>> print(fit.status, round(float(fit.mean("a")), 3))
+    converged 0.0
     """
 
     spec: ClassVar[SiteSpec]
@@ -118,6 +165,15 @@ class Site(ABC):
                 if f.name not in self.spec.shared
             },
         )
+
+    def measured(self, origin: Array, unit: float) -> tuple[Self, float]:
+        """The sites as functions of (s - origin) / unit, and what log_density, summed, has beside
+        theirs: -log unit for each density, nothing for the mass of an interval. `spec.scales` names
+        some field; where `spec.places` names none, `origin` is 0."""
+        changed: dict[str, Any] = {n: (getattr(self, n) - origin) / unit for n in self.spec.places}
+        changed |= {n: getattr(self, n) / unit for n in self.spec.scales}
+        densities = len(self) - int(np.count_nonzero(self.censored))
+        return dataclasses.replace(self, **changed), -densities * math.log(unit)
 
     def parameter(self, name: str) -> Array:
         """A parameter, (N,), or one entry of an indexed one: `cuts[1]`."""

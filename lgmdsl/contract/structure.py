@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from enum import Flag, auto
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
+
+if TYPE_CHECKING:
+    from lgmdsl.vocabulary.signature import Signature
 
 
 class Shape(Flag):
@@ -25,9 +28,51 @@ class Structure(ABC):
 
     Frozen dataclasses whose fields are the size and the argument values. Gradients flow back
     through `pullback_*`: given dF/dK (or dF/dQ) they return dF/dargument for each argument.
+
+    A third party's class is called as `cls(size, **arguments)` (float64 arrays; csr for a graph or
+    a matrix that came sparse) and gives the `signature` by which the language knows it:
+
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> import numpy as np
+    >>> import lgmdsl as lgm
+    >>> from lgmdsl.extend import Array, Parameter, Shape, Signature, Structure
+    >>> @lgm.register
+    ... @dataclass(frozen=True, eq=False)
+    ... class Exchangeable(Structure):
+    ...     order: int
+    ...     sd: Array
+    ...     share: Array
+    ...     name: ClassVar[str] = "exchangeable"
+    ...     signature: ClassVar[Signature] = Signature(
+    ...         "exchangeable", "structure",
+    ...         (Parameter("sd", "positive", over="none"),
+    ...          Parameter("share", "unit", required=False, default=0.5, over="none")),
+    ...         carries_scale=("sd",), summary="all pairs are equally correlated")
+    ...     @property
+    ...     def size(self):
+    ...         return self.order
+    ...     @property
+    ...     def shape(self):
+    ...         return Shape.COVARIANCE
+    ...     def covariance(self):  # sd^2 ((1 - share) I + share 11')
+    ...         n = self.order
+    ...         return self.sd**2 * ((1 - self.share) * np.eye(n) + self.share * np.ones((n, n)))
+    ...     def pullback_covariance(self, adjoint):
+    ...         apart = np.ones_like(adjoint) - np.eye(self.order)
+    ...         return {"sd": np.asarray(2 / self.sd * np.sum(adjoint * self.covariance())),
+    ...                 "share": np.asarray(self.sd**2 * np.sum(adjoint * apart))}
+    >>> m = lgm.Model()
+    >>> g = m.index("g")
+    >>> y = m.data("y", g, "real")
+    >>> u = m.latent("u", g, lgm.exchangeable(sd=1))
+    >>> m.observe(y, lgm.normal(mean=u, sd=1))
+    >>> lgm.fit(m, {"y": [1.0, 2.0, 3.0]}).mean("u").values.round(3)
+    array([1.   , 1.333, 1.667])
     """
 
     name: ClassVar[str]
+    signature: ClassVar[Signature | None] = None
 
     @property
     @abstractmethod

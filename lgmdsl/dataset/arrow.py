@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.convert import from_numpy, from_sequence
+from lgmdsl.dataset.convert import from_numpy, from_sequence, leveled
 from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import check_memory, refused, refusing
 
@@ -73,6 +73,8 @@ def from_arrow(source: str, name: str, column: Any) -> Loaded:
 
     with refusing(source, f"column `{name}` cannot be read"):
         if pa.types.is_dictionary(column.type):
+            if column.type.ordered:
+                return _ordered(source, name, column)
             column = column.cast(column.type.value_type)
         kind = column.type
         if pa.types.is_decimal(kind):
@@ -87,3 +89,13 @@ def from_arrow(source: str, name: str, column: Any) -> Loaded:
                 values[missing] = np.nan
             return from_numpy(source, name, np.ma.MaskedArray(values, missing))
         return from_sequence(source, name, column.to_pylist())
+
+
+def _ordered(source: str, name: str, column: Any) -> Loaded:
+    """An ordered dictionary: the values, and all of its entries in their order as levels."""
+    whole = column.unify_dictionaries() if hasattr(column, "chunks") else column
+    chunks = getattr(whole, "chunks", [whole])
+    values = from_arrow(source, name, column.cast(column.type.value_type))
+    if not chunks:
+        return values
+    return leveled(values, from_arrow(source, name, chunks[0].dictionary))

@@ -95,6 +95,14 @@ def from_sequence(source: str, name: str, items: Iterable[Any]) -> Loaded:
     return Loaded(filled, missing)
 
 
+def leveled(found: Loaded, levels: Loaded) -> Loaded:
+    """A column of an ordered categorical with its levels; of their kind also without entries."""
+    values, kind = found.values, levels.values.dtype
+    if kind.kind != values.dtype.kind and found.missing is not None and found.missing.all():
+        values = np.zeros(values.shape, kind)
+    return Loaded(values, found.missing, levels.values)
+
+
 def _is_missing(value: Any) -> bool:
     if value is None or value is np.ma.masked:
         return True
@@ -119,6 +127,8 @@ def _typed(source: str, name: str, present: Sequence[Any]) -> AnyArray:
             raise refused(source, f"`{name}` holds numbers too large for 64 bits") from error
     if all(isinstance(v, str) for v in present):
         return text_array(source, name, present)
+    if all(type(v).__name__ == "Period" for v in present):
+        return period_text(source, name, present)
     if all(hasattr(v, "isoformat") or isinstance(v, np.datetime64) for v in present):
         return date_text(np.array([_date(v) for v in present], dtype="datetime64[us]"))
     kinds = sorted({type(v).__name__ for v in present})
@@ -142,6 +152,17 @@ def _date(value: Any) -> np.datetime64:
     if getattr(value, "tzinfo", None) is not None:
         value = value.astimezone(UTC).replace(tzinfo=None)
     return np.datetime64(value.isoformat() if hasattr(value, "isoformat") else value, "us")
+
+
+def period_text(source: str, name: str, periods: Sequence[Any]) -> AnyArray:
+    """pandas' periods by their names (2001, 2001-02, 2001Q1), days and longer ones by the first
+    day."""
+    names = [str(v) for v in periods]
+    if any("/" in text or len(text) > 7 for text in names):
+        return date_text(np.array([_date(v.start_time) for v in periods], dtype="datetime64[us]"))
+    if all(len(text) == 4 for text in names):
+        return np.array([int(text) for text in names], dtype=np.int64)
+    return text_array(source, name, names)
 
 
 def date_text(dates: AnyArray) -> AnyArray:

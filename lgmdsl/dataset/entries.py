@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from lgmdsl.arrays import BoolArray
+from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.errors import nearest
 
 
@@ -16,11 +16,13 @@ class Loaded:
     """An expanded entry: a dense array of kind b, i, u, f or U, or a csr matrix.
 
     `missing` marks entries that the source itself calls missing (a mask, NA, None, an empty csv
-    field); NaN in a float array and empty strings need no mark.
+    field); NaN in a float array and empty strings need no mark. `levels` are those of an ordered
+    categorical, in their order and with those that no entry has; None for anything else.
     """
 
     values: Any  # numpy array, or scipy csr_array
     missing: BoolArray | None = None
+    levels: AnyArray | None = None
 
     @property
     def shape(self) -> tuple[int, ...]:

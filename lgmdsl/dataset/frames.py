@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.dataset.convert import from_numpy, from_sequence
+from lgmdsl.dataset.convert import from_numpy, from_sequence, leveled
 from lgmdsl.dataset.entries import Entry, Loaded
 from lgmdsl.dataset.refusals import refused, refusing
 
@@ -117,7 +117,19 @@ def from_series(source: str, name: str, series: Any) -> Loaded:
                 values[gone] = np.nan
             return from_numpy(source, name, np.ma.MaskedArray(values, gone))
         items = series.to_list() if hasattr(series, "to_list") else list(series)
-        return from_sequence(source, name, items)
+        levels = _levels(series.dtype)
+        if levels is None:
+            return from_sequence(source, name, items)
+        return leveled(from_sequence(source, name, items), from_sequence(source, name, levels))
+
+
+def _levels(dtype: Any) -> list[Any] | None:
+    """The levels of an ordered categorical type, in their order: pandas' where it is ordered, the
+    Enum of polars and narwhals, whose plain Categorical has none."""
+    ordered = getattr(dtype, "ordered", None)
+    if not hasattr(dtype, "categories") or not (ordered or type(dtype).__name__ == "Enum"):
+        return None
+    return list(dtype.categories)
 
 
 def _plain(kind: str, series: Any) -> Any:

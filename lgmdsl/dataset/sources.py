@@ -15,7 +15,8 @@ from lgmdsl.dataset.entries import Dataset, Entry, Loaded
 from lgmdsl.dataset.frames import from_frame, from_series, index_labels, is_frame, library
 from lgmdsl.dataset.refusals import refused, refusing
 from lgmdsl.dataset.sparse_parts import assemble
-from lgmdsl.errors import DataError
+from lgmdsl.errors import DataError, listed
+from lgmdsl.files import irregular
 
 SUFFIXES = (".npz", ".csv", ".parquet", ".nc")
 
@@ -68,6 +69,10 @@ def _merged(parts: list[Dataset], names: Mapping[str, str]) -> Dataset:
 
 def _read_path(path: Path) -> Mapping[str, Entry]:
     with refusing(path.name or str(path), "it cannot be opened"):
+        what = irregular(path)
+        if what and what != "a folder":
+            help = f"write its content to a file that ends in {listed(SUFFIXES, 'or')}"
+            raise refused(path.name, f"this is {what}, not a data file", help=help)
         # Opened first, so that a missing file or a directory is named as such.
         with path.open("rb"):
             pass

@@ -18,7 +18,7 @@ from lgmdsl.engines.conditioned import Lazy, RowConditioned
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.prior_entries import covariance_entries
 from lgmdsl.engines.turn import Outer, Turn
-from lgmdsl.engines.weights import SiteWeight, flatten, site_blocks, split
+from lgmdsl.engines.weights import SiteWeight, far, flatten, site_blocks, split
 from lgmdsl.numerics.sparse.base import times
 
 if TYPE_CHECKING:
@@ -43,13 +43,30 @@ class BatchedConditioned(RowConditioned):
         factor = np.broadcast_to(factor, (engine.plates.groups, *factor.shape[1:]))
         self.factor = factor
         b, start = flatten(shift), engine.start
-        weighted = site_weight.times(start)
-        half = np.einsum("nij,nj->ni", factor, engine.transposed(b - weighted))
+        away = b - site_weight.times(start)
+        half = np.einsum("nij,nj->ni", factor, engine.transposed(away))
         self.half = half
         self.delta = self.plates.gathered(np.einsum("nji,nj->ni", factor, half))
-        self.lift = times(engine.b, self.delta)
-        exponent = float(b @ start) - 0.5 * float(start @ weighted) + 0.5 * float((half**2).sum())
-        self.log_normaliser = exponent - half_log_det
+        self._z = engine.mu + self.delta
+        self._mean = times(engine.b, self._z) + engine.offset
+        if far(start, site_weight):
+            self._refine(b)
+        exponent = b - 0.5 * site_weight.times(self._mean)
+        self.log_normaliser = self.centred + float(exponent @ self._mean)
+
+    def _refine(self, b: Array) -> None:
+        """Once more from what is left: K^-1 (mu - z) is -R'^-1 x, x the whitened latents."""
+        engine, white = self.engine, np.broadcast_to(self.white, self.factor.shape)
+        x = np.einsum("nji,nj->ni", white, self.half)
+        root = np.broadcast_to(engine.prior.root, white.shape)
+        pull = engine.transposed(b - self.site_weight.times(self._mean))
+        gap = np.einsum("nji,nj->ni", root, pull) - x
+        more = np.einsum("nij,nj->ni", white, gap)
+        self.half = self.half + more
+        step = self.plates.gathered(np.einsum("nji,nj->ni", self.factor, more))
+        self._z = self._z + step
+        self.delta = self.delta + step
+        self._mean = times(engine.b, self._z) + engine.offset
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         made = self.own_factor, self.white, self.half_log_det
@@ -62,11 +79,11 @@ class BatchedConditioned(RowConditioned):
 
     @cached_property
     def flat_mean(self) -> Array:
-        return self.engine.start + self.lift
+        return self._mean
 
     @cached_property
     def latent_mean(self) -> Array:
-        return self.engine.mu + self.delta
+        return self._z
 
     @cached_property
     def covariance(self) -> Array:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.engine import Estimate as Estimate
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.batched import BatchedEngine, plates_in
@@ -21,16 +22,7 @@ from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.engines.wide import WideEngine
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl.memory import VARIABLE, TooLarge, budget, size_text
-
-
-@dataclass(frozen=True)
-class Estimate:
-    """`flops` of one conditioning with variances, `doubles` held at once; the engine itself where
-    it had to be built to know."""
-
-    flops: float
-    doubles: float
-    engine: Engine | None = None
+from lgmdsl.vocabulary import plugins
 
 
 @dataclass(frozen=True)
@@ -161,11 +153,39 @@ ENGINES = [
     Entry(IterativeEngine, lambda linear, seed: IterativeEngine(linear, seed=seed), iterative_cost),
 ]
 AUTO = "auto"
-NAMES = tuple(entry.engine.name for entry in ENGINES)
+
+
+def register_engine(engine: type[Engine]) -> type[Engine]:
+    """Add a third party's engine, chosen by its `refuses` and `cost` as the others are.
+
+    Raises MethodError E106 where the name is taken.
+    """
+    taken = next((e.engine for e in ENGINES if e.engine.name == engine.name), None)
+    if taken is None:
+        ENGINES.append(Entry(engine, engine.build, engine.cost))
+    elif taken is not engine:
+        raise MethodError(
+            Diagnostic("E106", f"an engine called `{engine.name}` exists already",
+                       help="give the new one another name")
+        )  # fmt: skip
+    return engine
+
+
+def unregister_engine(engine: type[Engine]) -> None:
+    """Take a registered engine out again; an unknown one is no error."""
+    ENGINES[:] = [e for e in ENGINES if e.engine is not engine]
+
+
 # Flops of one exact conditioning beyond which estimates take its place: ten seconds.
 PATIENCE = 2e11
 # Beyond which no engine is taken unless asked for: a quarter of an hour, and a fit needs dozens.
 ENDLESS = 2e13
+
+
+def names() -> tuple[str, ...]:
+    """Every known engine, third parties' too."""
+    plugins.load()
+    return tuple(entry.engine.name for entry in ENGINES)
 
 
 @dataclass(frozen=True)
@@ -179,8 +199,8 @@ class Terms:
     @staticmethod
     def of(engine: str = AUTO) -> Terms:
         """Within the memory budget of this process. Raises MethodError E103 for an unknown name."""
-        if engine != AUTO and engine not in NAMES:
-            known = (AUTO, *NAMES)
+        known = (AUTO, *names())
+        if engine not in known:
             there = f"engines: {', '.join(known)}"
             raise MethodError(
                 Diagnostic(
@@ -193,8 +213,8 @@ class Terms:
 def table(linear: LinearGaussian, terms: Terms | None = None) -> list[Option]:
     """Every engine with its cost in flops, or why it cannot take the model. What was asked for by
     name may take its time; what else would not end is refused."""
-    terms = terms or Terms.of()
-    return [_option(entry, linear, terms) for entry in ENGINES]
+    plugins.load()
+    return [_option(entry, linear, terms or Terms.of()) for entry in ENGINES]
 
 
 def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
@@ -271,11 +291,10 @@ def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> 
             f"engine `{wanted.name}` cannot take this model: {wanted.refusal}",
             help=f"{can}; without `engine` the cheapest is taken",
         )
-    largest = max(linear.blocks, key=lambda b: b.size)
-    reasons = "; ".join(f"{o.name}: {o.refusal}" for o in options)
+    name, size = max(((b.name, b.size) for b in linear.blocks), key=lambda block: block[1])
     return Diagnostic(
         "E501",
-        f"no engine takes this model: {reasons}",
-        details=(f"the largest latent is `{largest.name}`, {largest.size} entries",),
+        f"no engine takes this model: {'; '.join(f'{o.name}: {o.refusal}' for o in options)}",
+        details=(f"the largest latent is `{name}`, {size} entries",),
         help=f"fewer latents or rows, or a sparse structure; {VARIABLE} sets the memory budget",
     )

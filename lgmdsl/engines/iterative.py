@@ -69,7 +69,7 @@ class IterativeEngine(Engine):
         if reason:
             raise TypeError(reason)
         self.linear, self.prior = linear, IterativePrior(linear)
-        self.samples, self.most = samples, most
+        self.samples, self.most, self.seed, self.probes = samples, most, seed, probes
         self.tolerance, self.loose, self.limit = tolerance, loose, limit
         self.variances, self.steps = variances, steps
         self.own, self.ties = whole(linear), Ties.of(linear)
@@ -88,6 +88,12 @@ class IterativeEngine(Engine):
         if any(p.event for p in linear.predictors):
             return "a site sees several predictors at once"
         return IterativePrior.refuses(linear) or Ties.refuses(linear)
+
+    def remade(self, linear: LinearGaussian) -> Engine:
+        return IterativeEngine(
+            linear, self.samples, self.most, self.probes, self.seed, self.tolerance, self.loose,
+            self.limit, self.variances, self.steps,
+        )  # fmt: skip
 
     @cached_property
     def prior_mean(self) -> Rows:

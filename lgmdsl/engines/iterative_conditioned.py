@@ -61,7 +61,7 @@ class IterativeConditioned(Conditioned):
     @cached_property
     def flat_mean(self) -> Array:
         """m, (P,)."""
-        return np.asarray(self.engine.start + self.engine.own.matvec(self.delta))
+        return np.asarray(self.engine.own.matvec(self.latent_mean) + self.engine.offset)
 
     @cached_property
     def mean(self) -> Rows:
@@ -79,16 +79,13 @@ class IterativeConditioned(Conditioned):
 
     @cached_property
     def log_normaliser(self) -> float:  # type: ignore[override]
-        """b'c' - c'Wc'/2 + h'd - d'Ad/2 + (log|Q| - log|A| + f log(2 pi))/2, c' = B mu + c."""
-        start, b, prior = self.engine.start, flatten(self.shift), self.engine.prior
-        exponent = float(b @ start) - 0.5 * float(start @ (self.own_weight * start))
-        exponent += float(self.h @ self.delta)
-        ties = self.engine.ties
+        """b'm - m'Wm/2 - d'Qd/2 + (log|Q| - log|A| + f log(2 pi))/2: errors of d enter squared."""
+        m, prior, ties = self.flat_mean, self.engine.prior, self.engine.ties
+        exponent = float((flatten(self.shift) - 0.5 * self.own_weight * m) @ m)
+        exponent -= 0.5 * float(self.delta @ prior.times(self.delta))
         if self.held is not None and ties is not None:
-            exponent -= 0.5 * float(self._lengths(self.delta[:, None])[0])
             exponent += ties.prior.constant - self.held.half_log_det
             return exponent - 0.5 * self._log_determinant[0]
-        exponent -= 0.5 * float(self.delta @ (self.h - self._residual))
         normalising = prior.log_det - self._log_determinant[0] + prior.free * LOG_2PI
         return exponent + 0.5 * normalising
 

@@ -71,7 +71,7 @@ class Plates:
     def full(self) -> bool:
         """Whether the rows are those of the groups in order, all of them alike."""
         count = self.rows.size
-        return count == len(self.row_group) and bool(
+        return 0 < count == len(self.row_group) and bool(
             self.rows.flat[0] == 0 and (np.diff(self.rows.reshape(-1)) == 1).all()
         )
 

@@ -1,8 +1,9 @@
 """Engine for few latents and many rows: A = Q + B'WB, (n, n), factored by Cholesky.
 
 With z = mu + d, c' = B mu + c, h = B'(b - W c'):  mean(z) = mu + A^-1 h, and
-log_normaliser = log|Q|_+ / 2 + k log(2 pi) / 2 - log|A| / 2 + h'A^-1 h / 2 + b'c' - c'Wc'/2,
-k the number of improper directions (density 1). The shift by mu keeps digits where mu is large.
+log_normaliser = log|Q|_+ / 2 + k log(2 pi) / 2 - log|A| / 2 + b's - s'Ws / 2 - d'Qd / 2 at the mean
+of z and the predictors s that it has, where errors enter squared; k is the number of improper
+directions (density 1). The shift by mu keeps digits where mu is large.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from lgmdsl.engines.directions import undetermined
 from lgmdsl.engines.gram import choose_gram
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.engines.turn import Turn
-from lgmdsl.engines.weights import SiteWeight, flatten, split
+from lgmdsl.engines.weights import SiteWeight, far, flatten, split
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
@@ -148,6 +149,13 @@ class PrecisionEngine(Engine):
             return Failed("the posterior precision is not positive definite")
         return self.moved(weight, shift, w, factor, tau)
 
+    def pull(self, z: Array, tau: float) -> Array:
+        """Q (z - mu), and what pinned directions add to it."""
+        out = self.precision @ (z - self.mu)
+        if self.kept is not None and tau:
+            out += tau * (self.kept.pins.T @ (self.kept.pins @ z - self.kept.pinned))
+        return np.asarray(out)
+
     def moved(
         self, weight: Rows, shift: Rows, w: SiteWeight, factor: Cholesky, tau: float
     ) -> Conditioned | Failed:
@@ -155,14 +163,13 @@ class PrecisionEngine(Engine):
         b = flatten(shift)
         weighted = w.times(self.start)
         h = self.gram.transposed(b - weighted)
-        base = self.log_det + self.nullity * LOG_2PI
-        base = 0.5 * base + float(b @ self.start) - 0.5 * float(self.start @ weighted)
+        base = 0.5 * (self.log_det + self.nullity * LOG_2PI) - factor.half_log_det
         if self.kept is not None and tau:
-            c1 = self.kept.pins
-            e1 = self.kept.pinned - c1 @ self.mu
-            h += tau * (c1.T @ e1)
-            base -= 0.5 * tau * float(e1 @ e1)
+            h += tau * (self.kept.pins.T @ (self.kept.pinned - self.kept.pins @ self.mu))
         q = PrecisionConditioned(self, weight, shift, w, factor, tau, h, base)
+        if self.kept is not None and tau:
+            away = self.kept.pins @ q.free_mean - self.kept.pinned
+            q.log_normaliser -= 0.5 * tau * float(away @ away)
         if self.kept is not None and not q.constrain(self.kept):
             return Failed("the posterior covariance of the constraints is singular")
         return q
@@ -178,9 +185,16 @@ class PrecisionConditioned(DenseConditioned):
         self.engine, self.linear = engine, engine.linear
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.factor, self.tau = factor, tau
-        delta = factor.solve(h)
-        self.log_normaliser = base - factor.half_log_det + 0.5 * float(h @ delta)
-        self._delta = delta
+        self._z = engine.mu + factor.solve(h)
+        self._rows = self.predictor(self._z) + engine.design.offset
+        if far(engine.start, site_weight):
+            pull = engine.gram.transposed(flatten(shift) - site_weight.times(self._rows))
+            self._z = self._z + factor.solve(pull - engine.pull(self._z, tau))
+            self._rows = self.predictor(self._z) + engine.design.offset
+        self.delta = self._z - engine.mu
+        exponent = flatten(shift) - 0.5 * site_weight.times(self._rows)
+        prior = float(self.delta @ (engine.precision @ self.delta))
+        self.log_normaliser = base + float(exponent @ self._rows) - 0.5 * prior
         self.kriging = None
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
@@ -188,13 +202,13 @@ class PrecisionConditioned(DenseConditioned):
 
     @cached_property
     def free_mean(self) -> Array:
-        return self.engine.mu + self._delta
+        return self._z
 
     def predictor(self, z: Array) -> Array:
         return self.engine.gram.times(z)
 
     def predictor_mean(self) -> Array:
-        return self.engine.start + self.engine.gram.times(self._delta)
+        return self._rows
 
     def free_solve(self, rhs: Array) -> Array:
         return self.factor.solve(np.asfortranarray(rhs))

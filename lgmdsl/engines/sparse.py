@@ -1,10 +1,10 @@
 """Engine for sparse precisions: A = Q + B'WB on one pattern, factored by sparse Cholesky.
 
 With z = mu + d, c' = B mu + c and h = B'(b - W c'), on the subspace C d = e - C mu:
-log_normaliser = b'c' - c'Wc'/2 + max_d (h'd - d'Ad/2) - log|A|/2 + log|Q|/2 + f log(2 pi)/2
-- (the constrained prior's exponent), log|.| being those of the subspace and f the number of free
-improper directions (density 1). The maximum is evaluated at its argument, where errors enter
-squared.
+log_normaliser = max_d (b's - s'Ws/2 - d'Qd/2) - log|A|/2 + log|Q|/2 + f log(2 pi)/2
+- (the constrained prior's exponent), s = B(mu + d) + c, log|.| being those of the subspace and f
+the number of free improper directions (density 1). The maximum is evaluated at its argument, where
+errors enter squared.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from lgmdsl.engines.restriction import Restriction, restrict
 from lgmdsl.engines.sparse_conditioned import SparseConditioned
 from lgmdsl.engines.sparse_layout import layout_of
 from lgmdsl.engines.sparse_prior import SparsePrior
-from lgmdsl.engines.weights import SiteWeight, flatten, split
+from lgmdsl.engines.weights import SiteWeight, far, flatten, split
 from lgmdsl.numerics.sparse.base import times
 
 
@@ -70,14 +70,18 @@ class SparseEngine(Engine):
     def moved(self, weight: Rows, shift: Rows, restriction: Restriction) -> Conditioned:
         """The posterior for a shift, its factorisation being known."""
         w, b, prior = SiteWeight(self.linear.predictors, weight), flatten(shift), self.prior
-        weighted = w.times(self.start)
-        h = times(self.bt, b - weighted)
+        h = times(self.bt, b - w.times(self.start))
         delta = restriction.place(restriction.factor.solve(h), self.target)
-        lift = times(self.b, delta)
-        exponent = float(b @ self.start) - 0.5 * float(self.start @ weighted) + float(h @ delta)
-        exponent -= 0.5 * float(lift @ w.times(lift) + delta @ times(prior.precision, delta))
+        z = prior.mu + delta
+        rows = times(self.b, z) + self.offset
+        if not len(self.target) and far(self.start, w):
+            gap = times(self.bt, b - w.times(rows)) - times(prior.precision, z - prior.mu)
+            z = z + restriction.solve(gap[:, None])[:, 0]
+            delta, rows = z - prior.mu, times(self.b, z) + self.offset
+        exponent = float((b - 0.5 * w.times(rows)) @ rows)
+        exponent -= 0.5 * float(delta @ times(prior.precision, delta))
         value = exponent - restriction.half_log_det + prior.constant
-        return SparseConditioned(self, weight, shift, w, restriction, delta, lift, value)
+        return SparseConditioned(self, weight, shift, w, restriction, z, delta, rows, value)
 
     def _factor(self, weight: Rows) -> Restriction | Failed:
         """A with its pins, factored and held on the constraints."""

@@ -39,23 +39,23 @@ class SparseConditioned(RowConditioned):
 
     def __init__(
         self, engine: SparseEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        restriction: Restriction, delta: Array, lift: Array, log_normaliser: float,
+        restriction: Restriction, z: Array, delta: Array, rows: Array, log_normaliser: float,
     ) -> None:  # fmt: skip
         self.engine, self.linear = engine, engine.linear
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.restriction, self.log_normaliser = restriction, log_normaliser
-        self._delta, self._lift = delta, lift
+        self._z, self._delta, self._mean = z, delta, rows
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         return self.engine.moved(self.weight, shift, self.restriction)
 
     @cached_property
     def flat_mean(self) -> Array:
-        return self.engine.start + self._lift
+        return self._mean
 
     @cached_property
     def latent_mean(self) -> Array:
-        return self.engine.prior.mu + self._delta
+        return self._z
 
     @cached_property
     def _covariance(self) -> Array:

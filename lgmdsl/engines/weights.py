@@ -9,8 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, SparseMatrix
-from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.engine import EPSILON, Rows
 from lgmdsl.contract.linear import Predictor
+
+FAR = 1e-9  # nats
+
+
+def far(start: Array, weight: SiteWeight) -> bool:
+    """Whether predictors at the prior's mean, (P,), are so far from 0 that a mean computed from
+    there lacks digits of the evidence."""
+    return EPSILON * abs(float(start @ weight.times(start))) > FAR
 
 
 def flatten(rows: Rows) -> Array:

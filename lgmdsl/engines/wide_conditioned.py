@@ -35,13 +35,12 @@ class WideConditioned(RowConditioned):
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.c, self.half_log_det = c, half_log_det
         b, start = flatten(shift), engine.start
-        weighted = site_weight.times(start)
-        h = self.rows.by_group(b - weighted)
+        h = self.rows.by_group(b - site_weight.times(start))
         self.pull = h - _times(c, _times(engine.s, h))  # alpha by groups
         lift = _times(engine.s, self.pull)
-        self.lift = self.rows.by_row(lift)
-        exponent = float(b @ start) - 0.5 * float(start @ weighted) + 0.5 * float((h * lift).sum())
-        self.log_normaliser = exponent - half_log_det
+        self._mean = start + self.rows.by_row(lift)
+        exponent = float((b - 0.5 * site_weight.times(self._mean)) @ self._mean)
+        self.log_normaliser = exponent - 0.5 * float((self.pull * lift).sum()) - half_log_det
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
         return WideConditioned(
@@ -50,7 +49,7 @@ class WideConditioned(RowConditioned):
 
     @cached_property
     def flat_mean(self) -> Array:
-        return self.engine.start + self.lift
+        return self._mean
 
     @cached_property
     def reduced(self) -> Array:

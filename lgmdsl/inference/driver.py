@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from lgmdsl.contract.backend import Backend, State
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
+from lgmdsl.inference.measured import measured
 
 ROUNDING = 1e-9  # of the objective: what a step that gains nothing may seem to lose
 
@@ -67,10 +68,23 @@ def run(
     """Iterate `backend` on `problem` until it converges or something stops it.
 
     A non-finite objective, a falling objective of a back end that declares itself monotone, and a
-    state that reports failure each end the run with a status; the last good state is kept.
+    state that reports failure each end the run with a status; the last good state is kept. Problems
+    of extreme levels or scales are solved in units of their own (`measured`).
     """
     with np.errstate(all="ignore"):  # the driver watches for what is not finite
-        return _run(backend, problem, tolerances, max_steps, warm, on_step)
+        own = measured(problem)
+        if own is None:
+            return _run(backend, problem, tolerances, max_steps, warm, on_step)
+
+        def outward(entry: TraceEntry) -> TraceEntry:
+            return replace(entry, objective=entry.objective + own.gain)
+
+        watch = None if on_step is None else lambda entry: on_step(outward(entry))
+        found = _run(backend, own.problem, tolerances, max_steps, own.inward(warm), watch)
+        return replace(
+            found, trace=tuple(outward(entry) for entry in found.trace),
+            posterior=None if found.posterior is None else own.outward(found.posterior),
+        )  # fmt: skip
 
 
 def _run(

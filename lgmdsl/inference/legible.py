@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from lgmdsl.contract.beginning import lost
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Run
 
@@ -19,7 +18,7 @@ def legible(result: Run) -> Run:
     found = result.posterior
     if found is None or math.isnan(found.log_evidence):
         return result
-    unsure = lost(found.weight, found.shift, found.conditioned.mean)
+    unsure = found.conditioned.lost
     if unsure <= MOST:
         return result
     told = f"no log evidence: rounding leaves it {unsure:.1g} nats uncertain"

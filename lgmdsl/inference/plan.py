@@ -16,7 +16,7 @@ from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
-from lgmdsl.contract.site import Property
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.engines.choose import Terms, required
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
@@ -54,12 +54,15 @@ class Plan:
         sites = self.canonical.sites(theta)
         if not engine.exact:
             self._check_positive(engine)
+        return self._of(sites, engine)
+
+    def _of(self, sites: tuple[Site, ...], engine: Engine) -> Problem:
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))
 
         def lift(question: type) -> tuple[object, ...]:
             return tuple(answering(type(s), question)(s) for s in sites)
 
-        return Problem(sites, answers, engine, lift)
+        return Problem(sites, answers, engine, lift, self._of)
 
     def _check_positive(self, engine: Engine) -> None:
         """E501 where a site's weight may be negative: who estimates draws noise of variance W."""

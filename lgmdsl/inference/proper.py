@@ -29,6 +29,7 @@ from lgmdsl.engines.directions import UNDETERMINED
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.measured import measured
 from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.unit_weights import sizes, unit_weights
@@ -59,9 +60,13 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     improper = _improper(problem)
     if not improper and problem.engine.linear.constraints is None:
         return
-    weight = unit_weights(problem)
-    shift = tuple(np.zeros(w.shape[:-1] if w.ndim == 3 else w.shape) for w in weight)
-    outcome = problem.engine.condition(weight, shift)
+    outcome = _conditioned(problem, unit_weights(problem))
+    own = measured(problem) if isinstance(outcome, Failed) else None
+    if own is not None:  # any positive weights will do: those of the sites' own scales
+        seen = tuple(np.where(u == 1.0, w, np.ones_like(w)) for w, u in
+                     zip(unit_weights(own.problem), own.measure.unit, strict=True))  # fmt: skip
+        again = _conditioned(own.problem, seen)
+        outcome = outcome if isinstance(again, Failed) else again
     if not isinstance(outcome, Failed):
         return
     reason = _labelled(canonical, outcome.reason)
@@ -75,6 +80,11 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     if improper:
         told = [name for name in improper if re.search(rf"\b{re.escape(name)}\b", reason)]
         raise ModelError(_free(canonical, (told or list(improper))[0], reason))
+
+
+def _conditioned(problem: Problem, weight: Rows) -> Conditioned | Failed:
+    shift = tuple(np.zeros(w.shape[:-1] if w.ndim == 3 else w.shape) for w in weight)
+    return problem.engine.condition(weight, shift)
 
 
 def check_mode(planned: Plan, problem: Problem, theta: Theta) -> None:

@@ -20,6 +20,7 @@ from lgmdsl.vocabulary.lookup import (
     observing,
     suited,
 )
+from lgmdsl.vocabulary.plugins import fault_of
 from lgmdsl.vocabulary.signature import Category, Parameter, Signature, literal
 
 SCALES = {"log": "log", "logit": "logit", "probit": "probit", "cloglog": "cloglog"}
@@ -77,8 +78,14 @@ def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") 
     else:
         message = f"unknown {word} `{name}`"
         help = meant(close, then=group)
-    scope.findings.error("E103", message, dist.name.span, help=help)
+    scope.findings.error("E103", message, dist.name.span, note=_left_out(name), help=help)
     return None
+
+
+def _left_out(name: str) -> str:
+    """Of a plug-in that would have declared the name, and cannot be used."""
+    fault = fault_of(name)
+    return f"the {fault.point} is left out: {fault.reason}" if fault else ""
 
 
 def _wanted(category: Category) -> str:

@@ -52,6 +52,18 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'np.savez("d.npz", y=np.array(["a", "1"]))',
     ),
     Entry(
+        "E307",
+        "an order that nobody gave",
+        "A structure over an ordered axis (rw1 rw2 ou ar1 ar seasonal), an ordinal family, head(), "
+        "diff or cumsum needs the order of an index, and its labels are text, which has none: the "
+        "alphabet is not taken for it. An order comes from labels in the model, labels bound under "
+        "the index's name, an ordered categorical (pandas, polars Enum, pyarrow dictionary), dates "
+        "(ISO 8601), integers or numbers.",
+        'data y[obs] : stage           given "mild", "severe", "mild"',
+        'index stage = {"mild", "severe"}, or data["stage"] = ["mild", "severe"], or\n'
+        'pd.Categorical(y, ["mild", "severe"], ordered=True)',
+    ),
+    Entry(
         "W302",
         "labels taken from the order",
         "An array came without labels for an index whose labels other data give; its entries "
@@ -66,6 +78,16 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "are dropped.",
         "adj = np.ones((n, n))",
         "adj = np.ones((n, n)) - np.eye(n)",
+    ),
+    Entry(
+        "W106",
+        "a plug-in is left out",
+        "A distribution that is installed declares a part for lgmdsl by an entry point, and it "
+        "cannot be used: its module fails when it is imported, the part lacks a declaration or is "
+        "of another kind, or its name is taken, by lgmdsl or by another plug-in. Models that do "
+        "not use it are not affected.",
+        '[project.entry-points."lgmdsl.priors"]\ngamma = "acme:Gamma"     the name is taken',
+        '[project.entry-points."lgmdsl.priors"]\nacme_gamma = "acme:AcmeGamma"',
     ),
     Entry(
         "W304",
@@ -208,8 +230,9 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
         "W606",
         "the integral over the hyperparameters is rough",
-        "Points of the integration have no fit, or one that did not converge, or the density has "
-        "not fallen off where the points end, as under a prior that is improper.",
+        "Points of the integration have no fit, or one that did not converge, or the fits leave "
+        "much of the integral uncertain, or the density has not fallen off where they end, as "
+        "under a prior that is improper. Where no integral holds the status is stalled.",
         "hyper s : positive ~ flat",
         "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
     ),

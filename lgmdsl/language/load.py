@@ -8,6 +8,7 @@ from dataclasses import fields, is_dataclass, replace
 from pathlib import Path
 
 from lgmdsl.errors import DataError, Diagnostic, ModelError, meant, nearest
+from lgmdsl.files import irregular
 from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
 from lgmdsl.language.limits import MAX_CHARACTERS
@@ -44,8 +45,11 @@ def read_text(path: str | os.PathLike[str]) -> str:
     """A model file's text. Raises DataError (E306) with the reason where there is none."""
     place = Path(path)
     try:
-        if place.is_dir():
+        what = irregular(place)
+        if what == "a folder":
             raise _refused(place, "it is a folder", "name the .lgm file in it")
+        if what:
+            raise _refused(place, f"it is {what}", "`-` in place of a file's name reads stdin")
         size = place.stat().st_size
         if size > 4 * MAX_CHARACTERS:
             help = "data do not belong in the model file: they bind by name when it is fitted"

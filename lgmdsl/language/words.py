@@ -15,10 +15,6 @@ from lgmdsl.language import ast
 from lgmdsl.language.expressions import Distribution, Expression, lift, lift_value
 from lgmdsl.language.grammar import is_name
 from lgmdsl.vocabulary import lookup
-from lgmdsl.vocabulary.signature import Category
-
-_DISTRIBUTIONS: tuple[Category, ...] = ("structure", "family", "potential", "prior")
-_CALLS: tuple[Category, ...] = ("kernel", "operator", "function")
 
 
 @dataclass(frozen=True, repr=False)
@@ -29,7 +25,7 @@ class Word(Distribution):
         """The distribution with arguments, each given by its name (E102 otherwise)."""
         name = self.factors[0].name
         if values:
-            signature = next(filter(None, (lookup.lookup(c, name.id) for c in _DISTRIBUTIONS)))
+            signature = next(filter(None, (lookup.lookup(c, name.id) for c in lookup.DISTRIBUTED)))
             raise ModelError(
                 Diagnostic("E102", f"the arguments of `{name.id}` are named",
                            note=signature.show(), help=f"{name.id}(name=value, ...)")
@@ -68,16 +64,15 @@ def _arguments(function: str, arguments: dict[str, Any]) -> tuple[ast.Argument, 
 
 def word(name: str) -> Word | Operation | None:
     """The builder's function for a name of the language, or None."""
-    if any(lookup.lookup(c, name) for c in _DISTRIBUTIONS):
-        return Word((ast.Dist(ast.Name(name)),))
-    if any(lookup.lookup(c, name) for c in _CALLS):
-        return Operation(name)
-    return None
+    known = lookup.categories(name)
+    if not known:
+        return None
+    return Operation(name) if known[0] in lookup.CALLED else Word((ast.Dist(ast.Name(name)),))
 
 
 def words() -> tuple[str, ...]:
     """All names that `word` knows, sorted."""
-    return tuple(sorted({n for c in _DISTRIBUTIONS + _CALLS for n in lookup.names(c)}))
+    return tuple(sorted({n for c in lookup.CATEGORIES for n in lookup.names(c)}))
 
 
 def const(value: float) -> Expression:

@@ -68,12 +68,16 @@ class Coordinates:
             names += own
         self.names: tuple[str, ...] = tuple(names)
         self.size = len(names)
-        kinds = [np.full(self._count(b), self._runs_away(b)) for b in self.blocks]
-        self.scaled = np.concatenate([np.zeros(0, dtype=bool), *kinds])  # logs, logits, ...
+        kinds = [np.full(self._count(b), self._logs(b)) for b in self.blocks]
+        self.logs = np.concatenate([np.zeros(0), *kinds])  # of a scale, in a unit of a coordinate
+        self.scaled = self.logs > 0.0  # logs, logits, ...
 
-    def _runs_away(self, block: HyperBlock) -> bool:
+    def _logs(self, block: HyperBlock) -> float:
+        """0 for what does not run away; the log of 1 - rho has a slope of 2 in atanh rho."""
         edged = self.closed and block.type == "simplex"
-        return block.type != "real" and not sparse(block) and not edged
+        if block.type == "real" or sparse(block) or edged:
+            return 0.0
+        return 2.0 if block.type == "correlation" else 1.0
 
     def _count(self, block: HyperBlock) -> int:
         own = self.slices[block.name]

@@ -19,11 +19,13 @@ from lgmdsl.arrays import Array
 
 F0 = 1.1  # the radius of the composite design over sqrt(d)
 # Points of the lattice whose density is this many nats below the highest one end an exploration;
-# beyond REACH sds nothing is explored. Steps by dimension: the trapezoid rule of a normal density
-# is exact to 2 exp(-2 pi^2 / step^2).
-DROP, REACH = 7.0, 12.0
+# beyond REACH half-axes nothing is explored. Steps by dimension: the trapezoid rule of a normal
+# density is exact to 2 exp(-2 pi^2 / step^2).
+DROP, REACH = 7.0, 60.0
 SERIOUS = 4.0  # nats below the highest point: what is cut off at such a density is missed
 STEP = {1: 1.0, 2: 1.25}
+NEAR = 1.2  # steps of a lattice: what has a cell so near is inside the integral
+CELLS = 600  # more are not explored
 # Columns whose product gives each further column of a fraction of the corners.
 GENERATORS: dict[int, tuple[tuple[int, ...], ...]] = {
     5: ((0, 1, 2, 3),),
@@ -35,9 +37,11 @@ GENERATORS: dict[int, tuple[tuple[int, ...], ...]] = {
 NODES = {1: 9, 2: 7, 3: 5, 4: 3}
 
 
-def explored(size: int, density: Callable[[Sequence[tuple[int, ...]]], Sequence[float]]) -> bool:
-    """Explore the lattice of cells (integer d-tuples) from 0 outwards; whether the exploration
-    ended before the density had fallen off.
+def explored(
+    size: int, density: Callable[[Sequence[tuple[int, ...]]], Sequence[float]]
+) -> list[int]:
+    """Explore the lattice of cells (integer d-tuples) from 0 outwards; the axes along which the
+    exploration ended before the density had fallen off.
 
     `density` is asked for waves of new cells, in a fixed order, and keeps them; a cell's
     neighbours are visited where its log density is within DROP of the highest. -inf stops.
@@ -45,8 +49,8 @@ def explored(size: int, density: Callable[[Sequence[tuple[int, ...]]], Sequence[
     step = STEP.get(size, 1.5)
     centre = (0,) * size
     top = density([centre])[0]
-    known, wave, cut = {centre}, [centre], False
-    while wave:
+    known, wave, cut = {centre}, [centre], set[int]()
+    while wave and len(known) <= CELLS:
         around = sorted(
             {
                 tuple(c + s * (k == axis) for k, c in enumerate(cell))
@@ -60,12 +64,15 @@ def explored(size: int, density: Callable[[Sequence[tuple[int, ...]]], Sequence[
         known.update(around)
         values = density(inside) if inside else []
         top = max([top, *values])
-        wave = [c for c, value in zip(inside, values, strict=True) if value >= top - DROP]
-        cut = cut or any(
-            value >= top - SERIOUS and step * (float(np.linalg.norm(c)) + 1.0) > REACH
-            for c, value in zip(inside, values, strict=True)
-        )
-    return cut
+        ends = list(zip(inside, values, strict=True))
+        wave = [c for c, value in ends if value >= top - DROP]
+        over = len(known) > CELLS
+        cut |= {
+            int(np.argmax(np.abs(c)))
+            for c, value in ends
+            if value >= top - SERIOUS and (over or step * (float(np.linalg.norm(c)) + 1.0) > REACH)
+        }
+    return sorted(cut)
 
 
 def composite(size: int) -> Array:

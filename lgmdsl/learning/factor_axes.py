@@ -28,12 +28,13 @@ from lgmdsl.canonical.named import Axis
 from lgmdsl.canonical.saddles import multiplied
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.working_response import working_residuals
 
 WIDEST = 4000  # columns of a data matrix that is decomposed
-SMALL = 0.1  # least share of a component that is kept as signal
-SMALL, LITTLE = 1e-3, 1e-3  # loadings that may have vanished, and nats that say so
+LEAST_SIGNAL = 0.1  # share of a component that is kept as signal at least
+UNSTRUCTURED = 0.1  # sd of random loadings, where no data matrix gives any
+VANISHED, LITTLE = 1e-3, 1e-3  # loadings that may have vanished, and nats that say so
 SPREAD = 0.1  # about the size of the loadings in that fit
-FLAT = 1e-3  # least weight, as a share of the mean squared slope, that a slope is divided by
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,7 +113,7 @@ def idle_loadings(objective: Objective, theta: Theta, size: float = 0.0) -> tupl
 
 def vanished(objective: Objective, at: Evaluation) -> tuple[str, ...]:
     """The small loadings without which evidence + log prior is what it is."""
-    small = idle_loadings(objective, at.theta, SMALL)
+    small = idle_loadings(objective, at.theta, VANISHED)
     if not small:
         return ()
     x = at.x.copy()
@@ -162,8 +163,8 @@ def _components(
     values, vectors = values[::-1], vectors[:, ::-1]
     kept = min(factors, len(values))
     noise = values[kept:].sum() / max(width - kept, 1)
-    signal = np.maximum(values[:kept] - noise, SMALL * values[:kept])
-    whole = SMALL * np.random.default_rng(0).standard_normal((width, factors))
+    signal = np.maximum(values[:kept] - noise, LEAST_SIGNAL * values[:kept])
+    whole = UNSTRUCTURED * np.random.default_rng(0).standard_normal((width, factors))
     whole[:, :kept] = vectors[:, :kept] * np.sqrt(signal)
     return np.split(whole, np.cumsum([t.shape[1] for t in tables])[:-1])
 
@@ -174,27 +175,13 @@ def _residuals(block: SiteBlock, first: Evaluation, one: Loading) -> Array:
     weight, shift, mean = (a[one.block] for a in (q.weight, q.shift, q.conditioned.mean))
     shape = [block.sizes[d] for d in block.predictor_dims]
     full = np.full(int(np.prod(shape, dtype=np.int64)), np.nan)
-    if weight.ndim == 1:
-        slope = shift - weight * mean
-        residual = slope / _curvature(weight, slope)
-    else:
-        slope = shift - np.einsum("nab,nb->na", weight, mean)
-        values, vectors = np.linalg.eigh(weight)
-        along = np.einsum("nab,na->nb", vectors, slope)
-        residual = np.einsum("nab,nb->na", vectors, along / _curvature(values, slope))
+    residual, _ = working_residuals(weight, shift, mean)
     full[block.predictor_rows()] = residual.reshape(-1)
     count = int(np.prod([shape[a] for a in one.rows], dtype=np.int64))
     table = np.transpose(full.reshape(shape), (*one.rows, *one.items)).reshape(count, -1)
     seen = np.isfinite(table)
     centre = np.where(seen, table, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
     return np.where(seen, table - centre, 0.0)
-
-
-def _curvature(weight: Array, slope: Array) -> Array:
-    """Weights; the mean squared slope, which is their expectation under the model, where they are
-    next to nothing (between the kinks of linear pieces, in tails)."""
-    typical = float(np.mean(slope**2)) if slope.size else 0.0
-    return np.maximum(np.where(weight < FLAT * typical, typical, weight), 1e-12)
 
 
 def reported(objective: Objective, found: Evaluation) -> Evaluation:

@@ -14,7 +14,7 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.canonical.coefficient import Theta
 from lgmdsl.canonical.hypers import HyperSpace
 from lgmdsl.learning.factor import Factor
-from lgmdsl.learning.hyper_posterior import kronecker
+from lgmdsl.learning.proposals import kronecker
 from lgmdsl.learning.ranges import Ends
 
 if TYPE_CHECKING:

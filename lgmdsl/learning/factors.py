@@ -30,6 +30,7 @@ from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.factor import Factor, factor
 from lgmdsl.learning.gradient import evidence_gradient
+from lgmdsl.remedies import pin, setting
 
 # Back ends that hold the Gaussian of a mixture: their bounds see its scale as that of a Gaussian.
 CONDITIONALLY_GAUSSIAN = (Augmented, Widths)
@@ -121,7 +122,7 @@ def _no_bound(method: str) -> Diagnostic:
     return Diagnostic(
         "E501",
         f"method `{method}` has no lower bound of the evidence for `hyper = vb` to raise",
-        help="take px-vb, natural-gradient or double-loop, or --hyper map",
+        help=f"take px-vb, natural-gradient or double-loop, or {setting('hyper', 'map')}",
     )
 
 
@@ -134,7 +135,7 @@ def _no_scale(canonical: CanonicalModel, name: str, why: str) -> Diagnostic:
         block.span,
         f"it {why}",
         note="factors are over scales of Gaussians: sd = c h^k, or a product of such",
-        help=f"pin it: --set {name}=VALUE, or take --hyper map or integrate",
+        help=f"pin it: {pin(name)}, or take {setting('hyper', 'map')} or integrate",
     )
 
 
@@ -151,8 +152,7 @@ def _endless(name: str, end: str) -> Diagnostic:
         "E601",
         f"the bound rises without end as `{name}` goes to {end}",
         note=f"{exact}its prior does not keep `{name}` from there",
-        help=f"give `{name}` a prior that vanishes there, e.g. inv_gamma, or pin it: "
-        f"--set {name}=VALUE",
+        help=f"give `{name}` a prior that vanishes there, e.g. inv_gamma, or pin it: {pin(name)}",
     )
 
 
@@ -161,5 +161,5 @@ def _improper(name: str) -> Diagnostic:
         "E601",
         f"the factor of `{name}` is improper: its prior does not fall off, and too few values "
         "share it",
-        help=f"give `{name}` a proper prior, or pin it: --set {name}=VALUE",
+        help=f"give `{name}` a proper prior, or pin it: {pin(name)}",
     )

@@ -25,6 +25,7 @@ from lgmdsl.engines.design import dense_rows
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.plan import Plan
+from lgmdsl.remedies import pin
 
 
 def evidence_gradient(
@@ -89,7 +90,7 @@ def _no_evidence(method: str) -> Diagnostic:
     return Diagnostic(
         "E501",
         f"method `{method}` has no log evidence, and so no gradient in the hyperparameters",
-        help="take laplace, natural-gradient or ep, or pin every hyper: --set NAME=VALUE",
+        help=f"take laplace, natural-gradient or ep, or pin every hyper: {pin('NAME')}",
     )
 
 

@@ -1,7 +1,8 @@
 """The posterior of the hyperparameters: moments, quantiles and densities of anything made of them.
 
-The surrogate of the log density is integrated in standardised coordinates: over a product lattice
-in one or two dimensions, and by importance sampling on a rank-1 (Kronecker) sequence in more.
+The surrogate of the log density is integrated in the standardised coordinates of the first mode:
+over a product lattice in one or two dimensions, and by importance sampling on a rank-1 (Kronecker)
+sequence in more, or where there are several modes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,6 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy import special
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.coefficient import Theta
@@ -26,33 +26,27 @@ from lgmdsl.learning.kernel_density import (
     lattice_share,
     sample_share,
 )
+from lgmdsl.learning.landscape import Landscape
 from lgmdsl.learning.ranges import Ends, ends_of_values
 from lgmdsl.learning.standardised import Standardised
-from lgmdsl.learning.surrogate import Surrogate
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-LATTICE = {1: 601, 2: 81}  # nodes an axis
-MARGIN = 2.5  # sds beyond the outermost fits
-SEQUENCE = 4096
-DF, SCALE = 6.0, 1.15  # of the proposal's Student-t
-# Draws are drawn again, at most so often, while fewer than this share of them count.
-ADAPTATIONS, ENOUGH = 3, 0.4
-# The surrogate is doubted within MATTERS nats of the top, RAISED above the split normal.
-MATTERS, RAISED = 5.0, 0.5
+NEGLIGIBLE = 1e-12  # of the heaviest node: what is left out
 
 
 @dataclass(frozen=True, eq=False)
 class HyperPosterior:
     """Weighted nodes `z` (m, d), `weights` (m,) summing to 1; `log_integral`: log of the integral
-    of exp(log density) over z."""
+    of exp(log density) over z; `lattice`: whether the nodes are those of a product lattice."""
 
     coordinates: Coordinates
     frame: Standardised
     z: Array
     weights: Array
     log_integral: float
+    lattice: bool
 
     @cached_property
     def x(self) -> Array:
@@ -94,9 +88,10 @@ class HyperPosterior:
         """(..., size) points between the `ends` of the function's range and the density there:
         NaN where the value is fixed."""
         values = self.values(of)
-        lattice = self.z.shape[1] in LATTICE
         share = (
-            lattice_share(self.z, self.weights) if lattice else sample_share(self.weights, NODES)
+            lattice_share(self.z, self.weights)
+            if self.lattice
+            else sample_share(self.weights, NODES)
         )
         pairs = zip(*(np.ravel(e) for e in ends or ends_of_values(values)), strict=True)
         found = [
@@ -111,11 +106,10 @@ class HyperPosterior:
         self, points: Sequence[Theta], shares: Array, chosen: IntArray, rng: Generator
     ) -> tuple[Theta, ...]:
         """Every hyperparameter in draws that belong to those of a mixture's points of `shares`
-        (k,), of which `chosen` (size,) were drawn; in one and two dimensions anywhere in a node's
-        cell."""
+        (k,), of which `chosen` (size,) were drawn; on a lattice anywhere in a node's cell."""
         plan = transport(self.z, self.weights, np.array([self.place(p) for p in points]), shares)
         z = self.z[drawn_nodes(plan, chosen, rng)]
-        if self.z.shape[1] in LATTICE:
+        if self.lattice:
             cell = [np.diff(np.unique(c)).min(initial=np.inf) for c in self.z.T]
             away = rng.random(z.shape) - 0.5
             z = z + away * np.where(np.isfinite(cell), cell, 0.0)
@@ -129,71 +123,26 @@ class HyperPosterior:
             return self.weights @ self.z
         return np.asarray(np.linalg.solve(self.frame.axes, away), dtype=np.float64)
 
-    def moments_z(self) -> tuple[Array, Array]:
-        """Mean (d,) and second moment (d, d) of z."""
-        mean = self.weights @ self.z
-        return mean, np.einsum("m,mi,mj->ij", self.weights, self.z, self.z)
 
-
-def hyper_posterior(
-    coordinates: Coordinates, frame: Standardised, fitted: Surrogate
-) -> HyperPosterior:
-    """The posterior whose log density is the surrogate's. Where the nodes are draws of which few
-    carry the weight, they are drawn again about the mean and covariance that they gave."""
-    nodes, log_weight = _weighted(fitted, *quadrature_nodes(fitted))
-    for _ in range(ADAPTATIONS):
-        weight = np.exp(log_weight - log_weight.max())
-        weight /= weight.sum()
-        if nodes.shape[1] in LATTICE or 1.0 / np.sum(weight**2) > ENOUGH * len(weight):
-            break
-        mean = weight @ nodes
-        gap = nodes - mean
-        spread = np.einsum("m,mi,mj->ij", weight, gap, gap) + 1e-6 * np.eye(nodes.shape[1])
-        again = _weighted(fitted, *elliptical_nodes(mean, spread))
-        if _effective(again[1]) <= _effective(log_weight):
-            break
-        nodes, log_weight = again
+def hyper_posterior(coordinates: Coordinates, landscape: Landscape) -> HyperPosterior:
+    """The posterior whose log density is the landscape's."""
+    nodes, log_weight = landscape.nodes()
     top = float(log_weight.max())
     weight = np.exp(log_weight - top)
     total = float(weight.sum())
-    kept = weight > 1e-12 * weight.max()
+    kept = weight > NEGLIGIBLE
     return HyperPosterior(
-        coordinates, frame, nodes[kept], weight[kept] / weight[kept].sum(), top + np.log(total)
-    )
+        coordinates, landscape.frame, nodes[kept], weight[kept] / weight[kept].sum(),
+        top + np.log(total), landscape.lattice,
+    )  # fmt: skip
 
 
-def _weighted(fitted: Surrogate, nodes: Array, log_measure: Array) -> tuple[Array, Array]:
-    return nodes, fitted(nodes) + log_measure
-
-
-def _effective(log_weight: Array) -> float:
-    weight = np.exp(log_weight - log_weight.max())
-    return float(weight.sum() ** 2 / np.sum(weight**2))
-
-
-def doubtful(fitted: Surrogate) -> Array:
-    """(k, d) places u far from every fit where the surrogate is high only because it extrapolates:
-    where a fit should say whether it is."""
-    nodes, log_measure = quadrature_nodes(fitted)
-    value, scale = fitted(nodes), fitted.stretch.mean(axis=1)
-    high = (value > fitted.top - MATTERS) & (value - fitted.normal(nodes)[0] > RAISED)
-    mass = np.where(high, value + log_measure, -np.inf)
-    taken, found = fitted.points / scale, []
-    for k in np.argsort(-mass, kind="stable")[: int(high.sum())]:
-        place = nodes[k] / scale
-        if np.min(np.sum((taken - place) ** 2, axis=1)) > 1.0:
-            found.append(nodes[k])
-            taken = np.vstack([taken, place])
-            if len(found) == nodes.shape[1] + 2:
-                break
-    return np.array(found).reshape(-1, nodes.shape[1])
-
-
-def matched(posterior: HyperPosterior, z: Array, rule: Array) -> Array:
+def matched(nodes: Array, weights: Array, z: Array, rule: Array) -> Array:
     """(n,) weights of design points z, (n, d), that give the total, the means and the second
-    moments of the posterior: the least relative change of the weights `rule` of a normal density.
+    moments of `nodes` (m, d) with `weights` (m,): the least relative change of the weights `rule`.
     """
-    mean, second = posterior.moments_z()
+    mean = weights @ nodes
+    second = np.einsum("m,mi,mj->ij", weights, nodes, nodes)
     upper = np.triu_indices(z.shape[1])
     rows = np.vstack([np.ones(len(z)), z.T, (z[:, upper[0]] * z[:, upper[1]]).T])
     wanted = np.concatenate([[1.0], mean, second[upper]])
@@ -202,12 +151,14 @@ def matched(posterior: HyperPosterior, z: Array, rule: Array) -> Array:
     weights = rule + weighted.T @ step
     if weights.min() >= 0.0:
         return np.asarray(weights)
-    from scipy.optimize import nnls
+    from scipy.optimize import lsq_linear
 
     # Where a weight would be negative: as near to the moments as weights can come that are not,
     # and near to the rule where that leaves a choice.
     near = 1e-3 / np.sqrt(rule)
-    found, _ = nnls(np.vstack([rows, np.diag(near)]), np.concatenate([wanted, near * rule]))
+    whole = np.vstack([rows, np.diag(near)])
+    found = lsq_linear(whole, np.concatenate([wanted, near * rule]), (0.0, np.inf), "bvls").x
+    found = np.maximum(found, 0.0)
     return np.asarray(found / found.sum())
 
 
@@ -217,50 +168,3 @@ def weighted_quantile(values: Array, weights: Array, levels: Array) -> Array:
     cumulative = np.cumsum(weights[order])
     middles = cumulative - 0.5 * weights[order]
     return np.interp(levels, middles, values[order])
-
-
-def quadrature_nodes(fitted: Surrogate) -> tuple[Array, Array]:
-    """Nodes (m, d) of u and the log of the measure that each stands for: a product lattice a
-    little wider than the fits, or draws of a split Student-t along the split normal's axes."""
-    size = fitted.points.shape[1]
-    if size in LATTICE:
-        along = zip(fitted.points.T, fitted.stretch, strict=True)
-        ends = [(c.min() - MARGIN * s[0], c.max() + MARGIN * s[1]) for c, s in along]
-        axes = [np.linspace(low, high, LATTICE[size]) for low, high in ends]
-        nodes = np.stack([a.reshape(-1) for a in np.meshgrid(*axes, indexing="ij")], axis=1)
-        cell = float(np.prod([a[1] - a[0] for a in axes]))
-        return nodes, np.full(len(nodes), np.log(cell))
-    standard, log_density = _student(size)
-    lengths = SCALE * np.where(standard < 0.0, fitted.stretch[:, 0], fitted.stretch[:, 1])
-    log_density -= np.log(lengths).sum(axis=1)
-    return np.asarray(lengths * standard), -log_density - np.log(SEQUENCE)
-
-
-def elliptical_nodes(mean: Array, covariance: Array) -> tuple[Array, Array]:
-    """Nodes (m, d) and the log of the measure of each: draws of independent Student-t variables
-    along the axes of a covariance (d, d)."""
-    standard, log_density = _student(len(mean))
-    root = SCALE * np.linalg.cholesky(covariance)
-    log_density -= np.log(np.diag(root)).sum()
-    return np.asarray(mean + standard @ root.T), -log_density - np.log(SEQUENCE)
-
-
-def _student(size: int) -> tuple[Array, Array]:
-    """(m, size) draws of independent Student-t variables, and their log densities (m,)."""
-    standard = np.asarray(special.stdtrit(DF, kronecker(SEQUENCE, size)), dtype=np.float64)
-    constant = (
-        special.gammaln(0.5 * (DF + 1.0)) - special.gammaln(0.5 * DF) - 0.5 * np.log(DF * np.pi)
-    )
-    log_density = constant - 0.5 * (DF + 1.0) * np.log1p(standard**2 / DF)
-    return standard, log_density.sum(axis=1)
-
-
-def kronecker(count: int, size: int) -> Array:
-    """(count, size) of the additive sequence k alpha mod 1 whose alphas are the powers of the
-    generalised golden ratio, g^(size+1) = g + 1: low discrepancy in any dimension."""
-    ratio = 2.0
-    for _ in range(60):
-        ratio = (1.0 + ratio) ** (1.0 / (size + 1))
-    alpha = ratio ** -np.arange(1.0, size + 1.0)
-    u = (0.5 + np.outer(np.arange(1, count + 1), alpha)) % 1.0
-    return np.clip(u, 1e-12, 1.0 - 1e-12)

@@ -9,10 +9,14 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.learning import designs
-from lgmdsl.learning.hyper_posterior import HyperPosterior, doubtful, hyper_posterior, matched
+from lgmdsl.learning.hyper_posterior import HyperPosterior, hyper_posterior, matched
+from lgmdsl.learning.landscape import Landscape
+from lgmdsl.learning.maximise import Maximiser
 from lgmdsl.learning.objective import Evaluation, Objective
-from lgmdsl.learning.other_modes import OtherMode, other_mode
-from lgmdsl.learning.standardised import Standardised
+from lgmdsl.learning.other_modes import APART, OtherMode, other_mode
+from lgmdsl.learning.refine import refined
+from lgmdsl.learning.standardised import Standardised, gaussian_log_integral, standardised
+from lgmdsl.learning.tails import marched
 from lgmdsl.learning.visited import Fitted, Visited
 
 # Points whose weight is below this share of the largest are left out of the mixture.
@@ -22,23 +26,33 @@ FEW, MOST = 6, 8
 # Secant steps for the length of a half-axis, its limits in sds, and the log ratio that is close
 # enough.
 STRETCHINGS, LIMITS, CLOSE = 3, (0.2, 6.0), 0.15
-ROUNDS = 6  # of fits where the surrogate of the density is in doubt
+# The share of the posterior that a mode has to have; by a normal approximation, which may be poor.
+SHARE, AT_FIRST = 0.01, 1e-3
+NARROW = 0.1  # sd of a coordinate below which the differences of a Hessian are taken again
+# The share of the integral that may be left uncertain, or lie where no fit was to be had or did not
+# converge.
+ROUGH = 0.2
 
 
 @dataclass(frozen=True, eq=False)
 class Integrated:
     """`points`: the fits and their posterior weights, which sum to 1, the heaviest first;
-    `log_evidence`: log p(y); `lost`: design points where there was no fit; `unfinished`: points of
-    weight whose fit did not converge; `unbounded`: whether the exploration ended before the
-    density had fallen off; `other`: a mode that was not integrated around."""
+    `log_evidence`: log p(y); `modes`: how many were integrated around; `lost`: design points where
+    there was no fit; `unfinished`: points of weight whose fit did not converge; `uncertain`: the
+    share of the integral that the fits leave open; `unbounded`: names of coordinates along which
+    the exploration ended before the density had fallen off; `holds`: whether all this leaves an
+    integral that may be trusted; `other`: a mode that was not integrated around."""
 
     design: str
     points: tuple[tuple[Fitted, float], ...]
     posterior: HyperPosterior
     log_evidence: float
+    modes: int
     lost: int
     unfinished: int
-    unbounded: bool
+    uncertain: float
+    unbounded: tuple[str, ...]
+    holds: bool
     other: OtherMode | None
 
 
@@ -47,54 +61,156 @@ def default_design(size: int) -> str:
     return "grid" if size <= 2 else "ccd"
 
 
+@dataclass(frozen=True, eq=False)
+class Explored:
+    """Fits around one mode: the design's places z with the log of their weights under a normal
+    density; `open` coordinates, along which the density has not fallen off."""
+
+    visited: Visited
+    z: Array
+    log_rule: Array
+    open: frozenset[int]
+
+
 def integrate(
     objective: Objective,
     mode: Evaluation,
     frame: Standardised,
     design: str,
+    others: Sequence[Evaluation] = (),
 ) -> Integrated:
-    """Fit at the points of a design around the mode."""
-    found = Visited(objective, mode, frame)
-    size = frame.size
-    found.stretch = stretches(size, found)
-    unbounded = False
+    """Fit at the points of a design around the mode, and around each of the `others`: further local
+    maxima of the density of the coordinates. Those with less than SHARE of the posterior do not
+    count."""
+    first = explored(Visited(objective, mode, frame), design)
+    further = _further(first, others, design)
+    regions = [first, *(explored(v, design) for v in further)]
+    while True:
+        found = refined([r.visited for r in regions])
+        posterior = hyper_posterior(objective.coordinates, found.landscape)
+        owner = found.landscape.owner(posterior.z)
+        shares = np.array([posterior.weights[owner == k].sum() for k in range(len(regions))])
+        small = [k for k in range(1, len(regions)) if shares[k] < SHARE]
+        if not small:
+            break
+        regions = [r for k, r in enumerate(regions) if k not in small]
+    points = _points(found.landscape, posterior, regions, design)
+    open_ = sorted(frozenset[int]().union(*(r.open for r in regions)))
+    lost = sum(f is None for r in regions for f in r.visited.known.values())
+    unfinished = [w for f, w in points if not f.converged]
+    rough = max(found.open, found.missing, sum(unfinished))
+    return Integrated(
+        design, points, posterior, posterior.log_integral + frame.log_volume, len(regions),
+        lost if found.missing else 0, len(unfinished), found.open,
+        tuple(objective.coordinates.names[j] for j in open_),
+        not open_ and rough <= ROUGH,
+        _elsewhere(regions, other_mode(first.visited, design)),
+    )  # fmt: skip
+
+
+def _elsewhere(regions: Sequence[Explored], other: OtherMode | None) -> OtherMode | None:
+    """A mode that is none of those integrated around."""
+    if other is None:
+        return None
+    x = regions[0].visited.objective.coordinates.pack(other.theta)
+    near = any(np.linalg.norm(r.visited.frame.u(x)) < APART for r in regions)
+    return None if near else other
+
+
+def _further(first: Explored, others: Sequence[Evaluation], design: str) -> list[Visited]:
+    """Where the other modes are, each with its own frame: those that matter, by a normal
+    approximation with the half-axes, and that are not inside the first's lattice."""
+    objective, out = first.visited.objective, list[Visited]()
+    regions, heights = [first.visited], [_normal_integral(first.visited)]
+    for at in others:
+        held = design == "grid" and first.visited.objective.coordinates.size <= 2
+        if held and near_lattice(first.visited, at.x):
+            continue
+        region = Visited(objective, at, frame_at(objective, at))
+        region.stretch = stretches(region.frame.size, region)
+        regions.append(region)
+        heights.append(_normal_integral(region))
+    top = max(heights)
+    for region, height in zip(regions[1:], heights[1:], strict=True):
+        if height > top + np.log(AT_FIRST):
+            out.append(region)
+    return out
+
+
+def frame_at(objective: Objective, at: Evaluation) -> Standardised:
+    """Standardised coordinates at a mode that no search has a scale of."""
+    search = Maximiser(objective, jacobian=True)
+    hessian = search.hessian(at, np.ones(len(at.x)))
+    frame = standardised(at.x, hessian)
+    sds = np.sqrt(np.diag(frame.covariance))
+    if hessian is not None and sds.min() < NARROW:
+        frame = standardised(at.x, search.hessian(at, sds))
+    return frame
+
+
+def _normal_integral(region: Visited) -> float:
+    """log of the integral of the split normal density around a mode."""
+    volume = float(np.log(region.stretch.mean(axis=1)).sum()) + region.frame.log_volume
+    return region.mode.density + volume + gaussian_log_integral(region.frame.size)
+
+
+def explored(visited: Visited, design: str) -> Explored:
+    """The half-axes, the fits of the design and those in the tails."""
+    size, open_ = visited.frame.size, frozenset[int]()
+    if len(visited.known) == 0:
+        visited.stretch = stretches(size, visited)
     if design == "grid":
-        z, unbounded = _lattice(size, found)
+        z, unbounded = _lattice(size, visited)
         log_rule = np.zeros(len(z))
+        if unbounded:
+            axes = np.abs(visited.frame.axes).argmax(axis=0)
+            open_ |= {int(axes[k]) for k in unbounded}
     elif design == "ccd":
         z = designs.composite(size)
         log_rule = np.log(designs.composite_weights(size, len(z)))
     else:
         z, rule = designs.gauss_hermite(size)
         log_rule = np.log(rule)
-    density = np.array(found.at(z))
-    fitted = found.surrogate()
-    for _ in range(ROUNDS):
-        doubted = doubtful(fitted)
-        if not len(doubted):
-            break
-        found.at_u(doubted)
-        fitted = found.surrogate()
-    posterior = hyper_posterior(objective.coordinates, frame, fitted)
-    kept = np.isfinite(density)
-    if design != "ccd":
-        # The composite design's weights are those of a normal density; the others' take the
-        # density itself, and the stretches' share of the volume.
-        log_rule = log_rule + density + np.log(volumes(z, found.stretch)).sum(axis=1)
-        if design == "gauss-hermite":
-            log_rule = log_rule + 0.5 * np.einsum("nd,nd->n", z, z)
-    rule = np.exp(log_rule[kept] - log_rule[kept].max())
-    weights = matched(posterior, found.moved(z)[kept], rule / rule.sum())
-    weights = np.where(weights < NEGLIGIBLE * weights.max(), 0.0, weights)
-    weights /= weights.sum()
-    fits = [found.fit(place) for place in z[kept]]
-    order = np.argsort(-weights, kind="stable")
-    points = tuple((fits[k], float(weights[k])) for k in order if weights[k] > 0.0)
-    return Integrated(
-        design, points, posterior, posterior.log_integral + frame.log_volume,
-        int((~kept).sum()), sum(not p.converged for p, _ in points), unbounded,
-        other_mode(found, design),
-    )  # fmt: skip
+    visited.at(z)
+    if not (design == "grid" and size == 1):
+        tails = marched(visited)
+        open_ |= {*tails.unbounded, *tails.lost}
+    return Explored(visited, z, log_rule, open_)
+
+
+def _points(
+    landscape: Landscape, posterior: HyperPosterior, regions: Sequence[Explored], design: str
+) -> tuple[tuple[Fitted, float], ...]:
+    """The mixture: fits and weights that give the posterior's mass, means and second moments around
+    each mode, as near as may be to a rule. That of a lattice or of Gauss-Hermite nodes around a
+    single mode is the design's; else a fit stands for what is nearest to it."""
+    owner, own = landscape.owner(posterior.z), landscape.places(posterior.z)
+    points: list[tuple[Fitted, float]] = []
+    for k, region in enumerate(regions):
+        visited, mass = region.visited, posterior.weights[owner == k]
+        nodes = own[k][owner == k]
+        if design != "ccd" and len(regions) == 1:
+            z = region.z
+            density = np.array(visited.at(z))
+            kept = np.isfinite(density)
+            log_rule = region.log_rule + density + np.log(volumes(z, visited.stretch)).sum(axis=1)
+            if design == "gauss-hermite":
+                log_rule = log_rule + 0.5 * np.einsum("nd,nd->n", z, z)
+            rule = np.exp(log_rule[kept] - log_rule[kept].max())
+            places = visited.moved(z)[kept]
+            fits = np.array([visited.known_at(u) for u in places], dtype=object)
+        else:
+            places, fits = landscape.places_of(k), np.array(landscape.fits[k], dtype=object)
+            scale = visited.stretch.mean(axis=1)
+            gap = ((nodes[:, None, :] - places) / scale) ** 2
+            rule = np.bincount(gap.sum(axis=2).argmin(axis=1), mass, minlength=len(places))
+            fits, places, rule = fits[rule > 0.0], places[rule > 0.0], rule[rule > 0.0]
+        weights = mass.sum() * matched(nodes, mass / mass.sum(), places, rule / rule.sum())
+        points += [(f, float(w)) for f, w in zip(fits, weights, strict=True)]
+    least = NEGLIGIBLE * max(w for _, w in points)
+    kept_points = sorted(((f, w) for f, w in points if w >= least), key=lambda p: -p[1])
+    total = sum(w for _, w in kept_points)
+    return tuple((f, w / total) for f, w in kept_points)
 
 
 def stretches(size: int, found: Visited) -> Array:
@@ -128,8 +244,14 @@ def volumes(z: Array, stretch: Array) -> Array:
     return np.where(z == 0.0, stretch.mean(axis=1), sides)
 
 
-def _lattice(size: int, found: Visited) -> tuple[Array, bool]:
-    """The explored cells' places z, and whether the exploration was cut short."""
+def near_lattice(found: Visited, x: Array) -> bool:
+    """Whether the explored lattice has a cell near x."""
+    step = designs.STEP.get(found.frame.size, 1.5) * found.stretch.mean(axis=1)
+    return bool(np.min(np.linalg.norm((found.u - found.frame.u(x)) / step, axis=1)) < designs.NEAR)
+
+
+def _lattice(size: int, found: Visited) -> tuple[Array, list[int]]:
+    """The explored cells' places z, and the axes along which the exploration was cut short."""
     cells: list[tuple[int, ...]] = []
     step = designs.STEP.get(size, 1.5)
 

@@ -17,35 +17,31 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.batches import Batches
 from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.data_starts import Corner, corners
 from lgmdsl.learning.edges import released
 from lgmdsl.learning.em import ACCELERATIONS, EM
-from lgmdsl.learning.factor_axes import (
-    from_components,
-    idle_loadings,
-    reported,
-    scattered,
-    vanished,
-)
+from lgmdsl.learning.factor_axes import reported, vanished
+from lgmdsl.learning.first_start import first_start
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.maximise import RISING, RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.modes import from_corners
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.standardised import Standardised, standardised
-from lgmdsl.learning.topics import with_distinct_topics
 from lgmdsl.learning.unidentified import frame_of, unidentified
-from lgmdsl.learning.wider_start import from_the_widest
+from lgmdsl.remedies import pin
 
 # More hyperparameters than this get no standard errors by differences of gradients.
 STANDARD_ERRORS = 50
-# Starts that are tried where the first has no fit: all coordinates moved by this much.
-MOVES = (-1.0, 1.0, -2.5, 2.5)
 
 
 @dataclass(frozen=True, eq=False)
 class Learned:
     """`start`: (d,) the coordinates where the search began; `maximum` of the posterior density: of
     the hyperparameters (map) or of their coordinates (integrate); `frame`: None without a
-    curvature; `calls`: fits made, of `iterations` steps; `idle`: loadings that vanished."""
+    curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
+    `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
+    conditional on the mode."""
 
     start: Array
     maximum: Maximum
@@ -55,6 +51,13 @@ class Learned:
     calls: int
     iterations: int
     idle: tuple[str, ...] = ()
+    others: tuple[Evaluation, ...] = ()
+    cut_short: bool = False
+
+    @property
+    def modes(self) -> tuple[Evaluation, ...]:
+        """All that were found, the highest first."""
+        return (self.mode, *self.others)
 
     @property
     def mode(self) -> Evaluation:
@@ -66,10 +69,15 @@ class Learned:
 
     @property
     def status(self) -> Status:
-        """The search's, unless the fit at the mode itself did not converge."""
-        if self.maximum.status is Status.converged:
-            return self.mode.run.status
-        return self.maximum.status
+        """The search's, unless the fit at the mode itself did not converge, or the integration was
+        interrupted, or has no integral to show that holds."""
+        if self.cut_short:
+            return Status.interrupted
+        if self.maximum.status is not Status.converged:
+            return self.maximum.status
+        if self.integrated is not None and not self.integrated.holds:
+            return Status.stalled
+        return self.mode.run.status
 
 
 def learn(
@@ -101,29 +109,38 @@ def learn(
         planned, coordinates, fixed, tolerances, max_steps, seed, begin=begin or {}
     )
     batches = None if batch is None else Batches.of(objective, *batch)
-    first = _first(objective, warm) if batches is None else _from_batches(batches)
+    first = first_start(objective, warm) if batches is None else _from_batches(batches)
     size = coordinates.size
     search = Maximiser(objective, jacobian=integration is not None)
     search = search if limit is None else replace(search, limit=limit)
-    corners = bool(sparse_slices(objective))
-    if batches is not None and acceleration == ACCELERATIONS[0] and not corners:
+    cornered = bool(sparse_slices(objective))
+    starts = _starts(search, first) if batches is None else []
+    if starts and search.value(starts[0].at) > search.value(first):
+        first = starts.pop(0).at
+    if batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
         maximum = search.run(first, on_step)  # the batches' steps were EM's
-    elif acceleration is not None or corners:
+    elif acceleration is not None or cornered:
         maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step, limit)
     else:
         maximum = search.run(first, on_step)
+    others: tuple[Evaluation, ...] = ()
+    if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
+        modes = from_corners(search, maximum, starts)
+        maximum, others = modes.highest, modes.others
     if integration is None:
         maximum = released(search, maximum, on_step)
     going = maximum.status is not Status.interrupted
     if going and integration is None:
         maximum = replace(maximum, at=reported(objective, maximum.at))
-    smooth = size <= STANDARD_ERRORS and not corners
+    smooth = size <= STANDARD_ERRORS and not cornered
     if going and (integration or (smooth and acceleration is None)):
         maximum = search.polished(search.climbed(search.with_curvature(maximum)))
     elif going and smooth and maximum.status is Status.converged:
         maximum = _falling(search.with_curvature(maximum))
-    frame, found = None, None
+    frame, found, cut_short = None, None, False
     stopped = maximum.status is Status.interrupted
+    if stopped and going and integration is not None:  # at the curvature, with the mode found
+        maximum, cut_short = replace(maximum, status=Status.converged, reason=""), True
     if integration is not None and objective.beyond(maximum.at.x, RUNAWAY):
         raise NumericalError(_runaway(maximum.at, objective))
     if maximum.hessian is not None or (integration is not None and not stopped):
@@ -131,13 +148,19 @@ def learn(
     if integration is not None and frame is not None and not stopped:
         design = default_design(size) if integration == "auto" else integration
         try:
-            found = integrate(objective, maximum.at, frame, design)
+            found = integrate(objective, maximum.at, frame, design, others)
         except KeyboardInterrupt:
-            maximum = replace(maximum, status=Status.interrupted, reason="interrupted")
+            cut_short = True
     idle = () if integration is not None else vanished(objective, maximum.at)
     return Learned(
-        first.x, maximum, coordinates, frame, found, objective.calls, objective.steps, idle
-    )
+        first.x, maximum, coordinates, frame, found, objective.calls, objective.steps, idle,
+        others, cut_short,
+    )  # fmt: skip
+
+
+def _starts(search: Maximiser, first: Evaluation) -> list[Corner]:
+    """Further starts, the highest first."""
+    return [] if sparse_slices(search.objective) else corners(search, first)
 
 
 def _falling(found: Maximum) -> Maximum:
@@ -164,8 +187,7 @@ def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
     return Diagnostic(
         "E601",
         f"nothing to integrate: the posterior density of `{name}` still rises at {value:.3g}",
-        help="give it a prior that keeps it on the scale of the data, or pin it: "
-        f"--set {name}=VALUE",
+        help=f"give it a prior that keeps it on the scale of the data, or pin it: {pin(name)}",
     )
 
 
@@ -203,30 +225,6 @@ def _by_em(
 
 def _from_batches(batches: Batches) -> Evaluation:
     """Where mini-batches lead from the start that the first of them gives."""
-    first = _first(next(batches.parts()), None)
+    first = first_start(next(batches.parts()), None)
     found = batches.objective.at(batches.run(first.x)) or batches.objective.at(first.x)
-    return _first(batches.objective, None) if found is None else found
-
-
-def _first(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
-    """A start that has a fit, and where loadings have a slope."""
-    canonical = objective.planned.canonical
-    start = canonical.hypers.start(objective.pinned, objective.begin)
-    theta = with_distinct_topics(canonical, start, objective.pinned)
-    idle = idle_loadings(objective, theta)
-    x = objective.coordinates.pack(scattered(theta, idle))
-    for move in (0.0, *MOVES):
-        found = objective.at(x + move, warm)
-        if found is not None and idle:
-            begin = objective.coordinates.pack(from_components(objective, found, idle))
-            found = objective.at(begin, found.posterior) or found
-        if found is not None:
-            return from_the_widest(objective, found)
-    names = ", ".join(objective.coordinates.names[:6])
-    raise NumericalError(
-        Diagnostic(
-            "E601",
-            f"method `{objective.planned.method}` found no usable state at any start of {names}",
-            help="pin the hyperparameters (--set NAME=VALUE) to see where it can start",
-        )
-    )
+    return first_start(batches.objective, None) if found is None else found

@@ -25,6 +25,9 @@ GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
 LEAST_PAIRS = 10  # held by a search of fewer coordinates
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
+# Where so many steps in turn end next to places without a fit, a coordinate FAR logs from its start
+# is on its way to where there is none.
+WALLS, FAR = 3, 4.0
 # From so many pairs on what a step promises is about what is left: at first it is what a single
 # step along the gradient would gain, and after EM that is little.
 SEEN = 5
@@ -33,6 +36,8 @@ SEEN = 5
 RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
 # Differences of gradients are taken over this share of a standard deviation, and at most so far.
 SHARE, FARTHEST = 0.1, 1e-2
+RAN = "ran away, the density rising all along:"
+KNOWN = "it leads to a maximum that is known"
 
 
 @dataclass(frozen=True)
@@ -50,7 +55,7 @@ class Maximum:
     """The highest point found. `spread`: gives (d,) rough sds of the coordinates, which only a
     curvature asks for: it costs d applications of L-BFGS's inverse Hessian; `hessian`: (d, d) of
     the objective, None where it was not wanted or could not be had; `edges`: coordinates at the
-    edge of their range."""
+    edge of their range; `away`: the hyper that ran away from its start, or ""."""
 
     at: Evaluation
     status: Status
@@ -59,16 +64,19 @@ class Maximum:
     hessian: Array | None
     reason: str = ""
     edges: tuple[int, ...] = ()
+    away: str = ""
 
 
 @dataclass(frozen=True)
 class Maximiser:
     """L-BFGS with warm-started fits. `jacobian`: maximise the density of the coordinates rather
-    than that of theta on its natural scale."""
+    than that of theta on its natural scale. `known`: whether a search may end there, for where it
+    leads is known."""
 
     objective: Objective
     jacobian: bool
     limit: int = 200
+    known: Callable[[Evaluation], bool] | None = None
 
     def _little(self, at: Evaluation, pairs: int) -> float:
         """The gain, in nats, that is not climbed for, or not to be seen."""
@@ -100,7 +108,7 @@ class Maximiser:
         )
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
-        k = 0
+        k, blocked = 0, 0
         while True:
             gain = _gain(search, now)
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
@@ -112,6 +120,7 @@ class Maximiser:
             if k == self.limit:
                 break
             warm = now.at.kept.posterior
+            failed = self.objective.failed
             try:
                 minimised = partial(self._minimised, unit=unit, metric=metric, edges=edges)
                 evaluate = partial(self._evaluate, unit=unit, warm=warm, then=minimised)
@@ -129,6 +138,10 @@ class Maximiser:
                     status = Status.converged  # as far as the fits' own tolerance lets it be seen
                 break
             kept = following.at.kept
+            blocked = blocked + 1 if self.objective.failed > failed else 0
+            if self.known is not None and self.known(kept):
+                now, status, reason = following, Status.stalled, KNOWN
+                break
             new = self._units(kept, metric)
             now, unit, k = _in_units(following, unit, new), new, k + 1
             if not self.jacobian:
@@ -139,13 +152,20 @@ class Maximiser:
                     now = Iterate(moved.x / unit, there, pairs, now.steps, now.evaluations + 1)
                     kept = moved
             if self.objective.beyond(kept.x, RUNAWAY, self.gradient(kept)):
-                status, reason = Status.stalled, "a hyperparameter ran away"
+                status, reason = Status.stalled, RAN
                 if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
                     status, reason = Status.converged, ""
                 break
+            if blocked >= WALLS and self.objective.beyond(kept.x, FAR, self.gradient(kept)):
+                status, reason = Status.stalled, RAN
+                break
         spread = partial(_spread, search, now, metric, unit)
         held = np.flatnonzero(edges.held).tolist()
-        return Maximum(now.at.kept, status, tuple(steps), spread, None, reason, tuple(held))
+        out = Maximum(now.at.kept, status, tuple(steps), spread, None, reason, tuple(held))
+        if reason != RAN:
+            return out
+        name, values = self.objective.farthest(out.at, self.gradient(out.at))
+        return replace(out, reason=f"`{name}` {RAN} {values}", away=name)
 
     def with_curvature(self, found: Maximum) -> Maximum:
         """The maximum with its Hessian, which costs two fits for each coordinate."""

@@ -32,6 +32,7 @@ from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.factor import Factor
 from lgmdsl.learning.factors import CONDITIONALLY_GAUSSIAN, Factors, effective
 from lgmdsl.learning.maximise import LearningStep
+from lgmdsl.remedies import pin
 
 LIMIT = 5000  # rounds
 # Of coordinate ascent the first round takes one step and each further one twice as many, up to so
@@ -224,5 +225,5 @@ def _no_fit(method: str, reason: str) -> Diagnostic:
         "E601",
         f"method `{method}` found no usable state for factors over the hyperparameters",
         details=(reason,),
-        help="pin the hyperparameters (--set NAME=VALUE) to see where it can start",
+        help=f"pin the hyperparameters ({pin('NAME')}) to see where it can start",
     )

@@ -24,7 +24,6 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.rows import quadratic, total
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, run
@@ -82,7 +81,8 @@ class Objective:
     """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
     hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
     a core, or one in all where fits are so short that threads would wait for the interpreter's
-    lock). `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
+    lock). `calls` counts the fits, `failed` places without one, `steps` their
+    iterations; `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates
@@ -95,6 +95,7 @@ class Objective:
     origin: Array = field(init=False)
     calls: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)
+    failed: int = field(default=0, init=False)
     roughest: float | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
     refined: bool = field(default=False, init=False)
@@ -113,17 +114,25 @@ class Objective:
         return True
 
     def at(
-        self, x: Array, warm: GaussianPosterior | None = None, rough: float = 0.0
+        self, x: Array, warm: GaussianPosterior | None = None, rough: float = 0.0, most: int = 0
     ) -> Evaluation | None:
         """Evidence, prior and gradients at x, (d,); None where there is no fit: the prior or the
         posterior does not factorise there, or numbers overflow. `rough`: a relative tolerance of
-        the evidence that does, where it is above the objective's own."""
-        if self.beyond(x, OUT):
-            return None
+        the evidence that does, where it is above the objective's own; `most`: steps of the fit,
+        where fewer than the objective's own are wanted."""
+        found = None if self.beyond(x, OUT) else self._timed(x, warm, rough, most)
+        if found is None:
+            with self._lock:
+                self.failed += 1
+        return found
+
+    def _timed(
+        self, x: Array, warm: GaussianPosterior | None, rough: float, most: int
+    ) -> Evaluation | None:
         began = time.perf_counter()
         with np.errstate(all="ignore"):  # what is not finite is None
             try:
-                return self._at(np.array(x), warm, rough)
+                return self._at(np.array(x), warm, rough, most)
             except (LgmError, np.linalg.LinAlgError, FloatingPointError):
                 return None
             finally:
@@ -135,8 +144,18 @@ class Objective:
         """Whether a log or logit is farther than `distance` from where the search began, and the
         density rises outwards there, whose `slope` (d,) is."""
         away = x - self.origin
-        out = self.coordinates.scaled & (np.abs(away) > distance)
+        out = self.coordinates.scaled & (self.coordinates.logs * np.abs(away) > distance)
         return bool(out.any() if slope is None else (out & (away * slope >= 0.0)).any())
+
+    def farthest(self, at: Evaluation, slope: Array) -> tuple[str, str]:
+        """The coordinate that is farthest from where the search began, of those along which the
+        density, whose `slope` (d,) is, rises outwards; and its first and last value in words."""
+        away = at.x - self.origin
+        far = self.coordinates.logs * np.abs(away)
+        j = int(np.where(away * slope >= 0.0, far, 0.0).argmax())
+        name = self.coordinates.names[j]
+        value, begin = (_entry(self.coordinates, x, j) for x in (at.x, self.origin))
+        return name, f"from {begin:.3g} to {value:.10g}"
 
     def many(
         self, places: Sequence[Array], warm: GaussianPosterior, keep: Callable[[Evaluation], T]
@@ -157,20 +176,22 @@ class Objective:
         with ThreadPoolExecutor(min(workers, len(places))) as pool:
             return list(pool.map(one, places))
 
-    def _at(self, x: Array, warm: GaussianPosterior | None, rough: float) -> Evaluation | None:
+    def _at(
+        self, x: Array, warm: GaussianPosterior | None, rough: float, most: int
+    ) -> Evaluation | None:
         theta = self.coordinates.unpack(x)
         problem = self.planned.at(theta, seed=self.seed)
         wanted = self.tolerances
         if rough > wanted.evidence:
             wanted = Tolerances.scaled(rough)
-        found = run(self.planned.backend, problem, wanted, self.max_steps, warm)
+        found = run(self.planned.backend, problem, wanted, most or self.max_steps, warm)
         if found.status is Status.interrupted:
             raise KeyboardInterrupt
         with self._lock:
             self.steps += found.steps
         if found.posterior is None or not math.isfinite(found.posterior.log_evidence):
             return None
-        rounding = _rounding(found.posterior)
+        rounding = found.posterior.conditioned.lost
         if self.roughest is None:
             self.roughest = max(ROUGHEST, WORSE * rounding)
         if rounding > self.roughest:
@@ -188,8 +209,11 @@ class Objective:
         return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None
 
 
-def _rounding(posterior: GaussianPosterior) -> float:
-    """The size of the terms m'Wm that cancel in an evidence, in units of the last digit."""
-    q = posterior.conditioned
-    terms = tuple(quadratic(w, m) for w, m in zip(q.weight, q.mean, strict=True))
-    return float(np.finfo(np.float64).eps) * total(tuple(np.abs(t) for t in terms))
+def _entry(coordinates: Coordinates, x: Array, j: int) -> float:
+    """The natural value of one coordinate; the coordinate itself, of an entry of a matrix."""
+    theta = coordinates.unpack(x)
+    for name, own in coordinates.slices.items():
+        value = np.ravel(theta[name])
+        if own.start <= j < own.stop and value.size == own.stop - own.start:
+            return float(value[j - own.start])
+    return float(x[j])

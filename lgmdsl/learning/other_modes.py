@@ -36,7 +36,6 @@ ALIKE = 0.1  # nats: modes as high
 # Far from the mode: by so many logs or logits, or so many sds; to all corners of so many.
 FAR, FAR_SDS, CORNERS = 2.0, 3.5, (2, 3)
 CLIMBS, STEPS = 2, 15  # searches that are made again, and their steps
-NEAR = 1.2  # steps of a lattice: what has a cell so near is inside the integral
 
 
 @dataclass(frozen=True)
@@ -170,4 +169,4 @@ def _held(found: Visited, x: Array) -> bool:
     """Whether the lattice has a cell near x."""
     u = np.linalg.solve(found.frame.axes, x - found.frame.mode)
     step = designs.STEP.get(found.frame.size, 1.5) * found.stretch.mean(axis=1)
-    return bool(np.min(np.linalg.norm((found.u - u) / step, axis=1)) < NEAR)
+    return bool(np.min(np.linalg.norm((found.u - u) / step, axis=1)) < designs.NEAR)

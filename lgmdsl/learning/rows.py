@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from lgmdsl.arrays import IntArray
-from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
+from lgmdsl.canonical.ground_model import GroundedModel
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.inference.plan import Plan
@@ -51,5 +51,5 @@ def _taken(grounded: GroundedModel, plate: str, rows: IntArray) -> GroundedModel
     values = {n: taken(n, a) for n, a in grounded.values.items()}
     missing = {n: taken(n, a) for n, a in grounded.missing.items()}
     own = grounded.indices[plate]
-    indices = {**grounded.indices, plate: IndexSet(plate, own.labels[rows], own.origin)}
+    indices = {**grounded.indices, plate: replace(own, labels=own.labels[rows], added=None)}
     return replace(grounded, indices=indices, values=values, missing=missing)

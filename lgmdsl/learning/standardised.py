@@ -49,6 +49,10 @@ class Standardised:
         """(d,) or (n, d) coordinates."""
         return self.mode + u @ self.axes.T
 
+    def u(self, x: Array) -> Array:
+        """(d,) or (n, d) standardised coordinates of x."""
+        return np.asarray(np.linalg.solve(self.axes, (x - self.mode).T).T)
+
 
 def standardised(mode: Array, hessian: Array | None) -> Standardised:
     """From the mode and the Hessian (None: not to be had, so nothing is known)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,7 +13,6 @@ from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.standardised import Standardised
-from lgmdsl.learning.surrogate import Surrogate, surrogate
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,17 +51,30 @@ class Visited:
     @property
     def u(self) -> Array:
         """(n, d) places that have a fit."""
-        return np.array([u for u, f in self.known.items() if f is not None])
+        return np.array([u for u, _ in self.fits])
+
+    @property
+    def fits(self) -> Iterator[tuple[tuple[float, ...], Fitted]]:
+        """Places u that have a fit, and the fits."""
+        return ((u, f) for u, f in self.known.items() if f is not None)
+
+    def sides(self, u: Array) -> Array:
+        """The half-axes of the sides that u, (..., d), are on."""
+        return np.where(u < 0.0, self.stretch[:, 0], self.stretch[:, 1])
 
     def moved(self, z: Array) -> Array:
         """(n, d) the places u of z."""
-        return np.asarray(z * np.where(z < 0.0, self.stretch[:, 0], self.stretch[:, 1]))
+        return np.asarray(z * self.sides(z))
 
     def fit(self, z: Array) -> Fitted:
         """The fit at one place z, (d,), which there is."""
         found = self.known[_key(self.moved(z[None])[0])]
         assert found is not None
         return found
+
+    def known_at(self, u: Array) -> Fitted | None:
+        """The fit at one place u, (d,), that was asked for; None where there is none."""
+        return self.known[_key(u)]
 
     def at(self, z: Array) -> list[float]:
         """The log densities at z, (n, d), with the stretches; -inf where there is no fit."""
@@ -74,12 +87,6 @@ class Visited:
         self.known.update(zip(new, self._fits(new), strict=True))
         found = [self.known[u] for u in keys]
         return [-np.inf if f is None else f.density for f in found]
-
-    def surrogate(self) -> Surrogate:
-        """The log density through all fits."""
-        fits = [f for f in self.known.values() if f is not None]
-        gradients = np.array([f.density_gradient for f in fits]) @ self.frame.axes
-        return surrogate(self.u, np.array([f.density for f in fits]), gradients, self.stretch)
 
     def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
         there = [u for u in places if any(u)]

@@ -136,6 +136,6 @@ def _sweeps(size: int) -> _Sweeps:
 
 @cache
 def _compiled() -> _Sweeps:
-    from lgmdsl.numerics.sparse.compiled import compiled
+    from lgmdsl.numerics.compiled import compiled
 
     return compiled(descent)

@@ -8,18 +8,15 @@ ends by what the terms still add. Imported only where points are many enough to 
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import exp, log, sqrt
-from typing import Any, TypeVar, cast
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.polynomial import chebyshev
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
-
-Kernel = TypeVar("Kernel", bound=Callable[..., object])
+from lgmdsl.numerics.compiled import reordering
 
 NEWTONS = 60
 CLOSE = 0.3  # of the maximum, in units of u
@@ -43,11 +40,6 @@ def _coefficients() -> Array:
 COEFFICIENTS = _coefficients()
 
 
-def _compiled(kernel: Kernel) -> Kernel:
-    jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"contract", "reassoc"})
-    return cast(Kernel, jit(kernel))
-
-
 def log_largest(s: Array, y: IntArray, offered: BoolArray) -> tuple[Array, Array]:
     """log P(y is the largest of those on offer), (P, N), and its slopes, (P, N, K), at s (P, N, K);
     y (N,), offered (N, K). -inf where y is not on offer. Errors of 1e-7."""
@@ -56,7 +48,7 @@ def log_largest(s: Array, y: IntArray, offered: BoolArray) -> tuple[Array, Array
     return value, slope
 
 
-@_compiled
+@reordering
 def mills(x: float, coefficients: Array) -> float:
     """(1 - Phi(x)) / phi(x) for x >= 0."""
     one = 1.0 / (x + MIDDLE)
@@ -71,7 +63,7 @@ def mills(x: float, coefficients: Array) -> float:
     return float(((p1 + p3 * square) * t + (p0 + p2 * square)) * one)
 
 
-@_compiled
+@reordering
 def _hazard(z: float, coefficients: Array) -> float:
     """phi(z) / Phi(z)."""
     ratio = mills(abs(z), coefficients)
@@ -81,7 +73,7 @@ def _hazard(z: float, coefficients: Array) -> float:
     return density / (1.0 - density * ratio)
 
 
-@_compiled
+@reordering
 def _term(u: float, lead: Array, count: int, at: float, coefficients: Array, out: Array) -> float:
     """The integrand over exp(at), and hazards into `out`."""
     level, factor = -0.5 * u * u - at, 1.0
@@ -100,7 +92,7 @@ def _term(u: float, lead: Array, count: int, at: float, coefficients: Array, out
     return exp(level) * factor
 
 
-@_compiled
+@reordering
 def _all_points(
     s: Array, y: IntArray, offered: BoolArray, coefficients: Array, value: Array, slope: Array
 ) -> None:

@@ -28,6 +28,8 @@ T = TypeVar("T")
 MOST_PAIRS = 100
 # Relative rounding of f, below which differences of f mean nothing.
 ROUNDING = 1e-13
+# Trials of one line search outside f's domain, after which its longest step that lowers f is taken.
+OUTSIDE = 3
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,7 +116,7 @@ class LBFGS:
             return None
         f0 = now.at.value
         slack = ROUNDING * (1.0 + abs(f0))
-        low, high, t, used = 0.0, math.inf, 1.0, 0
+        low, high, t, used, outside = 0.0, math.inf, 1.0, 0, 0
         best: tuple[float, Evaluated[T]] | None = None  # the longest step that lowers f
         while used < self.trials:
             used += 1
@@ -122,6 +124,9 @@ class LBFGS:
             at = function(x)
             if at is None or not math.isfinite(at.value):
                 high, proposed = t, 0.1 * (t - low) + low
+                outside += 1
+                if best is not None and outside >= OUTSIDE:
+                    break  # f falls up to the end of its domain
             else:
                 there = self.inner(at.gradient, d)
                 flat = abs(at.value - f0) <= slack

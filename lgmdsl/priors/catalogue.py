@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.priors.bounded import Beta, Uniform
 from lgmdsl.priors.covariance import GraphicalLasso, InvWishart, LkjCov
 from lgmdsl.priors.flat import Flat
@@ -52,6 +53,18 @@ PRIORS: dict[str, type[Prior]] = {p.name: p for p in BUILT_IN}
 def prior(name: str, type_: str, **arguments: object) -> Prior:
     """The prior `name` of a hyper of that type. Raises Unsuitable (E303)."""
     found = PRIORS[name]
+    if found.signature is not None:
+        arguments = {**found.signature.defaults, **arguments}
     if any(f.name == "type" for f in fields(found)):
         arguments["type"] = type_
     return found(**arguments)
+
+
+def register_prior(cls: type[Prior]) -> type[Prior]:
+    """Add a third party's prior; usable as a decorator. Raises ModelError E106 (name taken)."""
+    if PRIORS.setdefault(cls.name, cls) is not cls:
+        raise ModelError(
+            Diagnostic("E106", f"a hyperprior called `{cls.name}` exists already",
+                       help="give the new one another name")
+        )  # fmt: skip
+    return cls

@@ -250,13 +250,10 @@ class GraphicalLasso(OnCovariances):
     rate: Array
     name: ClassVar[str] = "graphical_lasso"
     normalised: ClassVar[bool] = False
+    improper: ClassVar[bool] = True
 
     def check(self) -> None:
         positive(self, "rate")
-
-    @property
-    def proper(self) -> bool:
-        return False
 
     def each(self, value: Array) -> Array:
         k = value.shape[-1]

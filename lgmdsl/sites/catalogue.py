@@ -38,6 +38,7 @@ from lgmdsl.sites.softmax import CategoricalSoftmax, MultinomialSoftmax
 from lgmdsl.sites.stick import CategoricalStick
 from lgmdsl.sites.student_t import StudentTMean, StudentTPotential
 from lgmdsl.sites.survival import ExponentialLogRate, WeibullLogScale
+from lgmdsl.vocabulary import plugins
 
 BUILT_IN: tuple[type[Site], ...] = (
     NormalMean,
@@ -91,6 +92,7 @@ _REWRITTEN: dict[str, type[Site]] = {s.spec.name: s for s in REWRITTEN}
 
 def sites() -> tuple[type[Site], ...]:
     """All families that back ends can see, the built-in ones first."""
+    plugins.load()
     return tuple(_SITES.values())
 
 
@@ -101,12 +103,15 @@ def families() -> tuple[type[Site], ...]:
 
 def find_site(name: str) -> type[Site] | None:
     """The family called `name`, a rewritten one too, or None."""
-    return _SITES.get(name) or _REWRITTEN.get(name)
+    found = _SITES.get(name) or _REWRITTEN.get(name)
+    if found is None:
+        plugins.load()
+    return found or _SITES.get(name)
 
 
 def site(name: str) -> type[Site]:
     """The family called `name`: family.argument, or a potential's. Raises ModelError E103."""
-    return _required(name, _SITES.get(name))
+    return _required(name, None if name in _REWRITTEN else find_site(name))
 
 
 def family(name: str) -> type[Site]:
@@ -123,6 +128,11 @@ def register_site(cls: type[Site]) -> type[Site]:
         )
     _SITES[name] = cls
     return cls
+
+
+def unregister_site(name: str) -> None:
+    """Take a registered family out again; an unknown one is no error."""
+    _SITES.pop(name, None)
 
 
 def _required(name: str, found: type[Site] | None) -> type[Site]:

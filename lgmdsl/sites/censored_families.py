@@ -10,7 +10,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
-from lgmdsl.sites.censored import PARAMETERS, CensoredSite
+from lgmdsl.sites.censored import ENDS, PARAMETERS, CensoredSite
 from lgmdsl.sites.censored_growing import expected_of_growing
 from lgmdsl.sites.exponential_rate import GammaLogMean
 from lgmdsl.sites.laws.gumbel import GumbelLaw
@@ -28,12 +28,14 @@ _CONCAVE = Property.LOG_CONCAVE | Property.BOUNDED
 
 
 def censored_spec(family: type[Site], properties: Property) -> SiteSpec:
-    """That of a family with `event`, `lower` and `upper`."""
+    """That of a family with `event`, `lower` and `upper`, which are where y is."""
     plain = family.spec
+    places = (*plain.places, *ENDS) if plain.places else ()
     own = {k: v for k, v in plain.parameters.items() if k != "event"}
     return SiteSpec(
         f"{plain.name}.censored", {**own, **PARAMETERS}, properties, plain.observed,
         link=plain.link, summary=f"{plain.family}, known up to an interval in some rows",
+        places=places, scales=plain.scales,
     )  # fmt: skip
 
 

@@ -46,6 +46,7 @@ class ExpPowerPotential(
         "exp_power", {"scale": None, "power": None},
         properties=Property.SUPER_GAUSSIAN | Property.KINKED | Property.BOUNDED,
         summary="exp(-|s / scale|^power) / (2 scale Gamma(1 + 1/power)), 0 < power <= 2",
+        scales=("scale",),
     )  # fmt: skip
 
     def __post_init__(self) -> None:

@@ -151,6 +151,7 @@ class LaplaceMean(LaplaceSite):
     spec: ClassVar[SiteSpec] = SiteSpec(
         "laplace.mean", {"scale": None}, properties=_SHAPE, observed=("real",), link="identity",
         summary="y with density exp(-|y - s| / scale) / (2 scale)",
+        places=("y",), scales=("scale",),
     )  # fmt: skip
 
 
@@ -161,7 +162,7 @@ class LaplacePotential(LaplaceSite, SuperGaussian):
     scale: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
         "laplace", {"scale": None}, properties=_SHAPE | Property.SUPER_GAUSSIAN,
-        summary="exp(-|s| / scale) / (2 scale)",
+        summary="exp(-|s| / scale) / (2 scale)", scales=("scale",),
     )  # fmt: skip
 
     @property

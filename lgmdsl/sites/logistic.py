@@ -211,7 +211,7 @@ class LogisticPotential(LogisticDensity):
     scale: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
         "logistic", {"scale": None}, properties=_SHAPE,
-        summary="logistic density, sech^2(s / (2 scale)) / (4 scale)",
+        summary="logistic density, sech^2(s / (2 scale)) / (4 scale)", scales=("scale",),
     )  # fmt: skip
 
 
@@ -223,5 +223,5 @@ class Sech2Potential(LogisticDensity):
     widening: ClassVar[float] = 0.5
     spec: ClassVar[SiteSpec] = SiteSpec(
         "sech2", {"scale": None}, properties=_SHAPE,
-        summary="sech^2(s / scale) / (2 scale)",
+        summary="sech^2(s / scale) / (2 scale)", scales=("scale",),
     )  # fmt: skip

@@ -129,7 +129,7 @@ class NormalMean(NormalSite):
     sd: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
         "normal.mean", {"sd": None}, properties=GAUSSIAN, observed=("real",), link="identity",
-        summary="y ~ N(s, sd^2)",
+        summary="y ~ N(s, sd^2)", places=("y",), scales=("sd",),
     )  # fmt: skip
 
 
@@ -139,5 +139,6 @@ class NormalPotential(NormalSite):
 
     sd: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "normal", {"sd": None}, properties=GAUSSIAN, summary="normal density of sd `sd` at s"
-    )
+        "normal", {"sd": None}, properties=GAUSSIAN, summary="normal density of sd `sd` at s",
+        scales=("sd",),
+    )  # fmt: skip

@@ -113,6 +113,7 @@ class StudentTMean(StudentTSite):
     spec: ClassVar[SiteSpec] = SiteSpec(
         "student_t.mean", {"scale": None, "df": None}, properties=Property.BOUNDED,
         observed=("real",), link="identity", summary="y = s + scale * Student-t with df",
+        places=("y",), scales=("scale",),
     )  # fmt: skip
 
 
@@ -130,7 +131,7 @@ class StudentTPotential(StudentTSite, SuperGaussian, Augmented):
     spec: ClassVar[SiteSpec] = SiteSpec(
         "student_t", {"scale": None, "df": None},
         properties=Property.SUPER_GAUSSIAN | Property.BOUNDED,
-        summary="Student-t density of scale `scale` at s",
+        summary="Student-t density of scale `scale` at s", scales=("scale",),
     )  # fmt: skip
 
     @property

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Structure
+from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.structures.ar import ar
 from lgmdsl.structures.ar1 import ar1
 from lgmdsl.structures.besag import besag
@@ -53,15 +55,18 @@ STRUCTURES: dict[str, Builder] = {
     "spde": spde,
 }
 
+# In a product of kernels all but one may leave out their sd.
 KERNELS: dict[str, Callable[..., Kernel]] = {
-    "se": lambda sd, length: SquaredExponential(_array(sd), _array(length)),
-    "matern": lambda sd, length, smoothness=1.5: Matern(
+    "se": lambda length, sd=1.0: SquaredExponential(_array(sd), _array(length)),
+    "matern": lambda length, sd=1.0, smoothness=1.5: Matern(
         _array(sd), _array(length), float(smoothness)
     ),
-    "rq": lambda sd, length, alpha: RationalQuadratic(_array(sd), _array(length), _array(alpha)),
-    "periodic": lambda sd, length, period: Periodic(_array(sd), _array(length), _array(period)),
-    "linear": lambda sd: Linear(_array(sd)),
-    "white": lambda sd: White(_array(sd)),
+    "rq": lambda length, alpha, sd=1.0: RationalQuadratic(
+        _array(sd), _array(length), _array(alpha)
+    ),
+    "periodic": lambda length, period, sd=1.0: Periodic(_array(sd), _array(length), _array(period)),
+    "linear": lambda sd=1.0: Linear(_array(sd)),
+    "white": lambda sd=1.0: White(_array(sd)),
 }
 
 
@@ -76,5 +81,46 @@ def kernel(name: str, **arguments: Any) -> Kernel:
 
 
 def register_structure(name: str, builder: Builder) -> None:
-    """Make a structure known: `builder(size, **arguments)` with float64 arrays as arguments."""
-    STRUCTURES[name] = builder
+    """Make a structure known: `builder(size, **arguments)` with float64 arrays as arguments.
+    Raises ModelError E106 where the name is taken."""
+    _add(STRUCTURES, "structure", name, builder)
+
+
+def register_kernel(name: str, builder: Callable[..., Kernel]) -> None:
+    """Make a kernel known: `builder(**arguments)` with float64 arrays as arguments.
+    Raises ModelError E106 where the name is taken."""
+    _add(KERNELS, "kernel", name, builder)
+
+
+def _add(table: dict[str, Any], what: str, name: str, builder: object) -> None:
+    if table.setdefault(name, builder) != builder:
+        raise ModelError(
+            Diagnostic("E106", f"a {what} called `{name}` exists already",
+                       help="give the new one another name")
+        )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Declared:
+    """The builder of a third party's class: arguments that are left out have the values that its
+    signature declares, a scale that another factor carries is 1."""
+
+    part: type[Any]
+    defaults: Mapping[str, Any] = field(compare=False)
+
+    @classmethod
+    def of(cls, part: type[Structure] | type[Kernel]) -> Declared:
+        signature = part.signature
+        assert signature is not None
+        given: dict[str, Any] = {
+            p.name: 1.0 for p in signature.parameters
+            if p.name in signature.carries_scale and p.type == "positive"
+        }  # fmt: skip
+        given |= signature.defaults
+        return cls(part, {
+            name: value if isinstance(value, str | bool) else _array(value)
+            for name, value in given.items()
+        })  # fmt: skip
+
+    def __call__(self, *size: int, **arguments: Any) -> Any:
+        return self.part(*size, **{**self.defaults, **arguments})

@@ -10,12 +10,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.cholesky import symmetrise
+
+if TYPE_CHECKING:
+    from lgmdsl.vocabulary.signature import Signature
 
 _TILE = 192
 
@@ -23,9 +26,53 @@ Slopes = dict[str, Array]
 
 
 class Kernel(ABC):
-    """k(x, x'); `cross` and `matrix` evaluate it, `pullback` returns dF/dargument from dF/dK."""
+    """k(x, x'); `cross` and `matrix` evaluate it, `pullback` returns dF/dargument from dF/dK.
+
+    A third party's class is called as `cls(**arguments)` (float64 arrays, texts and bools) and
+    gives the `signature` by which the language knows it:
+
+    >>> from dataclasses import dataclass
+    >>> from typing import ClassVar
+    >>> import numpy as np
+    >>> import lgmdsl as lgm
+    >>> from lgmdsl.extend import Array, Kernel, Parameter, Signature
+    >>> @lgm.register
+    ... @dataclass(frozen=True, eq=False)
+    ... class Cosine(Kernel):  # sd^2 cos(frequency (x - x')), of one input
+    ...     sd: Array
+    ...     frequency: Array
+    ...     name: ClassVar[str] = "cosine"
+    ...     signature: ClassVar[Signature] = Signature(
+    ...         "cosine", "kernel",
+    ...         (Parameter("sd", "positive", over="none"),
+    ...          Parameter("frequency", "positive", over="none")),
+    ...         carries_scale=("sd",), summary="sd^2 cos(frequency r)")
+    ...     def smooth(self, x1, x2):
+    ...         return self.sd**2 * np.cos(self.frequency * (x1 - x2.T))
+    ...     def diagonal(self, x):
+    ...         return np.full(len(x), float(self.sd) ** 2)
+    ...     def smooth_slopes(self, x1, x2, adjoint):
+    ...         gap = x1 - x2.T
+    ...         turn = -gap * np.sin(self.frequency * gap) * self.sd**2
+    ...         return {"sd": np.asarray(2 / self.sd * np.sum(adjoint * self.smooth(x1, x2))),
+    ...                 "frequency": np.asarray(np.sum(adjoint * turn))}
+    ...     def diagonal_slopes(self, x, adjoint):
+    ...         return {"sd": np.asarray(2 * self.sd * adjoint.sum()), "frequency": np.zeros(())}
+    >>> m = lgm.Model()
+    >>> t = m.index("t")
+    >>> x, y = m.data("x", t, "real"), m.data("y", t, "real")
+    >>> w = m.hyper("w", "positive", lgm.half_normal(sd=3))
+    >>> waves = lgm.cosine(sd=1, frequency=w) * lgm.se(length=9) + lgm.white(sd=0.1)
+    >>> f = m.latent("f", t, lgm.gp(at=x, kernel=waves))
+    >>> m.observe(y, lgm.normal(mean=f, sd=0.1))
+    >>> at = np.linspace(0, 6, 25)
+    >>> fit = lgm.fit(m, {"x": at, "y": np.cos(2 * at)}, hyper="map")
+    >>> print(fit.status, round(float(fit.mean("w")), 1))
+    converged 2.0
+    """
 
     name: ClassVar[str]
+    signature: ClassVar[Signature | None] = None
 
     @abstractmethod
     def smooth(self, x1: Array, x2: Array) -> Array:

@@ -61,15 +61,18 @@ class OrnsteinUhlenbeck(Chain):
         return {"sd": self._sd_by_precision(adjoint), "rate": np.asarray(slope)}
 
 
-def ou(size: int, rate: object, at: Array, sd: object = 1.0) -> Structure:
-    """`at` (n,), in any order. Raises Refused (E303) for repeated positions or a rate <= 0."""
+def ou(size: int, rate: object, at: Array | None = None, sd: object = 1.0) -> Structure:
+    """`at` (n,), in any order; 0, 1, 2 ... by default. Raises Refused (E303) for repeated positions
+    or a rate <= 0."""
     value = np.asarray(rate, dtype=np.float64)
     if not float(value) > 0.0:
         raise Refused(
             "E303", f"`rate` of `ou` is {float(value):g}", "rate", label="wanted rate > 0",
-            help="a walk that does not return to its mean is rw1(sd = {sd}, at = {at})",
+            help="a walk that does not return to its mean is rw1(sd = {sd})"
+            if at is None
+            else "a walk that does not return to its mean is rw1(sd = {sd}, at = {at})",
         )  # fmt: skip
-    times = np.asarray(at, dtype=np.float64)
+    times = np.arange(size) * 1.0 if at is None else np.asarray(at, dtype=np.float64)
     along, gaps = _sorted(Content(times))
     return OrnsteinUhlenbeck(np.asarray(sd, dtype=np.float64), times, gaps, along, value)
 

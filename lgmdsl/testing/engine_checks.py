@@ -15,9 +15,10 @@ from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.engines.prior import BlockPrior
-from lgmdsl.operators.explicit import Dense, Sparse
+from lgmdsl.operators.explicit import Dense
 from lgmdsl.structures.independent import Dense as DenseCovariance
-from lgmdsl.structures.independent import Flat, Normal
+from lgmdsl.structures.independent import Normal
+from lgmdsl.testing.engine_failure_checks import check_failure
 from lgmdsl.testing.engine_models import Case, brute, dense_rows, random_case
 
 MakeEngine = Callable[[LinearGaussian], Engine]
@@ -44,14 +45,27 @@ def check_engine(engine: type[Engine], cases: Iterable[Case] | None = None) -> i
         if engine.refuses(case.linear):
             continue
         taken += 1
+        check_cost(engine, case)
         check_answers(make, case)
         check_distances(make, case)
+        check_prior_alone(make, case)
         for tilt in (None, tilted(case)):
             check_offset_adjoint(make, case, tilt=tilt)
             check_adjoints(make, case, tilt=tilt)
     assert taken, f"{engine.name} refuses every case"
     check_failure(engine)
     return taken
+
+
+def check_cost(engine: type[Engine], case: Case) -> None:
+    """What the class declares of its cost, if it does (those in `choose.ENGINES` need not)."""
+    try:
+        cost = engine.cost(case.linear)
+    except NotImplementedError:
+        return
+    assert 0.0 < cost.flops < np.inf, f"{case.name}: {cost.flops} flops"
+    assert 0.0 < cost.doubles < np.inf, f"{case.name}: {cost.doubles} doubles"
+    assert isinstance(engine.build(case.linear, 0), engine), f"{case.name}: `build` makes another"
 
 
 def conditioned(make: MakeEngine, case: Case) -> Conditioned:
@@ -116,6 +130,22 @@ def check_distances(make: MakeEngine, case: Case) -> None:
     wanted = (white**2).sum(axis=1)
     error = np.abs(drawn.radius - wanted).max() / wanted.max()
     assert error <= 1e-6, f"{case.name}: distances of draws off by {error:.1e}"
+
+
+def check_prior_alone(make: MakeEngine, case: Case) -> None:
+    """Without predictors the posterior is the prior: draws of a model's latents ask for it."""
+    linear = replace(case.linear, predictors=())
+    if any(Shape.IMPROPER in b.shape for b in linear.blocks):
+        return
+    alone = replace(case, linear=linear, weight=(), shift=())
+    unseen = tuple(np.zeros_like(w) for w in case.weight)
+    truth = brute(case.linear, unseen, tuple(np.zeros_like(b) for b in case.shift))
+    q = conditioned(make, alone)
+    assert q.mean == () and q.variance == (), f"{case.name}: moments of no site"
+    _close(alone, "latent_mean of the prior", q.latent_mean, truth.mean)
+    _close(alone, "latent_variance of the prior", q.latent_variance, truth.covariance.diagonal())
+    z = q.sample(np.random.default_rng(0), 2)
+    assert z.shape == (2, linear.size), f"{case.name}: draws of the prior have shape {z.shape}"
 
 
 def check_draws(make: MakeEngine, case: Case, size: int = 40_000, seed: int = 0) -> None:
@@ -240,26 +270,6 @@ def _with_block(case: Case, i: int, block: PriorBlock) -> Case:
 def _with_factor(case: Case, i: int, factor: Structure) -> Case:
     block = case.linear.blocks[i]
     return _with_block(case, i, PriorBlock(block.name, (factor,), block.mean))
-
-
-def check_failure(engine: type[Engine]) -> None:
-    """An indefinite posterior and an undetermined flat direction are `Failed`, with a reason."""
-    make: MakeEngine = engine
-    proper = PriorBlock("w", (Normal(2, 0.0, 1.0),), np.zeros(2))
-    rows = Predictor({"w": Dense(np.eye(2))}, np.zeros(2))
-    one = LinearGaussian((proper,), (rows,))
-    ones: Rows = (np.ones(2),)
-    if not engine.refuses(one):
-        bad = make(one).condition((np.array([-1.5, 1.0]),), ones)
-        assert isinstance(bad, Failed) and bad.reason, "an indefinite posterior must be Failed"
-    flat = PriorBlock("f", (Flat(2),), np.zeros(2))
-    collinear = Sparse(sp.csr_array(np.array([[1.0, 1.0], [2.0, 2.0]])))
-    columns = {"w": Dense(np.eye(2)), "f": collinear}
-    both = LinearGaussian((proper, flat), (replace(rows, columns=columns),))
-    if not engine.refuses(both):
-        lost = make(both).condition(ones, ones)
-        assert isinstance(lost, Failed), "an improper posterior must be Failed"
-        assert "f[" in lost.reason, f"the undetermined direction is not named: {lost.reason}"
 
 
 def _slope(what: str, slope: float, make: MakeEngine, at: Callable[[float], Case],

@@ -90,6 +90,13 @@ class Sites:
         }
         return make_sites(self.family, None if self.y is None else self.y[rows], parameters)
 
+    def measured(self, unit: float) -> Sites:
+        """The sites with y and what else is on its axis `unit` times larger."""
+        spec = self.family.spec
+        own = {*spec.places, *spec.scales}
+        parameters = {n: unit * v if n in own else v for n, v in self.parameters.items()}
+        return replace(self, y=None if self.y is None else unit * self.y, parameters=parameters)
+
     def take(self, rows: IntArray) -> Sites:
         """The sites of some rows, in their order; a row may come again."""
         parameters = {n: v if isinstance(v, float) else v[rows] for n, v in self.parameters.items()}
@@ -179,6 +186,16 @@ class RandomModel:
         load_entry_points()
         canonical = compile_model(self.model.checked, read(self.data), find_site)
         return plan(canonical, method, bound).at(canonical.hypers.theta(None))
+
+    def measured(self, unit: float) -> RandomModel:
+        """The same model in a unit that makes every number `unit` times larger: y, scales, offsets,
+        latents. All sites have `spec.scales`."""
+        parts = tuple(replace(b, factor=unit * b.factor).rescaled(1.0 / unit) for b in self.blocks)
+        shifts = None if self.shifts is None else unit * self.shifts
+        return replace(
+            self, blocks=parts, sites=tuple(s.measured(unit) for s in self.sites),
+            constant=unit * self.constant, shifts=shifts,
+        )  # fmt: skip
 
     # ---- as arrays -----------------------------------------------------------------------------
 

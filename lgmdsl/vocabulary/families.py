@@ -23,10 +23,11 @@ def _latent(name: str, one_of: str = "", over: Over = "left") -> Parameter:
 
 def _family(
     name: str, observed: tuple[str, ...], *parameters: Parameter, summary: str,
-    other: Signature | None = None,
+    other: Signature | None = None, ordered: bool = False,
 ) -> Signature:  # fmt: skip
     return Signature(
-        name, "family", parameters, observed=observed, summary=summary, other=other
+        name, "family", parameters, observed=observed, summary=summary, other=other,
+        ordered_axis=ordered,
     )  # fmt: skip
 
 
@@ -97,7 +98,7 @@ FAMILIES: tuple[Signature, ...] = (
             "model", "string", required=False, default="cumulative",
             choices=("cumulative", "continuation", "stereotype", "adjacent"),
         ),
-        summary="ordered classes",
+        ordered=True, summary="ordered classes",
     ),
     _family(
         "categorical", ("index",), _latent("softmax", "link", "classes"),

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import get_args
 
 from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.vocabulary import plugins
 from lgmdsl.vocabulary.families import FAMILIES
 from lgmdsl.vocabulary.kernels import KERNELS
 from lgmdsl.vocabulary.operators import FUNCTIONS, OPERATORS
@@ -25,6 +26,10 @@ IN_WORDS: dict[Category, str] = {
     "function": "function",
 }
 DATA_TYPES = ("real", "positive", "unit", "count", "integer", "binary", "graph")
+# What is called in expressions, and what stands after `~`: a name is one or the other.
+CALLED: tuple[Category, ...] = ("kernel", "operator", "function")
+DISTRIBUTED: tuple[Category, ...] = ("structure", "family", "potential", "prior")
+EXTENSIBLE: tuple[Category, ...] = (*DISTRIBUTED, "kernel")  # to which plug-ins add names
 HYPER_TYPES = ("real", "positive", "unit", "correlation", "covariance", "simplex", "ordered")
 
 
@@ -40,18 +45,34 @@ _TABLE = _table((STRUCTURES, KERNELS, FAMILIES, POTENTIALS, PRIORS, OPERATORS, F
 
 
 def lookup(category: Category, name: str) -> Signature | None:
-    """The signature of a name in a category, or None."""
-    return _TABLE[category].get(name)
+    """The signature of a name in a category, or None. A name that is not there yet may be a
+    plug-in's."""
+    found = _TABLE[category].get(name)
+    if found is None and category in EXTENSIBLE:
+        plugins.load()
+        found = _TABLE[category].get(name)
+    return found
 
 
 def names(category: Category) -> tuple[str, ...]:
     """All names of a category, in the order of the manual, registered ones last."""
+    plugins.load()
     return tuple(_TABLE[category])
 
 
 def signatures(category: Category) -> tuple[Signature, ...]:
     """All signatures of a category."""
+    plugins.load()
     return tuple(_TABLE[category].values())
+
+
+def categories(name: str) -> tuple[Category, ...]:
+    """The categories that know a name."""
+    found = tuple(c for c in CATEGORIES if name in _TABLE[c])
+    if not found:
+        plugins.load()
+        found = tuple(c for c in CATEGORIES if name in _TABLE[c])
+    return found
 
 
 def elsewhere(category: Category, name: str) -> Category | None:
@@ -64,16 +85,25 @@ def register(signature: Signature) -> None:
 
     Raises ModelError E106 where the name already stands for something else.
     """
-    known = _TABLE[signature.category].setdefault(signature.name, signature)
-    if known != signature:
+    known = _TABLE[signature.category].get(signature.name) or _called_otherwise(signature)
+    if known is not None and known != signature:
         raise ModelError(
             Diagnostic(
                 "E106",
-                f"{IN_WORDS[signature.category]} `{signature.name}` is registered twice",
+                f"the {IN_WORDS[signature.category]} `{signature.name}` cannot be registered: the "
+                f"{IN_WORDS[known.category]} `{known.name}` has the name already",
                 note=known.show(),
                 help="give the new one another name",
             )
         )
+    _TABLE[signature.category][signature.name] = signature
+
+
+def _called_otherwise(signature: Signature) -> Signature | None:
+    """What has the name already and makes another sort of word: `lgm.NAME` of the builder is a
+    distribution or an expression, and cannot be both."""
+    others = DISTRIBUTED if signature.category in CALLED else CALLED
+    return next((s for c in others if (s := _TABLE[c].get(signature.name)) is not None), None)
 
 
 def unregister(category: Category, name: str) -> None:

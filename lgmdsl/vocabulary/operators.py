@@ -15,8 +15,12 @@ FILTERS = (
 )
 
 
-def _operator(name: str, *parameters: Parameter, positional: int = 2, summary: str) -> Signature:
-    return Signature(name, "operator", parameters, positional=positional, summary=summary)
+def _operator(
+    name: str, *parameters: Parameter, positional: int = 2, summary: str, ordered: bool = False
+) -> Signature:
+    return Signature(
+        name, "operator", parameters, positional=positional, summary=summary, ordered_axis=ordered
+    )
 
 
 OPERATORS: tuple[Signature, ...] = (
@@ -25,7 +29,7 @@ OPERATORS: tuple[Signature, ...] = (
         "diff", _EXPR, _INDEX,
         Parameter("order", "count", required=False, default=1.0),
         Parameter("boundary", "string", required=False, default="none", choices=BOUNDARIES),
-        summary="differences along an index",
+        summary="differences along an index", ordered=True,
     ),
     _operator(
         "conv2", _EXPR, Parameter("psf", "any"),
@@ -41,7 +45,7 @@ OPERATORS: tuple[Signature, ...] = (
     _operator("mask", _EXPR, Parameter("keep", "binary"), summary="keep the marked entries"),
     _operator(
         "cumsum", _EXPR, Parameter("index", "index", required=False),
-        summary="running sums along an index",
+        summary="running sums along an index", ordered=True,
     ),
 )  # fmt: skip
 

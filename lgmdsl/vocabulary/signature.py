@@ -64,12 +64,32 @@ class Parameter:
         return text if self.required or self.one_of else f"[{text}]"
 
 
+# What labels that are numbers or dates mean along an ordered axis. `order`: only which comes first.
+# `steps`: equal steps, so that those without data are members too. `positions`: places on a line.
+Numbers = Literal["order", "steps", "positions"]
+
+
+@dataclass(frozen=True)
+class Spacing:
+    """How an ordered axis is laid out by its labels.
+
+    `at` names the argument that gives positions in place of the labels; with it the axis needs no
+    order, and members may share a position. `circle` names the bool argument under which the axis
+    closes, and positions become steps.
+    """
+
+    numbers: Numbers = "order"
+    at: str = ""
+    circle: str = ""
+
+
 @dataclass(frozen=True)
 class Signature:
     """A name of the language with its arguments.
 
     `observed` is the data types a family observes (`index` for a categorical response), or the
-    hyper types a prior is for; `ordered_axis` marks structures over one ordered axis;
+    hyper types a prior is for; `ordered_axis` marks structures over one ordered axis, families of
+    ordered classes and operators along an index, and `spacing` says what its labels then mean;
     `carries_scale` names the arguments that make a factor carry the scale of a product; `whole`
     marks the structures that take the block at once, of any shape; `positional` is how many
     leading arguments may stand without their names; `other` is a second form of the same name.
@@ -85,9 +105,15 @@ class Signature:
     summary: str = ""
     whole: bool = False
     other: Signature | None = None
+    spacing: Spacing = Spacing()
 
     def parameter(self, name: str) -> Parameter | None:
         return next((p for p in self.parameters if p.name == name), None)
+
+    @property
+    def defaults(self) -> dict[str, float | str | bool]:
+        """The values of arguments that are left out, of those that have one."""
+        return {p.name: p.default for p in self.parameters if p.default is not None}
 
     def form(self, given: frozenset[str]) -> Signature:
         """The form of this name that has the most of the given arguments; the first at a tie."""

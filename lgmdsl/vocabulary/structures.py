@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lgmdsl.vocabulary.signature import Parameter, Signature
+from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing
 
 _SD = Parameter("sd", "positive", over="none")
 _GRAPH = Parameter("graph", "graph", over="axis")
@@ -13,14 +13,17 @@ _WALK = (
     _AT,
     Parameter("sum_to_zero", "bool", required=False, default=True),
 )
+_ON_A_LINE = Spacing("positions", at="at", circle="cyclic")
+_IN_STEPS = Spacing("steps")
 
 
 def _structure(
-    name: str, *parameters: Parameter, summary: str, ordered: bool = False, whole: bool = False,
-    scale: tuple[str, ...] = ("sd",),
+    name: str, *parameters: Parameter, summary: str, spacing: Spacing | None = None,
+    whole: bool = False, scale: tuple[str, ...] = ("sd",),
 ) -> Signature:  # fmt: skip
     return Signature(
-        name, "structure", parameters, ordered_axis=ordered, whole=whole, summary=summary,
+        name, "structure", parameters, ordered_axis=spacing is not None, whole=whole,
+        summary=summary, spacing=spacing or Spacing(),
         carries_scale=tuple(s for s in scale if any(p.name == s for p in parameters)),
     )  # fmt: skip
 
@@ -47,36 +50,40 @@ STRUCTURES: tuple[Signature, ...] = (
         Parameter("sd", "positive", required=False, default=1.0, over="none"),
         summary="sparse precision matrix over the axis, times 1/sd^2",
     ),
-    _structure("rw1", *_WALK, ordered=True, summary="random walk of order 1, intrinsic, scaled"),
-    _structure("rw2", *_WALK, ordered=True, summary="random walk of order 2, intrinsic, scaled"),
+    _structure(
+        "rw1", *_WALK, spacing=_ON_A_LINE, summary="random walk of order 1, intrinsic, scaled"
+    ),
+    _structure(
+        "rw2", *_WALK, spacing=_ON_A_LINE, summary="random walk of order 2, intrinsic, scaled"
+    ),
     _structure(
         "seasonal",
         _SD,
         Parameter("period", "count", over="none"),
-        ordered=True,
+        spacing=_IN_STEPS,
         summary="sums over each period are near zero",
     ),
     _structure(
         "ar1",
         _SD,
         Parameter("rho", "correlation", over="none"),
-        ordered=True,
+        spacing=_IN_STEPS,
         summary="autoregression of order 1, sd the stationary marginal",
     ),
     _structure(
         "ar",
         _SD,
         Parameter("pacf", "correlation", over="one"),
-        ordered=True,
+        spacing=_IN_STEPS,
         summary="autoregression given by its partial autocorrelations",
     ),
     _structure(
         "ou",
         _SD,
         Parameter("rate", "positive", over="none"),
-        Parameter("at", "real", over="axis"),
-        ordered=True,
-        summary="Ornstein-Uhlenbeck process at given times",
+        _AT,
+        spacing=Spacing("positions", at="at"),
+        summary="Ornstein-Uhlenbeck process, at the labels or at given times",
     ),
     _structure("besag", _GRAPH, _SD, summary="intrinsic autoregression on a graph, scaled"),
     _structure(

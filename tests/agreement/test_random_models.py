@@ -16,14 +16,13 @@ from scipy import integrate
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.engines.prior import BlockPrior
-from lgmdsl.sites import catalogue
+from lgmdsl.inference import registry
 from lgmdsl.sites.catalogue import site
 from lgmdsl.testing.engine_models import dense_rows
 from lgmdsl.testing.evidence import brute_log_evidence
 from lgmdsl.testing.latent_blocks import coefficients, levels, scalar
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random_model import RandomModel, Sites
-from lgmdsl.vocabulary import lookup
 from tests.backends.toy_site import GeometricLogit
 
 from .methods import few
@@ -154,8 +153,7 @@ def test_a_failing_example_shows_its_text_and_data() -> None:
 def geometric() -> Iterator[None]:
     lgm.register(GeometricLogit)
     yield
-    catalogue._SITES.pop("geometric.logit")
-    lookup.unregister("family", "geometric")
+    registry.unregister(GeometricLogit)
 
 
 def test_a_third_party_s_family_is_drawn_like_any_other(geometric: None) -> None:

@@ -67,7 +67,7 @@ def solved(back: type, engine: type[Engine], bound: str, seed: int) -> tuple[Run
     predictor = Predictor({"z": Dense(rng.normal(size=(n * k, size)))}, rng.normal(size=n * k), k)
     linear = LinearGaussian((block,), (predictor,))
     y = rng.integers(0, k, n).astype(float)
-    problem = Problem((Softmax(y),), (BOUNDS[bound](y),), engine(linear))  # type: ignore[call-arg]
+    problem = Problem((Softmax(y),), (BOUNDS[bound](y),), engine(linear))
     return run(back(), problem, Tolerances(1e-12, 1e-7), 400), Softmax(y)
 
 

@@ -51,7 +51,7 @@ def data(kind: str = "binary") -> dict[str, Any]:
 def toy() -> Iterator[None]:
     lgm.register(FixedPoint)
     yield
-    registry._backends.pop("fixed-point")
+    registry.unregister(FixedPoint)
 
 
 TWO = ("laplace", "fixed-point")

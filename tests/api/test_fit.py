@@ -265,7 +265,7 @@ def test_a_failed_write_leaves_the_old_file(
         raise OSError("disk full")
 
     monkeypatch.setattr(os, "replace", broken)
-    with pytest.raises(lgm.DataError, match="cannot be written"):
+    with pytest.raises(lgm.DataError, match="cannot write"):
         fit.save(target)
     assert target.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["f.nc"]

@@ -24,7 +24,7 @@ def model(body: str, type_: str = "real") -> str:
 
 ONE = "latent b ~ normal(sd = 1)\nlet eta[obs] = x * b\n"
 X = np.linspace(-1.0, 1.0, 6)
-DATA: dict[str, Any] = {"x": X, "y": np.arange(6.0), "who": ["a", "b"] * 3}
+DATA: dict[str, Any] = {"x": X, "y": np.arange(6.0), "who": ["a", "b"] * 3, "g": ["a", "b"]}
 SEPARATED = {**DATA, "y": (X > 0).astype(int)}
 
 STARTED = model(
@@ -181,7 +181,7 @@ STRUCTURES: dict[str, tuple[str, dict[str, Any]]] = {
     "e205_two_points": ("rw2(sd = 1)", {}),
     "e205_period": ("seasonal(sd = 1, period = 12)", {}),
     "e303_period": ("seasonal(sd = 1, period = 1)", {}),
-    "e303_positions": ("rw2(sd = 1, at = t)", {"t": np.array([1.0, 2.0, 1.0, 4.0, 2.0])}),
+    "e303_positions": ("rw2(sd = 1, at = t * r)", {"t": np.array([1.0, 2.0, 1.0, 4.0, 2.0])}),
     "e303_rho": ("ar1(sd = 1, rho = 2 * r)", {}),
     "e303_pacf": ("ar(sd = 1, pacf = 2 * rs)", {}),
     "e303_rate": ("ou(sd = 1, rate = r - 1, at = t)", {"t": np.arange(5.0)}),

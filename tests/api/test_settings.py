@@ -88,7 +88,8 @@ def test_one_step_promises_no_number() -> None:
     fit = lgm.fit(lgm.loads(PROBIT), B, method="px-vb", hyper="vb", max_steps=1)
     (told,) = (w for w in fit.warnings if w.code == "W601")
     assert "inf" not in told.render() and "unknown number of nats" in told.details[0]
-    assert "--max-steps 2" in told.help
+    assert "max_steps=2" in told.help
+    assert "--max-steps 2" in told.on_command_line().help
 
 
 @pytest.mark.parametrize("method", ["px-vb", "natural-gradient"])

@@ -147,7 +147,8 @@ def test_sizes_are_asked_for() -> None:
     )
     with pytest.raises(DataError) as caught:
         simulate(model)
-    assert "--sizes a=20,b=3" in str(caught.value)
+    assert 'sizes={"a": 20, "b": 3}' in str(caught.value)
+    assert "--sizes a=20,b=3" in caught.value.diagnostics[0].on_command_line().help
     assert simulate(model, {"X": np.ones((4, 2))})["y"].shape == (4,)
 
 

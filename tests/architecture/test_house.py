@@ -117,3 +117,37 @@ def test_version_is_the_same_everywhere(root: Path) -> None:
     assert tomllib.loads((root / "pyproject.toml").read_text())["project"]["version"] == (
         lgmdsl.__version__
     )
+
+
+WRITES = {
+    "write_text", "write_bytes", "mkstemp", "NamedTemporaryFile", "TemporaryFile", "replace",
+    "rename", "renames", "touch", "link", "symlink", "symlink_to", "hardlink_to", "truncate",
+    "tofile", "savetxt",
+}  # fmt: skip
+OWNERS = {"os", "shutil", "path", "target"}
+
+
+def test_files_are_written_in_one_place(root: Path) -> None:
+    """What `lgmdsl.files` writes is there whole or not at all; who opens files to write may lose
+    the user's on a full disk."""
+    found = []
+    for path in modules(root):
+        if path == root / "lgmdsl" / "files.py":
+            continue
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and _writes(node):
+                found.append(f"{path.relative_to(root)}: {ast.unparse(node)}")
+    allowed = ["lgmdsl/cli/main.py: open(os.devnull, 'w', encoding='utf-8')"]
+    assert found == allowed
+
+
+def _writes(call: ast.Call) -> bool:
+    name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
+    if name in ("open", "fdopen"):
+        modes = [a.value for a in (*call.args, *(k.value for k in call.keywords))
+                 if isinstance(a, ast.Constant) and isinstance(a.value, str)]  # fmt: skip
+        return any(set(m) & set("wax+") and set(m) <= set("rwaxbt+") for m in modes)
+    if not isinstance(call.func, ast.Attribute) or name not in WRITES:
+        return False
+    owner = ast.unparse(call.func.value)
+    return name not in ("replace", "rename", "touch", "link", "truncate") or owner in OWNERS

@@ -12,10 +12,9 @@ from lgmdsl.contract.profile import Profile, maximise_mean
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from tests.backends.climbing import TWO, problem
 
-COUNTS = TWO.partition("data x")[0] + (
+COUNTS = TWO.partition("data x")[0].replace("y[obs] : binary", "y[obs] : count") + (
     "latent b[feat] ~ normal(sd = 2)\nlet eta[obs] = X @ b\nobserve y ~ poisson(log_rate = eta)\n"
 )
-COUNTS = COUNTS.replace("y[obs] : binary", "y[obs] : count")
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,10 +10,8 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.inference import registry
-from lgmdsl.sites import catalogue as sites
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl.testing.site_checks import check_site
-from lgmdsl.vocabulary import lookup
 from lgmdsl_backends.laplace import Laplace
 from tests.backends.toy_backend import FixedPoint
 from tests.backends.toy_site import GeometricLogit
@@ -30,9 +28,8 @@ def registered() -> Iterator[None]:
     lgm.register(GeometricLogit)
     lgm.register(FixedPoint)
     yield
-    registry._backends.pop("fixed-point")
-    sites._SITES.pop("geometric.logit")
-    lookup.unregister("family", "geometric")
+    registry.unregister(FixedPoint)
+    registry.unregister(GeometricLogit)
 
 
 @pytest.mark.parametrize("name", ["toy_site.py", "toy_backend.py"])
@@ -101,13 +98,13 @@ def test_taken_names_and_other_things_are_refused(registered: None) -> None:
             lgm.register(thing)
 
 
-def test_a_broken_back_end_is_caught(registered: None) -> None:
+def test_a_broken_back_end_is_caught(registered: None, monkeypatch: pytest.MonkeyPatch) -> None:
     """The conformance check can fail: one that reports convergence without moving."""
 
     class Lazy(FixedPoint):
         def residual(self, problem, state) -> float:  # type: ignore[no-untyped-def]
             return 0.0
 
-    registry._backends["fixed-point"] = Lazy
+    monkeypatch.setitem(registry._backends, "fixed-point", Lazy)
     with pytest.raises(AssertionError, match="ends elsewhere"):
         check_backend(Lazy)

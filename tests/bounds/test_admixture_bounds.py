@@ -14,8 +14,8 @@ from lgmdsl.contract.questions import Expected
 from lgmdsl.sites.admixture import AdmixtureSoftmax
 
 LOWER = ("tilted", "log", "bohning", "product-of-sigmoids")
-T, W = np.polynomial.hermite_e.hermegauss(199)
-W = W / W.sum()
+T, _GAUSS = np.polynomial.hermite_e.hermegauss(199)
+W = _GAUSS / _GAUSS.sum()
 
 
 def expectation(site: AdmixtureSoftmax, mean: Array, variance: Array) -> float:

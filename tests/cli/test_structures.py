@@ -34,7 +34,7 @@ FREE = "~ half_normal(sd = 1)"
         ("besag(graph = g, sd = s)", "E401", "no member of `t` has a neighbour in `g`"),
         ("bym2(graph = g, sd = s, mix = 0.5)", "E401", "no member of `t` has a neighbour in `g`"),
         ("seasonal(sd = s, period = 12)", "E205", "a period of 12 points is longer than `t`"),
-        ("rw1(sd = 1, at = at)", "E303", "positions of `rw1` repeat"),
+        ("rw1(sd = 1, at = at * s)", "E303", "positions of `rw1` repeat"),
     ],
 )
 def test_check_tells_what_a_structure_refuses(

@@ -182,7 +182,7 @@ def test_sizes_and_partial() -> None:
         bind(one("count"), {"y": [1, 2]}, sizes={"obs": 4})
     with pytest.raises(DataError, match="did you mean `obs`"):
         bind(one("count"), {"y": [1, 2]}, sizes={"ob": 4})
-    with pytest.raises(DataError, match="--map names `z`"):
+    with pytest.raises(DataError, match="mapping names `z`"):
         bind(one("count"), {"y": [1, 2]}, {"z": "y"})
 
 

@@ -179,7 +179,7 @@ def test_vector_weights_that_are_not_finite_fail(engine: type[Engine]) -> None:
     p = Predictor(base.predictors[0].columns, np.zeros(6), event=2)
     weight = np.full((3, 2, 2), np.nan)
     with np.errstate(all="ignore"):
-        q = engine(LinearGaussian(base.blocks, (p,))).condition((weight,), (np.ones((3, 2)),))  # type: ignore[call-arg]
+        q = engine(LinearGaussian(base.blocks, (p,))).condition((weight,), (np.ones((3, 2)),))
     assert isinstance(q, Failed)
 
 

@@ -232,7 +232,7 @@ def test_without_predictors_the_prior_is_left(engine: type[Engine], tied: bool) 
     mean, sd = np.array([0.5, -1.0, 2.0]), np.array([1.0, 2.0, 0.5])
     block = PriorBlock("w", (structure("normal", 3, mean=mean, sd=sd),), mean)
     held = Constraints({"w": Dense(np.ones((1, 3)))}, np.array([3.0])) if tied else None
-    q = engine(LinearGaussian((block,), (), held)).condition((), ())  # type: ignore[call-arg]
+    q = engine(LinearGaussian((block,), (), held)).condition((), ())
     assert not isinstance(q, Failed)
     close(q.log_normaliser, 0.0)
     assert q.mean == () and q.variance == ()

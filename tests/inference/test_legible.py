@@ -10,6 +10,7 @@ import pytest
 
 from lgmdsl.contract import beginning
 from lgmdsl.contract.elbo import ElboPoint, elbo_at
+from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.legible import legible
@@ -51,7 +52,9 @@ def test_an_illegible_evidence_is_withheld() -> None:
     plain = run(Laplace(), given, Tolerances())
     assert legible(plain) is plain and plain.posterior is not None
     huge: Any = tuple(1e18 * b for b in plain.posterior.shift)
-    shown = legible(replace(plain, posterior=replace(plain.posterior, shift=huge)))
+    moved = plain.posterior.conditioned.with_shift(huge)
+    assert not isinstance(moved, Failed)
+    shown = legible(replace(plain, posterior=replace(plain.posterior, conditioned=moved)))
     assert shown.posterior is not None and np.isnan(shown.posterior.log_evidence)
     assert shown.status is Status.numerical_error and "nats uncertain" in shown.reason
     assert shown.posterior.notes[-1] == shown.reason

@@ -77,6 +77,6 @@ def test_data_that_are_all_alike_leave_no_bound(method: str) -> None:
         lgm.fit(lgm.loads(text), given, method=method, hyper="vb")
     (found,) = caught.value.diagnostics
     assert found.code == "E601" and "as `v` goes to 0" in found.message
-    assert "inv_gamma" in found.help and "--set v=VALUE" in found.help
+    assert "inv_gamma" in found.help and 'fixed={"v": VALUE}' in found.help
     text = ZERO.format(v="inv_gamma(shape = 2, scale = 1)")
     assert lgm.fit(lgm.loads(text), given, method=method, hyper="vb").converged

@@ -34,7 +34,7 @@ def test_hypers_that_are_no_scales_are_refused_with_the_reason(why: str) -> None
     data = {"y": DATA["y"], "t": X[:, 0]}
     with pytest.raises(lgm.MethodError) as caught:
         lgm.fit(lgm.loads(HEAD + REFUSED[why]), data, hyper="vb")
-    assert why in str(caught.value) and "--set b=VALUE" in str(caught.value)
+    assert why in str(caught.value) and 'fixed={"b": VALUE}' in str(caught.value)
     assert caught.value.diagnostics[0].code == "E501"
     pinned = {"b": 0.5} | ({"c": 1.0} if "hyper c" in REFUSED[why] else {})
     assert lgm.fit(lgm.loads(HEAD + REFUSED[why]), data, hyper="vb", fixed=pinned).converged

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.engines.choose import NAMES, Terms
+from lgmdsl.engines.choose import Terms, names
 from lgmdsl.errors import MethodError
 from tests.memory.processes import told
 
@@ -76,7 +76,7 @@ def test_an_unknown_engine_is_a_wrong_word() -> None:
 
 
 def test_the_budget_and_not_what_is_free_chooses(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(NAMES) == {"covariance", "precision", "batched", "wide", "sparse", "iterative"}
+    assert set(names()) >= {"covariance", "precision", "batched", "wide", "sparse", "iterative"}
     monkeypatch.setenv("LGM_MEMORY", "3GB")
     assert Terms.of().budget == 3e9 and engine_fit("auto").memory_budget == 3_000_000_000
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import lgmdsl as lgm
 from lgmdsl.errors import ModelError
 from lgmdsl.structures.catalogue import kernel, structure
 from lgmdsl.structures.gp import Gp
@@ -154,3 +155,23 @@ def test_gp_accepts_a_flat_input_and_keeps_duplicates_singular() -> None:
     s = structure("gp", 12, at=inputs()[:, 0], kernel=kernel("se", sd=1.0, length=2.0))
     k = s.covariance()
     np.testing.assert_allclose(k[1], k[3], rtol=1e-15)
+
+
+@pytest.mark.parametrize("name", ["se", "matern", "rq", "periodic", "linear", "white"])
+def test_a_kernel_whose_scale_another_factor_carries_has_sd_1(name: str) -> None:
+    arguments = {"length": 1.2, "alpha": 2.0, "period": 2.0}
+    taken = {"linear": (), "white": (), "rq": ("length", "alpha"), "periodic": ("length", "period")}
+    given = {k: np.array(arguments[k]) for k in taken.get(name, ("length",))}
+    x = inputs()
+    one = kernel(name, sd=np.array(1.0), **given).matrix(x)
+    np.testing.assert_array_equal(kernel(name, **given).matrix(x), one)
+    shown = [f"{k} = {v}" for k, v in given.items()]
+    shown += ["smoothness = 1.5"] if name == "matern" else []
+    call = f"{name}({', '.join(shown)})" if shown else name
+    model = lgm.loads(
+        "lgm 1\nindex t\ndata x[t] : real\ndata y[t] : real\n"
+        f"latent f[t] ~ gp(at = x, kernel = se(sd = 2, length = 3) * {call})\n"
+        "observe y ~ normal(mean = f, sd = 0.5)\n"
+    )
+    fit = lgm.fit(model, {"x": np.arange(5.0), "y": np.ones(5)})
+    assert fit.converged

@@ -7,22 +7,10 @@ the loop then waits for one division a column, and for one multiplication in the
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from math import sqrt
-from typing import TypeVar, cast
-
-import numba
 
 from lgmdsl.arrays import Array
-
-Kernel = TypeVar("Kernel", bound=Callable[..., object])
-
-
-def _compiled(kernel: Kernel) -> Kernel:
-    # Sums may be reordered so that they vectorise; NaN and infinity keep their meaning.
-    fast = {"contract", "reassoc"}
-    jit = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath=fast)
-    return cast(Kernel, jit(kernel))
+from lgmdsl.numerics.compiled import reordering
 
 
 def factor(band: Array) -> bool:
@@ -57,7 +45,7 @@ def backward(band: Array, x: Array) -> None:
         _backward_band(band, x)
 
 
-@_compiled
+@reordering
 def _factor_chain(band: Array) -> bool:
     carried = 0.0
     for j in range(band.shape[0]):
@@ -72,7 +60,7 @@ def _factor_chain(band: Array) -> bool:
     return True
 
 
-@_compiled
+@reordering
 def _factor_pair(band: Array) -> bool:
     # What the columns before leave on the next diagonal, the one after, and the next subdiagonal.
     next_d, after_d, next_off = 0.0, 0.0, 0.0
@@ -92,7 +80,7 @@ def _factor_pair(band: Array) -> bool:
     return True
 
 
-@_compiled
+@reordering
 def _factor_band(band: Array) -> bool:
     n, p = band.shape[0], band.shape[1] - 1
     for j in range(n):
@@ -109,7 +97,7 @@ def _factor_band(band: Array) -> bool:
     return True
 
 
-@_compiled
+@reordering
 def _inverse_chain(band: Array, z: Array) -> None:
     last = 0.0
     for j in range(band.shape[0] - 1, -1, -1):
@@ -120,7 +108,7 @@ def _inverse_chain(band: Array, z: Array) -> None:
         z[j, 1] = off
 
 
-@_compiled
+@reordering
 def _inverse_pair(band: Array, z: Array) -> None:
     # The 2 x 2 block of T^-1 at rows j + 1 and j + 2.
     z11, z12, z22 = 0.0, 0.0, 0.0
@@ -136,7 +124,7 @@ def _inverse_pair(band: Array, z: Array) -> None:
         z[j, 2] = far
 
 
-@_compiled
+@reordering
 def _inverse_band(band: Array, z: Array) -> None:
     n, p = band.shape[0], band.shape[1] - 1
     for j in range(n - 1, -1, -1):
@@ -156,7 +144,7 @@ def _inverse_band(band: Array, z: Array) -> None:
         z[j, 0] = total
 
 
-@_compiled
+@reordering
 def _forward_chain(band: Array, x: Array) -> None:
     carried = 0.0
     for j in range(band.shape[0]):
@@ -165,7 +153,7 @@ def _forward_chain(band: Array, x: Array) -> None:
         x[j] = value / sqrt(band[j, 0])
 
 
-@_compiled
+@reordering
 def _forward_band(band: Array, x: Array) -> None:
     n, p = band.shape[0], band.shape[1] - 1
     for j in range(n):
@@ -175,7 +163,7 @@ def _forward_band(band: Array, x: Array) -> None:
         x[j] = value / sqrt(band[j, 0])
 
 
-@_compiled
+@reordering
 def _forward_columns(band: Array, x: Array) -> None:
     n, p = band.shape[0], band.shape[1] - 1
     for j in range(n):
@@ -188,7 +176,7 @@ def _forward_columns(band: Array, x: Array) -> None:
             x[j, c] *= reciprocal
 
 
-@_compiled
+@reordering
 def _backward_chain(band: Array, x: Array) -> None:
     value = 0.0
     for j in range(band.shape[0] - 1, -1, -1):
@@ -196,7 +184,7 @@ def _backward_chain(band: Array, x: Array) -> None:
         x[j] = value
 
 
-@_compiled
+@reordering
 def _backward_band(band: Array, x: Array) -> None:
     n, p = band.shape[0], band.shape[1] - 1
     for j in range(n - 1, -1, -1):
@@ -206,7 +194,7 @@ def _backward_band(band: Array, x: Array) -> None:
         x[j] = value
 
 
-@_compiled
+@reordering
 def _backward_columns(band: Array, x: Array) -> None:
     n, p = band.shape[0], band.shape[1] - 1
     for j in range(n - 1, -1, -1):

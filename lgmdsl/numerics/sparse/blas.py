@@ -16,7 +16,7 @@ from numba import types
 from numba.extending import get_cython_function_address
 
 from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.numerics.sparse.compiled import compiled
+from lgmdsl.numerics.compiled import compiled
 
 Desk: TypeAlias = tuple[AnyArray, AnyArray, Array]
 """Where integers (int32), letters and reals lie for routines that take them by reference."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import IntArray
-from lgmdsl.numerics.sparse.compiled import compiled
+from lgmdsl.numerics.compiled import compiled
 
 
 @compiled

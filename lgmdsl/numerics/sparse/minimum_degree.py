@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import BoolArray, IntArray
-from lgmdsl.numerics.sparse.compiled import compiled
+from lgmdsl.numerics.compiled import compiled
 
 # Entries of lists read for each edge of the graph: lattices of two to four dimensions take 4 to 10,
 # random graphs of up to 50,000 vertices 30, beyond that the longer the more hopeless the factor.

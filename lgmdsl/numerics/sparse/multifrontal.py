@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
+from lgmdsl.numerics.compiled import compiled
 from lgmdsl.numerics.sparse.blas import Desk, potrf, syrk, trsm
-from lgmdsl.numerics.sparse.compiled import compiled
 
 BY_HAND = 12  # panels up to this wide are eliminated by loops: a call of BLAS costs more
 

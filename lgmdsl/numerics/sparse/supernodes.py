@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, IntArray
-from lgmdsl.numerics.sparse.compiled import compiled
+from lgmdsl.numerics.compiled import compiled
 from lgmdsl.numerics.sparse.elimination import postorder
 
 

@@ -8,8 +8,8 @@ Z_RS = -Z_RR G, Z_SS = L_SS^-T L_SS^-1 - Z_RS'G (Takahashi, Fagan and Chin 1973;
 from __future__ import annotations
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
+from lgmdsl.numerics.compiled import compiled
 from lgmdsl.numerics.sparse.blas import Desk, gemm, potri, symm, trsm
-from lgmdsl.numerics.sparse.compiled import compiled
 
 BY_HAND = 8  # panels up to this wide are inverted by loops
 BLOCK = 64

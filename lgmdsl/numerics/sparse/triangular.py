@@ -6,8 +6,8 @@ Many stand row by row, x (n, k) in C order, which BLAS reads as the transposed (
 from __future__ import annotations
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.numerics.compiled import compiled
 from lgmdsl.numerics.sparse.blas import Desk, gemm, trsm
-from lgmdsl.numerics.sparse.compiled import compiled
 
 
 @compiled

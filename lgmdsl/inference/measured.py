@@ -1,0 +1,221 @@
+"""Problems measured from a place near their posterior, in units of their sites' own scales.
+
+Sites that are densities on the predictor's own axis (`SiteSpec.scales`) know no unit and no zero:
+y, the predictors and the scales can be divided by a number, which shifts the log evidence by its
+logarithm for each density, and y and the predictors moved by one, which shifts nothing. Floating
+point and back ends do know both. Statistics of sites whose level is L times their noise have terms
+of L^2 that cancel, and starts, steps and floors are made for scales around 1. So where levels or
+scales are extreme, a problem is solved for
+
+    z = place + z',   s = origin + unit s',   origin = B place + c to twice the precision,
+
+and what comes back is translated (`engines.measured`). Elsewhere nothing is touched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import Site
+from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.measured import Measure
+from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.numerics.doubled import Pair, added, row_sums
+from lgmdsl.operators.scaled import scaled
+
+# Median levels of a block's sites from which on terms cancel that are worth the digits (1e-8 nats
+# of a row), and powers of two beyond which its scale is its unit.
+LEVEL, OCTAVES = 1e4, 12
+SWEEPS = 3  # of reweighting, so that a few outliers do not draw the place to themselves
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """The problem in other units, and `gain`: what log evidences have beside its own."""
+
+    problem: Problem
+    measure: Measure
+    scales: tuple[tuple[str, ...], ...]
+    gain: float
+
+    def inward(self, warm: GaussianPosterior | None) -> GaussianPosterior | None:
+        """A posterior to start from."""
+        if warm is None:
+            return None
+        q = self.measure.inverse().seen(warm.conditioned)
+        return GaussianPosterior(
+            q.weight, q.shift, q, warm.log_evidence - self.gain, warm.guarantee, warm.notes
+        )
+
+    def outward(self, found: GaussianPosterior) -> GaussianPosterior:
+        """A posterior that was found, in the units of the model."""
+        q = self.measure.seen(found.conditioned)
+        slopes, adjoints = found.slopes, found.adjoints
+        return replace(
+            found, weight=q.weight, shift=q.shift, conditioned=q,
+            log_evidence=found.log_evidence + self.gain,
+            slopes=None if slopes is None else lambda: self._slopes(slopes()),
+            adjoints=None if adjoints is None else lambda: self.measure.adjoints(adjoints()),
+        )  # fmt: skip
+
+    def _slopes(self, inner: tuple[Mapping[str, Array], ...]) -> tuple[Mapping[str, Array], ...]:
+        blocks = zip(inner, self.scales, self.measure.unit, strict=True)
+        return tuple(
+            {n: x / unit if n in names else x for n, x in found.items()}
+            for found, names, unit in blocks
+        )
+
+
+def measured(problem: Problem) -> Measured | None:
+    """The problem in units of its own; None where its scales and levels are ordinary."""
+    if problem.remade is None:
+        return None
+    free = [bool(site.spec.scales) and not site.spec.vector for site in problem.sites]
+    if not any(free):
+        return None
+    landmarks = [_landmark(s) if f else None for s, f in zip(problem.sites, free, strict=True)]
+    unit = tuple(_unit(found) for found in landmarks)
+    high = _high(problem, landmarks)
+    if not high and all(u == 1.0 for u in unit):
+        return None
+    place = _place(problem, landmarks) if high else np.zeros(problem.engine.linear.size)
+    return _made(problem, unit, place, high)
+
+
+def _landmark(site: Site) -> tuple[Array, Array] | None:
+    """Centre and distance of each row; None where there are none to go by."""
+    found = site.landmark() if len(site) else None
+    if found is None:
+        scale = np.array(getattr(site, site.spec.scales[0])) if len(site) else np.zeros(0)
+        found = np.zeros_like(scale), scale
+    centre, distance = found
+    sound = np.isfinite(distance) & (distance > 0.0) & np.isfinite(centre)
+    if not sound.any():
+        return None
+    return np.where(sound, centre, 0.0), np.where(sound, distance, np.inf)
+
+
+def _unit(landmark: tuple[Array, Array] | None) -> float:
+    """The power of two nearest to a block's median distance, 1 where that is not extreme."""
+    if landmark is None:
+        return 1.0
+    known = landmark[1][np.isfinite(landmark[1])]
+    octave = round(float(np.median(np.log2(known))))
+    return 1.0 if abs(octave) <= OCTAVES else math.ldexp(1.0, octave)
+
+
+def _high(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> bool:
+    """Whether the level of some block is high in units of its sites' distances."""
+    blocks = zip(
+        landmarks, problem.engine.prior_mean, problem.engine.linear.predictors, strict=True
+    )
+    for found, mean, predictor in blocks:
+        if found is not None:
+            parts = (np.abs(x) for x in (found[0], mean, predictor.offset))
+            level = np.maximum.reduce([np.broadcast_to(x, found[1].shape) for x in parts])
+            if float(np.median(level / found[1])) > LEVEL:
+                return True
+    return False
+
+
+def _place(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> Array:
+    """About where the latents are: least squares on the sites' centres, rows far off counting less
+    at each sweep; the prior's mean where there is no such place. Latents that are tied stay."""
+    engine = problem.engine
+    linear, means = engine.linear, engine.prior_mean
+    blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
+    place = np.concatenate([np.zeros(0), *(b.mean for b in blocks)])
+    weight = tuple(_weight(found, m) for found, m in zip(landmarks, means, strict=True))
+    centre = tuple(m if found is None else found[0] + np.zeros_like(m)
+                   for found, m in zip(landmarks, means, strict=True))  # fmt: skip
+    for _ in range(SWEEPS):
+        shift = tuple(rows.times(w, c) for w, c in zip(weight, centre, strict=True))
+        q = engine.condition(weight, shift)
+        if isinstance(q, Failed) or not np.isfinite(q.latent_mean).all():
+            break
+        place = np.array(q.latent_mean)
+        parts = zip(weight, landmarks, centre, q.mean, strict=True)
+        weight = tuple(w if f is None else _robust(f, c - m) for w, f, c, m in parts)
+    for b in blocks:
+        tied = any(f.constraints().shape[0] for f in b.block.factors)
+        if tied or (Shape.IMPROPER in b.block.shape and not b.flat):
+            place[b.where] = b.mean
+    return place
+
+
+def _weight(landmark: tuple[Array, Array] | None, mean: Array) -> Array:
+    if landmark is not None:
+        return landmark[1] ** -2.0 + np.zeros_like(mean)
+    if mean.ndim == 1:
+        return np.ones_like(mean)
+    return np.broadcast_to(np.eye(mean.shape[1]), (*mean.shape, mean.shape[1])).copy()
+
+
+def _robust(landmark: tuple[Array, Array], residual: Array) -> Array:
+    """Cauchy's weights in units of the median residual."""
+    x = residual / landmark[1]
+    usual = max(1.0, float(np.median(np.abs(x))))
+    return np.asarray(landmark[1] ** -2.0 / (1.0 + (x / usual) ** 2))
+
+
+def _made(problem: Problem, unit: tuple[float, ...], place: Array, high: bool) -> Measured:
+    engine, gain = problem.engine, 0.0
+    linear = engine.linear
+    sites: list[Site] = []
+    origins: list[Array] = []
+    predictors: list[Predictor] = []
+    for site, p, u in zip(problem.sites, linear.predictors, unit, strict=True):
+        level = _level(p, linear, place) if high else (np.array(p.offset), np.zeros(p.rows))
+        origin = np.zeros(p.rows)
+        if site.spec.places and high:
+            origin, level = level[0], (level[1], np.zeros(p.rows))
+        offset = (level[0] + level[1]) / u
+        columns = {name: scaled(operator, 1.0 / u) for name, operator in p.columns.items()}
+        if site.spec.scales and not site.spec.vector:
+            site, more = site.measured(origin, u)
+            gain += more
+        sites.append(site)
+        origins.append(origin.reshape(-1, p.event) if p.event else origin)
+        predictors.append(Predictor(columns, offset, p.event))
+    blocks = tuple(
+        b if not high else replace(b, mean=b.mean - place[where])
+        for b, where in zip(linear.blocks, linear.slices.values(), strict=True)
+    )
+    moved = LinearGaussian(blocks, tuple(predictors), _constraints(linear, place))
+    assert problem.remade is not None
+    made = problem.remade(tuple(sites), engine.remade(moved))
+    scales = tuple(s.spec.scales for s in problem.sites)
+    return Measured(made, Measure(linear, tuple(origins), unit, place), scales, gain)
+
+
+def _level(predictor: Predictor, linear: LinearGaussian, place: Array) -> Pair:
+    """B place + c to twice the precision; of operators that are not written out, to one."""
+    total: Pair = np.array(predictor.offset, dtype=np.float64), np.zeros(predictor.rows)
+    for name, operator in predictor.columns.items():
+        x = place[linear.slices[name]]
+        if operator.held or operator.is_sparse:
+            total = row_sums(operator.sparse(), x, total)
+        else:
+            high, low = added(total[0], operator.matvec(x))
+            total = added(high, low + total[1])
+    return total
+
+
+def _constraints(linear: LinearGaussian, place: Array) -> Constraints | None:
+    """C z' = e - C place."""
+    if linear.constraints is None:
+        return None
+    values = np.array(linear.constraints.values, dtype=np.float64)
+    for name, operator in linear.constraints.columns.items():
+        values -= operator.matvec(place[linear.slices[name]])
+    return Constraints(linear.constraints.columns, values)

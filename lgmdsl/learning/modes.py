@@ -1,0 +1,86 @@
+"""Searches from several starts: the highest maximum, and the others that matter.
+
+A search ends early where it has come to the basin of a maximum that is known: where, on the line to
+it, height and slope are those of a parabola with its top there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.contract.status import Status
+from lgmdsl.learning.data_starts import Corner
+from lgmdsl.learning.maximise import Maximiser, Maximum
+from lgmdsl.learning.objective import Evaluation
+
+# A basin: a gap of the heights of at most BELOW nats, of which half the slope times the distance is
+# between the SHARES; or so few NATS, a distance of at most NEAR sds.
+BELOW, SHARES, NATS, NEAR = 4.0, (0.6, 1.6), 0.02, 0.7
+# Modes that much lower have less than a thousandth of the mass.
+MATTERS = 7.0
+# Modes are apart by ALIKE sds or more, and half-way between them the density is VALLEY nats below
+# the lower one.
+ALIKE, VALLEY = 0.5, 0.1
+
+
+@dataclass(frozen=True, eq=False)
+class Modes:
+    """The `highest` maximum; `others`: further local maxima within MATTERS nats of it."""
+
+    highest: Maximum
+    others: tuple[Evaluation, ...] = ()
+
+
+def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) -> Modes:
+    """The maxima that further starts lead to, `found` being that of the first search."""
+    maxima = [found]
+
+    def known(at: Evaluation) -> bool:
+        return any(_in_basin(search, m, at) for m in maxima)
+
+    again = replace(search, known=known)
+    for start in starts:
+        if start.open or known(start.at):
+            continue
+        end = again.run(start.at)
+        if end.status is Status.interrupted:
+            best = _highest(search, maxima)
+            return Modes(replace(best, status=end.status, reason=end.reason))
+        higher = search.value(end.at) > search.value(_highest(search, maxima).at) + NATS
+        if higher or (end.status is Status.converged and _apart(search, end, maxima)):
+            maxima.append(end)
+    highest = _highest(search, maxima)
+    others = [m for m in maxima if m is not highest and m.status is Status.converged]
+    least = search.value(highest.at) - MATTERS
+    kept = (m.at for m in others if search.value(m.at) > least and _apart(search, m, [highest]))
+    return Modes(highest, tuple(kept))
+
+
+def _highest(search: Maximiser, maxima: Sequence[Maximum]) -> Maximum:
+    return max(maxima, key=lambda m: search.value(m.at))
+
+
+def _in_basin(search: Maximiser, top: Maximum, at: Evaluation) -> bool:
+    gap = top.at.x - at.x
+    fall = search.value(top.at) - search.value(at)
+    distance = float(np.max(np.abs(gap) / top.spread, initial=0.0))
+    if abs(fall) <= NATS:
+        return distance <= NEAR
+    half = 0.5 * float(search.gradient(at) @ gap)
+    return 0.0 < fall <= BELOW and SHARES[0] <= half / fall <= SHARES[1]
+
+
+def _apart(search: Maximiser, end: Maximum, others: Sequence[Maximum]) -> bool:
+    """Whether there is a valley between a maximum and each of the others."""
+    for other in others:
+        gap = np.abs(end.at.x - other.at.x)
+        if float(np.max(gap / np.maximum(end.spread, other.spread), initial=0.0)) < ALIKE:
+            return False
+        middle = search.objective.at(0.5 * (end.at.x + other.at.x), end.at.posterior)
+        lower = min(search.value(end.at), search.value(other.at))
+        if middle is not None and search.value(middle) > lower - VALLEY:
+            return False
+    return True

@@ -1,0 +1,106 @@
+"""Where the surrogate of a density is evaluated to integrate it: nodes and what each stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array, IntArray
+
+DF, SCALE = 6.0, 1.15  # of the Student-t
+FEWEST = 24  # nodes of a part
+
+
+@dataclass(frozen=True, eq=False)
+class Proposal:
+    """u = mean + root (s t): t independent Student-t variables, s the half-axis `stretch` (d, 2) of
+    their sides."""
+
+    mean: Array
+    root: Array
+    stretch: Array
+
+    @classmethod
+    def elliptical(cls, mean: Array, covariance: Array) -> Proposal:
+        """Of a mean (d,) and a covariance (d, d), with the same spread to both sides."""
+        root = np.asarray(np.linalg.cholesky(covariance), dtype=np.float64)
+        return cls(mean, root, np.ones((len(mean), 2)))
+
+    def nodes(self, uniform: Array) -> Array:
+        """(m, d) from points (m, d) of the unit cube."""
+        t: Array = np.asarray(SCALE * special.stdtrit(DF, uniform), dtype=np.float64)
+        return np.asarray(self.mean + (t * self._sides(t)) @ self.root.T)
+
+    def log_density(self, u: Array) -> Array:
+        """(m,) at u, (m, d)."""
+        w: Array = np.asarray(np.linalg.solve(self.root, (u - self.mean).T).T, dtype=np.float64)
+        lengths = SCALE * self._sides(w)
+        t = w / lengths
+        constant = special.gammaln(0.5 * (DF + 1.0)) - special.gammaln(0.5 * DF)
+        constant -= 0.5 * np.log(DF * np.pi)
+        each = constant - 0.5 * (DF + 1.0) * np.log1p(t**2 / DF) - np.log(lengths)
+        return np.asarray(each.sum(axis=1) - np.linalg.slogdet(self.root)[1])
+
+    def _sides(self, t: Array) -> Array:
+        return np.where(t < 0.0, self.stretch[:, 0], self.stretch[:, 1])
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed:
+    """A mixture of proposals with `weights` (k,), which sum to 1."""
+
+    parts: tuple[Proposal, ...]
+    weights: Array
+
+    def nodes(self, count: int) -> Array:
+        """(m, d), about `count`: of each part as many as it has weight, and FEWEST at least, all
+        from one sequence."""
+        counts = self._counts(count)
+        sequence = kronecker(int(counts.sum()), len(self.parts[0].mean))
+        own = np.split(sequence, np.cumsum(counts)[:-1])
+        return np.concatenate([p.nodes(c) for p, c in zip(self.parts, own, strict=True)])
+
+    def log_measure(self, u: Array, count: int) -> Array:
+        """(m,) the log of what each of the `nodes(count)` u stands for (Owen and Zhou 2000, the
+        balance heuristic: each as if it were drawn from the mixture)."""
+        logs = self._logs(u) + np.log(self._counts(count))[:, None]
+        return np.asarray(-special.logsumexp(logs, axis=0))
+
+    def adapted(self, u: Array, weight: Array, kept: float) -> Mixed:
+        """Towards nodes u (m, d) with weights (m,) that sum to 1: the parts' weights, means and
+        covariances are those of what they are responsible for (Cappe and others 2008, population
+        Monte Carlo). `kept`: the share of the present weights in the new ones."""
+        logs = self._logs(u) + np.log(self.weights)[:, None]
+        own = weight * np.exp(logs - special.logsumexp(logs, axis=0))
+        mass = own.sum(axis=1)
+        parts = []
+        for part, mine, total in zip(self.parts, own, mass, strict=True):
+            if mine.sum() ** 2 < FEWEST * np.sum(mine**2):
+                parts.append(part)
+                continue
+            mean = mine @ u / total
+            gap = u - mean
+            spread = np.einsum("m,mi,mj->ij", mine / total, gap, gap)
+            floor = 1e-3 * np.diag(np.diag(part.root @ part.root.T))
+            parts.append(Proposal.elliptical(mean, spread + floor))
+        weights = (1.0 - kept) * mass / mass.sum() + kept * self.weights
+        return Mixed(tuple(parts), weights)
+
+    def _counts(self, count: int) -> IntArray:
+        return np.maximum(FEWEST, np.round(count * self.weights)).astype(np.int64)
+
+    def _logs(self, u: Array) -> Array:
+        return np.array([p.log_density(u) for p in self.parts])
+
+
+def kronecker(count: int, size: int) -> Array:
+    """(count, size) of the additive sequence k alpha mod 1 whose alphas are the powers of the
+    generalised golden ratio, g^(size+1) = g + 1: low discrepancy in any dimension."""
+    ratio = 2.0
+    for _ in range(60):
+        ratio = (1.0 + ratio) ** (1.0 / (size + 1))
+    alpha = ratio ** -np.arange(1.0, size + 1.0)
+    u = (0.5 + np.outer(np.arange(1, count + 1), alpha)) % 1.0
+    return np.clip(u, 1e-12, 1.0 - 1e-12)

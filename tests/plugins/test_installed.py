@@ -1,0 +1,165 @@
+"""An installed distribution with one part of each kind, through the real `lgm` command line."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from lgmdsl.vocabulary.plugins import GROUPS
+from tests.plugins.conftest import SOURCE, environment
+
+pytestmark = pytest.mark.slow
+HEAD = "lgm 1\nindex g\nindex obs\ndata who[obs] : g\ndata x[obs] : real\ndata y[obs] : count\n"
+COUNTS = (
+    HEAD
+    + """\
+hyper s : positive ~ lomax(shape = 3)
+hyper r : unit ~ beta(a = 2, b = 2)
+latent m ~ normal(sd = 2)
+latent u[g] ~ exchangeable(sd = s, share = r)
+let eta[obs] = m + u[who]
+observe y ~ geometric(logit = eta)
+"""
+)
+WAVES = """\
+lgm 1
+index obs
+data x[obs] : real
+data z[obs] : real
+hyper s : positive ~ lomax(shape = 3, scale = 2)
+hyper w : positive ~ lomax(shape = 2)
+latent f[obs] ~ gp(
+  at = x,
+  kernel = cosine(frequency = w) * se(sd = s, length = 3) + white(sd = 0.1),
+)
+observe z ~ normal(mean = f, sd = 0.5)
+"""
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models with data."""
+    place, rng = tmp_path_factory.mktemp("models"), np.random.default_rng(5)
+    who, x = np.arange(60) % 6, rng.uniform(0, 6, 60)
+    p = 1.0 / (1.0 + np.exp(0.5 - rng.normal(size=6)[who]))
+    z = np.cos(1.7 * x) + 0.3 * rng.normal(size=60)
+    np.savez(place / "d.npz", who=who, x=x, y=rng.geometric(p) - 1, z=z)
+    (place / "counts.lgm").write_text(COUNTS)
+    (place / "waves.lgm").write_text(WAVES)
+    (place / "plain.lgm").write_text(
+        HEAD + "latent m ~ normal(sd = 2)\nlet eta[obs] = m * x\n"
+        "observe y ~ poisson(log_rate = eta)\n"
+    )
+    return place
+
+
+def lgm(folder: Path, *arguments: str, path: Path | None = None, status: int = 0) -> Any:
+    """Run `lgm` in the folder with a plug-in's folder on the path; what it wrote."""
+    done = subprocess.run(
+        [sys.executable, "-m", "lgmdsl", *arguments], cwd=folder, capture_output=True, text=True,
+        env=environment(*([path] if path else [])), timeout=300,
+    )  # fmt: skip
+    assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
+    return json.loads(done.stdout) if "--json" in arguments else done.stdout + done.stderr
+
+
+def test_nothing_but_the_module_for_authors_is_imported() -> None:
+    for module in SOURCE.glob("*.py"):
+        lines = [x for x in module.read_text().splitlines() if "lgmdsl" in x and "import" in x]
+        assert [x for x in lines if not x.startswith(("from lgmdsl.extend import", '"""'))] == []
+
+
+def test_every_group_has_an_entry(installed: Path) -> None:
+    text = next(installed.glob("acme_lgm-*.dist-info/entry_points.txt")).read_text()
+    assert {f"[{group}]" for group in GROUPS.values()} <= set(text.splitlines())
+
+
+def test_check_fmt_methods_and_simulate(installed: Path, folder: Path) -> None:
+    for name in ("counts", "waves"):
+        assert ": ok" in lgm(folder, "check", f"{name}.lgm", "d.npz", path=installed)
+    lgm(folder, "fmt", "counts.lgm", path=installed)
+    assert "lomax(shape = 3)" in (folder / "counts.lgm").read_text()
+    assert "geometric.logit" in lgm(folder, "methods", path=installed)
+    assert "fixed-point" in lgm(folder, "methods", "counts.lgm", path=installed)
+    sizes = "g=6,obs=60"
+    lgm(folder, "simulate", "counts.lgm", "d.npz", "--sizes", sizes, "-o", "s.npz", path=installed)
+    drawn = np.load(folder / "s.npz")
+    assert drawn["truth.s"] > 0 and (drawn["y"] >= 0).all()
+
+
+def test_messages_know_the_words(installed: Path, folder: Path) -> None:
+    (folder / "wrong.lgm").write_text(
+        COUNTS.replace("geometric", "geometrc")
+        .replace("lomax(shape = 3)", "lomax(shape = -1)")
+        .replace("exchangeable", "exchangable")
+    )
+    said = lgm(folder, "check", "wrong.lgm", path=installed, status=1)
+    assert "did you mean `geometric`?" in said and "did you mean `exchangeable`?" in said
+    assert "lomax" in said and "positive" in said
+
+
+def test_fits_by_all_methods_and_ways_agree(installed: Path, folder: Path) -> None:
+    """The third party's back end is Laplace's; its bound is below quadrature; every way runs."""
+    fixed = ("--set", "s=0.8", "--set", "r=0.3", "--json")
+
+    def evidence(*more: str) -> float:
+        found = lgm(folder, "fit", "counts.lgm", "d.npz", *fixed, *more, path=installed)
+        assert found["status"] == "converged"
+        return float(found["log_evidence"])
+
+    laplace = evidence("--method", "laplace")
+    assert evidence("--method", "fixed-point") == pytest.approx(laplace, rel=1e-7)
+    best = evidence("--method", "natural-gradient")
+    assert evidence("--method", "ep") == pytest.approx(best, abs=0.3)
+    bound = ("--method", "natural-gradient", "--bound", "geometric-curvature")
+    assert best - 3.0 < evidence(*bound) < best
+    for way in ("map", "integrate", "em"):
+        found = lgm(folder, "fit", "counts.lgm", "d.npz", "--hyper", way, "--json", path=installed)
+        assert found["status"] == "converged" and found["hyper"]["s"]["mean"] > 0
+
+
+def test_a_kernel_in_sums_and_products_is_learned(installed: Path, folder: Path) -> None:
+    found = lgm(folder, "fit", "waves.lgm", "d.npz", "--json", path=installed)
+    assert found["status"] == "converged"
+    assert found["hyper"]["w"]["mean"] == pytest.approx(1.7, abs=0.3)
+
+
+def test_save_load_predict_plot_and_what_to_install(installed: Path, folder: Path) -> None:
+    lgm(folder, "fit", "counts.lgm", "d.npz", "-o", "f.nc", path=installed)
+    assert "geometric.logit" in lgm(folder, "summary", "f.nc", path=installed)
+    assert "written" in lgm(folder, "predict", "f.nc", "d.npz", "-o", "p.npz", path=installed)
+    lgm(folder, "plot", "f.nc", "--out", "pictures", path=installed)
+    assert list((folder / "pictures").iterdir())
+    for command in (("summary", "f.nc"), ("predict", "f.nc", "d.npz")):
+        said = lgm(folder, *command, status=1)
+        assert "pip install acme-lgm==1.2" in said
+        assert "the hyperprior `lomax` of acme-lgm 1.2" in said
+        assert "the structure `exchangeable`" in said and "the site `geometric`" in said
+    assert "error[E103]" in lgm(folder, "check", "counts.lgm", status=1)
+
+
+def test_calibrate_in_processes(installed: Path, folder: Path) -> None:
+    said = lgm(
+        folder, "calibrate", "counts.lgm", "d.npz", "--sizes", "g=6,obs=60", "--runs", "20",
+        "--jobs", "2", "--method", "fixed-point", "--set", "s=0.5", "--set", "r=0.3", "--json",
+        path=installed, status=0,
+    )  # fmt: skip
+    assert said["runs"] == 20
+
+
+def test_a_model_of_the_language_s_own_words_imports_no_plug_in(
+    installed: Path, folder: Path
+) -> None:
+    program = (
+        "import sys, lgmdsl as lgm; lgm.load('plain.lgm'); "
+        "assert not {'acme_lgm', 'numpy', 'importlib.metadata'} & set(sys.modules)"
+    )
+    subprocess.run(
+        [sys.executable, "-c", program], cwd=folder, env=environment(installed), check=True
+    )
