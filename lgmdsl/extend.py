@@ -175,17 +175,17 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.rows import Rows
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.operators.base import Operator
 from lgmdsl.priors.prior import Bounds, Elementwise, Prior, Terms, natural_bounds
 from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.refusals import Refused
-from lgmdsl.vocabulary.signature import Parameter, Signature
+from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing
 
 __all__ = [
     # what a part that models name declares
-    "Signature", "Parameter",
+    "Signature", "Parameter", "Spacing",
     # sites: the base class, the questions and their answers
     "Site", "SiteSpec", "Property", "ParameterCurve",
     "Pointwise", "PointwiseAnswer", "Sloped",
@@ -197,7 +197,7 @@ __all__ = [
     # bounds
     "Bound", "BoundSpec", "Guarantee",
     # structures and kernels, and what they refuse
-    "Structure", "Shape", "Kernel", "Refused",
+    "Structure", "Shape", "Members", "Extension", "Kernel", "Refused",
     # hyperpriors, and what they refuse
     "Prior", "Elementwise", "Terms", "Bounds", "natural_bounds", "Unsuitable",
     # engines, and the model that they condition

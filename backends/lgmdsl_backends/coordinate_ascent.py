@@ -137,8 +137,8 @@ class CoordinateAscent(Backend[AscentState]):
         # Leverage 1 (a flat direction that this row alone fixes) leaves rounding for a cavity.
         cavity = max(1.0 / old - weight, 0.0)
         new = solve_variance(own, cavity, old, self.accuracy)
-        column = covariance[k].copy()
-        covariance += np.multiply.outer(column * ((new - old) / old**2), column)
+        share = covariance[k] / old  # its square may be beyond doubles where old^2 is
+        covariance += np.multiply.outer(share * (new - old), share)
         return 1.0 / new - cavity
 
     def _block(

@@ -75,7 +75,7 @@ def _parts(task: Task) -> bytes:
                 "E501",
                 f"worker processes cannot have the {entry.kind.words} `{entry.name}`: its class "
                 "is defined in a script, a notebook or a function, from where it is not imported",
-                help="put it into a module of its own, or run it with jobs=1 (--jobs 1)",
+                help=f"put it into a module of its own, or run it with {number('jobs', 1)}",
             )
         )
     return parts

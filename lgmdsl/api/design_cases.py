@@ -13,7 +13,7 @@ from lgmdsl.acquisition.rows import times
 from lgmdsl.api.design_joining import check_joining
 from lgmdsl.api.design_labels import labels_of
 from lgmdsl.api.page import counted
-from lgmdsl.api.predict import Prediction, predict
+from lgmdsl.api.predict import Prediction, predicted
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.ground import IndexSet
 from lgmdsl.canonical.model import CanonicalModel
@@ -114,7 +114,7 @@ def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[
 
 
 def _predicted(fit: Fit, response: int, cases: Dataset, what: str) -> tuple[Prediction, SiteBlock]:
-    new = predict(fit, cases)
+    new = predicted(fit, cases)
     block, index = new.canonical.blocks[response], fit.canonical.blocks[response].dims[0]
     if index in new.canonical.grounded.replaced:
         return new, block

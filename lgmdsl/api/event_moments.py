@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
+from lgmdsl.api.extended import Gaussian
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import take_rows
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 
 # Rows whose joint covariance is formed at once: the blocks on its diagonal are kept.
 TOGETHER = 64
 
 
-def moments(conditioned: Conditioned, predictor: Predictor) -> tuple[Array, Array]:
+def moments(conditioned: Gaussian, predictor: Predictor) -> tuple[Array, Array]:
     """Means and variances of a predictor: (N,) each, or (N, K) and (N, K, K) for K to a datum."""
     if not predictor.event:
         mean, variance = conditioned.project(predictor)

@@ -184,11 +184,22 @@ class Fit(Assessable):
         return dataset(arrays)
 
     def predict(self, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
-        """Predictions at new rows, new levels and new GP inputs, without refitting.
+        """Predictions at new rows, new levels and new inputs, without refitting: the rows of
+        `data`, in their order, labels as often as they are given.
 
-        `data` holds what the predictors of the new rows need; the response may be left out,
-        and says nothing where it is given: responses of new units that are known in part are
-        completed by a fit to them, `lgm.fit(model, data, fixed=...).impute()`.
+        Index sets over which a structure is ordered (`ar1 ar rw1 rw2 seasonal ou`) take labels
+        under their own name, `{"t": [30, 31]}`, before, between and beyond those of the fit, known
+        ones among them, and so do maps into them. New members are what the fitted prior says of
+        them given the fitted ones: its scale and its sum to zero stay as they are. Rows without
+        labels are new ones: their own latents have their prior.
+
+        `data` holds what the predictors of the new rows need, and `n` or `exposure` for responses
+        on their scale. The response, `event`, `lower` and `upper` may be left out and say nothing
+        where they are given: responses of new units that are known in part are completed by a fit
+        to them, `lgm.fit(model, data, fixed=...).impute()`.
+
+        Raises DataError: E305 where `data` name nothing that rows could be asked for by, or lack a
+        covariate; E302 for members that a structure cannot have.
         """
         from lgmdsl.api.predict import predict
 

@@ -17,6 +17,7 @@ from lgmdsl.learning.identify import findings
 from lgmdsl.learning.integrate import ROUGH
 from lgmdsl.learning.learn import Learned
 from lgmdsl.learning.mean_field import MeanField
+from lgmdsl.learning.objective import Evaluation
 from lgmdsl.learning.other_modes import OtherMode
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
 
 SHOWN = 6  # names in a headline
+CLOSE = 3.0  # nats below a maximum, down to which another one is worth a word
 
 START_FROM = either("--start-from FIT", "start_from=fit")
 
@@ -115,7 +117,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         out.append(_warning(
             "W601", "the integration over the hyperparameters was interrupted",
             "their mode was found: latents, predictions and log evidence are conditional on it",
-            help="run it again to its end, or take the mode alone: --hyper map",
+            help=f"run it again to its end, or take the mode alone: {setting('hyper', 'map')}",
         ))  # fmt: skip
     for found in findings(learned):
         names = listed([f"`{n}`" for n in found.names])
@@ -141,6 +143,9 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             "or leave the term out",
         ))  # fmt: skip
     integrated = learned.integrated
+    if integrated is None:
+        out += [_another_maximum(learned, at) for at in learned.others[:1]
+                if learned.mode.value - at.value < CLOSE]  # fmt: skip
     if integrated is not None:
         wrong = []
         if integrated.unbounded:
@@ -220,6 +225,25 @@ def _another_mode(other: OtherMode) -> Diagnostic:
          "exchanged": "with their values exchanged the data are explained as well",
          "apart": "the integral is around one of the two"}[other.kind],
         help=help,
+    )  # fmt: skip
+
+
+def _another_maximum(learned: Learned, at: Evaluation) -> Diagnostic:
+    """W607: the highest maximum is not the only one that matters."""
+    moved = np.abs(at.x - learned.mode.x) > 1.0
+    names = tuple(n for n, m in zip(learned.coordinates.names, moved, strict=True) if m)
+    below = learned.mode.value - at.value
+    where = ", ".join(
+        f"{n} = {np.array2string(np.asarray(v), precision=3, threshold=6)}"
+        for n, v in at.theta.items()
+        if any(name.partition("[")[0] == n for name in names)
+    )
+    told = listed([f"`{n}`" for n in names[:SHOWN]])
+    return _warning(
+        "W607", f"the posterior of {told} has another maximum, {below:.1f} nats lower",
+        f"it is at {where}", "the higher of the two is reported",
+        help=f"integrate over both: {setting('hyper', 'integrate')}, or give priors that say "
+        "which is meant",
     )  # fmt: skip
 
 

@@ -8,14 +8,16 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.ground import GroundedModel
+from lgmdsl.canonical.ground_usage import latent_axes, names_in
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.order_needs import calls_in
+from lgmdsl.contract.structure import Members
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.graph.references import in_distribution, references
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel
+from lgmdsl.structures.catalogue import members_of
 
-# Structures that new members change for those that are there: their scale, and what sums to zero,
-# are those of all members.
-WHOLE = frozenset({"rw1", "rw2", "seasonal", "besag", "bym2", "car", "gmrf", "spde"})
 # Values that went through float32 are still the same ones.
 SAME = 1e-6
 
@@ -51,28 +53,100 @@ def check_prior_data(fitted: GroundedModel, new: GroundedModel) -> None:
         raise DataError(problems)
 
 
-def check_members(fitted: GroundedModel, new: GroundedModel) -> None:
-    """Raise DataError E302 for new members of an axis whose structure is one of all its members."""
+def check_members(fitted: CanonicalModel, new: GroundedModel) -> None:
+    """Raise DataError E302 for new members of an axis whose structure, or a hyperparameter over it,
+    is of the fitted members alone, and for those of latents that potentials have a say in."""
     problems = []
-    for symbol in fitted.model.of_kind("latent"):
+    old, model = fitted.grounded, fitted.grounded.model
+    for symbol in model.of_kind("latent"):
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
-        for dim, factor in zip(symbol.dims, statement.factors, strict=False):
-            if factor.name.id not in WHOLE or dim not in new.new_levels:
-                continue
-            labels = ", ".join(str(k) for k in new.new_levels[dim][:5])
-            problems.append(
-                Diagnostic(
-                    "E302",
-                    f"`{dim}` cannot take new members: `{factor.name.id}` is a prior of them all",
-                    factor.span,
-                    f"its scale and sums would change with {labels}",
-                    help=f"fit again with them in the data, their responses missing (`?`), or "
-                    f"declare the whole set, as in index {dim} = 1..366",
+        for dim, factor in latent_axes(statement):
+            if members_of(factor.name.id) is Members.FIXED and dim in new.new_levels:
+                problems.append(
+                    Diagnostic(
+                        "E302",
+                        f"`{dim}` cannot take new members: `{factor.name.id}` is a prior of the "
+                        "fitted ones alone",
+                        factor.span,
+                        f"it says nothing of {_listed(new, dim)}",
+                        help="fit again with them in the data, their responses missing (`?`), or "
+                        f"declare the whole set, as in index {dim} = 1..366",
+                    )
                 )
-            )
+    for symbol in model.of_kind("hyper"):
+        for dim in symbol.dims:
+            if dim in new.new_levels:
+                problems.append(
+                    Diagnostic(
+                        "E302",
+                        f"`{dim}` cannot take new members: hyper `{symbol.name}` has a value for "
+                        "each fitted one",
+                        symbol.statement.span,
+                        f"it has none for {_listed(new, dim)}",
+                        help=f"fit again with them in the data, or give `{symbol.name}` one value",
+                    )
+                )
+    problems += _under_potentials(fitted, new, _with_new_members(old, new))
+    problems += _across(model, {*new.replaced, *new.new_levels})
     if problems:
         raise DataError(problems)
+
+
+def _listed(new: GroundedModel, dim: str) -> str:
+    return ", ".join(str(k) for k in new.new_levels[dim][:5])
+
+
+def _with_new_members(old: GroundedModel, new: GroundedModel) -> set[str]:
+    """Index sets that have members which the fit did not have."""
+    known = {d for d in new.steps if (old.indices[d].positions(new.indices[d].labels) >= 0).all()}
+    return ({*new.replaced} - known) | new.new_levels.keys()
+
+
+def _under_potentials(
+    fitted: CanonicalModel, new: GroundedModel, grown: set[str]
+) -> Iterator[Diagnostic]:
+    for block in fitted.blocks:
+        if not block.family.spec.potential:
+            continue
+        for name in block.written.latents:
+            dims = [d for d in fitted.latent(name).dims if d in grown]
+            if dims:
+                yield Diagnostic(
+                    "E302",
+                    f"`{dims[0]}` cannot take new members: the prior of `{name}` is more than its "
+                    "structure",
+                    block.span,
+                    f"what this says of new members of `{dims[0]}` is not Gaussian",
+                    help="fit again with them in the data, their responses missing (`?`)",
+                )
+
+
+def _across(model: CheckedModel, changed: set[str]) -> Iterator[Diagnostic]:
+    """Operators of predictors along an index set whose members new data change: a sum over the rows
+    that are asked for is not the one that was fitted."""
+    waiting: list[ast.Node] = [s for s in model.tree.statements if isinstance(s, ast.Observe)]
+    seen: set[str] = set()
+    while waiting:
+        statement = waiting.pop()
+        for call in calls_in(statement):
+            along = [v.id for v in (*call.positional, *(a.value for a in call.named))
+                     if isinstance(v, ast.Name) and v.id in changed]  # fmt: skip
+            if along:
+                yield Diagnostic(
+                    "E302",
+                    f"`{along[0]}` cannot have other members: `{call.function.id}` in a predictor "
+                    "runs over all fitted ones",
+                    call.span,
+                    "at new data it would run over others",
+                    help=f"fit again with all members of `{along[0]}`, responses missing (`?`); or "
+                    "give what it computes as data",
+                )
+        for name, _ in names_in(statement):
+            symbol = model.symbols.get(name)
+            if symbol is not None and symbol.kind == "let" and name not in seen:
+                seen.add(name)
+                waiting.append(symbol.statement)
 
 
 def _changed(before: AnyArray, now: AnyArray) -> BoolArray:

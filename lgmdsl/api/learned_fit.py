@@ -41,7 +41,7 @@ def with_hypers(fit: Fit, learned: Learned, way: str) -> Fit:
         fit,
         hyper="integrate",
         # Where the density has not fallen off, there is no telling what its integral is.
-        log_evidence=math.nan if found.unbounded else found.log_evidence,
+        log_evidence=found.log_evidence if found.bounded else math.nan,
         # An integral by a rule over bounds or exact evidences is an approximation.
         guarantee=Guarantee.APPROXIMATE,
         hypers=found.posterior,

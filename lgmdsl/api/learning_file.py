@@ -107,7 +107,7 @@ def read_learning(
         frame = Standardised(held["mode"], held["axes"], flat, held.get("unknown"))
         if "nodes" in held:
             integral = float(given["log_integral"])
-            # Files of 0.x said nothing: up to two hyperparameters had a lattice.
+            # Earlier files say nothing: up to two hyperparameters had a lattice.
             lattice = bool(given.get("lattice", frame.size <= 2))
             posterior = HyperPosterior(
                 coordinates, frame, held["nodes"], held["shares"], integral, lattice

@@ -9,6 +9,8 @@ import numpy as np
 
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
+from lgmdsl.inference.registry import backends
+from lgmdsl.remedies import either, setting
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit import Fit
@@ -30,7 +32,8 @@ def only_finite(fit: Fit) -> Fit:
         "W601",
         f"{listed(list(wrong))} {'is' if len(wrong) == 1 else 'are'} not finite",
         details=("the search itself met its tolerances",),
-        help="give hyperparameters tighter priors, or compare another --method and --hyper map",
+        help="give hyperparameters tighter priors, or compare another "
+        f"{either('--method', 'method')} and {setting('hyper', 'map')}",
         severity="warning",
     )
     return replace(fit, status=Status.numerical_error, warnings=(*fit.warnings, told))
@@ -40,7 +43,9 @@ def not_finite(fit: Fit) -> tuple[str, ...]:
     """What is not finite of the log evidence, the latents' moments at `theta` and the
     hyperparameters."""
     q = fit.posterior.conditioned
-    out = [] if np.isfinite(fit.log_evidence) else ["the log evidence"]
+    method = backends().get(fit.method)
+    promised = method is None or method.spec.evidence  # the mode alone has none
+    out = ["the log evidence"] if promised and not np.isfinite(fit.log_evidence) else []
     if not np.isfinite(q.latent_mean).all():
         out.append("a latent's mean")
     if not np.isfinite(q.latent_variance).all():

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.asked import ambiguous, check_asked
 from lgmdsl.api.class_response import class_moments
 from lgmdsl.api.event_moments import moments
 from lgmdsl.api.frame import extended_frame, fitted_frame
@@ -16,10 +17,11 @@ from lgmdsl.api.labelled import dataset, labelled
 from lgmdsl.api.marginals import Marginals, probability_levels
 from lgmdsl.api.mixed import mixed_moments
 from lgmdsl.api.mixture import Mixture, mixture
+from lgmdsl.api.new_axes import check_places
 from lgmdsl.api.points import Point
 from lgmdsl.api.response import probabilities, response_moments
 from lgmdsl.api.site_draws import parameter_rows
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.ground import ground_new
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.model import CanonicalModel
@@ -40,35 +42,37 @@ if TYPE_CHECKING:
 class Prediction:
     """The posterior at new data: lets, reports and latents there, and the predictive of y.
 
-    Results are labelled by the new data's labels.
+    Results have the rows that were asked for, in their order, with the new data's labels.
+    `warnings`: where what was asked for can be meant in two ways, how it was taken (W305, W306).
     """
 
     canonical: CanonicalModel
     marginals: Mixture
+    warnings: tuple[Diagnostic, ...] = ()
 
     def mean(self, name: str) -> xr.DataArray:
         """Mean of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
-        return self._labelled(quantity.dims, quantity.mean, name)
+        return self.labelled(quantity.dims, quantity.mean, name)
 
     def sd(self, name: str) -> xr.DataArray:
         """Standard deviation of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
-        return self._labelled(quantity.dims, quantity.sd, name)
+        return self.labelled(quantity.dims, quantity.sd, name)
 
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Quantiles, with a leading `quantile` axis."""
         levels = probability_levels(probabilities)
         dims, values = self.marginals.quantile(name, levels)
-        layout = self.canonical.layout
-        return labelled(layout, dims, values, name, first="quantile", labels=levels)
+        return self.labelled(dims, values, name, first="quantile", labels=levels)
 
     def sample(self, size: int, seed: int = 0) -> xr.Dataset:
         """Joint draws of every let and report at the new data (leading axis `sample`)."""
         arrays = {}
-        for name, values in self.marginals.draws(self._names, size, seed).items():
+        names = self._names or tuple(self.canonical.named)
+        for name, values in self.marginals.draws(names, size, seed).items():
             dims = self.marginals.quantity_dims(name)
-            arrays[name] = labelled(self.canonical.layout, dims, values, first="sample")
+            arrays[name] = self.labelled(dims, values, first="sample")
         return dataset(arrays)
 
     def response(self, name: str) -> xr.Dataset:
@@ -90,17 +94,16 @@ class Prediction:
         means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
         first, spread = mixed_moments(weights, means, sds)
         out = {
-            "mean": self._labelled(dims, first.reshape(shape), "mean"),
-            "sd": self._labelled(dims, spread.reshape(shape), "sd"),
+            "mean": self.labelled(dims, first.reshape(shape), "mean"),
+            "sd": self.labelled(dims, spread.reshape(shape), "sd"),
         }
         tables = [probabilities(block, t, m, v, first, spread) for t, m, v in at]
         found = [t for t in tables if t is not None]
         if found:
             table = np.tensordot(weights, np.array(found), axes=1)
-            out["probability"] = labelled(
-                self.canonical.layout, dims, table.reshape(*shape, -1),
-                last="value", labels=np.arange(table.shape[-1]),
-            )  # fmt: skip
+            out["probability"] = self.labelled(
+                dims, table.reshape(*shape, -1), last="value", labels=np.arange(table.shape[-1])
+            )
         return dataset(out)
 
     def _classes(
@@ -119,7 +122,7 @@ class Prediction:
             means, sds = np.array([f.mean for f in found]), np.array([f.sd for f in found])
             parts["mean"], parts["sd"] = mixed_moments(weights, means, sds)
         shape = (*block.data_shape, count)
-        return dataset({k: self._labelled(dims, x.reshape(shape), k) for k, x in parts.items()})
+        return dataset({k: self.labelled(dims, x.reshape(shape), k) for k, x in parts.items()})
 
     def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
         """Predictive draws of an observed datum at the new data (leading axis `sample`).
@@ -133,25 +136,46 @@ class Prediction:
         return sample_response(self, name, size, seed)
 
     def to_dataset(self) -> xr.Dataset:
-        """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability."""
+        """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability; and of
+        the latents over an index set whose members were named."""
         out = {}
-        for name in self._names:
+        asked = self.canonical.grounded.asked
+        known = [n for n in self.canonical.latent_names if n not in self.canonical.named]
+        latents = [n for n in known if asked.keys() & {*self._dims(n)}]
+        names, responses = self._names, self._responses
+        if not (names or responses):
+            latents = [n for n in known if self._changed & {*self._dims(n)}]
+        for name in (*latents, *names):
             quantity = self.marginals.quantity(name)
-            out[f"{name}_mean"] = self._labelled(quantity.dims, quantity.mean, name)
-            out[f"{name}_sd"] = self._labelled(quantity.dims, quantity.sd, name)
-        for block in self.canonical.blocks:
-            if not block.family.spec.potential:
-                for key, values in self.response(block.name).items():
-                    out[f"{block.name}_{key}"] = values
+            out[f"{name}_mean"] = self.labelled(quantity.dims, quantity.mean, name)
+            out[f"{name}_sd"] = self.labelled(quantity.dims, quantity.sd, name)
+        for name in responses:
+            for key, values in self.response(name).items():
+                out[f"{name}_{key}"] = values
         return dataset(out)
+
+    def _dims(self, name: str) -> tuple[str, ...]:
+        return self.marginals.quantity_dims(name)
+
+    @property
+    def _changed(self) -> set[str]:
+        """The index sets that have members which were asked for."""
+        grounded = self.canonical.grounded
+        return {*grounded.replaced, *grounded.new_levels, *grounded.asked}
 
     @property
     def _names(self) -> tuple[str, ...]:
         """Lets and reports over what is new, or all of them where nothing is."""
-        grounded = self.canonical.grounded
-        changed = {*grounded.replaced, *grounded.new_levels}
-        names = [n for n, (dims, _) in self.canonical.named.items() if changed & set(dims)]
-        return tuple(names or self.canonical.named)
+        named = self.canonical.named
+        return tuple(n for n, (dims, _) in named.items()
+                     if not self._changed or self._changed & {*dims})  # fmt: skip
+
+    @property
+    def _responses(self) -> tuple[str, ...]:
+        """Observed data over what is new, or all of them where nothing is."""
+        observed = [b for b in self.canonical.blocks if not b.family.spec.potential]
+        return tuple(b.name for b in observed
+                     if not self._changed or self._changed & {*b.data.dims, *b.each})  # fmt: skip
 
     def _at(self, block: SiteBlock) -> tuple[list[tuple[Mapping[str, Array], Array, Array]], Array]:
         """Hyperparameters of the sites, means and variances of their predictors; the weights. The
@@ -188,48 +212,71 @@ class Prediction:
             )
         )
 
-    def _labelled(self, dims: tuple[str, ...], values: np.ndarray, name: str) -> xr.DataArray:
-        return labelled(self.canonical.layout, dims, values, name)
+    def labelled(
+        self, dims: tuple[str, ...], values: AnyArray, name: str | None = None, first: str = "",
+        last: str = "", labels: AnyArray | None = None,
+    ) -> xr.DataArray:  # fmt: skip
+        """Values over `dims` and one more axis, `first` or `last`: the members asked for."""
+        layout, indices = self.canonical.layout, self.canonical.grounded.indices
+        asked = self.canonical.grounded.asked
+        for axis, dim in enumerate(dims):
+            if dim in asked:
+                at = indices[dim].positions(asked[dim])
+                values = np.take(values, at, axis=axis + bool(first))
+        layout = replace(layout, labels={**layout.labels, **asked})
+        return labelled(layout, dims, values, name, first, last, labels)
 
 
 def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
     """The posterior of a fit at new data.
 
-    Raises DataError for data that do not fit the model, or that would change the prior of what was
-    fitted: E303 by their values, E302 by new members of an intrinsic structure's axis.
+    Raises DataError for data that do not fit the model, that name nothing of it (E305), or that
+    would change the prior of what was fitted: E303 by their values, E302 by new members of an axis
+    whose structure says nothing of them.
     """
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    model = fit.canonical.grounded.model
+    check_asked(model, usage_of(model), dataset)
+    return predicted(fit, dataset)
+
+
+def predicted(fit: Fit, dataset: Dataset) -> Prediction:
+    """As `predict`, also where nothing says at what: then at the rows of the fit."""
     usage = usage_of(fit.canonical.grounded.model)
     # Counts of words say how long a text is, and nothing else here.
     lengths = {b.name for b in fit.canonical.blocks if b.own_trials}
-    responses = usage.observed - usage.referenced - lengths
+    responses = usage.responses - lengths
     grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
-    check_members(fit.canonical.grounded, grounded)
+    check_members(fit.canonical, grounded)
     check_prior_data(fit.canonical.grounded, grounded)
     kept = {n: v for n, v in grounded.values.items() if n not in responses}
     missing = {n: m for n, m in grounded.missing.items() if n not in responses}
     new = canonicalise(replace(grounded, values=kept, missing=missing), sites.find_site)
+    check_places(fit.canonical, new, fit.theta)
     changed = {*grounded.replaced, *grounded.new_levels}
-    extended = any(changed & set(b.dims) for b in fit.canonical.latents)
+    old = fit.canonical.latents
+    extended = any(changed & set(b.dims) for b in new.latents) or any(
+        a.name != b.name for a, b in zip(old, new.latents, strict=True)
+    )
 
     def at(point: Point) -> Marginals:
         if extended:
-            frame = extended_frame(
-                fit.canonical, new, point.theta, point.weight, point.shift, fit.seed,
-                fit.memory_budget,
-            )  # fmt: skip
+            frame = extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
         else:
             frame = fitted_frame(fit.canonical, point.condition())
         return Marginals(new, point.theta, frame, fit.seed)
 
-    return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed))
+    warnings = ambiguous(fit.canonical, grounded, dataset)
+    return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed), warnings)
 
 
 def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Dataset:
     """The data without the responses, which say nothing here, where other data size their indices:
     a file of the old responses and new covariates is no error."""
-    symbols = fit.canonical.grounded.model.of_kind("data")
+    model = fit.canonical.grounded.model
+    symbols = model.of_kind("data")
     given = [s for s in symbols if s.name not in responses and dataset.ask(s.name) is not None]
     sized = {dim for s in given for dim in s.dims}
+    sized |= {s.name for s in model.of_kind("index") if dataset.key(s.name) in dataset.entries}
     idle = {dataset.key(s.name) for s in symbols if s.name in responses and sized >= set(s.dims)}
     return replace(dataset, entries={k: e for k, e in dataset.entries.items() if k not in idle})

@@ -10,7 +10,7 @@ import numpy as np
 
 from lgmdsl.api.carried import by_theta, hypers_of
 from lgmdsl.api.components import assessed, every_value
-from lgmdsl.api.labelled import dataset, labelled
+from lgmdsl.api.labelled import dataset
 from lgmdsl.api.marginals import check_draws
 from lgmdsl.api.observations import class_labels
 from lgmdsl.api.site_draws import drawn_sites
@@ -58,7 +58,7 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     if block.own_trials and len(block.data.rows) < math.prod(block.data_shape):
         raise DataError(_no_length(block))
     canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
-    y = np.empty((size, *block.blank().shape))
+    y = np.zeros((size, *block.blank().shape))
     mixed = prediction.marginals
     hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
     for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
@@ -80,11 +80,10 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         at = s.T.reshape(shape)
         for turn, site in drawn_sites(block, part.theta, own, len(z), block.blank(), True):
             y[places[turn]] = responses(site, at[turn], noise, name)
-        typed = like_data(y, site, class_labels(canonical, name))
-    return labelled(
-        canonical.layout, (*block.data.dims, *block.each),
-        typed.reshape(size, *block.data_shape, *y.shape[2:]), name, first="sample",
-    )  # fmt: skip
+    typed = like_data(y, block.bind_family(mixed.thetas[0]), class_labels(canonical, name))
+    dims = (*block.data.dims, *block.each)
+    values = typed.reshape(size, *block.data_shape, *y.shape[2:])
+    return prediction.labelled(dims, values, name, first="sample")
 
 
 def _no_length(block: SiteBlock) -> Diagnostic:

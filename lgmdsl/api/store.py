@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 # Raised where an earlier version could not read the file, or would read it wrongly. Files of all
 # formats up to this one are read (tests/stored_fits holds some of each).
-FORMAT = 1
+FORMAT = 2  # 2: index sets say whether their order was given, and whether labels are positions
 NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "log_evidence", "log_evidence_se")
 KINDS = ("mean", "sd", "shift", "error")
 PARTS = ("data", "indices", "indptr", "shape")

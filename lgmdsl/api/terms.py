@@ -13,9 +13,12 @@ from lgmdsl.canonical.bym2 import owner
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.named import Axis, Pick, Slot, Through
+from lgmdsl.errors import listed
 
 # A constant with more entries than this is called by its indices, not by its values.
 WHOLE = 1
+# Parts of an expression that is written out.
+LONGEST = 300
 
 
 def show_form(form: Affine, grounded: GroundedModel) -> list[str]:
@@ -104,7 +107,10 @@ def _map(slot: Through, grounded: GroundedModel) -> str:
 
 
 def show_coefficient(node: Coefficient, grounded: GroundedModel, inner: bool = False) -> str:
-    """A latent-free value: data and hypers by name, numbers as numbers."""
+    """A latent-free value: data and hypers by name, numbers as numbers; a long one by its size."""
+    if node.size > LONGEST:
+        words = f"{len(node.order):,} operations on {listed(sorted(node.depends)) or 'data'}"
+        return f"({words})" if inner else words
     match node:
         case co.Constant():
             return _constant(node, grounded)

@@ -8,6 +8,7 @@ never an opaque matrix: plates and loadings can be read off it.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from itertools import count
@@ -79,15 +80,61 @@ def add(parts: tuple[Affine, ...]) -> Affine:
     sizes = {d: n for p in parts for d, n in p.sizes.items()}
     offsets = tuple(p.offset for p in parts if not _is_zero(p.offset))
     offset = co.add(*offsets) if offsets else co.number(0.0)
-    return Affine(tuple(t for p in parts for t in p.terms), offset, sizes)
+    return Affine(_collected([t for p in parts for t in p.terms]), offset, sizes)
+
+
+def _collected(terms: list[Term]) -> tuple[Term, ...]:
+    """The terms with equal ones counted. A latent at one place has few terms: where there are
+    more, they become one whose factor is their sum (but for those with a sparse factor), so that
+    a sum of shared sums does not grow with the number of ways through it."""
+    times: Counter[object] = Counter()
+    each: dict[object, Term] = {}
+    for t in terms:
+        key = (_place(t), tuple(id(f) for f in t.factors))
+        times[key] += 1
+        each.setdefault(key, t)
+    counted = [
+        t if times[key] == 1 else replace(t, factors=(co.number(times[key]), *t.factors))
+        for key, t in each.items()
+    ]
+    groups: dict[object, list[Term]] = {}
+    for t in counted:
+        if not any(f.sparse for f in t.factors):
+            groups.setdefault(_place(t), []).append(t)
+    long = {place: group for place, group in groups.items() if len(group) > co.LONGEST}
+    if not long:
+        return tuple(counted)
+    merged = {id(t) for group in long.values() for t in group}
+    sums = [
+        replace(group[0], factors=(co.add(*(_product(t) for t in group)),))
+        for group in long.values()
+    ]
+    return (*(t for t in counted if id(t) not in merged), *sums)
+
+
+def _place(term: Term) -> object:
+    return term.latent, term.slots, term.summed, id(term.applied)
+
+
+def _product(term: Term) -> Coefficient:
+    return co.multiply(*term.factors) if term.factors else co.number(1.0)
 
 
 def scale(affine: Affine, by: Coefficient) -> Affine:
     """by * affine."""
     factors = co.factors_of(by)
-    terms = tuple(replace(t, factors=(*factors, *t.factors)) for t in affine.terms)
+    terms = tuple(replace(t, factors=_short((*factors, *t.factors))) for t in affine.terms)
     offset = affine.offset if _is_zero(affine.offset) else co.multiply(by, affine.offset)
     return Affine(terms, offset, affine.sizes)
+
+
+def _short(factors: tuple[Coefficient, ...]) -> tuple[Coefficient, ...]:
+    """Many factors as one (but for sparse ones)."""
+    if len(factors) <= co.LONGEST:
+        return factors
+    alone = tuple(f for f in factors if f.sparse)
+    rest = tuple(f for f in factors if not f.sparse)
+    return (co.multiply(*rest), *alone) if len(rest) > 1 else factors
 
 
 def total(affine: Affine, over: str) -> Affine:

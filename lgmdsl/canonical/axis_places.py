@@ -135,18 +135,20 @@ def constant(places: Places, dim: str, members: bool) -> Coefficient:
 @dataclass(frozen=True, eq=False)
 class LatentAxes:
     """Axes of the latents of one model: where members lie, and what becomes of those that share a
-    place. `lower` makes a coefficient of an expression; the sizes of places go to `sizes`."""
+    place. `lower` makes a coefficient of an expression; the sizes of places go to `sizes`.
+    `untied`: every member has an entry of its own, wherever it lies."""
 
     indices: Mapping[str, IndexSet]
     lower: Callable[[ast.Value], Coefficient]
     sizes: dict[str, int]
+    untied: bool = False
     _ties: dict[str, Ties] = field(default_factory=dict)
 
     def places(self, symbol: Symbol) -> tuple[Places | None, ...]:
         """For each axis of a latent where its members lie on a line; None where they do not."""
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
-        if len(statement.factors) != len(symbol.dims):
+        if self.untied or len(statement.factors) != len(symbol.dims):
             return (None,) * len(symbol.dims)
         found = []
         for dim, factor in zip(symbol.dims, statement.factors, strict=True):

@@ -3,21 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.ground_errors import count_of
+from lgmdsl.canonical.ground_usage import names_in
 from lgmdsl.canonical.named import expand
-from lgmdsl.contract.censoring import censoring_fault
+from lgmdsl.contract.censoring import CENSORING, censoring_fault
 from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.language import ast
 
 if TYPE_CHECKING:
+    from lgmdsl.canonical.ground_model import GroundedModel
     from lgmdsl.canonical.site_blocks import SiteBlock
 
-CENSORING = ("event", "lower", "upper")
+
+def as_observed(family: ast.Dist, grounded: GroundedModel) -> ast.Dist:
+    """The family without the arguments that say how a response was observed, where nothing is known
+    of that: new data, whose responses are those before any censoring."""
+    kept = tuple(
+        a for a in family.arguments
+        if a.name not in CENSORING or all(n in grounded.values for n in _data_in(a.value, grounded))
+    )  # fmt: skip
+    return family if len(kept) == len(family.arguments) else replace(family, arguments=kept)
+
+
+def _data_in(value: ast.Value, grounded: GroundedModel) -> list[str]:
+    symbols = grounded.model.symbols
+    names = [name for name, _ in names_in(value)]
+    return [n for n in names if n in symbols and symbols[n].kind == "data"]
 
 
 def check_censoring(block: SiteBlock, given: Mapping[str, ast.Value]) -> None:

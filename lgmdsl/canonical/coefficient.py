@@ -1,18 +1,15 @@
 """Latent-free expressions as a graph of named-array operations, with values and reverse gradients.
 
-    node.evaluate(theta)            the array at hyperparameters theta
-    pullback(node, adjoint, theta)  dF/dtheta from dF/dnode, all hyperparameters at once
-
-Parameters of sites and structures, offsets and the factors of operator terms are all such nodes.
+Sums and products are flattened while they are short; a long one is one part of the next, so that
+what is shared stays shared. Parameters of sites and structures, offsets and the factors of operator
+terms are all such nodes.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
-from typing import TypeAlias
 
 import numpy as np
 
@@ -29,33 +26,12 @@ from lgmdsl.canonical.named import (
     slot_indices,
     sparse_refused,
 )
+from lgmdsl.canonical.node import Coefficient, Gradient, Theta, pullback
 
-Theta: TypeAlias = Mapping[str, Array]
-Gradient: TypeAlias = dict[str, Array]
+__all__ = ["Coefficient", "Gradient", "Theta", "pullback"]
 
-
-@dataclass(frozen=True, eq=False)
-class Coefficient(ABC):
-    """A node; `dims` are its index names. Nodes are compared by identity."""
-
-    dims: tuple[str, ...]
-
-    @property
-    @abstractmethod
-    def children(self) -> tuple[Coefficient, ...]: ...
-
-    @abstractmethod
-    def evaluate(self, theta: Theta) -> Named:
-        """The node's value at theta."""
-
-    @abstractmethod
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
-        """Add (dF/dnode) (dnode/dtheta) to `out`."""
-
-    @cached_property
-    def depends(self) -> frozenset[str]:
-        """The hyperparameters that the node depends on."""
-        return frozenset[str]().union(*(c.depends for c in self.children))
+# Terms of a sum, and factors of a product, up to which they are flattened. (einsum takes 32.)
+LONGEST = 12
 
 
 @dataclass(frozen=True, eq=False)
@@ -65,14 +41,18 @@ class Constant(Coefficient):
     values: Matrix
 
     @property
+    def stored(self) -> bool:
+        return Named(self.dims, self.values).sparse
+
+    @property
     def children(self) -> tuple[Coefficient, ...]:
         return ()
 
-    def evaluate(self, theta: Theta) -> Named:
+    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
         return Named(self.dims, self.values)
 
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
-        return None
+    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+        return ()
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,15 +65,19 @@ class HyperValue(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return ()
 
-    @cached_property
-    def depends(self) -> frozenset[str]:
+    @property
+    def own(self) -> frozenset[str]:
         return frozenset({self.name})
 
-    def evaluate(self, theta: Theta) -> Named:
+    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
         return Named(self.dims, np.asarray(theta[self.name], dtype=np.float64))
 
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
-        out[self.name] = out.get(self.name, 0.0) + adjoint
+    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+        return ()
+
+    @property
+    def hyper(self) -> str:
+        return self.name
 
 
 @dataclass(frozen=True, eq=False)
@@ -106,18 +90,15 @@ class Total(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return self.terms
 
-    def evaluate(self, theta: Theta) -> Named:
-        parts = [t.evaluate(theta) for t in self.terms]
+    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
         sizes = _sizes(parts)
         result = np.zeros(tuple(sizes[d] for d in self.dims))
         for part in parts:
             result += expand(part, self.dims, sizes)
         return Named(self.dims, result)
 
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
-        for term in self.terms:
-            if term.depends:
-                term.pull(collapse(adjoint, self.dims, term.dims), theta, out)
+    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+        return [collapse(adjoint, self.dims, t.dims) if t.depends else None for t in self.terms]
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,19 +111,22 @@ class Contraction(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return self.factors
 
-    def evaluate(self, theta: Theta) -> Named:
-        return Named(self.dims, product([f.evaluate(theta) for f in self.factors], self.dims))
+    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+        return Named(self.dims, product(parts, self.dims))
 
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
-        values = [f.evaluate(theta) for f in self.factors]
-        sizes = _sizes(values)
+    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+        sizes = _sizes(parts)
+        out: list[Array | None] = []
         for k, factor in enumerate(self.factors):
-            if factor.depends:
-                others = [Named(self.dims, adjoint), *values[:k], *values[k + 1 :]]
-                known = {d for o in others for d in o.dims}
-                # An index that only this factor has was summed: its adjoint is constant there.
-                others += [Named((d,), np.ones(sizes[d])) for d in factor.dims if d not in known]
-                factor.pull(product(others, factor.dims), theta, out)
+            if not factor.depends:
+                out.append(None)
+                continue
+            others = [Named(self.dims, adjoint), *parts[:k], *parts[k + 1 :]]
+            known = {d for o in others for d in o.dims}
+            # An index that only this factor has was summed: its adjoint is constant there.
+            others += [Named((d,), np.ones(sizes[d])) for d in factor.dims if d not in known]
+            out.append(product(others, factor.dims))
+        return out
 
 
 @dataclass(frozen=True, eq=False)
@@ -156,24 +140,25 @@ class Power(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return self.base, self.exponent
 
-    def _both(self, theta: Theta) -> tuple[Array, Array]:
-        parts = [self.base.evaluate(theta), self.exponent.evaluate(theta)]
+    def _both(self, parts: Sequence[Named]) -> tuple[Array, Array]:
         sizes = _sizes(parts)
         return expand(parts[0], self.dims, sizes), expand(parts[1], self.dims, sizes)
 
-    def evaluate(self, theta: Theta) -> Named:
-        base, exponent = self._both(theta)
+    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+        base, exponent = self._both(parts)
         with np.errstate(all="ignore"):  # non-finite values are reported by whoever uses them
             return Named(self.dims, np.asarray(base**exponent))
 
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
-        base, exponent = self._both(theta)
+    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+        base, exponent = self._both(parts)
+        out: list[Array | None] = [None, None]
         if self.base.depends:
             slope = adjoint * exponent * base ** (exponent - 1.0)
-            self.base.pull(collapse(slope, self.dims, self.base.dims), theta, out)
+            out[0] = collapse(slope, self.dims, self.base.dims)
         if self.exponent.depends:
             slope = adjoint * base**exponent * np.log(base)
-            self.exponent.pull(collapse(slope, self.dims, self.exponent.dims), theta, out)
+            out[1] = collapse(slope, self.dims, self.exponent.dims)
+        return out
 
 
 _FUNCTIONS: Mapping[str, tuple[Callable[[Array], Array], Callable[[Array], Array]]] = {
@@ -194,14 +179,12 @@ class Elementwise(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return (self.operand,)
 
-    def evaluate(self, theta: Theta) -> Named:
+    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
         with np.errstate(all="ignore"):
-            values = np.asarray(_FUNCTIONS[self.function][0](self.operand.evaluate(theta).dense()))
-        return Named(self.dims, values)
+            return Named(self.dims, np.asarray(_FUNCTIONS[self.function][0](parts[0].dense())))
 
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
-        slope = _FUNCTIONS[self.function][1](self.operand.evaluate(theta).dense())
-        self.operand.pull(adjoint * slope, theta, out)
+    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+        return (adjoint * _FUNCTIONS[self.function][1](parts[0].dense()),)
 
 
 @dataclass(frozen=True, eq=False)
@@ -216,8 +199,8 @@ class Gather(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return (self.operand,)
 
-    def evaluate(self, theta: Theta) -> Named:
-        named = self.operand.evaluate(theta)
+    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+        named = parts[0]
         index = slot_indices(self.slots, self.dims, self.sizes)
         if named.sparse:
             return _gather_sparse(named, self.slots, self.dims)
@@ -226,14 +209,14 @@ class Gather(Coefficient):
     def _full(self, values: Array) -> Array:
         return np.broadcast_to(values, tuple(self.sizes[d] for d in self.dims))
 
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
-        below = np.zeros(self.operand.evaluate(theta).dense().shape)
+    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+        below = np.zeros(parts[0].dense().shape)
         index = np.broadcast_arrays(
             *slot_indices(self.slots, self.dims, self.sizes),
             np.empty(tuple(self.sizes[d] for d in self.dims)),
         )[:-1]
         np.add.at(below, tuple(index), adjoint)
-        self.operand.pull(below, theta, out)
+        return (below,)
 
 
 def _gather_sparse(named: Named, slots: tuple[Slot, ...], dims: tuple[str, ...]) -> Named:
@@ -250,7 +233,7 @@ def _gather_sparse(named: Named, slots: tuple[Slot, ...], dims: tuple[str, ...])
     return Named(order, values)
 
 
-def _sizes(parts: list[Named]) -> dict[str, int]:
+def _sizes(parts: Sequence[Named]) -> dict[str, int]:
     return {d: n for p in parts for d, n in zip(p.dims, p.values.shape, strict=True)}
 
 
@@ -265,8 +248,11 @@ def union(*dims: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def add(*terms: Coefficient) -> Coefficient:
-    """The sum, flattened."""
-    flat = [u for t in terms for u in (t.terms if isinstance(t, Total) else (t,))]
+    """The sum, flattened; equal terms are counted."""
+    short = [t.terms if isinstance(t, Total) and len(t.terms) <= LONGEST else (t,) for t in terms]
+    each = {id(u): u for part in short for u in part}
+    times = Counter(id(u) for part in short for u in part)
+    flat = [t if times[k] == 1 else multiply(number(times[k]), t) for k, t in each.items()]
     return flat[0] if len(flat) == 1 else Total(union(*(t.dims for t in flat)), tuple(flat))
 
 
@@ -279,19 +265,19 @@ def multiply(*factors: Coefficient) -> Coefficient:
 
 def factors_of(node: Coefficient) -> tuple[Coefficient, ...]:
     """The factors of a plain product, so that a sparse one stays by itself."""
-    if isinstance(node, Contraction) and node.dims == union(*(f.dims for f in node.factors)):
-        return tuple(g for f in node.factors for g in factors_of(f))
-    return (node,)
+    flat: list[Coefficient] = []
+    stack = [node]
+    while stack:
+        top = stack.pop()
+        if isinstance(top, Contraction) and top.dims == union(*(f.dims for f in top.factors)):
+            stack += reversed(top.factors)
+        else:
+            flat.append(top)
+        if len(flat) + len(stack) > LONGEST and not node.sparse:
+            return (node,)
+    return tuple(flat)
 
 
 def gather(node: Coefficient, slots: tuple[Slot, ...], sizes: Mapping[str, int]) -> Coefficient:
     """node[slots]."""
     return Gather(slot_dims(slots), node, slots, sizes)
-
-
-def pullback(node: Coefficient, adjoint: Array, theta: Theta) -> Gradient:
-    """dF/dtheta for every hyperparameter the node depends on."""
-    out: Gradient = {}
-    if node.depends:
-        node.pull(np.asarray(adjoint, dtype=np.float64), theta, out)
-    return out

@@ -153,13 +153,29 @@ def degree(
     return "affine" if linear else "nonlinear"
 
 
+def order(tree: Derived) -> tuple[Derived, ...]:
+    """All parts of a report, each once (an earlier report may be used many times), operands before
+    what is made of them."""
+    seen: set[int] = set()
+    out: list[Derived] = []
+    stack: list[tuple[Derived, bool]] = [(tree, False)]
+    while stack:
+        node, done = stack.pop()
+        if done:
+            out.append(node)
+        elif id(node) not in seen:
+            seen.add(id(node))
+            stack.append((node, True))
+            if isinstance(node, Apply):
+                stack.append((node.operand, False))
+            elif isinstance(node, Join):
+                stack += [(node.right, False), (node.left, False)]
+    return tuple(out)
+
+
 def leaves(tree: Derived) -> tuple[Leaf, ...]:
-    """The affine leaves, left to right."""
-    if isinstance(tree, Leaf):
-        return (tree,)
-    if isinstance(tree, Apply):
-        return leaves(tree.operand)
-    return leaves(tree.left) + leaves(tree.right)
+    """The affine leaves, left to right, each once."""
+    return tuple(node for node in order(tree) if isinstance(node, Leaf))
 
 
 def monotone(tree: Derived) -> tuple[Affine, Elementwise] | None:
@@ -195,15 +211,22 @@ def slope(tree: Derived, x: Array) -> Array:
 
 def evaluate(tree: Derived, draws: Mapping[int, Named]) -> Named:
     """The report at draws of its leaves (keyed by identity), each with a leading sample axis."""
-    if isinstance(tree, Leaf):
-        return draws[id(tree)]
-    if isinstance(tree, Apply):
-        return _apply(tree, evaluate(tree.operand, draws))
-    left, right = evaluate(tree.left, draws), evaluate(tree.right, draws)
-    if tree.op == "@":
-        shared = next(d for d in left.dims if d in right.dims and d != SAMPLE)
-        return _summed(_joined("*", left, right), shared)
-    return _joined(tree.op, left, right)
+    values: dict[int, Named] = {}
+    for node in order(tree):
+        if isinstance(node, Leaf):
+            values[id(node)] = draws[id(node)]
+        elif isinstance(node, Apply):
+            values[id(node)] = _apply(node, values[id(node.operand)])
+        else:
+            values[id(node)] = _join(node.op, values[id(node.left)], values[id(node.right)])
+    return values[id(tree)]
+
+
+def _join(op: str, left: Named, right: Named) -> Named:
+    if op != "@":
+        return _joined(op, left, right)
+    shared = next(d for d in left.dims if d in right.dims and d != SAMPLE)
+    return _summed(_joined("*", left, right), shared)
 
 
 _OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {

@@ -186,10 +186,10 @@ def grid_of(
         rows = tuple(compose(r, at, sizes) for r in rows)
     joint = co.union(*(getattr(r, "dims", None) or (r.dim,) for r in rows), term.joint)  # type: ignore[union-attr]
     extent = tuple(sizes[d] for d in joint)
-    entries = math.prod(extent)
+    size = math.prod(extent)
     shown = [d.partition("~")[0] or "the stored entries of a sparse matrix" for d in joint]
-    what = f"{counted(entries, list(extent))} of a term over {', '.join(shown)}"
-    check("a term", what, TERM * entries, help="a sum over fewer indices, or `X @ b` with X data")
+    what = f"{counted(size, list(extent))} of a term over {', '.join(shown)}"
+    check("a term", what, TERM * size, help="a sum over fewer indices, or `X @ b` with X data")
     return Grid(
         joint,
         extent,

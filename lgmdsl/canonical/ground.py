@@ -10,22 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from lgmdsl.arrays import BoolArray
 from lgmdsl.canonical.ground_axes import Bound, align, bind
-from lgmdsl.canonical.ground_errors import absent, wrong_shape
+from lgmdsl.canonical.ground_errors import absent, absent_labels, wrong_shape
 from lgmdsl.canonical.ground_graph import graph_of
 from lgmdsl.canonical.ground_indices import Resolver
 from lgmdsl.canonical.ground_islands import disconnected
+from lgmdsl.canonical.ground_keys import unknown_names
 from lgmdsl.canonical.ground_limits import check_sizes
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
+from lgmdsl.canonical.ground_reuse import completed, named_part, reused
 from lgmdsl.canonical.ground_usage import Usage, usage_of
 from lgmdsl.canonical.ground_values import RULES, numbers_of, positions_of, sparse_numbers
 from lgmdsl.canonical.ground_warnings import expanded, guessed_order
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
-from lgmdsl.errors import DataError, Diagnostic, suggestion
+from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language.checked import CheckedModel, Symbol
-from lgmdsl.remedies import either, key
+from lgmdsl.remedies import key
 
 __all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
 
@@ -49,12 +53,14 @@ def ground_new(fitted: GroundedModel, dataset: Dataset) -> GroundedModel:
     """Bind new data to a fitted model, for prediction.
 
     Index sets of the rows (axes of a response that no hyperparameter, graph or structure ties
-    down) take their members from the new data and are named in `replaced`; all others keep the
-    fit's labels, to which labels that only the new maps use are appended (`new_levels`). Data
-    over kept index sets alone may be left out: the fit's are used. Responses may be absent.
+    down) take their members from the new data and are named in `replaced`; so do those over which
+    a structure is ordered (`steps`), where the new data name members of theirs. All others keep the
+    fit's labels, to which new labels of maps, or under the index's own name, are appended
+    (`new_levels`). Data over kept index sets alone may be left out: the fit's are used. Responses
+    may be absent, and what says how they were observed.
     """
     usage = usage_of(fitted.model)
-    fixed = frozenset(fitted.indices) - usage.rows
+    fixed = frozenset(fitted.indices) - usage.rows - usage.steps
     return _Grounding(fitted.model, dataset, True, {}, fitted, fixed).run()
 
 
@@ -74,7 +80,7 @@ class _Grounding:
 
     def run(self) -> GroundedModel:
         usage = usage_of(self.model)
-        self._check_names()
+        self.problems += unknown_names(self.model, self.dataset, self.sizes)
         bound = self._bind(usage)
         resolver = Resolver(
             self.model,
@@ -83,6 +89,8 @@ class _Grounding:
             self.sizes,
             self.fitted.indices if self.fitted else {},
             self.fixed,
+            usage.steps if self.fitted else frozenset(),
+            usage.growing if self.fitted else frozenset(),
             frozenset(self.troubled),
         )
         resolver.resolve()
@@ -91,7 +99,12 @@ class _Grounding:
         for item in bound:
             self._ground(item, resolver, usage)
         replaced = self._replaced(indices)
-        self._reuse({b.symbol.name for b in bound}, replaced, resolver, usage)
+        if self.fitted is not None:
+            names, changed = {b.symbol.name for b in bound}, {*replaced, *resolver.appended}
+            old = reused(self.fitted, self.dataset, names, indices, changed, usage)
+            self.values |= old.values
+            self.missing |= old.missing
+            self.problems += old.problems
         if self.problems:
             raise DataError(self.problems)
         return GroundedModel(
@@ -103,28 +116,10 @@ class _Grounding:
             tuple(self.warnings),
             replaced,
             resolver.appended,
+            usage.steps & set(replaced),
+            resolver.asked,
+            self.fitted is not None,
         )
-
-    def _check_names(self) -> None:
-        """Names given by `--map` and `--sizes` must be names of the model."""
-        known = [s.name for s in self.model.symbols.values() if s.kind in ("data", "index")]
-        indices = [s.name for s in self.model.of_kind("index")]
-        for option, names, allowed in (
-            (either("--map", "mapping"), self.dataset.mapping, known),
-            (either("--sizes", "sizes"), self.sizes, indices),
-        ):
-            for name in names:
-                if name in allowed:
-                    continue
-                what = "datum or index" if allowed is known else "index"
-                self.problems.append(
-                    Diagnostic(
-                        "E305",
-                        f"{option} names `{name}`, which is no {what} of the model",
-                        help=suggestion(name, allowed, f"one of: {', '.join(allowed)}"),
-                        layout="plain",
-                    )
-                )
 
     def _bind(self, usage: Usage) -> list[Bound]:
         bound: list[Bound] = []
@@ -149,7 +144,8 @@ class _Grounding:
     def _absent(self, symbol: Symbol, usage: Usage) -> None:
         name = symbol.name
         response = name in usage.observed and name not in usage.referenced
-        if (self.partial and response) or (self.fitted and name in self.fitted.values):
+        outcome = self.fitted is not None and name in usage.outcome
+        if (self.partial and response) or outcome or (self.fitted and name in self.fitted.values):
             return
         self.troubled.add(name)
         keys = self.dataset.keys
@@ -172,6 +168,9 @@ class _Grounding:
 
     def _ground(self, bound: Bound, resolver: Resolver, usage: Usage) -> None:
         symbol, indices = bound.symbol, resolver.indices
+        part = named_part(bound, indices, resolver.asked)
+        if part is not None:
+            indices = {**indices, part[1].name: part[1]}
         if any(dim not in indices for dim in symbol.dims):
             if not bound.fits and not bound.pairs:
                 self.problems.append(wrong_shape(symbol, bound.shape, indices))
@@ -187,7 +186,7 @@ class _Grounding:
             # With labels on its axes a wrong size is better told by the labels that lack.
             aligned = align(bound, indices, resolver.from_keys, observed) if bound.fits else bound
             if isinstance(aligned, Bound) and (aligned.shape != sizes or not aligned.fits):
-                aligned = wrong_shape(symbol, bound.shape, indices)
+                aligned = wrong_shape(symbol, bound.shape, indices, self._unnamed(symbol, usage))
         else:
             aligned = align(bound, indices, resolver.from_keys, observed)
         if isinstance(aligned, Diagnostic):
@@ -199,6 +198,35 @@ class _Grounding:
             self._type(aligned, indices, usage)
         except DataError as error:
             self._refused(symbol, error)
+        if part is not None and symbol.name in self.values:
+            self._complete(symbol, *part, resolver.indices)
+
+    def _complete(
+        self, symbol: Symbol, axis: int, part: IndexSet, indices: Mapping[str, IndexSet]
+    ) -> None:
+        """Values of the members that were named, and the fit's of the others."""
+        assert self.fitted is not None, "members are named of a fit"
+        name, whole = symbol.name, indices[part.name]
+        none, before = np.zeros(self.values[name].shape, dtype=np.bool_), self.fitted.values
+        known = np.asarray(before[name]) if name in before else None
+        nowhere = None if known is None else np.zeros(known.shape, dtype=np.bool_)
+        lacking = self.fitted.missing.get(name, nowhere)
+        for own, given, fit in (
+            (self.missing, self.missing.get(name, none), lacking),
+            (self.values, self.values[name], known),
+        ):
+            found = completed(given, axis, part, whole, fit)
+            if found is None:
+                self.problems.append(absent_labels(symbol, whole, whole.labels))
+                return
+            own[name] = found
+        if not self.missing[name].any():
+            del self.missing[name]
+
+    def _unnamed(self, symbol: Symbol, usage: Usage) -> str:
+        """What would have said which members of an ordered axis new data are of."""
+        dims = [d for d in symbol.dims if d in usage.steps] if self.fitted is not None else []
+        return f"name the labels of its entries under `{dims[0]}`" if dims else ""
 
     def _refused(self, symbol: Symbol, error: DataError) -> None:
         """A reader knows the file only; the declaration that wanted it is added here."""
@@ -265,36 +293,3 @@ class _Grounding:
             for name, index in indices.items()
             if name not in self.fixed and index is not old.get(name)
         )
-
-    def _reuse(
-        self, given: set[str], replaced: tuple[str, ...], resolver: Resolver, usage: Usage
-    ) -> None:
-        """Data of the fit that the new source leaves out, where their index sets are the same."""
-        if self.fitted is None:
-            return
-        for name, value in self.fitted.values.items():
-            symbol = self.model.symbols[name]
-            if name in given or self.dataset.ask(name) is not None:
-                continue
-            changed = [d for d in symbol.dims if d in replaced or d in resolver.appended]
-            response = name in usage.observed and name not in usage.referenced
-            if not changed:
-                if not response:
-                    self.values[name] = value
-                    if name in self.fitted.missing:
-                        self.missing[name] = self.fitted.missing[name]
-            elif not response:
-                new = resolver.appended.get(changed[0])
-                labels = ", ".join(str(v) for v in new[:4].tolist()) if new is not None else ""
-                self.problems.append(
-                    absent(
-                        symbol,
-                        self.dataset.name,
-                        self.dataset.keys,
-                        self.dataset.suggestion(name),
-                        self.dataset.key(name),
-                        f"give `{name}` for the new labels of {changed[0]}: {labels}"
-                        if labels
-                        else "",
-                    )
-                )

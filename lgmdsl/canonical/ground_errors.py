@@ -171,6 +171,20 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, (str, np.str_))
 
 
+def unknown_members(symbol: Symbol, index: IndexSet, unknown: AnyArray) -> Diagnostic:
+    """E302: predictions are asked for at members that the fit does not have."""
+    shown = ", ".join(show(v) for v in index.labels[:SHOWN].tolist())
+    more = ", ..." if index.size > SHOWN else ""
+    return Diagnostic(
+        "E302",
+        f"index `{index.name}` has no member {show(unknown.reshape(-1)[0])}, and takes no new ones",
+        symbol.statement.span,
+        details=(f"{about(index)}: {shown}{more}",),
+        help=f"ask for fitted members of `{index.name}`, or fit again with the new ones",
+        layout="plain",
+    )
+
+
 def repeated_labels(name: str, origin: str, labels: AnyArray, span: Any, help: str) -> Diagnostic:
     """E302: an index set's labels must differ."""
     counts = Counter(labels.tolist())

@@ -14,8 +14,9 @@ from lgmdsl.canonical.ground_errors import (
     count_of,
     index_conflict,
     no_size,
+    unknown_members,
 )
-from lgmdsl.canonical.ground_keys import checked, keyed
+from lgmdsl.canonical.ground_keys import checked, declared, keyed
 from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain, union
 from lgmdsl.canonical.ground_limits import check_sizes, most
 from lgmdsl.canonical.ground_model import IndexSet
@@ -31,8 +32,10 @@ from lgmdsl.language.checked import CheckedModel, Symbol
 class Resolver:
     """Finds the labels of every index set of a model; problems are collected, not raised.
 
-    `kept` are the index sets of an earlier fit that new data may not replace; labels of maps that
-    they lack are appended, and noted in `appended`.
+    `kept` are the index sets of an earlier fit. Those in `fixed` stay: labels of maps that they
+    lack are appended, and noted in `appended`; labels under the name of such a set are the members
+    that are `asked` for, and new ones among them are appended to those that are `growing`. Those in
+    `steps` have the members that are named, in any order and again and again.
     """
 
     model: CheckedModel
@@ -41,11 +44,14 @@ class Resolver:
     sizes: Mapping[str, int]
     kept: Mapping[str, IndexSet] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
+    steps: frozenset[str] = frozenset()
+    growing: frozenset[str] = frozenset()
     troubled: frozenset[str] = frozenset()
     problems: list[Diagnostic] = field(default_factory=list)
     indices: dict[str, IndexSet] = field(default_factory=dict)
     from_keys: dict[str, LabelArray] = field(default_factory=dict)
     appended: dict[str, AnyArray] = field(default_factory=dict)
+    asked: dict[str, AnyArray] = field(default_factory=dict)
     needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
     guessed: set[str] = field(default_factory=set)
 
@@ -78,8 +84,11 @@ class Resolver:
     def _in_order(self, symbol: Symbol, index: IndexSet) -> IndexSet:
         """The index set as those who need its order take it; members of a fit keep theirs."""
         needs = self.needs.get(symbol.name, ())
-        if symbol.name in self.fixed:
+        if symbol.name in self.fixed or symbol.name in self.steps:
             new = self.appended.get(symbol.name)
+            if symbol.name in self.steps:
+                unknown = index.labels[self.kept[symbol.name].positions(index.labels) < 0]
+                new = unknown if unknown.size else None
             wrong = None if new is None else misplaced(self.kept[symbol.name], new, needs)
             if wrong is not None:
                 self.problems.append(wrong)
@@ -122,9 +131,11 @@ class Resolver:
             )
             return
         check_sizes(self.model, {symbol.name: len(loaded.values)})
+        again = bool(self.kept) and symbol.name not in self.fixed
         into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
         idle = [name for name in into if self.dataset.ask(name) is None]
-        labels = checked(self.problems, symbol, loaded, origin, None if into and not idle else idle)
+        maps = None if into and not idle else idle
+        labels = checked(self.problems, symbol, loaded, origin, maps, again)
         if labels is not None:
             table = entry.source if entry.table else ""
             self.from_keys[symbol.name] = replace(labels, table=table)
@@ -133,8 +144,11 @@ class Resolver:
         statement = symbol.statement
         assert isinstance(statement, ast.Index)
         name = symbol.name
-        if statement.definition is not None:
-            return self._declared(symbol, statement.definition)
+        if name in self.steps:
+            return self._named(name) or self.kept[name]
+        if statement.definition is not None and not (name in self.kept and name in self.growing):
+            given, origin = self.from_keys.get(name), self._origin(name)
+            return declared(self.model, symbol, statement.definition, self.indices, given, origin)
         if name in self.sizes and name not in self.kept:
             found = self._from_data(name)
             if isinstance(found, IndexSet) and found.size != self.sizes[name]:
@@ -152,7 +166,7 @@ class Resolver:
             check_sizes(self.model, {name: size})
             return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
         if name in self.fixed:
-            return self._extended(self.kept[name])
+            return self._extended(symbol, self.kept[name])
         return self._from_data(name) or self.kept.get(name)
 
     def _blamed(self, name: str) -> bool:
@@ -162,42 +176,6 @@ class Resolver:
             (name in s.dims or s.target == name) and (s.name in misfits | self.troubled)
             for s in self.model.of_kind("data")
         )
-
-    def _declared(
-        self, symbol: Symbol, definition: ast.Size | ast.Range | ast.Labels | ast.Head
-    ) -> IndexSet | Diagnostic | None:
-        name = symbol.name
-        span = symbol.statement.span
-        origin = f"from line {span.line}" if span.known else "from the model"
-        match definition:
-            case ast.Head(of=of):
-                whole = self.indices.get(of.id)
-                if whole is None:  # why it is unknown has been said where it was looked for
-                    return None
-                if whole.size < 2:
-                    return index_conflict(
-                        symbol,
-                        f"is empty: {of.id} has {count_of(whole.size, 'label')}",
-                        "give more classes",
-                    )
-                return replace(
-                    whole, name=name, labels=whole.labels[:-1], origin=origin, added=None
-                )
-            case ast.Labels(labels=labels):
-                return IndexSet(name, plain(np.array(labels, dtype=np.str_)), origin, given=True)
-            case ast.Range(first=first, last=last):
-                size = last - first + 1
-            case ast.Size(size=size):
-                first = 0
-        if not 0 <= size <= most() or not -(2**62) < first < 2**62:
-            return index_conflict(
-                symbol, f"has {size} labels, and {most()} are the most", "declare a smaller set"
-            )
-        check_sizes(self.model, {name: size})
-        given = self.from_keys.get(name)
-        if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
-            return keyed(name, self.from_keys[name], self._origin(name))
-        return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)
 
     def _origin(self, name: str) -> str:
         return f"from {self.dataset.name}:{self.dataset.key(name)}"
@@ -273,10 +251,29 @@ class Resolver:
             found.append((b, present))
         return found
 
-    def _extended(self, index: IndexSet) -> IndexSet:
-        """A kept index set, and after its labels those that maps (not responses) bring new."""
+    def _named(self, name: str) -> IndexSet | None:
+        """The members that new data name, under the index's name or along an axis."""
+        if name in self.from_keys:
+            return IndexSet(name, plain(self.from_keys[name].values), self._origin(name))
+        for b in self.bound:
+            for axis, dim in enumerate(b.symbol.dims if b.fits else ()):
+                own = b.labels[axis]
+                if dim == name and own is not None and not b.weak and not own.missing.any():
+                    return IndexSet(name, plain(own.values), f"from {_place(b)}")
+        return None
+
+    def _extended(self, symbol: Symbol, index: IndexSet) -> IndexSet | Diagnostic:
+        """A kept index set, and after its labels those that maps (not responses) bring new, and
+        those that are asked for by name."""
         observed = {s.name.id for s in self.model.tree.statements if isinstance(s, ast.Observe)}
         used = [v for b, v in self._mapped(index.name) if b.symbol.name not in observed]
+        if index.name in self.from_keys:
+            labels = self.from_keys[index.name].values
+            unknown = labels[index.positions(labels) < 0]
+            if unknown.size and index.name not in self.growing:
+                return unknown_members(symbol, index, unknown)
+            self.asked[index.name] = labels
+            used.append(labels)
         new = union([v[index.positions(v) < 0] for v in used])
         if not new.size:
             return index

@@ -99,8 +99,12 @@ class GroundedModel:
     diagonal. `missing` has an entry only where something is missing (there `values` holds NaN, or
     -1). A response that is absent (`partial`) is in neither.
 
-    After `ground_new`, `replaced` names the index sets whose members are new, and `new_levels`
-    the labels appended to a kept index set, which stand after the old ones.
+    After `ground_new`, `replaced` names the index sets whose members are those of the new data, and
+    `new_levels` the labels appended to a kept index set, which stand after the old ones; `steps`
+    are those of the replaced ones whose labels are the fit's, or take their places among them.
+    `asked`: the labels that were named of a kept index set, in their order. `untied`: members at
+    one position have entries of their own, as which of them are one is said where they are joined
+    to the fit's.
     """
 
     model: CheckedModel
@@ -111,6 +115,9 @@ class GroundedModel:
     warnings: tuple[Diagnostic, ...] = ()
     replaced: tuple[str, ...] = ()
     new_levels: Mapping[str, AnyArray] = field(default_factory=dict)
+    steps: frozenset[str] = frozenset()
+    asked: Mapping[str, AnyArray] = field(default_factory=dict)
+    untied: bool = False
 
     @cached_property
     def hashes(self) -> Mapping[str, str]:

@@ -93,7 +93,7 @@ def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> 
         f"nobody gave the order of index `{name}`, which {users} {verb}",
         needs[0].span,
         f"{name} has {count_of(index.size, 'label')}, {index.origin}: {listing}",
-        help=f"name the labels in their order, {listed(remedies, 'or')}",
+        help=f"name the labels in their order, {'; or '.join(remedies)}",
     )
 
 

@@ -5,25 +5,36 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 
+from lgmdsl.canonical.order_needs import spacing_of
+from lgmdsl.contract.censoring import CENSORING
+from lgmdsl.contract.structure import Members
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel
+from lgmdsl.structures.catalogue import members_of
 from lgmdsl.vocabulary.lookup import lookup
-
-# Structures whose prior over old and new members together is, over the old ones, what it was: walks
-# at new positions are none, as their scale and their sum are those of all their points.
-EXTENDABLE = frozenset({"normal", "iid", "flat", "gp", "ou"})
 
 
 @dataclass(frozen=True)
 class Usage:
     """`observed`: data that stand behind `observe`. `referenced`: names in expressions.
-    `contracted`: names that stand only beside `@`, or as the matrix of a structure. `rows`: index
-    sets new data may replace."""
+    `contracted`: names that stand only beside `@`, or as the matrix of a structure. `outcome`: data
+    that say how a response was observed (`event`, `lower`, `upper`) and nothing else. `rows`: index
+    sets new data may replace. `steps`: those of which new data may name the members, known and new
+    ones, as the order of their labels gives each a place. `growing`: those that take new labels."""
 
     observed: frozenset[str]
     referenced: frozenset[str]
     contracted: frozenset[str]
+    outcome: frozenset[str]
     rows: frozenset[str]
+    steps: frozenset[str]
+    growing: frozenset[str]
+
+    @property
+    def responses(self) -> frozenset[str]:
+        """What predictions do without: responses that no predictor has in it, and how they were
+        observed."""
+        return (self.observed - self.referenced) | self.outcome
 
 
 def usage_of(model: CheckedModel) -> Usage:
@@ -32,17 +43,36 @@ def usage_of(model: CheckedModel) -> Usage:
     beside: set[str] = set()
     elsewhere: set[str] = set()
     for statement in model.tree.statements:
-        for name, contracted in _names(statement):
+        for name, contracted in names_in(statement):
             (beside if contracted else elsewhere).add(name)
+    outcome = _outcome(model)
+    rows, steps, growing = _index_sets(model, observed)
     return Usage(
-        frozenset(observed),
-        frozenset(beside | elsewhere),
-        frozenset(beside - elsewhere),
-        frozenset(_rows(model, observed)),
+        observed=frozenset(observed),
+        referenced=frozenset(beside | elsewhere),
+        contracted=frozenset(beside - elsewhere),
+        outcome=frozenset(outcome),
+        rows=frozenset(rows),
+        steps=frozenset(steps),
+        growing=frozenset(growing),
     )
 
 
-def _names(node: ast.Node, contracted: bool = False) -> Iterator[tuple[str, bool]]:
+def _outcome(model: CheckedModel) -> set[str]:
+    """Data that stand in nothing but arguments which say how a response was observed."""
+    inside: set[str] = set()
+    outside: set[str] = set()
+    for statement in model.tree.statements:
+        if isinstance(statement, ast.Observe):
+            for argument in statement.family.arguments:
+                names = {name for name, _ in names_in(argument.value)}
+                (inside if argument.name in CENSORING else outside).update(names)
+        else:
+            outside |= {name for name, _ in names_in(statement)}
+    return {n for n in inside - outside if n in model.symbols and model.symbols[n].kind == "data"}
+
+
+def names_in(node: ast.Node, contracted: bool = False) -> Iterator[tuple[str, bool]]:
     """Names used in the expressions under a node, and whether each is an operand of `@` (or the
     matrix of a structure, which may be sparse as well)."""
     stack: list[tuple[ast.Node, bool]] = [(node, contracted)]
@@ -76,31 +106,42 @@ def _is_matrix(dist: ast.Dist, argument: str) -> bool:
     return parameter is not None and parameter.type == "matrix"
 
 
-def _rows(model: CheckedModel, observed: set[str]) -> set[str]:
-    """Axes of a response that nothing else ties down: undeclared, without hyperparameters, graphs
-    or structures (rw1, besag ...) over them."""
-    rows = {dim for name in observed if name in model.symbols for dim in model.symbols[name].dims}
-    tied: set[str] = set()
+def _index_sets(model: CheckedModel, observed: set[str]) -> tuple[set[str], set[str], set[str]]:
+    """`rows`: axes of a response that nothing else ties down: undeclared, without hyperparameters,
+    graphs or ordered structures over them. `steps`: those with an ordered structure. `growing`."""
+    axes = {dim for name in observed if name in model.symbols for dim in model.symbols[name].dims}
+    declared: set[str] = set()
+    counted: set[str] = set()
+    whole: set[str] = set()
+    ordered: set[str] = set()
+    targets: set[str] = set()
     for symbol in model.symbols.values():
         statement = symbol.statement
         if isinstance(statement, ast.Index) and statement.definition is not None:
-            tied.add(symbol.name)
+            plain = isinstance(statement.definition, ast.Size | ast.Range)
+            (counted if plain else declared).add(symbol.name)
+            if isinstance(statement.definition, ast.Head):
+                whole.add(statement.definition.of.id)
         elif symbol.kind == "hyper" or symbol.type == "graph":
-            tied |= set(symbol.dims)
+            whole |= set(symbol.dims)
         elif isinstance(statement, ast.Latent):
-            tied |= _structured(statement)
+            for dim, factor in latent_axes(statement):
+                members = members_of(factor.name.id)
+                if members is Members.FIXED:
+                    whole.add(dim)
+                elif members is Members.ORDERED and spacing_of(factor) is not None:
+                    ordered.add(dim)
         if symbol.target is not None:
-            tied.add(symbol.target)
-    return rows - tied
+            targets.add(symbol.target)
+    growing = {s.name for s in model.of_kind("index")} - declared - whole - (counted - ordered)
+    rows = axes - declared - counted - whole - ordered - targets
+    return rows, (axes & ordered & growing) - targets, growing - rows
 
 
-def _structured(statement: ast.Latent) -> set[str]:
+def latent_axes(statement: ast.Latent) -> Iterator[tuple[str, ast.Dist]]:
+    """Each index of a latent with the structure over it."""
     dims = [dim.id for dim in statement.dims]
     if len(statement.factors) == 1:
-        return set() if _extends(statement.factors[0]) else set(dims)
-    pairs = zip(dims, statement.factors, strict=False)
-    return {dim for dim, factor in pairs if not _extends(factor)}
-
-
-def _extends(factor: ast.Dist) -> bool:
-    return factor.name.id in EXTENDABLE
+        yield from ((dim, statement.factors[0]) for dim in dims)
+    else:
+        yield from zip(dims, statement.factors, strict=False)

@@ -145,6 +145,11 @@ def _places(grid: Grid, theta: Theta) -> tuple[IntArray, Array]:
     return places, values.reshape(-1)
 
 
+# Nodes of a product written out, beyond which it is not multiplied out: what it holds is then no
+# linear hyper. A loading needs some ten.
+MOST = 2000
+
+
 def terms_of(form: Affine) -> Iterator[Term]:
     """Elementary terms: products of factors on one latent, or on none (latent "")."""
     for term in form.terms:
@@ -156,7 +161,11 @@ def terms_of(form: Affine) -> Iterator[Term]:
 
 
 def _products(factors: tuple[Coefficient, ...], sizes: Sizes) -> Iterator[tuple[Coefficient, ...]]:
-    """The product of the factors, multiplied out into products of nodes that are no sums."""
+    """The product of the factors, multiplied out into products of nodes that are no sums; as it is
+    where that would be very many."""
+    if sum(f.size for f in factors if f.depends) > MOST:
+        yield factors
+        return
     for choice in product(*(list(_parts(f, sizes)) for f in factors)):
         yield tuple(f for part in choice for f in part)
 

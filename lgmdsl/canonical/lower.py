@@ -34,11 +34,14 @@ class Lowering:
     sizes: dict[str, int] = field(init=False)
     axes: LatentAxes = field(init=False)
     lets: dict[str, Lowered] = field(default_factory=dict)
+    leaves: dict[str, Coefficient] = field(default_factory=dict)  # data and hypers
+    gathered: dict[ast.Indexed, Lowered] = field(default_factory=dict)
     refused: set[str] = field(default_factory=set)  # lets that cannot be lowered, said once
 
     def __post_init__(self) -> None:
         self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
-        self.axes = LatentAxes(self.grounded.indices, self.coefficient, self.sizes)
+        grounded = self.grounded
+        self.axes = LatentAxes(grounded.indices, self.coefficient, self.sizes, grounded.untied)
 
     def __call__(self, expr: ast.Value) -> Lowered:
         """The lowered expression; raises MethodError (E501) for operators no engine takes yet."""
@@ -86,15 +89,19 @@ class Lowering:
 
     def name(self, expr: ast.Name) -> Lowered:
         symbol = self.grounded.model.symbols[expr.id]
-        if symbol.kind == "data":
-            return co.Constant(distinct(symbol.dims), self.grounded.values[expr.id])
-        if symbol.kind == "hyper":
-            return co.HyperValue(distinct(symbol.dims), expr.id)
+        if symbol.kind in ("data", "hyper"):
+            return self.leaves.setdefault(expr.id, self.leaf(symbol))
         if symbol.kind == "latent":
             return self.latent(symbol)
         if expr.id in self.refused:
             raise MethodError(())  # the reason has been told where the let stands
         return self.lets[expr.id]
+
+    def leaf(self, symbol: Symbol) -> Coefficient:
+        dims = distinct(symbol.dims)
+        if symbol.kind == "hyper":
+            return co.HyperValue(dims, symbol.name)
+        return co.Constant(dims, self.grounded.values[symbol.name])
 
     def latent(self, symbol: Symbol) -> Affine:
         """A latent as an affine form: itself, bym2's map of its two blocks, or the map of members
@@ -110,6 +117,12 @@ class Lowering:
         return bym2.mixed(symbol, factor, self.coefficient, block)
 
     def indexed(self, expr: ast.Indexed) -> Lowered:
+        """A gathered value, made once however often it is written."""
+        if expr not in self.gathered:
+            self.gathered[expr] = self.gather(expr)
+        return self.gathered[expr]
+
+    def gather(self, expr: ast.Indexed) -> Lowered:
         symbol = self.grounded.model.symbols[expr.base.id]
         slots = tuple(
             self.slot(slot, axis) for slot, axis in zip(expr.slots, symbol.dims, strict=True)
@@ -173,7 +186,7 @@ class Lowering:
             product = _scale(right, left)
         if expr.op == "*":
             return product
-        shared = [d for d in _dims(left) if d in _dims(right)]
+        shared = [d for d in left.dims if d in right.dims]
         return self.summed(product, shared[0])
 
     def call(self, expr: ast.Call) -> Lowered:
@@ -211,7 +224,7 @@ class Lowering:
         if node.depends:
             name = min(node.depends)
             raise _unsupported(expr.span, f"a kernel that depends on the hyper `{name}`")
-        return operators.kernel(constant(node), node.dims, self.order(expr))
+        return operators.kernel(node.evaluate({}).dense(), node.dims, self.order(expr))
 
     def order(self, expr: ast.Value) -> tuple[str, ...]:
         """Index names of an expression as they come in its text (more than it has, at times)."""
@@ -249,15 +262,6 @@ def distinct(dims: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(d if d not in dims[:i] else f"{d}_2" for i, d in enumerate(dims))
 
 
-def constant(node: Coefficient) -> Array:
-    """The value of a node that depends on no hyperparameter."""
-    return node.evaluate({}).dense()
-
-
-def _dims(value: Lowered) -> tuple[str, ...]:
-    return value.dims
-
-
 def _scale(value: Lowered, by: Coefficient) -> Lowered:
     if isinstance(value, Affine):
         return af.scale(value, by)
@@ -290,9 +294,5 @@ def _missing_map(slot: ast.Name) -> Diagnostic:
 
 
 def _unknown_label(label: str | int, axis: str, known: list[str], span: Span) -> Diagnostic:
-    return Diagnostic(
-        "E302",
-        f"index `{axis}` has no label `{label}`",
-        span,
-        f"`{axis}` has: {', '.join(known)}",
-    )
+    shown = f"`{axis}` has: {', '.join(known)}"
+    return Diagnostic("E302", f"index `{axis}` has no label `{label}`", span, shown)

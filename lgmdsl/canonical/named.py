@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
@@ -49,14 +50,14 @@ def product(factors: Sequence[Named], dims: tuple[str, ...]) -> Array:
 
     Every name in `dims` must occur in a factor.
     """
+    if not any(f.dims for f in factors):
+        return np.asarray(math.prod(float(f.dense()) for f in factors), dtype=np.float64)
     letter: dict[str, int] = {}
     for name in (*dims, *(d for f in factors for d in f.dims)):
         letter.setdefault(name, len(letter))
     arguments: list[object] = []
     for f in factors:
         arguments += [f.dense(), [letter[d] for d in f.dims]]
-    if not factors:
-        return np.ones(())
     result = np.einsum(*arguments, [letter[d] for d in dims], optimize=len(factors) > 2)  # type: ignore[call-overload]
     return np.asarray(result, dtype=np.float64)
 

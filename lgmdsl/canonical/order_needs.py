@@ -58,7 +58,7 @@ def _needs(model: CheckedModel) -> Iterator[Need]:
             target = symbol.target if symbol is not None else None
             if target is not None and _ordered("family", family.id) is not None:
                 yield Need(target, family.id, "order", family.span)
-        for call in _calls(statement):
+        for call in calls_in(statement):
             signature = _ordered("operator", call.function.id)
             if signature is not None:
                 yield from _along(call, signature)
@@ -77,7 +77,8 @@ def _ordered(category: Category, name: str) -> Signature | None:
     return signature if signature is not None and signature.ordered_axis else None
 
 
-def _calls(node: ast.Node) -> Iterator[ast.Call]:
+def calls_in(node: ast.Node) -> Iterator[ast.Call]:
+    """The operators and functions that are called under a node."""
     stack: list[object] = [node]
     while stack:
         here = stack.pop()

@@ -46,11 +46,17 @@ def _every_term(form: Affine) -> Iterator[Term]:
 
 def _product(canonical: CanonicalModel, node: Coefficient) -> bool:
     """Whether two moving factors are multiplied somewhere in a node."""
-    if isinstance(node, co.HyperValue):
-        block = canonical.hypers.block(node.name)
-        return bool(block and block.value is not None and _product(canonical, block.value))
-    if isinstance(node, co.Contraction) and sum(bool(f.depends) for f in node.factors) > 1:
-        return True
-    if isinstance(node, co.Power) and node.base.depends:
-        return True
-    return any(_product(canonical, child) for child in node.children)
+    waiting, seen, visited = [node], set(node.depends), set[str]()
+    while waiting:
+        for part in waiting.pop().order:
+            if isinstance(part, co.Contraction) and sum(bool(f.depends) for f in part.factors) > 1:
+                return True
+            if isinstance(part, co.Power) and part.base.depends:
+                return True
+        for name in [n for n in seen if n not in visited]:
+            visited.add(name)
+            block = canonical.hypers.block(name)
+            if block is not None and block.value is not None:
+                waiting.append(block.value)
+                seen |= block.value.depends
+    return False

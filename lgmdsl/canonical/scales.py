@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 import numpy as np
 
@@ -86,36 +87,59 @@ def scales(
 
 def roots(names: Collection[str], space: HyperSpace, pinned: Collection[str]) -> frozenset[str]:
     """The free hypers, neither pinned nor given by a value, behind some names."""
-    out: set[str] = set()
-    for name in names:
-        block = space.block(name)
-        if name in pinned or block is None:
-            continue
-        out |= {name} if block.value is None else roots(block.value.depends, space, pinned)
-    return frozenset(out)
+    blocks = {n: space.block(n) for n in _behind(names, space, pinned) if n not in pinned}
+    return frozenset(n for n, block in blocks.items() if block is not None and block.value is None)
 
 
-def exponents(
-    node: Coefficient, space: HyperSpace, pinned: Collection[str]
-) -> dict[str, float] | None:
+def _behind(names: Collection[str], space: HyperSpace, pinned: Collection[str]) -> set[str]:
+    """The names, and those in the values of hypers among them, pinned ones the last."""
+    out, waiting = set(names), list(names)
+    while waiting:
+        name = waiting.pop()
+        block = None if name in pinned else space.block(name)
+        if block is not None and block.value is not None:
+            waiting += block.value.depends - out
+            out |= block.value.depends
+    return out
+
+
+Powers: TypeAlias = dict[str, float] | None
+
+
+def exponents(node: Coefficient, space: HyperSpace, pinned: Collection[str]) -> Powers:
     """k of each free hyper where the node is a constant times a product of powers; else None."""
-    if not roots(node.depends, space, pinned):
+    behind, known = _behind(node.depends, space, pinned), dict[str, Powers]()
+    for block in space.blocks:  # a value has earlier hypers in it
+        if block.name in behind and block.name not in pinned:
+            value = block.value
+            known[block.name] = {block.name: 1.0} if value is None else _powers(value, known)
+    return _powers(node, known)
+
+
+def _powers(node: Coefficient, known: Mapping[str, Powers]) -> Powers:
+    """`exponents`, from those of the hypers in the node that are not pinned."""
+    parts: dict[int, Powers] = {}
+    for part in node.order:
+        parts[id(part)] = _power(part, parts, known)
+    return parts[id(node)]
+
+
+def _power(node: Coefficient, parts: Mapping[int, Powers], known: Mapping[str, Powers]) -> Powers:
+    if all(known.get(name, {}) == {} for name in node.depends):
         return {}
     if isinstance(node, co.HyperValue):
-        block = space.block(node.name)
-        assert block is not None
-        return {node.name: 1.0} if block.value is None else exponents(block.value, space, pinned)
+        return known[node.name]
     if isinstance(node, co.Gather):
-        return exponents(node.operand, space, pinned)
+        return parts[id(node.operand)]
     if isinstance(node, co.Elementwise) and node.function == "sqrt":
-        return _times(exponents(node.operand, space, pinned), 0.5)
+        return _times(parts[id(node.operand)], 0.5)
     if isinstance(node, co.Power) and not node.exponent.depends:
         power = np.unique(node.exponent.evaluate({}).dense())
-        return _times(exponents(node.base, space, pinned), power[0]) if len(power) == 1 else None
+        return _times(parts[id(node.base)], power[0]) if len(power) == 1 else None
     if isinstance(node, co.Contraction) and node.dims == co.union(*(f.dims for f in node.factors)):
         total: dict[str, float] = {}
         for factor in node.factors:
-            part = exponents(factor, space, pinned)
+            part = parts[id(factor)]
             if part is None:
                 return None
             for name, k in part.items():
@@ -124,7 +148,7 @@ def exponents(
     return None
 
 
-def _times(powers: dict[str, float] | None, factor: float) -> dict[str, float] | None:
+def _times(powers: Powers, factor: float) -> Powers:
     return None if powers is None else {n: float(factor * k) for n, k in powers.items()}
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
-from lgmdsl.canonical.censoring import CENSORING, check_censoring
+from lgmdsl.canonical.censoring import as_observed, check_censoring
 from lgmdsl.canonical.choice_sets import left_out
 from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.events import Event, event_of, event_rows, whole_rows
@@ -21,6 +21,7 @@ from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import expand
 from lgmdsl.canonical.observed import Whole
 from lgmdsl.canonical.site_family import FindSite, family_of, parameters_of
+from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.language import ast
@@ -188,7 +189,7 @@ def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
 
 
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
-    family = statement.family
+    family = as_observed(statement.family, lowering.grounded)
     site, given = family_of(family, find)
     symbol = lowering.grounded.model.symbols[statement.name.id]
     value = given.pop(site.spec.argument)

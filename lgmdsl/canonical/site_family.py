@@ -6,9 +6,9 @@ from collections.abc import Callable, Mapping
 
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical import unfitted
-from lgmdsl.canonical.censoring import CENSORING
 from lgmdsl.canonical.coefficient import Coefficient
 from lgmdsl.canonical.lower import Lowering
+from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError, Span
 from lgmdsl.language import ast

@@ -9,7 +9,7 @@ and an entry of a vector are all alike: what counts is what a hyper does, not ho
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -77,23 +77,21 @@ def _powers(
     out: dict[str, float] = {}
     for node in nodes:
         for name in roots(node.depends, space, ()) & set(free):
-            power = _power(lambda t, n=node: _dense(n, t), space, theta, name)
+            power = _power(node, space, theta, name)
             if power:
                 out.setdefault(name, power)
     return out
 
 
-def _power(
-    value: Callable[[Theta], Array], space: HyperSpace, theta: Theta, name: str
-) -> float | None:
-    """k where the value is a constant times h^k, entry by entry; None for anything else."""
-    base = value(theta)
+def _power(node: Coefficient, space: HyperSpace, theta: Theta, name: str) -> float | None:
+    """k where the node is a constant times h^k, entry by entry; None for anything else."""
+    base = _dense(node, theta)
     ratios = []
     for step in (STEP, -STEP):
         moved = {b: theta[b] for b in space.free if b in theta}
         moved[name] = np.exp(step) * np.asarray(theta[name])
         try:
-            there = value(space.filled(moved))
+            there = _dense(node, space.filled(moved))
         except (ArithmeticError, ValueError):
             return None
         with np.errstate(all="ignore"):

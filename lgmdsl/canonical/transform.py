@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.named import Named, collapse, expand
 from lgmdsl.operators.base import Operator
 
@@ -37,13 +38,13 @@ class Transformed(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return (self.operand,)
 
-    def evaluate(self, theta: Theta) -> Named:
+    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
         t = self.transform
         sizes = dict(zip(t.before, t.grid, strict=True))
-        flat = expand(self.operand.evaluate(theta), t.before, sizes).reshape(-1)
+        flat = expand(parts[0], t.before, sizes).reshape(-1)
         return Named(t.after, t.operator.matvec(np.array(flat)).reshape(t.result))
 
-    def pull(self, adjoint: Array, theta: Theta, out: Gradient) -> None:
+    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
         t = self.transform
         below = t.operator.rmatvec(np.ascontiguousarray(adjoint).reshape(-1)).reshape(t.grid)
-        self.operand.pull(collapse(below, t.before, self.operand.dims), theta, out)
+        return (collapse(below, t.before, self.operand.dims),)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -101,7 +101,9 @@ def command(
         from lgmdsl.cli.audited import audited
 
         result, failure = audited(result, draws, seed)
-    page, fields, left_out = None, None, ()
+    page: str | None = None
+    fields: dict[str, Any] | None = None
+    left_out: tuple[str, ...] = ()
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
 

@@ -21,13 +21,17 @@ from lgmdsl.cli.tables import SUFFIXES, fields, table, write
 def command(
     fit: str, new: str, output: str | None, data: str | None, mapping: dict[str, str], as_json: bool
 ) -> int:
-    """Predict at the rows, levels and inputs in NEW from the result in FIT.nc.
+    """Predict at the rows, levels, inputs and labels in NEW from the result in FIT.nc.
 
     \b
     lgm predict model.fit.nc new.npz -o predictions.csv
 
     Gives mean and sd of every predictor and report there, and of the response; for binary and
     count responses also the probability of each value. Without -o prints csv.
+
+    The rows are those of NEW, in its order. Structures over an ordered index set (ar1 ar rw1 rw2
+    seasonal ou) take labels before, between and beyond those of the fit: a column with the index's
+    name. Responses, and what says how they were censored, need not be there.
     """
     from lgmdsl.cli.files import deliver, report, writable
 
@@ -36,11 +40,15 @@ def command(
         read_files = {"the fit": fit, "the new data": new, "the data": data}
         place = writable(output, SUFFIXES, read_files)
     from lgmdsl.api.restore import load_fit
+    from lgmdsl.cli.output import diagnose
     from lgmdsl.dataset import read
 
     sources = [new] if data is None else [new, data]
     wanted = read(new, mapping) if data is None else _merged(new, data, mapping)
-    found = load_fit(fit).predict(wanted).to_dataset()
+    prediction = load_fit(fit).predict(wanted)
+    if prediction.warnings:
+        diagnose(prediction.warnings)
+    found = prediction.to_dataset()
     lost = deliver(
         table(found) if place is None and not as_json else None,
         {"data": sources, **fields(found)} if as_json else None,

@@ -8,6 +8,9 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 
+# Arguments of a family that say how far a response was seen, and nothing of its distribution.
+CENSORING = ("event", "lower", "upper")
+
 
 def censoring_fault(y: Array | None, given: Mapping[str, Array]) -> tuple[str, IntArray] | None:
     """What is wrong with `event`, `lower` and `upper` (those that are given, each as long as y),

@@ -221,6 +221,11 @@ class Engine(ABC):
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
         """Factorise once. An indefinite or singular posterior is `Failed`, never jittered."""
 
+    def strain(self, weight: Rows) -> float:
+        """About how many nats log_normaliser loses at such weights because priors are wide in
+        their units; 0 of engines whose digits do not depend on that."""
+        return 0.0
+
     def remade(self, linear: LinearGaussian) -> Engine:
         """An engine with the same settings for the same model in other units."""
         return type(self)(linear)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from enum import Flag, auto
+from dataclasses import dataclass
+from enum import Enum, Flag, auto
 from typing import TYPE_CHECKING, ClassVar
 
 from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
@@ -21,6 +22,26 @@ class Shape(Flag):
     DIAGONAL = auto()  # variance() gives the whole covariance
     IMPROPER = auto()  # some direction has density 1: flat, or a null space not all constrained
     SPARSE = auto()  # precision() is sparse
+
+
+class Members(Enum):
+    """How a structure takes members that the fit did not have."""
+
+    FIXED = auto()  # not at all: its prior is one of the fitted members alone
+    JOINED = auto()  # built over old and new members it is, over the old ones, what it was
+    ORDERED = auto()  # `extension` says what new ones are, given the fitted ones
+
+
+@dataclass(frozen=True, eq=False)
+class Extension:
+    """m new members given the n fitted ones: new | z ~ N(weights z, covariance).
+
+    `weights` (m, n) csr, `covariance` (m, m), possibly singular: a new member at the place of a
+    fitted one is that one.
+    """
+
+    weights: SparseMatrix
+    covariance: Array
 
 
 class Structure(ABC):
@@ -72,6 +93,7 @@ class Structure(ABC):
     """
 
     name: ClassVar[str]
+    members: ClassVar[Members] = Members.FIXED
     signature: ClassVar[Signature | None] = None
 
     @property
@@ -141,3 +163,12 @@ class Structure(ABC):
     def pullback_mean(self, adjoint: Array) -> dict[str, Array]:
         """dF/dargument from dF/dmu, (n,), for the arguments of `mean()`."""
         return {}
+
+    def extension(self, places: Array, new: Array) -> Extension:
+        """New members at the places `new` (m,), in any order and again and again, of an axis whose
+        fitted members are at `places` (n,): the label's distance from the first one in steps, or
+        `at`. What it says of one member must not depend on the others that are asked for.
+
+        For `Members.ORDERED`. Raises Refused (E302) for places where it has no members.
+        """
+        raise TypeError(f"{self.name} takes no new members")

@@ -14,8 +14,9 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import EPSILON, Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.rows import diagonal
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.constraints import LOG_2PI, Kept, prepare
 from lgmdsl.engines.covariance_conditioned import CovarianceConditioned
@@ -154,6 +155,12 @@ class CovarianceEngine(Engine):
         if self.kept is not None and not q.constrain(self.kept):
             return Failed("the posterior covariance of the constraints is singular")
         return q
+
+    def strain(self, weight: Rows) -> float:
+        """I + WS keeps the identity to so many digits only."""
+        spread = split(self.s.diagonal()[: self.linear.rows], self.linear.predictors)
+        parts = zip(weight, spread, strict=True)
+        return EPSILON * float(sum(np.sum(np.abs(diagonal(w)) * s) for w, s in parts))
 
     def factor(self, w: SiteWeight) -> RowFactor | Failed:
         """The factorisation for one W: B_w for W >= 0, through S = RR' for signed W."""

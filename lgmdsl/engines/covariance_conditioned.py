@@ -50,6 +50,10 @@ class CovarianceConditioned(DenseConditioned):
         self.space.place_flat(z, self.flat)
         return z
 
+    @cached_property
+    def lost(self) -> float:
+        return super().lost + self.engine.strain(self.weight)
+
     def predictor(self, z: Array) -> Array:
         out = self.space.times(z)
         if self.space.flats:

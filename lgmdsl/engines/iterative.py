@@ -69,7 +69,8 @@ class IterativeEngine(Engine):
         if reason:
             raise TypeError(reason)
         self.linear, self.prior = linear, IterativePrior(linear)
-        self.samples, self.most, self.seed, self.probes = samples, most, seed, probes
+        self.settings = samples, most, probes, seed, tolerance, loose, limit, variances, steps
+        self.samples, self.most = samples, most
         self.tolerance, self.loose, self.limit = tolerance, loose, limit
         self.variances, self.steps = variances, steps
         self.own, self.ties = whole(linear), Ties.of(linear)
@@ -90,10 +91,7 @@ class IterativeEngine(Engine):
         return IterativePrior.refuses(linear) or Ties.refuses(linear)
 
     def remade(self, linear: LinearGaussian) -> Engine:
-        return IterativeEngine(
-            linear, self.samples, self.most, self.probes, self.seed, self.tolerance, self.loose,
-            self.limit, self.variances, self.steps,
-        )  # fmt: skip
+        return IterativeEngine(linear, *self.settings)
 
     @cached_property
     def prior_mean(self) -> Rows:

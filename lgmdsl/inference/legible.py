@@ -8,8 +8,8 @@ from dataclasses import replace
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Run
 
-# Nats that may be lost before the evidence is withheld.
-MOST = 0.1
+# Nats that may be lost before the evidence is withheld: so many, or this share of it.
+MOST, SHARE = 1e-3, 1e-6
 
 
 def legible(result: Run) -> Run:
@@ -19,7 +19,7 @@ def legible(result: Run) -> Run:
     if found is None or math.isnan(found.log_evidence):
         return result
     unsure = found.conditioned.lost
-    if unsure <= MOST:
+    if unsure <= max(MOST, SHARE * abs(found.log_evidence)):
         return result
     told = f"no log evidence: rounding leaves it {unsure:.1g} nats uncertain"
     status = Status.numerical_error if result.status is Status.converged else result.status

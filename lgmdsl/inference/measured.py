@@ -9,7 +9,9 @@ scales are extreme, a problem is solved for
 
     z = place + z',   s = origin + unit s',   origin = B place + c to twice the precision,
 
-and what comes back is translated (`engines.measured`). Elsewhere nothing is touched.
+and what comes back is translated (`engines.measured`). Where priors are so wide that the
+engine's own algebra loses digits, one whose algebra does not takes its place. Elsewhere nothing is
+touched.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -36,6 +38,7 @@ from lgmdsl.operators.scaled import scaled
 # Median levels of a block's sites from which on terms cancel that are worth the digits (1e-8 nats
 # of a row), and powers of two beyond which its scale is its unit.
 LEVEL, OCTAVES = 1e4, 12
+STRAIN = 1e-9  # nats of a row that an engine may lose to wide priors, where another loses none
 SWEEPS = 3  # of reweighting, so that a few outliers do not draw the place to themselves
 
 
@@ -85,10 +88,14 @@ def measured(problem: Problem) -> Measured | None:
         return None
     landmarks = [_landmark(s) if f else None for s, f in zip(problem.sites, free, strict=True)]
     unit = tuple(_unit(found) for found in landmarks)
-    high = _high(problem, landmarks)
-    if not high and all(u == 1.0 for u in unit):
+    high, engine = _high(problem, landmarks), problem.engine
+    weight = tuple(_weight(f, m) for f, m in zip(landmarks, engine.prior_mean, strict=True))
+    if engine.strain(weight) > STRAIN * max(1, engine.linear.rows):
+        engine = engine if problem.stronger is None else problem.stronger(engine)
+    if not high and engine is problem.engine and all(u == 1.0 for u in unit):
         return None
-    place = _place(problem, landmarks) if high else np.zeros(problem.engine.linear.size)
+    problem = replace(problem, engine=engine)
+    place = _place(problem, landmarks, weight) if high else np.zeros(engine.linear.size)
     return _made(problem, unit, place, high)
 
 
@@ -110,6 +117,9 @@ def _unit(landmark: tuple[Array, Array] | None) -> float:
     if landmark is None:
         return 1.0
     known = landmark[1][np.isfinite(landmark[1])]
+    usual = math.ldexp(1.0, OCTAVES)
+    if known.min() >= 1.0 / usual and known.max() <= usual:
+        return 1.0  # a median of many rows takes its time
     octave = round(float(np.median(np.log2(known))))
     return 1.0 if abs(octave) <= OCTAVES else math.ldexp(1.0, octave)
 
@@ -123,19 +133,19 @@ def _high(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> bool
         if found is not None:
             parts = (np.abs(x) for x in (found[0], mean, predictor.offset))
             level = np.maximum.reduce([np.broadcast_to(x, found[1].shape) for x in parts])
-            if float(np.median(level / found[1])) > LEVEL:
+            level = level / found[1]
+            if float(level.max()) > LEVEL and float(np.median(level)) > LEVEL:
                 return True
     return False
 
 
-def _place(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> Array:
+def _place(problem: Problem, landmarks: list[tuple[Array, Array] | None], weight: Rows) -> Array:
     """About where the latents are: least squares on the sites' centres, rows far off counting less
     at each sweep; the prior's mean where there is no such place. Latents that are tied stay."""
     engine = problem.engine
     linear, means = engine.linear, engine.prior_mean
     blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
     place = np.concatenate([np.zeros(0), *(b.mean for b in blocks)])
-    weight = tuple(_weight(found, m) for found, m in zip(landmarks, means, strict=True))
     centre = tuple(m if found is None else found[0] + np.zeros_like(m)
                    for found, m in zip(landmarks, means, strict=True))  # fmt: skip
     for _ in range(SWEEPS):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
-from lgmdsl.engines.choose import Terms, required
+from lgmdsl.engines.choose import Terms, required, stronger
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import configured
 from lgmdsl.inference.registry import BackendClass, backends
@@ -62,7 +63,7 @@ class Plan:
         def lift(question: type) -> tuple[object, ...]:
             return tuple(answering(type(s), question)(s) for s in sites)
 
-        return Problem(sites, answers, engine, lift, self._of)
+        return Problem(sites, answers, engine, lift, self._of, partial(stronger, terms=self.terms))
 
     def _check_positive(self, engine: Engine) -> None:
         """E501 where a site's weight may be negative: who estimates draws noise of variance W."""

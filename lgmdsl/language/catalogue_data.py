@@ -16,7 +16,10 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
         "E302",
         "unknown label",
-        "A value names a label that its index set does not have, or a label stands twice.",
+        "A value names a label that its index set does not have, or a label stands twice. In "
+        "`predict`: members that the fit did not have, of an index set that takes none. Ordered "
+        "structures (ar1 ar rw1 rw2 seasonal ou) take them before, between and beyond the fitted "
+        "ones, at the places that numbers, dates or `at` give them.",
         'index way = {"walk", "bike"}\ndata y[obs] : way             given "bus"',
         'index way = {"walk", "bike", "bus"}',
     ),
@@ -39,7 +42,8 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
     Entry(
         "E305",
         "datum absent",
-        "The data have no array of this name. The message lists the names they do have.",
+        "The data have no array of this name. The message lists the names they do have. In "
+        "`predict`: the new data name nothing that rows could be asked for by.",
         "lgm fit m.lgm d.npz           d.npz has: X, y, tme",
         "lgm fit m.lgm d.npz --map time=tme",
     ),
@@ -95,6 +99,23 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "A sparse matrix is used outside `@`, where only a full array will do.",
         "let eta[obs] = sum(X * b, feat)",
         "let eta[obs] = X @ b",
+    ),
+    Entry(
+        "W305",
+        "unlabelled rows taken as new ones",
+        "Predictions are asked for at rows without labels, as many as were fitted, and the model "
+        "has latents over these rows. They are new rows, whose latents have their prior; those of "
+        "the fitted rows are the fit's own.",
+        'fit.predict({"x": x})          u[obs] ~ normal(sd = s), and the x of the fit',
+        'fit.mean("eta")               or labels of obs in the fit and in the new data',
+    ),
+    Entry(
+        "W306",
+        "responses that say nothing",
+        "Responses of new rows are given to `predict`, and the model has latents of these rows "
+        "alone. Predictions do not learn from them.",
+        'fit.predict({"x": x, "y": y})  u[obs] ~ normal(sd = s)',
+        'lgm.fit(model, {"x": x, "y": y}, fixed=...).impute()',
     ),
     Entry(
         "E401",
@@ -240,7 +261,8 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "W607",
         "the hyperparameters have another mode",
         "Their posterior has two modes or more, as where loadings may change their signs, two "
-        "terms their places, or noise may pass for signal; the integral is around one of them.",
+        "terms their places: the integral is around one of them; or map and em found another "
+        "maximum that is nearly as high as the one reported.",
         "hyper l[item] : real ~ normal(sd = 1)             with let eta = l * u",
         "hyper l[item] : positive ~ half_normal(sd = 1)",
     ),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 MAX_CHARACTERS = 1_000_000
-MAX_TOKENS = 10_000  # words, signs and comments in a file
+MAX_TOKENS = 20_000  # words, signs and comments in a file
 MAX_NESTING = 100  # brackets, signs and powers inside one another
 MAX_CHAIN = 250  # operators in a row
 MAX_INDICES = 16  # of one name

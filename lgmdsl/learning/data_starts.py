@@ -42,7 +42,8 @@ RISES, FLAT = 0.5, 1e-6  # slopes per log from which the density rises
 
 @dataclass(frozen=True, eq=False)
 class Corner:
-    """A start; `open`: whether the density rises from one of its low sizes to the high one."""
+    """A start; `open`: whether there is no mode near it that others would not lead to, since the
+    density rises from one of its low sizes to the high one."""
 
     at: Evaluation
     low: tuple[str, ...]
@@ -131,13 +132,16 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
         return []
     scale, small = found
     names = scale.names
+    middle = objective.coordinates.pack(scale.at(dict.fromkeys(names, HIGH), NOISE))
+    objective.centre(middle, middle != first.x)
     spikes = {n: _spike(search, scale, n) for n in names}
     out: list[Corner] = []
     for low in _choices(names):
         relative = {n: spikes[n] if n in low else HIGH for n in names}
         at = _fit(objective, scale.at(relative, NOISE), small)
         if at is not None:
-            out.append(Corner(at, low, _open(search, scale, at, low, spikes)))
+            led = not names or _open(search, scale, at, low, spikes)
+            out.append(Corner(at, low, led))
     return sorted(out, key=lambda c: -search.value(c.at))
 
 
@@ -146,6 +150,7 @@ def _fit(objective: Objective, theta: Theta, warm: Evaluation) -> Evaluation | N
         x = objective.coordinates.pack(theta)
     except LgmError:
         return None
+    objective.span(x)
     return objective.at(x, warm.posterior)
 
 

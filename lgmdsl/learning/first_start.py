@@ -3,7 +3,7 @@
 The middle of a vague prior may be: a Weibull shape of 700, offsets 1e5 away from the data. Where
 the density is so steep in the log of a hyper that no data can want it there, or the fit itself has
 not converged, places down the slope are tried; offsets and coefficients start from one M-step
-where it promises more than the model could gain by anything else.
+where it promises more than the model could gain by anything else. A start that is given is kept.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ MOVES = (-1.0, 1.0, -2.5, 2.5)
 STEEP, LEAST = 20.0, 1e3
 # Moves down such slopes, in logs, how often, and the steps of a fit at such a place.
 AWAY, ROUNDS, TRIAL = (1.0, 2.0, 3.0, 4.5, 6.0, 8.0, 11.0), 3, 15
-OFFSETS = 3  # M-steps of offsets
+OFFSETS = 12  # M-steps of offsets at most: each leaves a hundredth
 
 
 def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluation:
@@ -46,7 +46,10 @@ def first_start(objective: Objective, warm: GaussianPosterior | None) -> Evaluat
         found = objective.at(x + move, warm)
         if found is None:
             continue
-        found = _down_slopes(objective, _with_offsets(objective, found))
+        if not objective.begin:
+            found = _with_offsets(objective, found)
+            begun, found = found, _down_slopes(objective, found)
+            objective.centre(found.x, found.x != begun.x)
         if idle:
             begin = objective.coordinates.pack(from_components(objective, found, idle))
             found = objective.at(begin, found.posterior) or found
@@ -93,9 +96,8 @@ def _better(at: Evaluation, best: Evaluation) -> bool:
 
 
 def _steep(objective: Objective, at: Evaluation) -> Array:
-    """(d,) the logs in which the objective is too steep; of a fit that failed, those that the prior
-    leaves free to go."""
-    slopes = np.where(objective.coordinates.scaled, np.abs(at.gradient), 0.0)
+    """(d,) the logs in which the objective is too steep."""
+    slopes = np.where(objective.coordinates.alone, np.abs(at.gradient), 0.0)
     return np.asarray(slopes > _most(objective))
 
 
@@ -104,8 +106,7 @@ def _with_offsets(objective: Objective, first: Evaluation) -> Evaluation:
     data."""
     canonical, coordinates = objective.planned.canonical, objective.coordinates
     linear = linear_hypers(canonical, first.theta, objective.pinned)
-    given = set(linear.loadings) | set(objective.begin)
-    names = tuple(n for n in linear.names if n not in given)
+    names = tuple(n for n in linear.names if n not in linear.loadings)
     best = first
     complete = CompleteData.of(canonical, coordinates, names, first.theta) if names else None
     for _ in range(OFFSETS if complete is not None else 0):

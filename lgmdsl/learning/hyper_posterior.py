@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 NEGLIGIBLE = 1e-12  # of the heaviest node: what is left out
+UNUSED = 1e-12  # of the largest weight of a rule: those have none where weights are sought anew
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,10 +156,12 @@ def matched(nodes: Array, weights: Array, z: Array, rule: Array) -> Array:
 
     # Where a weight would be negative: as near to the moments as weights can come that are not,
     # and near to the rule where that leaves a choice.
-    near = 1e-3 / np.sqrt(rule)
-    whole = np.vstack([rows, np.diag(near)])
-    found = lsq_linear(whole, np.concatenate([wanted, near * rule]), (0.0, np.inf), "bvls").x
-    found = np.maximum(found, 0.0)
+    used = rule > UNUSED * rule.max()
+    near = 1e-3 / np.sqrt(rule[used])
+    whole = np.vstack([rows[:, used], np.diag(near)])
+    sought = np.concatenate([wanted, near * rule[used]])
+    found = np.zeros(len(rule))
+    found[used] = np.maximum(lsq_linear(whole, sought, (0.0, np.inf), "bvls").x, 0.0)
     return np.asarray(found / found.sum())
 
 

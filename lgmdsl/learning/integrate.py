@@ -14,7 +14,7 @@ from lgmdsl.learning.landscape import Landscape
 from lgmdsl.learning.maximise import Maximiser
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.other_modes import APART, OtherMode, other_mode
-from lgmdsl.learning.refine import refined
+from lgmdsl.learning.refine import ROUNDS, refined
 from lgmdsl.learning.standardised import Standardised, gaussian_log_integral, standardised
 from lgmdsl.learning.tails import marched
 from lgmdsl.learning.visited import Fitted, Visited
@@ -29,9 +29,9 @@ STRETCHINGS, LIMITS, CLOSE = 3, (0.2, 6.0), 0.15
 # The share of the posterior that a mode has to have; by a normal approximation, which may be poor.
 SHARE, AT_FIRST = 0.01, 1e-3
 NARROW = 0.1  # sd of a coordinate below which the differences of a Hessian are taken again
-# The share of the integral that may be left uncertain, or lie where no fit was to be had or did not
-# converge.
-ROUGH = 0.2
+# The share of the integral that the process may leave uncertain, by sds that are wide rather than
+# narrow, and the share that may lie where no fit was to be had or did not converge.
+ROUGH, MISSED = 0.4, 0.2
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,6 +54,11 @@ class Integrated:
     unbounded: tuple[str, ...]
     holds: bool
     other: OtherMode | None
+
+    @property
+    def bounded(self) -> bool:
+        """Whether the fits say how large the integral is."""
+        return not self.unbounded and self.uncertain < 1.0
 
 
 def default_design(size: int) -> str:
@@ -86,7 +91,8 @@ def integrate(
     further = _further(first, others, design)
     regions = [first, *(explored(v, design) for v in further)]
     while True:
-        found = refined([r.visited for r in regions])
+        ends = not any(r.open for r in regions)
+        found = refined([r.visited for r in regions], ROUNDS if ends else 0)
         posterior = hyper_posterior(objective.coordinates, found.landscape)
         owner = found.landscape.owner(posterior.z)
         shares = np.array([posterior.weights[owner == k].sum() for k in range(len(regions))])
@@ -98,12 +104,12 @@ def integrate(
     open_ = sorted(frozenset[int]().union(*(r.open for r in regions)))
     lost = sum(f is None for r in regions for f in r.visited.known.values())
     unfinished = [w for f, w in points if not f.converged]
-    rough = max(found.open, found.missing, sum(unfinished))
+    missed = max(found.missing, sum(unfinished))
     return Integrated(
         design, points, posterior, posterior.log_integral + frame.log_volume, len(regions),
         lost if found.missing else 0, len(unfinished), found.open,
         tuple(objective.coordinates.names[j] for j in open_),
-        not open_ and rough <= ROUGH,
+        not open_ and found.open <= ROUGH and missed <= MISSED,
         _elsewhere(regions, other_mode(first.visited, design)),
     )  # fmt: skip
 

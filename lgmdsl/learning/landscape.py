@@ -7,7 +7,7 @@ other's fits, which makes them agree where they meet.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -107,31 +107,34 @@ class Landscape:
 
     def __call__(self, u: Array) -> Array:
         """(m,) the log density at u, (m, d)."""
-        return self._chosen(u, [s.__call__ for s in self.surrogates])
+        return self._chosen(u, list(self.surrogates))
 
     def sd(self, u: Array) -> Array:
         """(m,) what the fits leave uncertain of it, in nats."""
         return self._chosen(u, [s.sd for s in self.surrogates])
 
-    def _chosen(self, u: Array, functions: Sequence[object]) -> Array:
+    def _chosen(self, u: Array, functions: Sequence[Callable[[Array], Array]]) -> Array:
         owner, out = self.owner(u), np.empty(len(u))
         for k, (function, place) in enumerate(zip(functions, self.places(u), strict=True)):
-            assert callable(function)
             if (owner == k).any():
                 out[owner == k] = function(place[owner == k])
         return out
 
-    def nodes(self, count: int = SEQUENCE) -> tuple[Array, Array]:
+    def nodes(self) -> tuple[Array, Array]:
         """Nodes (m, d) of u and the log of the density times the measure of each: a product lattice
-        a little wider than the fits around one mode in one or two dimensions; else draws of split
-        Student-t densities, one for each mode, drawn again about the means and covariances that
-        they gave where few of them carry the weight."""
+        a little wider than the fits around one mode in one or two dimensions, else draws."""
         if self.lattice:
             nodes, log_measure = self._lattice()
             return nodes, self(nodes) + log_measure
+        return self.drawn(SEQUENCE, ADAPTATIONS)
+
+    def drawn(self, count: int, most: int) -> tuple[Array, Array]:
+        """Nodes of Student-t densities about the modes and the fits in the tails, and the log of
+        the density times the measure of each; drawn again about the means and covariances that
+        they gave, `most` times, where few of them carry the weight."""
         mixed = self._proposals()
         nodes, log_weight = self._weighted(mixed, count)
-        for _ in range(ADAPTATIONS):
+        for _ in range(most):
             if effective(log_weight) > ENOUGH * len(nodes):
                 break
             weight = np.exp(log_weight - log_weight.max())

@@ -23,8 +23,8 @@ from lgmdsl.learning.em import ACCELERATIONS, EM
 from lgmdsl.learning.factor_axes import reported, vanished
 from lgmdsl.learning.first_start import first_start
 from lgmdsl.learning.integrate import Integrated, default_design, integrate
-from lgmdsl.learning.maximise import RISING, RUNAWAY, LearningStep, Maximiser, Maximum
-from lgmdsl.learning.modes import from_corners
+from lgmdsl.learning.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.modes import from_corners, further_mode
 from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.standardised import Standardised, standardised
@@ -37,9 +37,9 @@ STANDARD_ERRORS = 50
 
 @dataclass(frozen=True, eq=False)
 class Learned:
-    """`start`: (d,) the coordinates where the search began; `maximum` of the posterior density: of
-    the hyperparameters (map) or of their coordinates (integrate); `frame`: None without a
-    curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
+    """`start`: (d,) the coordinates that searches are centred on; `maximum` of the posterior
+    density: of the hyperparameters (map) or of their coordinates (integrate); `frame`: None without
+    a curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
     `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
     conditional on the mode."""
 
@@ -114,10 +114,12 @@ def learn(
     search = Maximiser(objective, jacobian=integration is not None)
     search = search if limit is None else replace(search, limit=limit)
     cornered = bool(sparse_slices(objective))
-    starts = _starts(search, first) if batches is None else []
-    if starts and search.value(starts[0].at) > search.value(first):
+    starts = [] if batches is not None or cornered else _starts(search, first)
+    if starts and not begin and search.value(starts[0].at) > search.value(first):
         first = starts.pop(0).at
-    if batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
+    if starts is None:
+        maximum = Maximum.interrupted(first, LearningStep(0, search.value(first), np.inf, 0))
+    elif batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
         maximum = search.run(first, on_step)  # the batches' steps were EM's
     elif acceleration is not None or cornered:
         maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step, limit)
@@ -149,18 +151,29 @@ def learn(
         design = default_design(size) if integration == "auto" else integration
         try:
             found = integrate(objective, maximum.at, frame, design, others)
+            missed = further_mode(objective, maximum.at, found.other)
+            if missed is not None:  # once more, around that one too
+                others = (*others, missed)
+                if missed.density > maximum.at.density + NOISE:
+                    others = (*others[:-1], maximum.at)
+                    maximum = search.polished(search.with_curvature(search.run(missed)))
+                    frame = _frame(objective, maximum, True)
+                found = integrate(objective, maximum.at, frame, design, others)
         except KeyboardInterrupt:
             cut_short = True
     idle = () if integration is not None else vanished(objective, maximum.at)
     return Learned(
-        first.x, maximum, coordinates, frame, found, objective.calls, objective.steps, idle,
-        others, cut_short,
+        objective.origin, maximum, coordinates, frame, found, objective.calls, objective.steps,
+        idle, others, cut_short,
     )  # fmt: skip
 
 
-def _starts(search: Maximiser, first: Evaluation) -> list[Corner]:
-    """Further starts, the highest first."""
-    return [] if sparse_slices(search.objective) else corners(search, first)
+def _starts(search: Maximiser, first: Evaluation) -> list[Corner] | None:
+    """Further starts, the highest first; None where that was interrupted."""
+    try:
+        return corners(search, first)
+    except KeyboardInterrupt:
+        return None
 
 
 def _falling(found: Maximum) -> Maximum:
@@ -180,7 +193,7 @@ def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardis
 
 
 def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
-    away = np.abs(at.x - objective.origin) * objective.coordinates.scaled
+    away = np.abs(at.x - np.clip(at.x, *objective.spanned)) * objective.coordinates.logs
     j = int(away.argmax())
     name = objective.coordinates.names[j]
     value = np.ravel(at.theta[name])[0] if name in at.theta else np.exp(at.x[j])

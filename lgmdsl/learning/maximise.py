@@ -25,9 +25,6 @@ GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
 LEAST_PAIRS = 10  # held by a search of fewer coordinates
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
-# Where so many steps in turn end next to places without a fit, a coordinate FAR logs from its start
-# is on its way to where there is none.
-WALLS, FAR = 3, 4.0
 # From so many pairs on what a step promises is about what is left: at first it is what a single
 # step along the gradient would gain, and after EM that is little.
 SEEN = 5
@@ -65,6 +62,12 @@ class Maximum:
     reason: str = ""
     edges: tuple[int, ...] = ()
     away: str = ""
+
+    @classmethod
+    def interrupted(cls, at: Evaluation, step: LearningStep) -> Maximum:
+        """Where a search was before its first step."""
+        spread = partial(np.ones, len(at.x))
+        return cls(at, Status.interrupted, (step,), spread, None, "interrupted")
 
 
 @dataclass(frozen=True)
@@ -108,7 +111,7 @@ class Maximiser:
         )
         steps: list[LearningStep] = []
         status, reason = Status.iteration_limit, ""
-        k, blocked = 0, 0
+        k = 0
         while True:
             gain = _gain(search, now)
             steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
@@ -120,7 +123,6 @@ class Maximiser:
             if k == self.limit:
                 break
             warm = now.at.kept.posterior
-            failed = self.objective.failed
             try:
                 minimised = partial(self._minimised, unit=unit, metric=metric, edges=edges)
                 evaluate = partial(self._evaluate, unit=unit, warm=warm, then=minimised)
@@ -138,7 +140,6 @@ class Maximiser:
                     status = Status.converged  # as far as the fits' own tolerance lets it be seen
                 break
             kept = following.at.kept
-            blocked = blocked + 1 if self.objective.failed > failed else 0
             if self.known is not None and self.known(kept):
                 now, status, reason = following, Status.stalled, KNOWN
                 break
@@ -155,9 +156,6 @@ class Maximiser:
                 status, reason = Status.stalled, RAN
                 if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
                     status, reason = Status.converged, ""
-                break
-            if blocked >= WALLS and self.objective.beyond(kept.x, FAR, self.gradient(kept)):
-                status, reason = Status.stalled, RAN
                 break
         spread = partial(_spread, search, now, metric, unit)
         held = np.flatnonzero(edges.held).tolist()

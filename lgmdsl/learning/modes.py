@@ -14,7 +14,8 @@ import numpy as np
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.data_starts import Corner
 from lgmdsl.learning.maximise import Maximiser, Maximum
-from lgmdsl.learning.objective import Evaluation
+from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.other_modes import OtherMode
 
 # A basin: a gap of the heights of at most BELOW nats, of which half the slope times the distance is
 # between the SHARES; or so few NATS, a distance of at most NEAR sds.
@@ -28,7 +29,8 @@ ALIKE, VALLEY = 0.5, 0.1
 
 @dataclass(frozen=True, eq=False)
 class Modes:
-    """The `highest` maximum; `others`: further local maxima within MATTERS nats of it."""
+    """The `highest` maximum; `others`: further local maxima within MATTERS nats of it, the highest
+    first."""
 
     highest: Maximum
     others: tuple[Evaluation, ...] = ()
@@ -42,21 +44,40 @@ def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) ->
         return any(_in_basin(search, m, at) for m in maxima)
 
     again = replace(search, known=known)
-    for start in starts:
-        if start.open or known(start.at):
-            continue
-        end = again.run(start.at)
-        if end.status is Status.interrupted:
-            best = _highest(search, maxima)
-            return Modes(replace(best, status=end.status, reason=end.reason))
-        higher = search.value(end.at) > search.value(_highest(search, maxima).at) + NATS
-        if higher or (end.status is Status.converged and _apart(search, end, maxima)):
-            maxima.append(end)
+    try:
+        for start in starts:
+            if not start.open and not known(start.at):
+                _add(search, maxima, again.run(start.at))
+    except KeyboardInterrupt:
+        best = _highest(search, maxima)
+        return Modes(replace(best, status=Status.interrupted, reason="interrupted"))
     highest = _highest(search, maxima)
     others = [m for m in maxima if m is not highest and m.status is Status.converged]
+    others.sort(key=lambda m: -search.value(m.at))
     least = search.value(highest.at) - MATTERS
     kept = (m.at for m in others if search.value(m.at) > least and _apart(search, m, [highest]))
     return Modes(highest, tuple(kept))
+
+
+def further_mode(
+    objective: Objective, mode: Evaluation, other: OtherMode | None
+) -> Evaluation | None:
+    """A fit at the mode that an integral around the first one did not hold; None where there is
+    none, or it is the first under other names or signs, which no average of both would tell."""
+    if other is None or other.kind != "apart":
+        return None
+    return objective.at(objective.coordinates.pack(other.theta), mode.posterior)
+
+
+def _add(search: Maximiser, maxima: list[Maximum], end: Maximum) -> None:
+    """The end of a search to the maxima, if it is higher than all, or another one."""
+    if end.status is Status.interrupted:
+        raise KeyboardInterrupt
+    higher = search.value(end.at) > search.value(_highest(search, maxima).at) + NATS
+    if higher or (end.status is Status.converged and _apart(search, end, maxima)):
+        done = maxima[0].steps
+        later = (replace(s, step=s.step + done[-1].step) for s in end.steps)
+        maxima.append(replace(end, steps=(*done, *later)))
 
 
 def _highest(search: Maximiser, maxima: Sequence[Maximum]) -> Maximum:

@@ -20,7 +20,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.coefficient import Gradient, Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -81,8 +81,7 @@ class Objective:
     """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
     hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
     a core, or one in all where fits are so short that threads would wait for the interpreter's
-    lock). `calls` counts the fits, `failed` places without one, `steps` their
-    iterations; `seconds` is the time of all."""
+    lock). `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates
@@ -93,9 +92,9 @@ class Objective:
     workers: int | None = None
     begin: Theta = field(default_factory=dict)
     origin: Array = field(init=False)
+    spanned: tuple[Array, Array] = field(init=False)
     calls: int = field(default=0, init=False)
     steps: int = field(default=0, init=False)
-    failed: int = field(default=0, init=False)
     roughest: float | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
     refined: bool = field(default=False, init=False)
@@ -104,6 +103,17 @@ class Objective:
     def __post_init__(self) -> None:
         space = self.planned.canonical.hypers
         self.origin = self.coordinates.pack(space.start(self.pinned))
+        self.spanned = (self.origin, self.origin)
+
+    def centre(self, x: Array, which: BoolArray) -> None:
+        """x, (d,), where the data are, is the origin from now on, in the coordinates `which`."""
+        self.origin = np.where(which, x, self.origin)
+        self.span(x)
+
+    def span(self, x: Array) -> None:
+        """Let searches start at x, (d,), too: distances are from what lies between all starts."""
+        low, high = self.spanned
+        self.spanned = (np.minimum(low, x), np.maximum(high, x))
 
     def refine(self) -> bool:
         """Fit by tighter tolerances from now on; False where they were tightened before."""
@@ -118,17 +128,10 @@ class Objective:
     ) -> Evaluation | None:
         """Evidence, prior and gradients at x, (d,); None where there is no fit: the prior or the
         posterior does not factorise there, or numbers overflow. `rough`: a relative tolerance of
-        the evidence that does, where it is above the objective's own; `most`: steps of the fit,
-        where fewer than the objective's own are wanted."""
-        found = None if self.beyond(x, OUT) else self._timed(x, warm, rough, most)
-        if found is None:
-            with self._lock:
-                self.failed += 1
-        return found
-
-    def _timed(
-        self, x: Array, warm: GaussianPosterior | None, rough: float, most: int
-    ) -> Evaluation | None:
+        the evidence that does, where it is above the objective's own; `most`: steps of the
+        fit, where fewer than the objective's own are wanted."""
+        if self.beyond(x, OUT):
+            return None
         began = time.perf_counter()
         with np.errstate(all="ignore"):  # what is not finite is None
             try:
@@ -141,16 +144,16 @@ class Objective:
                     self.seconds += time.perf_counter() - began
 
     def beyond(self, x: Array, distance: float, slope: Array | None = None) -> bool:
-        """Whether a log or logit is farther than `distance` from where the search began, and the
+        """Whether a log or logit is farther than `distance` from where searches begin, and the
         density rises outwards there, whose `slope` (d,) is."""
-        away = x - self.origin
+        away = x - np.clip(x, *self.spanned)
         out = self.coordinates.scaled & (self.coordinates.logs * np.abs(away) > distance)
         return bool(out.any() if slope is None else (out & (away * slope >= 0.0)).any())
 
     def farthest(self, at: Evaluation, slope: Array) -> tuple[str, str]:
         """The coordinate that is farthest from where the search began, of those along which the
         density, whose `slope` (d,) is, rises outwards; and its first and last value in words."""
-        away = at.x - self.origin
+        away = at.x - np.clip(at.x, *self.spanned)
         far = self.coordinates.logs * np.abs(away)
         j = int(np.where(away * slope >= 0.0, far, 0.0).argmax())
         name = self.coordinates.names[j]

@@ -18,10 +18,11 @@ from lgmdsl.arrays import Array
 from lgmdsl.learning.landscape import Landscape
 from lgmdsl.learning.visited import Visited
 
-NODES = 2048
+NODES = 1024
 TOLERANCE = 0.02
 ROUNDS = 8
-APART = 0.8  # half-axes between the fits of a round
+APART = (0.8, 0.4, 0.2)  # half-axes between fits; the first that leaves a place
+BEST = 2.5  # nats of the criterion below the best: what is chosen from
 INFLATION = (0.3, 3.0)  # of the sds, at most
 CAP = 20.0  # of logs
 MOST = 2.0  # nats that a log density may be uncertain by, for the choice of a place
@@ -37,17 +38,17 @@ class Refined:
     missing: float
 
 
-def refined(regions: Sequence[Visited]) -> Refined:
-    """Make fits until little of the integral is uncertain."""
+def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
+    """Make fits until little of the integral is uncertain, in `most` rounds."""
     inflation, landscape = 1.0, Landscape.of(regions)
-    for rounds in range(ROUNDS + 1):
-        nodes, log_weight = landscape.nodes(NODES)
+    for rounds in range(most + 1):
+        nodes, log_weight = landscape.drawn(NODES, 1)
         share = np.exp(log_weight - log_weight.max())
         share /= share.sum()
         factor = _factor(landscape, nodes, share)
         sd = inflation * landscape.sd(nodes)
         error = np.expm1(np.minimum(sd, MOST))
-        places = _chosen(landscape, nodes, factor, sd) if rounds < ROUNDS else nodes[:0]
+        places = _chosen(landscape, nodes, factor, sd) if rounds < most else nodes[:0]
         if (share * factor) @ error < TOLERANCE * (share @ factor) or not len(places):
             break
         predicted, uncertain = landscape(places), landscape.sd(places)
@@ -77,16 +78,19 @@ def _chosen(landscape: Landscape, nodes: Array, factor: Array, sd: Array) -> Arr
     owner, out = landscape.owner(nodes), list[Array]()
     order = np.argsort(-gain, kind="stable")
     own = landscape.places(nodes)
-    taken = [np.array(list(r.known)).reshape(-1, nodes.shape[1]) for r in landscape.regions]
-    for k in order:
-        if gain[k] < gain[order[0]] - 2.5 or len(out) == nodes.shape[1] + 2:
+    for apart in APART:
+        taken = [np.array(list(r.known)).reshape(-1, nodes.shape[1]) for r in landscape.regions]
+        for k in order:
+            if gain[k] < gain[order[0]] - BEST or len(out) == nodes.shape[1] + 2:
+                break
+            region = int(owner[k])
+            scale = landscape.regions[region].stretch.mean(axis=1)
+            place = own[region][k]
+            if np.min(np.sum(((taken[region] - place) / scale) ** 2, axis=1)) > apart**2:
+                out.append(nodes[k])
+                taken[region] = np.vstack([taken[region], place])
+        if out:
             break
-        region = int(owner[k])
-        scale = landscape.regions[region].stretch.mean(axis=1)
-        place = own[region][k]
-        if np.min(np.sum(((taken[region] - place) / scale) ** 2, axis=1)) > APART**2:
-            out.append(nodes[k])
-            taken[region] = np.vstack([taken[region], place])
     return np.array(out).reshape(-1, nodes.shape[1])
 
 

@@ -15,10 +15,13 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
-from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.structures.banded import banded
+from lgmdsl.structures.extensions import autoregression, extended, stepped, whole_steps
 from lgmdsl.structures.pairing import band, inner
 from lgmdsl.structures.refusals import Refused
+
+SPAN = 2000  # steps that members given fewer than p fitted ones may be apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +32,7 @@ class Ar(Structure):
     sd: Array
     pacf: Array
     name: ClassVar[str] = "ar"
+    members: ClassVar[Members] = Members.ORDERED
 
     @property
     def size(self) -> int:
@@ -85,6 +89,36 @@ class Ar(Structure):
         at = _pattern(n, p)
         data = bands[at.offset, at.start]
         return sp.csr_array((data, at.indices, at.indptr), shape=(n, n))
+
+    def extension(self, places: Array, new: Array) -> Extension:
+        """The regression on the p members before, or after, of variance sd^2 left_p. Where fewer
+        than p are fitted, those up to the p-th are members of the same autoregression."""
+        p, n = len(self.pacf), self.points
+        if n < p:
+            whole_steps(self.name, places, new)
+            return extended(self.name, places, new, self._among_few)
+        longer = Ar(n + 1, self.sd, self.pacf)
+        variance = float(self.sd) ** 2 * float(longer.left[-1])
+        onward = autoregression(longer.regressions[-1], variance, n)
+        return stepped(self.name, places, new, onward)
+
+    def _among_few(self, fitted: Array, new: Array) -> Extension:
+        """New members given fewer than p, among all from the first one to the last."""
+        both = np.concatenate([fitted, new])
+        first, last = both.min(initial=np.inf), both.max(initial=-np.inf)
+        if last - first >= SPAN:
+            raise Refused(
+                "E302", f"fewer members of {{axis}} were fitted than `pacf` has lags, "
+                f"and new ones are {last - first:g} steps away", "pacf",
+                label=f"up to {SPAN} steps can be taken from so few",
+                help="fit a process of lower order",
+            )  # fmt: skip
+        whole = Ar(int(last - first) + 1, self.sd, self.pacf).precision().toarray()
+        covariance = np.linalg.inv(whole)
+        old, asked = (np.round(x - first).astype(np.int64) for x in (fitted, new))
+        weights = np.linalg.solve(covariance[np.ix_(old, old)], covariance[np.ix_(old, asked)]).T
+        left = covariance[np.ix_(asked, asked)] - weights @ covariance[np.ix_(old, asked)]
+        return Extension(sp.csr_array(weights), 0.5 * (left + left.T))
 
     def precision(self) -> SparseMatrix:
         """Computed once; not to be written to."""

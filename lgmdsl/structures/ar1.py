@@ -9,8 +9,9 @@ import numpy as np
 import scipy.linalg as sla
 
 from lgmdsl.arrays import Array, Matrix
-from lgmdsl.contract.structure import Structure
+from lgmdsl.contract.structure import Extension, Structure
 from lgmdsl.structures.chain import Chain
+from lgmdsl.structures.extensions import whole_steps
 from lgmdsl.structures.refusals import Refused
 
 
@@ -34,6 +35,18 @@ class Ar1(Chain):
     def left(self) -> Array:
         r = float(self.rho)
         return np.full(self.order_ - 1, (1.0 - r) * (1.0 + r))
+
+    def correlation(self, gap: float) -> tuple[float, float]:
+        size, sign = abs(float(self.rho)), -1.0 if float(self.rho) < 0.0 and gap % 2.0 else 1.0
+        if size == 0.0:
+            return (1.0, 0.0) if gap == 0.0 else (0.0, 1.0)
+        depth = gap * np.log(size)
+        return sign * float(np.exp(depth)), -float(np.expm1(2.0 * depth))
+
+    def extension(self, places: Array, new: Array) -> Extension:
+        """A chain in whole steps."""
+        whole_steps(self.name, places, new)
+        return super().extension(places, new)
 
     def _powers(self) -> Array:
         return np.asarray(float(self.rho) ** np.arange(self.order_))

@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.structure import Structure
+from lgmdsl.contract.structure import Members, Structure
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.structures.ar import ar
-from lgmdsl.structures.ar1 import ar1
+from lgmdsl.structures.ar import Ar, ar
+from lgmdsl.structures.ar1 import Ar1, ar1
 from lgmdsl.structures.besag import besag
 from lgmdsl.structures.car import car
 from lgmdsl.structures.gmrf import gmrf
 from lgmdsl.structures.gp import Gp
 from lgmdsl.structures.independent import Dense, Flat, Iid, Normal
 from lgmdsl.structures.kernels import Kernel, Linear, White
-from lgmdsl.structures.ou import ou
-from lgmdsl.structures.seasonal import seasonal
+from lgmdsl.structures.ou import OrnsteinUhlenbeck, ou
+from lgmdsl.structures.seasonal import Seasonal, seasonal
 from lgmdsl.structures.spde import spde
 from lgmdsl.structures.stationary import Matern, Periodic, RationalQuadratic, SquaredExponential
-from lgmdsl.structures.walks import rw1, rw2
+from lgmdsl.structures.walks import FirstOrderWalk, SecondOrderWalk, rw1, rw2
 
 Builder = Callable[..., Structure]
 
@@ -55,6 +55,13 @@ STRUCTURES: dict[str, Builder] = {
     "spde": spde,
 }
 
+MEMBERS: dict[str, Members] = {
+    cls.name: cls.members
+    for cls in (
+        Normal, Iid, Flat, Gp, Ar, Ar1, FirstOrderWalk, SecondOrderWalk, OrnsteinUhlenbeck, Seasonal
+    )
+}  # fmt: skip
+
 # In a product of kernels all but one may leave out their sd.
 KERNELS: dict[str, Callable[..., Kernel]] = {
     "se": lambda length, sd=1.0: SquaredExponential(_array(sd), _array(length)),
@@ -68,6 +75,11 @@ KERNELS: dict[str, Callable[..., Kernel]] = {
     "linear": lambda sd=1.0: Linear(_array(sd)),
     "white": lambda sd=1.0: White(_array(sd)),
 }
+
+
+def members_of(name: str) -> Members:
+    """How the structure `name` takes members that a fit did not have."""
+    return MEMBERS.get(name, Members.FIXED)
 
 
 def structure(name: str, size: int, **arguments: Any) -> Structure:
@@ -84,6 +96,9 @@ def register_structure(name: str, builder: Builder) -> None:
     """Make a structure known: `builder(size, **arguments)` with float64 arrays as arguments.
     Raises ModelError E106 where the name is taken."""
     _add(STRUCTURES, "structure", name, builder)
+    part = builder.part if isinstance(builder, Declared) else builder
+    if isinstance(part, type) and issubclass(part, Structure):
+        MEMBERS[name] = part.members
 
 
 def register_kernel(name: str, builder: Callable[..., Kernel]) -> None:

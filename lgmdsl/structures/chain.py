@@ -9,13 +9,15 @@ from __future__ import annotations
 from abc import abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
-from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.structures.content import Content
+from lgmdsl.structures.extensions import Links, extended
 from lgmdsl.structures.pairing import band, entries, inner
 
 
@@ -53,6 +55,28 @@ class Chain(Structure):
     """sd^2 times a correlation that is the product of the links between two points."""
 
     sd: Array
+    members: ClassVar[Members] = Members.ORDERED
+
+    @abstractmethod
+    def correlation(self, gap: float) -> tuple[float, float]:
+        """r and 1 - r^2 over any gap, the latter without cancellation."""
+
+    def extension(self, places: Array, new: Array) -> Extension:
+        """Over gaps a and b to the neighbours, with r = r_a r_b: slopes r_a (1 - r_b^2) / (1 - r^2)
+        and r_b (1 - r_a^2) / (1 - r^2), variance sd^2 (1 - r_a^2) (1 - r_b^2) / (1 - r^2)."""
+        square = float(self.sd) ** 2
+
+        def step(gap: float) -> tuple[float, float]:
+            r, left = self.correlation(gap)
+            return r, square * left
+
+        def bridge(before: float, after: float) -> tuple[float, float, float]:
+            r, left = self.correlation(before)
+            s, right = self.correlation(after)
+            both = left + right - left * right  # 1 - r^2 s^2
+            return r * right / both, s * left / both, square * left * right / both
+
+        return extended(self.name, places, new, Links(step, bridge))
 
     @property
     @abstractmethod

@@ -7,7 +7,7 @@ from functools import cached_property
 from typing import ClassVar
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.contract.structure import Members, Shape, Structure
 from lgmdsl.structures.kernels import Kernel
 
 
@@ -21,6 +21,7 @@ class Gp(Structure):
     at: Array
     kernel: Kernel
     name: ClassVar[str] = "gp"
+    members: ClassVar[Members] = Members.JOINED
 
     @property
     def size(self) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
-from lgmdsl.contract.structure import Shape, Structure
+from lgmdsl.contract.structure import Members, Shape, Structure
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 INVERTED = 100  # a covariance of at most this size may be inverted,
@@ -30,6 +30,7 @@ class Normal(Structure):
     mean_: Array
     sd: Array
     name: ClassVar[str] = "normal"
+    members: ClassVar[Members] = Members.JOINED
 
     def __init__(self, size: int, mean: object = 0.0, sd: object = 1.0) -> None:
         object.__setattr__(self, "order", int(size))
@@ -82,6 +83,7 @@ class Iid(Structure):
 
     order: int
     name: ClassVar[str] = "iid"
+    members: ClassVar[Members] = Members.JOINED
 
     @property
     def size(self) -> int:
@@ -119,6 +121,7 @@ class Flat(Structure):
 
     order: int
     name: ClassVar[str] = "flat"
+    members: ClassVar[Members] = Members.JOINED
 
     @property
     def size(self) -> int:

@@ -42,6 +42,10 @@ class OrnsteinUhlenbeck(Chain):
     def left(self) -> Array:
         return -np.expm1(-2.0 * float(self.rate) * self.gaps)
 
+    def correlation(self, gap: float) -> tuple[float, float]:
+        depth = float(self.rate) * gap
+        return float(np.exp(-depth)), -float(np.expm1(-2.0 * depth))
+
     def _apart(self) -> Array:
         return np.abs(np.subtract.outer(self.at, self.at))
 
@@ -72,7 +76,7 @@ def ou(size: int, rate: object, at: Array | None = None, sd: object = 1.0) -> St
             if at is None
             else "a walk that does not return to its mean is rw1(sd = {sd}, at = {at})",
         )  # fmt: skip
-    times = np.arange(size) * 1.0 if at is None else np.asarray(at, dtype=np.float64)
+    times = np.asarray(np.arange(size) if at is None else at, dtype=np.float64)
     along, gaps = _sorted(Content(times))
     return OrnsteinUhlenbeck(np.asarray(sd, dtype=np.float64), times, gaps, along, value)
 

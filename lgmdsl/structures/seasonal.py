@@ -8,6 +8,7 @@ prod n_a sum 1/n_a over the phases a, n_a their points.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
@@ -15,16 +16,26 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.structure import Structure
+from lgmdsl.contract.structure import Extension, Members, Structure
 from lgmdsl.structures.banded import banded
+from lgmdsl.structures.extensions import autoregression, stepped
 from lgmdsl.structures.refusals import Refused
 from lgmdsl.structures.scaled import Scaled, Unit, nothing_tied, unit_of
 
 
+@dataclass(frozen=True, eq=False)
 class Seasonal(Scaled):
     """Seasonal pattern that may drift; scaled, and free in the m - 1 strictly periodic patterns."""
 
+    period: int = 2
     name: ClassVar[str] = "seasonal"
+    members: ClassVar[Members] = Members.ORDERED
+
+    def extension(self, places: Array, new: Array) -> Extension:
+        """z_t = -(z_{t-1} + ... + z_{t-m+1}) + e, e of the fitted sums' variance."""
+        variance = float(self.sd) ** 2 / float(self.unit.scale[0])
+        onward = autoregression(-np.ones(self.period - 1), variance, self.size)
+        return stepped(self.name, places, new, onward)
 
 
 def seasonal(size: int, period: object, sd: object = 1.0) -> Structure:
@@ -41,7 +52,7 @@ def seasonal(size: int, period: object, sd: object = 1.0) -> Structure:
             "E205", f"a period of {m:g} points is longer than {{axis}}, which has {size}",
             "period", help="count the period in points of {axis}, and give at least one whole",
         )  # fmt: skip
-    return Seasonal(_unit(size, int(m)), np.asarray(sd))
+    return Seasonal(_unit(size, int(m)), np.asarray(sd), int(m))
 
 
 @lru_cache(maxsize=8)

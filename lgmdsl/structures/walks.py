@@ -11,6 +11,8 @@ forms in O(n), for Q = D'WD with D of full row rank and null basis N:
 
 from __future__ import annotations
 
+from abc import abstractmethod
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import ClassVar
 
@@ -18,25 +20,61 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.structure import Structure
+from lgmdsl.contract.structure import Extension, Members, Structure
 from lgmdsl.structures.banded import banded, diagonal
 from lgmdsl.structures.content import Content
+from lgmdsl.structures.extensions import extended
 from lgmdsl.structures.refusals import Refused, too_short
 from lgmdsl.structures.scaled import Scaled, Unit, nothing_tied, sums_to_zero, unit_of
+from lgmdsl.structures.walk_members import brownian, second_order
 
 Pieces = tuple[SparseMatrix, Array, float, SparseMatrix]  # Q, diag Q^+, log|Q|_+, null basis
 
 
-class FirstOrderWalk(Scaled):
+@dataclass(frozen=True, eq=False)
+class Walk(Scaled):
+    """`cyclic`: the last member is the neighbour of the first one."""
+
+    cyclic: bool = False
+    members: ClassVar[Members] = Members.ORDERED
+
+    @abstractmethod
+    def process(self, variance: float, gap: float, fitted: Array, new: Array) -> Extension:
+        """New members at sorted places: differences over the mean gap have this variance."""
+
+    def extension(self, places: Array, new: Array) -> Extension:
+        """The increments' variance is that of the fitted walk; `unit.scale` is its own."""
+        if self.cyclic:
+            raise Refused(
+                "E302", f"{{axis}} cannot take new members: `{self.name}` closes its circle",
+                label="there is nothing beyond the last member, which stands before the first",
+                help="ask for the fitted members",
+            )  # fmt: skip
+        gap = float(np.diff(np.unique(places)).mean())
+        variance = float(self.sd) ** 2 / float(self.unit.scale[0])
+
+        def core(fitted: Array, asked: Array) -> Extension:
+            return self.process(variance, gap, fitted, asked)
+
+        return extended(self.name, places, new, core)
+
+
+class FirstOrderWalk(Walk):
     """rw1, scaled; tied to sum zero unless `sum_to_zero` is false."""
 
     name: ClassVar[str] = "rw1"
 
+    def process(self, variance: float, gap: float, fitted: Array, new: Array) -> Extension:
+        return brownian(variance / gap)(fitted, new)
 
-class SecondOrderWalk(Scaled):
+
+class SecondOrderWalk(Walk):
     """rw2, scaled; its line has density 1 unless it is cyclic."""
 
     name: ClassVar[str] = "rw2"
+
+    def process(self, variance: float, gap: float, fitted: Array, new: Array) -> Extension:
+        return second_order(variance / gap**3, fitted, new)
 
 
 def rw1(
@@ -46,7 +84,8 @@ def rw1(
     """A random walk of order 1. Raises Refused (E205, E303, E104)."""
     if size < 2:
         raise too_short("rw1", size, 2)
-    return FirstOrderWalk(_walk(1, size, cyclic, _key(at, cyclic), sum_to_zero), np.asarray(sd))
+    unit = _walk(1, size, cyclic, _key(at, cyclic), sum_to_zero)
+    return FirstOrderWalk(unit, np.asarray(sd), cyclic)
 
 
 def rw2(
@@ -56,7 +95,8 @@ def rw2(
     """A random walk of order 2. Raises Refused (E205, E303, E104)."""
     if size < 3:
         raise too_short("rw2", size, 3)
-    return SecondOrderWalk(_walk(2, size, cyclic, _key(at, cyclic), sum_to_zero), np.asarray(sd))
+    unit = _walk(2, size, cyclic, _key(at, cyclic), sum_to_zero)
+    return SecondOrderWalk(unit, np.asarray(sd), cyclic)
 
 
 def _key(at: Array | None, cyclic: bool) -> Content | None:

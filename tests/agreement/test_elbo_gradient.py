@@ -19,6 +19,7 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.testing.models import random_models
 from lgmdsl.testing.random_model import RandomModel
+from tests.agreement.comparisons import compared, must_run
 
 from .methods import few
 
@@ -101,6 +102,7 @@ def moment_elbo(case: RandomModel, problem: Problem, mean: Array, covariance: Ar
     return value - 0.5 * float(np.trace(solve[:, :-1]) - len(gap) + gap @ solve[:, -1] + logs)
 
 
+@must_run
 @given(cases, st.integers(0, 2**20))
 @few(15)
 def test_in_moments(case: RandomModel, seed: int) -> None:
@@ -110,6 +112,7 @@ def test_in_moments(case: RandomModel, seed: int) -> None:
     )
     if not blocks:
         return
+    compared()
     case = RandomModel(blocks, case.sites, case.constant, case.shifts)
     problem, point = some_point(case, seed)
     q = point.conditioned

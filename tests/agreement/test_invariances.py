@@ -19,6 +19,7 @@ from lgmdsl.sites.catalogue import site
 from lgmdsl.testing.latent_blocks import scalar
 from lgmdsl.testing.models import concave_families, random_models
 from lgmdsl.testing.random_model import RandomModel, Sites
+from tests.agreement.comparisons import compared, must_run
 
 from .methods import METHODS, apart, few, predictors, solved
 
@@ -36,6 +37,7 @@ def both(case: RandomModel, other: RandomModel, method: str) -> tuple[Fit, Fit] 
     assert (one is None) == (two is None)
     if one is None or two is None or not (one.converged and two.converged):
         return None
+    compared(method)
     return one, two
 
 
@@ -65,6 +67,7 @@ def check_same(
             assert apart(here, (scale * there[0], scale * there[1])) < 1e-4, block.name
 
 
+@must_run
 @given(random_models(families=CONCAVE, wild=False, flat=True, missing=True), methods,
        st.randoms(use_true_random=False))  # fmt: skip
 @few(14)
@@ -73,6 +76,7 @@ def test_the_order_of_rows_is_irrelevant(case: RandomModel, method: str, random)
     check_same(case, case.take(order), method, (order, slice(None)))
 
 
+@must_run
 @given(random_models(families=CONCAVE, wild=False, flat=True), methods,
        st.sampled_from([1e-3, 0.2, 7.0, 1e4]))  # fmt: skip
 @few(14)
@@ -82,6 +86,7 @@ def test_the_unit_of_the_latents_is_irrelevant(case: RandomModel, method: str, b
     check_same(case, case.rescaled(by), method, gain=-flats * np.log(by), scale=by)
 
 
+@must_run
 @given(random_models(families=CONCAVE, wild=False), methods, st.floats(-3.0, 3.0))
 @few(14)
 def test_an_offset_may_stand_in_a_prior_mean_or_in_the_data(
@@ -101,6 +106,7 @@ def test_an_offset_may_stand_in_a_prior_mean_or_in_the_data(
         assert float(two.mean("c")) == pytest.approx(float(one.mean("c")) + offset, abs=1e-4)
 
 
+@must_run
 @given(random_models(families=("binomial.logit", "binomial.probit"), rows=(1, 8), latents=(1, 20),
                      wild=False, likelihoods=1), dividing)  # fmt: skip
 @few(10)
@@ -125,6 +131,7 @@ def test_a_binomial_is_the_sum_of_its_trials(case: RandomModel, method: str) -> 
     check_same(case, apart, method, (rows, slice(None)), -float(ways.sum()))
 
 
+@must_run
 @given(random_models(families=("poisson.log_rate",), rows=(1, 12), wild=False, likelihoods=1),
        dividing, st.floats(0.05, 0.95))  # fmt: skip
 @few(8)
@@ -149,6 +156,7 @@ def logs(y: Array, exposure: Array) -> float:
     return float((y * np.log(exposure) - special.gammaln(y + 1.0)).sum())
 
 
+@must_run
 @given(random_models(families=OBSERVING, rows=(1, 20), wild=False, missing=True, flat=True),
        methods)  # fmt: skip
 @few(14)
@@ -160,6 +168,7 @@ def test_a_missing_row_says_nothing(case: RandomModel, method: str) -> None:
                (slice(None), slice(case.rows)))  # fmt: skip
 
 
+@must_run
 @given(random_models(families=("binomial.logit", "binomial.probit", "poisson.log_rate"),
                      rows=(1, 20), wild=False, flat=True, likelihoods=1), methods)  # fmt: skip
 @few(14)

@@ -9,6 +9,7 @@ from hypothesis import given, note
 
 from lgmdsl.testing.models import concave_families, random_models
 from lgmdsl.testing.random_model import RandomModel
+from tests.agreement.comparisons import compared, must_run
 
 from .methods import SOLVERS, apart, few, predictors, solved
 
@@ -29,6 +30,7 @@ def check_agreement(case: RandomModel, bound: str | None = None, extreme: bool =
     assert converged or extreme
     if not converged:
         return
+    compared()
     best = max(converged, key=lambda f: f.log_evidence)
     slack = CLOSE * max(1.0, abs(best.log_evidence))
     for name, fit in fits.items():
@@ -41,18 +43,21 @@ def check_agreement(case: RandomModel, bound: str | None = None, extreme: bool =
             assert apart(predictors(fit), predictors(best)) < MOMENTS, name
 
 
+@must_run
 @given(random_models(families=concave_families(), wild=False, flat=True, missing=True))
 @few(8)
 def test_solvers_that_share_a_concave_objective_agree(case: RandomModel) -> None:
     check_agreement(case)
 
 
+@must_run
 @given(random_models(families=concave_families(), rows=(1, 10), latents=(1, 10), flat=True))
 @few(6)
 def test_so_do_they_at_extreme_scales(case: RandomModel) -> None:
     check_agreement(case, extreme=True)
 
 
+@must_run
 @given(random_models(families=("bernoulli.logit", "binomial.logit", "sech2", "logistic"),
                      rows=(1, 12), latents=(1, 8), wild=False))  # fmt: skip
 @few(4)
@@ -61,6 +66,7 @@ def test_so_do_they_through_bounds_with_a_concave_objective(case: RandomModel) -
         check_agreement(case, bound)
 
 
+@must_run
 @given(random_models(families=("student_t.mean", "student_t", "exp_power", "normal.mean"),
                      rows=(1, 12), latents=(1, 8), wild=False))  # fmt: skip
 @few(5)
@@ -70,6 +76,7 @@ def test_elsewhere_a_solver_that_converged_is_at_a_stationary_point(case: Random
         fit = solved(case, name)
         if fit is None or not fit.converged:
             continue
+        compared(name)
         again = case.fit("natural-gradient", start_from=fit, tol=1e-9)
         assert again.log_evidence >= fit.log_evidence - 1e-9 * max(1.0, abs(fit.log_evidence))
         assert again.log_evidence == pytest.approx(fit.log_evidence, rel=1e-6, abs=1e-6), name

@@ -11,10 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lgmdsl.sites.catalogue import sites
+import lgmdsl as lgm
+from lgmdsl.api.fit import Fit
+from lgmdsl.arrays import Array
+from lgmdsl.sites.catalogue import site, sites
+from lgmdsl.testing import latent_blocks as blocks
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random_model import RandomModel, Sites
 
+from .hostile import fitted
 from .methods import METHODS, apart, few, predictors, solved
 
 SCALED = tuple(s.spec.name for s in sites() if s.spec.scales and not s.spec.vector)
@@ -61,3 +66,92 @@ def test_the_unit_is_irrelevant(family: str, method: str) -> None:
 
     holds()
     assert tally["compared"] > 0 or set(tally) <= {"refused"}, tally
+
+
+LOGGED = {"lognormal.mean": 1.0, "gamma.log_mean": 1.0, "weibull.log_scale": 1.0,
+          "exponential.log_rate": -1.0}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", METHODS)
+@pytest.mark.parametrize("family", [f + end for f in LOGGED for end in ("", ".censored")])
+def test_the_unit_of_a_positive_response_is_an_offset(family: str, method: str) -> None:
+    """y times c, and its log scale, mean or rate moved by log c, which an offset does."""
+    rng, rows = np.random.default_rng(3), 5
+    parts = (blocks.scalar("a", rows, 0.3, 1.0),)
+    spec, found = site(family).spec, Counter[str]()
+    parameters: dict[str, float | Array] = {
+        n: 0.8 for n in spec.parameters if n not in ("event", "lower", "upper")
+    }
+    y = rng.lognormal(size=rows)
+    interval = {"lower": np.where(np.arange(rows) % 2 == 0, 0.5 * y, np.nan),
+                "upper": np.where(np.arange(rows) % 3 == 0, 2.0 * y, np.nan)}  # fmt: skip
+    types = {"lower": "real?", "upper": "real?"}
+    if not family.endswith("censored"):
+        interval, types = {}, {}
+
+    def at(c: float) -> Fit | str:
+        given = {**parameters, **{n: c * x for n, x in interval.items()}}
+        own = Sites(site(family), "y0", c * y, given, types, np.ones(rows, dtype=bool))
+        sign = LOGGED[family.removesuffix(".censored")]
+        return fitted(RandomModel(parts, (own,), float(sign * np.log(c))), method)
+
+    plain = at(1.0)
+    if isinstance(plain, str):
+        assert plain == "refused"
+        return
+    assert plain.converged
+    densities = rows - int(np.count_nonzero(~np.isnan(list(interval.values())).all(axis=0))
+                           if interval else 0)  # fmt: skip
+    for c in (1e-100, 1e-20, 1e20, 1e100):
+        fit = at(c)
+        if isinstance(fit, str) or not fit.converged:
+            found["not converged"] += 1
+            continue
+        found["compared"] += 1
+        moved = fit.log_evidence + densities * np.log(c)
+        assert moved == pytest.approx(plain.log_evidence, abs=1e-6 * abs(plain.log_evidence))
+        assert float(fit.sd("a")) == pytest.approx(float(plain.sd("a")), rel=1e-3)
+    assert found["compared"] == 4, found
+
+
+LEARNED = """lgm 1
+index obs
+index group
+data y[obs] : real
+data who[obs] : group
+hyper s : positive ~ exponential(rate = {rate!r})
+hyper t : positive ~ half_normal(sd = {wide!r})
+latent a ~ normal(sd = {wide!r})
+latent u[group] ~ normal(sd = t)
+observe y ~ {family}(mean = a + u[who], {scale} = s)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("family", "hyper"), [("normal", "map"), ("normal", "integrate"), ("student_t", "map")]
+)
+def test_the_unit_is_irrelevant_to_hypers(family: str, hyper: str) -> None:
+    """With the priors' scales times c too."""
+    rng = np.random.default_rng(5)
+    who = np.repeat(np.arange(6), 5)
+    y = rng.normal(size=6)[who] + 0.5 * rng.normal(size=30)
+
+    def at(c: float) -> Fit:
+        scale = "sd" if family == "normal" else "df = 5, scale" if family[0] == "s" else "scale"
+        text = LEARNED.format(rate=1.0 / c, wide=3.0 * c, family=family, scale=scale)
+        return lgm.fit(lgm.loads(text), {"y": c * y, "who": who}, hyper=hyper)
+
+    plain, found = at(1.0), 0
+    assert plain.converged
+    for c in (1e-100, 1e6, 1e100):
+        fit = at(c)
+        if not fit.converged:
+            continue
+        found += 1
+        off = fit.log_evidence + 30 * np.log(c) - plain.log_evidence
+        assert abs(off) < 1e-3, (c, off)
+        for name in ("s", "t"):
+            ratio = float(fit.mean(name)) / c / float(plain.mean(name))
+            assert ratio == pytest.approx(1.0, abs=1e-2), (name, c)
+    assert found == 3

@@ -98,3 +98,22 @@ def test_the_same_seed_gives_the_same_digits(run: Run, model: Path) -> None:
     call = ("simulate", model, "--sizes", "obs=5,feat=2", "--set", "s=1", "--json", "--seed")
     assert run(*call, "7").out == run(*call, "7").out
     assert run(*call, "7").out != run(*call, "8").out
+
+
+def test_predictions_are_at_the_labels_that_are_asked_for(run: Run, tmp_path: Path) -> None:
+    model, data, out = tmp_path / "m.lgm", tmp_path / "d.csv", tmp_path / "o.nc"
+    model.write_text(
+        "lgm 1\nindex t\ndata y[t] : real\nlatent f[t] ~ ar1(sd = 1, rho = 0.8)\n"
+        "let eta[t] = f\nobserve y ~ normal(mean = eta, sd = 0.5)\n"
+    )
+    rows = "".join(f"{k},{np.sin(k):.4f}\n" for k in range(30))
+    data.write_text(f"t,y\n{rows}")
+    assert run("fit", model, data, "-o", out).status == 0
+    new = tmp_path / "new.csv"
+    new.write_text("t,note\n31,a\n30,b\n5,c\n")
+    shown = run("predict", out, new)
+    assert shown.status == 0, shown.err
+    assert [row["t"] for row in csv.DictReader(shown.out.splitlines())] == ["31", "30", "5"]
+    new.write_text("wind,rain\n1,2\n")
+    refused = run("predict", out, new)
+    assert refused.status == 1 and refused.out == "" and "E305" in refused.err

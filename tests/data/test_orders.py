@@ -5,21 +5,26 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import h5netcdf
 import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import scipy.sparse as sp
 import xarray as xr
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
+from lgmdsl.api.digest import ATTRIBUTE, digest
 from lgmdsl.canonical.ground import ground
 from lgmdsl.canonical.ground_model import GroundedModel
 from lgmdsl.dataset import read
 from lgmdsl.errors import DataError
+from lgmdsl.extend import Parameter, Signature, Spacing
+from lgmdsl.vocabulary.lookup import register, unregister
 
 GOLDEN = Path(__file__).parent / "golden"
 ORDINAL = """lgm 1
@@ -368,6 +373,24 @@ def test_the_order_is_kept_in_the_file(tmp_path: Path) -> None:
     assert index.places is not None and index.places.tolist() == [18.4, 19.0, 19.2, 25.0]
 
 
+def test_files_of_the_first_format_took_all_steps_as_equal(tmp_path: Path) -> None:
+    place = tmp_path / "w.nc"
+    when = {"when": [18.4, 19.0, 19.2, 25.0], "y": FIVE[:4]}
+    lgm.fit(lgm.loads(mapped(LINES[1])), when).save(place)
+    with h5netcdf.File(place, "a") as file:
+        file.attrs["lgmdsl_format"] = 1
+        for variable in file["index"].variables.values():
+            del variable.attrs["given"], variable.attrs["spaced"]
+        file.attrs[ATTRIBUTE] = digest(file)
+    index = lgm.load_fit(place).canonical.grounded.indices["t"]
+    assert index.ordered and index.places is None
+    equal = lgm.fit(lgm.loads(mapped(LINES[1])), {**when, "when": range(4)})
+    weights = lgm.load_fit(place).canonical.linear({}).blocks[0].factors[0].precision()
+    same = equal.canonical.linear({}).blocks[0].factors[0].precision()
+    assert isinstance(weights, sp.csr_array) and isinstance(same, sp.csr_array)
+    np.testing.assert_allclose(weights.toarray(), same.toarray(), atol=1e-12)
+
+
 @pytest.mark.parametrize("new", [["b"], ["2001-01-01"]])
 def test_new_members_must_lie_on_the_fitted_line(new: list[str]) -> None:
     fit = lgm.fit(lgm.loads(mapped(LINES[2])), {"when": [1.0, 2.5, 4.0], "y": FIVE[:3]})
@@ -399,3 +422,29 @@ def test_the_message_is_as_recorded() -> None:
     found = str(refusal(ORDINAL, {"y": GIVEN, "x": X})) + "\n"
     kept = GOLDEN / "e307_order.txt"
     assert found == kept.read_text(encoding="utf-8")
+
+
+def test_a_structure_from_outside_declares_what_it_needs() -> None:
+    """By its declaration alone: positions for one, an order for the other."""
+    names = {"drift": Spacing("positions", at="at"), "rank": Spacing("steps"), "kin": None}
+    for name, spacing in names.items():
+        register(
+            Signature(
+                name, "structure", (Parameter("sd", "positive", over="none"),),
+                ordered_axis=spacing is not None, spacing=spacing or Spacing(),
+                carries_scale=("sd",),
+            )
+        )  # fmt: skip
+    try:
+        data = {"when": ["b", "a", "c"], "y": FIVE[:3]}
+        for name, spacing in names.items():
+            text = mapped(f"{name}(sd = 1)")
+            if spacing is None:
+                assert labels(text, data, "t") == ["a", "b", "c"]
+            else:
+                assert f"which `{name}` needs" in str(refusal(text, data))
+                kept = labels(text, {**data, "when": [0, 1, 3]}, "t")
+                assert kept == ([0, 1, 3] if name == "drift" else [0, 1, 2, 3])
+    finally:
+        for name in names:
+            unregister("structure", name)

@@ -19,6 +19,7 @@ from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.engine_checks import conditioned
 from lgmdsl.testing.engine_models import Case, brute, dense_rows, dense_weight, random_case
+from tests.agreement.comparisons import compared, must_run
 
 seeds = st.integers(0, 100_000)
 ties = st.sampled_from(["", "proper", "flat"])
@@ -33,6 +34,7 @@ def close(a: object, b: object, rtol: float = 1e-10) -> None:
     np.testing.assert_allclose(a, b, rtol=rtol, atol=rtol * max(1.0, float(np.abs(b).max())))
 
 
+@must_run
 @given(seeds, st.booleans(), st.booleans(), ties)
 def test_engines_agree(seed: int, signed: bool, vector: bool, tie: str) -> None:
     case = random_case(seed, gp=False, signed=signed, vector=vector, tie=tie)
@@ -41,6 +43,7 @@ def test_engines_agree(seed: int, signed: bool, vector: bool, tie: str) -> None:
     assert isinstance(first, Failed) == isinstance(second, Failed)
     if isinstance(first, Failed) or isinstance(second, Failed):
         return
+    compared()
     spread = np.linalg.cond(
         brute(case.linear, case.weight, case.shift).covariance + np.eye(case.linear.size)
     )

@@ -112,7 +112,7 @@ observe y ~ normal(mean = u, sd = 0.5)
 """
 
 
-def test_new_positions_extend_ou_as_its_kernel_and_no_walk() -> None:
+def test_new_positions_extend_ou_as_its_kernel() -> None:
     t, new = np.arange(8.0) ** 1.2, {"t": np.array([20.0, 0.5, 3.3])}
     found = []
     kernel = "matern(sd = 0.9, length = 2, smoothness = 0.5)"
@@ -121,10 +121,6 @@ def test_new_positions_extend_ou_as_its_kernel_and_no_walk() -> None:
         p = fit.predict(new)
         found.append(np.stack([p.response("y")["mean"], p.response("y")["sd"]]))
     np.testing.assert_allclose(found[0], found[1], rtol=1e-9)
-    walk = lgm.loads(PREDICTED.format(prior="rw1(sd = 1, at = t)"))
-    fit = lgm.fit(walk, {"y": np.sin(t), "t": t})
-    with pytest.raises(lgm.DataError, match="E301"):
-        fit.predict(new)  # its scale and its sum are those of the eight points
 
 
 # Two free levels that only enter as their sum are improper, and refused elsewhere.

@@ -8,14 +8,12 @@ import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from lgmdsl.numerics.sparse import analyse as module
-from lgmdsl.numerics.sparse import compiled as compiled_module
 from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import Pattern
 from tests.numerics.sparse.conftest import positive_definite
@@ -96,22 +94,3 @@ def test_one_analysis_serves_several_threads() -> None:
         found = list(pool.map(work, range(1, 33)))
     alone = [work(scale) for scale in range(1, 33)]
     np.testing.assert_array_equal(found, alone)
-
-
-def test_kernels_compile_where_nothing_can_be_cached(monkeypatch: pytest.MonkeyPatch) -> None:
-    """numba refuses at decoration where it finds no folder to write to."""
-    asked: list[bool] = []
-
-    def njit(cache: bool = False, **_: Any) -> Any:
-        asked.append(cache)
-        if cache:
-            raise RuntimeError("cannot cache function: no locator available")
-        return lambda function: function
-
-    monkeypatch.setattr(compiled_module, "njit", njit)
-
-    def double(x: int) -> int:
-        return 2 * x
-
-    assert compiled_module.compiled(double)(21) == 42
-    assert asked == [True, False]
