@@ -14,8 +14,7 @@ from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Site
-from lgmdsl.engines.choose import choose
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.engines.choose import Terms, required
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,7 +49,4 @@ class Pool:
         return Problem(tuple(sites), answers, self._engine(linear))
 
     def _engine(self, linear: LinearGaussian) -> Engine:
-        engine, why = choose(linear)
-        if engine is None:
-            raise MethodError(Diagnostic("E501", why))
-        return engine
+        return required(linear, Terms.of())

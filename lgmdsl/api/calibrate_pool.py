@@ -22,6 +22,7 @@ from lgmdsl.api.third_parties import word_of, words_in
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.registry import packed
 from lgmdsl.language.load import loads
+from lgmdsl.memory import VARIABLE, budget
 from lgmdsl.remedies import number
 
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
@@ -82,6 +83,7 @@ def _parts(task: Task) -> bytes:
 
 def _start(task: Task, parts: bytes, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
+    environment[VARIABLE] = str(budget())  # the caller's: its engines are the workers' too
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     worker = subprocess.Popen(
         [sys.executable, "-m", "lgmdsl.api.calibrate_worker"], env=environment,

@@ -170,7 +170,7 @@ def _failure(error: Exception) -> Diagnostic:
     if isinstance(error, LgmError):
         return error.diagnostics[0]
     if isinstance(error, MemoryError):
-        return Diagnostic("E306", "there is not enough memory for this model and data")
+        return Diagnostic("E505", "there is not enough memory for this model and data")
     lines = str(error).strip().split("\n")
     return Diagnostic("defect", f"a defect: {type(error).__name__}: {lines[0]}".rstrip(": "))
 

@@ -26,6 +26,7 @@ from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
 from lgmdsl.language.print_expr import show
 from lgmdsl.language.shapes import names_in
+from lgmdsl.memory import budget
 
 
 def explain(
@@ -63,6 +64,7 @@ def explain(
         refused=outline.refused,
         engines=_engines(linear),
         engine_note=note,
+        memory_budget=budget(),
         methods=methods_of(outline, checked.source.name),
     )
 

@@ -6,6 +6,7 @@ import os.path
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.page import columns, counted, wrapped
+from lgmdsl.memory import size_text
 
 if TYPE_CHECKING:
     from lgmdsl.api.explain_views import Explanation, SiteView
@@ -115,6 +116,9 @@ def _engine(found: Explanation) -> list[str]:
             kind = "cheapest" if e.flops == cheapest else "cheapest exact one"
             text += f"; chosen, the {kind} that can" if e.chosen else ""
         lines += wrapped(text, 2, 4)
+    if found.engines:
+        size = size_text(found.memory_budget)
+        lines.append(f"  memory budget {size}; another that can: --option engine=NAME")
     if found.engine_note:
         lines += wrapped(found.engine_note, 2, 4)
     return lines

@@ -83,6 +83,7 @@ class Explanation:
     refused: tuple[Diagnostic, ...]
     engines: tuple[EngineView, ...]
     engine_note: str
+    memory_budget: int
     methods: ModelMethods
 
     def __str__(self) -> str:
@@ -103,5 +104,6 @@ class Explanation:
             "not_available": [d.as_json() for d in self.refused],
             "engines": [asdict(e) for e in self.engines],
             "engine_note": self.engine_note,
+            "memory_budget": self.memory_budget,
             "methods": self.methods.as_json()["methods"],
         }

@@ -76,6 +76,17 @@ class Fit(Assessable):
     def converged(self) -> bool:
         return self.status is Status.converged
 
+    @property
+    def engine(self) -> str:
+        """The engine that conditioned the Gaussian part; empty in files of earlier versions."""
+        return self.provenance.get("engine", "")
+
+    @property
+    def memory_budget(self) -> int | None:
+        """Bytes that the engine was chosen within; None in files of earlier versions."""
+        given = self.provenance.get("memory_budget")
+        return None if given is None else int(given)
+
     @cached_property
     def posterior(self) -> GaussianPosterior:
         """q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned when first asked for."""

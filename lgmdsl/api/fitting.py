@@ -26,6 +26,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import Expected
 from lgmdsl.dataset import Dataset, read
+from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.inference.driver import Tolerances, TraceEntry
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.registry import load_entry_points
@@ -33,6 +34,7 @@ from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.scattered import standard_error
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.mean_field import MeanField
+from lgmdsl.memory import during
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -70,12 +72,16 @@ def fit(
     pinned, `vb` keeps a factor over each that is a scale of Gaussians and reports the bound of
     log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a
     latent or words are drawn from topics, else integrates up to 6 scalars and maximises over more.
-    `options` are fields of the back end, and `integration`: grid, ccd or gauss-hermite (default:
+    `options` are fields of the back end, and `engine`: covariance, precision, batched, wide, sparse
+    or iterative (default: the cheapest that fits the memory budget, `LGM_MEMORY` or half of the
+    machine's memory; never what is free); `integration`: grid, ccd or gauss-hermite (default:
     grid for one or two hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none,
     and `batch` of em: rows of a mini-batch, with `epochs` (default 3), for models of very many rows
     that fall apart over an index; `learning_steps`: the most that the search for hyperparameters
     takes (200). `bound` names a bound through which the sites answer that it applies to
-    (`lgm methods`). `seed` is that of draws, and of the estimates of an engine that gives any.
+    (`lgm methods`). `seed` is that of draws, and of the estimates of an engine that gives any: the
+    same seed, data and budget give the same bits in every process, pool and thread; another number
+    of BLAS threads, or another processor, changes the last digits (below 1e-10, relative).
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd); a looser
     one holds for the search over hyperparameters too.
     `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are
@@ -84,7 +90,8 @@ def fit(
 
     Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
     NumericalError where there is no usable state at all; a fit that merely stopped early is
-    returned with its status. TypeError for a model, mapping or path that is none.
+    returned with its status. MethodError E505 names what is larger than the memory budget.
+    TypeError for a model, mapping or path that is none.
     """
     load_entry_points()
     if not isinstance(model, Model):
@@ -93,8 +100,9 @@ def fit(
     check_numbers(seed, tol, max_steps)
     fixed, options = check_fixed(fixed), check_options(options)
     start = check_named(start, "start", '{"s": 0.5}')
-    dataset = data if isinstance(data, Dataset) else read(data, mapping)
-    canonical = compile_model(model.checked, dataset, sites.find_site)
+    with during("reading the data and compiling the model"):
+        dataset = data if isinstance(data, Dataset) else read(data, mapping)
+        canonical = compile_model(model.checked, dataset, sites.find_site)
     return fit_compiled(
         model, canonical, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
         on_step, start,
@@ -137,17 +145,20 @@ def fit_compiled(
     warm = None if earlier is None else earlier.posterior
     known = None if earlier is None else earlier.theta
     begin = starting_values(canonical.hypers, start, known, fixed, way)
-    found = solve(
-        planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, learning, seed,
-        begin,
-    )  # fmt: skip
+    with during(_doing(planned, way)):
+        found = solve(
+            planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, learning, seed,
+            begin,
+        )  # fmt: skip
     q = found.posterior
     settings = {
         "bound": bound, "hyper": None if hyper == "auto" else hyper, "fixed": fixed or None,
         "tol": tol,
         "max_steps": max_steps,
+        "engine": None if planned.terms.engine == ANY_ENGINE else planned.terms.engine,
     }  # fmt: skip
     origin = provenance(model, canonical, planned.backend, seed, settings)
+    origin |= {"engine": found.engine, "memory_budget": str(planned.terms.budget)}
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
     notes = (*q.notes, *_scatter(planned, found))
     if notes:
@@ -186,6 +197,13 @@ def fit_compiled(
     elif found.learned is not None:
         fit = with_hypers(fit, found.learned, way)
     return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
+
+
+def _doing(planned: Plan, way: str) -> str:
+    """What memory would run out of: `learning 3 hyperparameters by map of 2,000 latents`."""
+    size = planned.canonical.size
+    at = f"{size:,} latent{'' if size == 1 else 's'} by method `{planned.method}`"
+    return f"fitting {at}" if way == "fixed" else f"fitting {at} and its hyperparameters ({way})"
 
 
 def _fit_alone(found: Solved) -> bool:

@@ -25,7 +25,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.structure import Members
-from lgmdsl.engines.choose import choose
+from lgmdsl.engines.choose import Terms, choose
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
@@ -81,8 +81,11 @@ def fitted_frame(canonical: CanonicalModel, conditioned: Conditioned) -> Frame:
     return Frame(conditioned, canonical.layout.starts, sizes, dict.fromkeys(sizes))
 
 
-def extended_frame(fitted: CanonicalModel, new: CanonicalModel, point: Point, seed: int) -> Frame:
-    """The frame of new data: the fitted sites condition the old and the new latents jointly.
+def extended_frame(
+    fitted: CanonicalModel, new: CanonicalModel, point: Point, seed: int, budget: int | None
+) -> Frame:
+    """The frame of new data: the fitted sites condition the old and the new latents jointly, by the
+    engine that the fit's memory `budget` allows.
 
     Raises NumericalError E602 where the joint posterior does not factorise, DataError E302 for new
     members that have no place, or no proper prior.
@@ -96,7 +99,7 @@ def extended_frame(fitted: CanonicalModel, new: CanonicalModel, point: Point, se
     if all(b.sizes == fitted.latent(b.name).sizes for b in blocks):
         base, starts = point.condition(), dict(fitted.layout.starts)
     else:
-        base, starts = _conditioned(fitted, blocks, point, seed)
+        base, starts = _conditioned(fitted, blocks, point, seed, budget)
     axes = {b.name: axes_of(b, fitted, new, point.theta) for b in blocks}
     added = [p for b in blocks if axes[b.name].grown
              for p in pieces_of(b, axes[b.name], point.theta)]  # fmt: skip
@@ -126,8 +129,9 @@ def _joined(union: LatentBlock, fitted: LatentBlock, changed: set[str]) -> Laten
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
 def _conditioned(
-    fitted: CanonicalModel, blocks: tuple[LatentBlock, ...], point: Point, seed: int
-) -> tuple[Conditioned, dict[str, int]]:
+    fitted: CanonicalModel, blocks: tuple[LatentBlock, ...], point: Point, seed: int,
+    budget: int | None,
+) -> tuple[Conditioned, dict[str, int]]:  # fmt: skip
     """The blocks given the fitted sites, and where each begins."""
     linear = fitted.linear(point.theta)
     sizes = {b.name: b.size for b in blocks}
@@ -143,7 +147,7 @@ def _conditioned(
         if linear.constraints is None
         else Constraints(moved(linear.constraints.columns), linear.constraints.values),
     )
-    engine, why = choose(joint, seed=seed)
+    engine, why = choose(joint, None if budget is None else Terms(budget), seed)
     outcome = Failed(why) if engine is None else engine.condition(point.weight, point.shift)
     if isinstance(outcome, Failed):
         raise NumericalError(Diagnostic("E602", f"no prediction: {outcome.reason}"))

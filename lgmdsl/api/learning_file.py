@@ -18,9 +18,8 @@ import numpy as np
 
 from lgmdsl.api.learning_record import Learning
 from lgmdsl.api.points import Point
-from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.arrays import AnyArray
+from lgmdsl.contract.engine import Conditioned
 from lgmdsl.learning.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.coordinates import Coordinates
 from lgmdsl.learning.factor import factor
@@ -80,7 +79,7 @@ def read_learning(
     file: Any,
     fit: Fit,
     array: Callable[[Any], AnyArray],
-    recondition: Callable[[CanonicalModel, Mapping[str, Array], Rows, Rows, int], Conditioned],
+    recondition: Callable[..., Conditioned],
 ) -> Fit:
     """The fit with what the groups hold."""
     if "learning" not in file.groups:
@@ -134,7 +133,7 @@ def _points(
     file: Any,
     fit: Fit,
     array: Callable[[Any], AnyArray],
-    recondition: Callable[[CanonicalModel, Mapping[str, Array], Rows, Rows, int], Conditioned],
+    recondition: Callable[..., Conditioned],
 ) -> tuple[Point, ...]:
     if "points" not in file.groups:
         return ()
@@ -148,7 +147,7 @@ def _points(
         )
         return Point(
             theta, float(held["share"][m]), float(held["log_evidence"][m]), weight, shift,
-            lambda: recondition(fit.canonical, theta, weight, shift, fit.seed),
+            lambda: recondition(fit.canonical, theta, weight, shift, fit.seed, fit.engine),
         )  # fmt: skip
 
     return tuple(point(m) for m in range(len(held["share"])))

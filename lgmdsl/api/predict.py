@@ -261,7 +261,7 @@ def predicted(fit: Fit, dataset: Dataset) -> Prediction:
 
     def at(point: Point) -> Marginals:
         if extended:
-            frame = extended_frame(fit.canonical, new, point, fit.seed)
+            frame = extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
         else:
             frame = fitted_frame(fit.canonical, point.condition())
         return Marginals(new, point.theta, frame, fit.seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -26,7 +27,7 @@ from lgmdsl.canonical.observed import Observed
 from lgmdsl.compile import canonicalise
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.engines.choose import choose
+from lgmdsl.engines.choose import Terms, choose, names
 from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError, NumericalError
 from lgmdsl.files import irregular
 from lgmdsl.inference.driver import TraceEntry
@@ -154,7 +155,9 @@ def _read(file: Any, place: Path) -> Fit:
         seed=seed,
         canonical=canonical,
         theta=theta,
-        condition=lambda: recondition(canonical, theta, weight, shift, seed),
+        condition=lambda: recondition(
+            canonical, theta, weight, shift, seed, provenance.get("engine", "")
+        ),
         provenance=provenance,
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
@@ -195,11 +198,18 @@ def _audit(file: Any, canonical: CanonicalModel) -> Audit:
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
 def recondition(
-    canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows, seed: int = 0
-) -> Conditioned:
-    """The posterior of given sites. Raises NumericalError E602 where it does not factorise."""
-    engine, why = choose(canonical.linear(theta), seed=seed)
-    outcome = Failed(why) if engine is None else engine.condition(weight, shift)
+    canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows,
+    seed: int = 0, engine: str = "",
+) -> Conditioned:  # fmt: skip
+    """The posterior of given sites, by the engine of the fit (files before it was recorded: by the
+    one chosen now). Raises NumericalError E602 where it does not factorise."""
+    linear = canonical.linear(theta)
+    made, why = None, ""
+    if engine in names():  # whatever the budget is now: the fit had it
+        made, why = choose(linear, Terms(math.inf, engine), seed)
+    if made is None:
+        made, why = choose(linear, seed=seed)
+    outcome = Failed(why) if made is None else made.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(
             Diagnostic("E602", f"the stored posterior cannot be rebuilt: {outcome.reason}")

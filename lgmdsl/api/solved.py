@@ -26,13 +26,15 @@ from lgmdsl.learning.mean_field import MeanField, mean_field
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """`posterior` at `theta`, the run that found it, and how theta was learned, if it was."""
+    """`posterior` at `theta`, the run that found it, how theta was learned, if it was, and the name
+    of the engine at theta."""
 
     theta: Theta
     posterior: GaussianPosterior
     run: Run
     starts: tuple[Started, ...]
     learned: Learned | MeanField | None
+    engine: str = ""
 
 
 def solve(
@@ -105,7 +107,7 @@ def _checked(planned: Plan, problem: Problem, found: Solved) -> Solved:
     assert result.posterior is not None
     posterior = honest(result.posterior)
     check_bounded(planned.canonical, problem, posterior.conditioned)
-    return replace(found, run=result, posterior=posterior)
+    return replace(found, run=result, posterior=posterior, engine=problem.engine.name)
 
 
 def _same_sites(earlier: GaussianPosterior, layout: Rows) -> bool:

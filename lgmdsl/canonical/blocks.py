@@ -19,6 +19,7 @@ from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Structure
 from lgmdsl.errors import DataError, Diagnostic, MethodError
 from lgmdsl.language import ast
+from lgmdsl.memory import TooLarge
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.kernels import Kernel
 from lgmdsl.structures.refusals import Refused
@@ -146,7 +147,10 @@ class LatentBlock:
         for factor in self.factors:
             for path, node in factor.coefficients().items():
                 self._check(path, node, theta)
-        factors = tuple(f.build(theta) for f in self.factors)
+        try:
+            factors = tuple(f.build(theta) for f in self.factors)
+        except TooLarge as large:
+            raise large.named(f"the prior of `{self.name}`", self.factors[0].factor.span) from None
         mean = factors[0].mean() if len(factors) == 1 else None
         return PriorBlock(self.name, factors, np.zeros(self.size) if mean is None else mean)
 

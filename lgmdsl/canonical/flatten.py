@@ -5,6 +5,7 @@ Rows run over the predictor's indices in row-major order, columns over the laten
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -18,6 +19,7 @@ from lgmdsl.arrays import IntArray, Matrix, SparseMatrix
 from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Applied, Term, compose, substitute
 from lgmdsl.canonical.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.ground_limits import TERM, counted
 from lgmdsl.canonical.named import (
     Axis,
     Named,
@@ -28,6 +30,7 @@ from lgmdsl.canonical.named import (
     slot_indices,
     sparse_refused,
 )
+from lgmdsl.memory import check
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Sum
 from lgmdsl.operators.compose import product as chain
@@ -183,6 +186,10 @@ def grid_of(
         rows = tuple(compose(r, at, sizes) for r in rows)
     joint = co.union(*(getattr(r, "dims", None) or (r.dim,) for r in rows), term.joint)  # type: ignore[union-attr]
     extent = tuple(sizes[d] for d in joint)
+    size = math.prod(extent)
+    shown = [d.partition("~")[0] or "the stored entries of a sparse matrix" for d in joint]
+    what = f"{counted(size, list(extent))} of a term over {', '.join(shown)}"
+    check("a term", what, TERM * size, help="a sum over fewer indices, or `X @ b` with X data")
     return Grid(
         joint,
         extent,

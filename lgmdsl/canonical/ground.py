@@ -19,6 +19,7 @@ from lgmdsl.canonical.ground_graph import graph_of
 from lgmdsl.canonical.ground_indices import Resolver
 from lgmdsl.canonical.ground_islands import disconnected
 from lgmdsl.canonical.ground_keys import unknown_names
+from lgmdsl.canonical.ground_limits import check_sizes
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
 from lgmdsl.canonical.ground_reuse import completed, named_part, reused
 from lgmdsl.canonical.ground_usage import Usage, usage_of
@@ -93,8 +94,8 @@ class _Grounding:
             frozenset(self.troubled),
         )
         resolver.resolve()
-        self.problems += resolver.problems
-        indices = resolver.indices
+        self.problems, indices = self.problems + resolver.problems, resolver.indices
+        check_sizes(self.model, {name: i.size for name, i in indices.items()})
         for item in bound:
             self._ground(item, resolver, usage)
         replaced = self._replaced(indices)

@@ -18,19 +18,14 @@ from lgmdsl.canonical.ground_errors import (
 )
 from lgmdsl.canonical.ground_keys import checked, declared, keyed
 from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain, union
+from lgmdsl.canonical.ground_limits import check_sizes, most
 from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.canonical.ground_order import by_levels, misplaced, settled
 from lgmdsl.canonical.order_needs import Need, needs_of
 from lgmdsl.dataset import Dataset, Loaded
-from lgmdsl.dataset.refusals import memory_limit
 from lgmdsl.errors import DataError, Diagnostic
 from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel, Symbol
-
-
-def most() -> int:
-    """Labels an index set can have at most: a gigabyte of them, or an eighth of the memory."""
-    return min(1 << 27, memory_limit() // 64)
 
 
 @dataclass
@@ -135,6 +130,7 @@ class Resolver:
                 )
             )
             return
+        check_sizes(self.model, {symbol.name: len(loaded.values)})
         again = bool(self.kept) and symbol.name not in self.fixed
         into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
         idle = [name for name in into if self.dataset.ask(name) is None]
@@ -152,7 +148,7 @@ class Resolver:
             return self._named(name) or self.kept[name]
         if statement.definition is not None and not (name in self.kept and name in self.growing):
             given, origin = self.from_keys.get(name), self._origin(name)
-            return declared(symbol, statement.definition, self.indices, given, origin, most())
+            return declared(self.model, symbol, statement.definition, self.indices, given, origin)
         if name in self.sizes and name not in self.kept:
             found = self._from_data(name)
             if isinstance(found, IndexSet) and found.size != self.sizes[name]:
@@ -167,6 +163,7 @@ class Resolver:
             size = self.sizes[name]
             if not 0 < size <= most():
                 return index_conflict(symbol, f"cannot have the size {size}", f"{name}=10")
+            check_sizes(self.model, {name: size})
             return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
         if name in self.fixed:
             return self._extended(symbol, self.kept[name])
@@ -234,6 +231,7 @@ class Resolver:
             return index_conflict(
                 symbol, f"has {size} labels, and {most()} are the most", "give a smaller array"
             )
+        check_sizes(self.model, {name: size})
         return IndexSet(name, np.arange(size, dtype=np.int64), origin)
 
     def _mapped(self, name: str) -> list[tuple[Bound, AnyArray]]:

@@ -9,6 +9,7 @@ import numpy as np
 
 from lgmdsl.canonical.ground_errors import count_of, index_conflict, repeated_labels
 from lgmdsl.canonical.ground_labels import LabelArray, labels_of, plain
+from lgmdsl.canonical.ground_limits import check_sizes, most
 from lgmdsl.canonical.ground_model import IndexSet
 from lgmdsl.dataset import Dataset, Loaded
 from lgmdsl.errors import Diagnostic, suggestion
@@ -68,11 +69,12 @@ def checked(
 
 
 def declared(
-    symbol: Symbol, definition: ast.Size | ast.Range | ast.Labels | ast.Head,
-    indices: Mapping[str, IndexSet], given: LabelArray | None, source: str, most: int,
+    model: CheckedModel, symbol: Symbol,
+    definition: ast.Size | ast.Range | ast.Labels | ast.Head,
+    indices: Mapping[str, IndexSet], given: LabelArray | None, source: str,
 ) -> IndexSet | Diagnostic | None:  # fmt: skip
     """An index set that the model declares; labels are `given` to one of which it says the size
-    alone. `most`: the labels that any can have."""
+    alone. Raises MethodError E505 where what runs over it is larger than the memory budget."""
     name = symbol.name
     span = symbol.statement.span
     origin = f"from line {span.line}" if span.known else "from the model"
@@ -94,10 +96,11 @@ def declared(
             size = last - first + 1
         case ast.Size(size=size):
             first = 0
-    if not 0 <= size <= most or not -(2**62) < first < 2**62:
+    if not 0 <= size <= most() or not -(2**62) < first < 2**62:
         return index_conflict(
-            symbol, f"has {size} labels, and {most} are the most", "declare a smaller set"
+            symbol, f"has {size} labels, and {most()} are the most", "declare a smaller set"
         )
+    check_sizes(model, {name: size})
     if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
         return keyed(name, given, source)
     return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)

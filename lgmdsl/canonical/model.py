@@ -31,6 +31,7 @@ from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.memory import TooLarge, check
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import product
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
@@ -85,7 +86,10 @@ class CanonicalModel:
     def site_predictor(self, block: SiteBlock, form: Affine, theta: Theta) -> Predictor:
         """A form as the predictor of the observed rows of a block's sites."""
         rows = None if block.complete else block.predictor_rows()
-        made = self.predictor(form, block.predictor_dims, theta, rows)
+        try:
+            made = self.predictor(form, block.predictor_dims, theta, rows)
+        except TooLarge as large:
+            raise large.named(f"the predictor of `{block.name}`", block.span) from None
         return replace(made, event=block.predictors)
 
     def linear(self, theta: Theta) -> LinearGaussian:
@@ -136,6 +140,11 @@ class CanonicalModel:
     def _sites(self) -> dict[int, Site]:
         return {}
 
+    @property
+    def size(self) -> int:
+        """How many latents, all blocks together."""
+        return sum(b.size for b in self.latents)
+
     def latent(self, name: str) -> LatentBlock:
         """The block of one latent."""
         return next(b for b in self.latents if b.name == name)
@@ -148,13 +157,21 @@ class CanonicalModel:
     def _constraints(self, theta: Theta) -> Constraints | None:
         if not self.equations:
             return None
-        made = [self.predictor(e.form, e.dims, theta) for e in self.equations]
+        try:
+            made = [self.predictor(e.form, e.dims, theta) for e in self.equations]
+        except TooLarge as large:
+            raise large.named("what `constrain` holds fixed") from None
         values = [
             expand(e.value.evaluate(theta), e.dims, {**self.sizes, **e.form.sizes}).reshape(-1)
             - p.offset
             for e, p in zip(self.equations, made, strict=True)
         ]
         columns: dict[str, Operator] = {}
+        held, count = sum(b.size for b in self.latents), sum(len(v) for v in values)
+        check(
+            "what `constrain` holds fixed", f"{count:,} equations of {held:,} latents",
+            8.0 * held * count, help="fewer equations",
+        )  # fmt: skip
         for block in self.latents:
             if any(block.name in p.columns for p in made):
                 columns[block.name] = Dense(

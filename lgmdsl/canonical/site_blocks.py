@@ -16,6 +16,7 @@ from lgmdsl.canonical.censoring import as_observed, check_censoring
 from lgmdsl.canonical.choice_sets import left_out
 from lgmdsl.canonical.coefficient import Coefficient, Theta
 from lgmdsl.canonical.events import Event, event_of, event_rows, whole_rows
+from lgmdsl.canonical.ground_limits import check_rows
 from lgmdsl.canonical.lower import Lowering
 from lgmdsl.canonical.named import expand
 from lgmdsl.canonical.observed import Whole
@@ -230,9 +231,10 @@ def _potential(
     form = lowering.affine(statement.value)
     parameters = parameters_of(site, given, lowering, statement.span)
     dims = co.union(form.dims, *(p.dims for p in parameters.values()))
-    size = int(np.prod([form.sizes[d] for d in dims], dtype=np.int64))
+    name = f"potential {number}"
+    size = check_rows(name, [form.sizes[d] for d in dims], statement.span)
     return SiteBlock(
-        name=f"potential {number}",
+        name=name,
         dims=dims,
         family=site,
         site=site,

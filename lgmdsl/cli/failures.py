@@ -86,7 +86,7 @@ def system(error: OSError, as_json: bool) -> None:
 
 def memory(as_json: bool) -> None:
     """The machine has too little memory."""
-    _plain("E306", "there is not enough memory for this model and data", as_json)
+    _plain("E505", "there is not enough memory for this model and data", as_json)
 
 
 def interrupted(as_json: bool) -> None:

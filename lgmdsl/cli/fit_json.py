@@ -34,6 +34,8 @@ def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         "method": fit.method,
         "status": str(fit.status),
         "guarantee": str(fit.guarantee),
+        "engine": fit.engine or None,
+        "memory_budget": fit.memory_budget,
         "log_evidence": fit.log_evidence,
         "seconds": fit.seconds,
         "steps": fit.steps,

@@ -19,7 +19,8 @@ class Problem:
     `sites[k]` is the bound family; `answers[k]` the object that answers the back end's question
     for it: the site itself, or a bound's lift of it (routes decide). `lift` answers further
     questions, for options that ask one (Laplace's mean correction). `remade` is the problem of
-    other sites of the same families on another engine.
+    other sites of the same families on another engine; `stronger` an engine for the same model
+    whose digits do not depend on how wide priors are, where there is one and it may be taken.
     """
 
     sites: tuple[Site, ...]
@@ -27,6 +28,7 @@ class Problem:
     engine: Engine
     lift: Callable[[type], tuple[object, ...]] | None = None
     remade: Callable[[tuple[Site, ...], Engine], Problem] | None = None
+    stronger: Callable[[Engine], Engine] | None = None
 
     def pointwise(self, s: Rows) -> tuple[PointwiseAnswer, ...]:
         """The Pointwise answers of all blocks."""

@@ -9,7 +9,8 @@ from pathlib import Path
 
 from lgmdsl.dataset.convert import from_text
 from lgmdsl.dataset.entries import Entry, Loaded
-from lgmdsl.dataset.refusals import memory_limit, refused, refusing, size_text
+from lgmdsl.dataset.refusals import refused, refusing
+from lgmdsl.memory import budget, size_text
 
 # What a field of text costs in memory over its bytes in the file, measured on CPython 3.11.
 GROWTH = 20
@@ -25,7 +26,7 @@ def read_csv(path: Path) -> Mapping[str, Entry]:
     source = path.name
     with refusing(source, "not a readable .csv file"):
         size = path.stat().st_size
-        if size * GROWTH > memory_limit():
+        if size * GROWTH > budget():
             raise refused(source, f"{size_text(size)} of text are larger than memory allows")
         raw = path.read_bytes()
         text = _decoded(source, raw)

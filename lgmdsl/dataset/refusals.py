@@ -1,16 +1,12 @@
-"""Why a source is refused: E306, and the limit of memory that no array may claim."""
+"""Why a source is refused: E306, also where an array is larger than the memory budget."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from lgmdsl.errors import DataError, Diagnostic
-
-# Of the memory that is free, an array may take this part: the fit needs the rest.
-SHARE = 0.5
+from lgmdsl.errors import DataError, Diagnostic, LgmError
+from lgmdsl.memory import budget, size_text
 
 # What sources that are no files are called in messages.
 IN_MEMORY = frozenset({"dict", "frame", "dataset"})
@@ -32,7 +28,7 @@ def refusing(source: str, doing: str) -> Iterator[None]:
     """
     try:
         yield
-    except DataError:
+    except LgmError:
         raise
     except FileNotFoundError as error:
         raise refused(source, "there is no such file") from error
@@ -47,50 +43,12 @@ def refusing(source: str, doing: str) -> Iterator[None]:
         raise refused(source, reason, help=help) from error
 
 
-def memory_limit() -> int:
-    """Bytes that one array may take: half of the memory that is available now."""
-    return int(SHARE * _available())
-
-
-def _available() -> int:
-    """Available memory in bytes: the kernel's estimate, or the room left in the control group."""
-    found = [1 << 40]
-    try:
-        for line in Path("/proc/meminfo").read_text(encoding="ascii").splitlines():
-            if line.startswith("MemAvailable:"):
-                found.append(int(line.split()[1]) * 1024)
-    except (OSError, ValueError, UnicodeDecodeError):
-        try:
-            found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-        except (AttributeError, ValueError, OSError):
-            found.append(4 << 30)  # nothing says how much there is: a small machine's memory
-    try:
-        group = Path("/sys/fs/cgroup")
-        most = (group / "memory.max").read_text(encoding="ascii").strip()
-        if most != "max":
-            used = int((group / "memory.current").read_text(encoding="ascii"))
-            found.append(max(0, int(most) - used))
-    except (OSError, ValueError, UnicodeDecodeError):
-        pass
-    return min(found)
-
-
-def size_text(size: int) -> str:
-    """`1.5 GB` for a number of bytes."""
-    value = float(size)
-    for unit in ("bytes", "kB", "MB", "GB", "TB", "PB"):
-        if value < 1000 or unit == "PB":
-            break
-        value /= 1000
-    return f"{size} bytes" if unit == "bytes" else f"{value:.3g} {unit}"
-
-
 def check_memory(source: str, what: str, shape: tuple[int, ...], itemsize: int) -> None:
     """Raise E306 where an array of this shape would not fit, before anything is expanded."""
     size = max(1, itemsize)
     for n in shape:
         size *= max(0, n)
-    limit = memory_limit()
+    limit = budget()
     if size > limit:
         shown = " x ".join(str(n) for n in shape) or "1"
         raise refused(

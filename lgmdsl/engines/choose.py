@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import numpy as np
-
-from lgmdsl.contract.engine import Engine
-from lgmdsl.contract.engine import Estimate as Estimate
+from lgmdsl.contract.engine import Engine, Estimate
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.batched import BatchedEngine, plates_in
+from lgmdsl.engines.batched import BatchedEngine
+from lgmdsl.engines.costs import (
+    batched_cost,
+    covariance_cost,
+    iterative_cost,
+    precision_cost,
+    sparse_cost,
+    wide_cost,
+)
 from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.gram import COPY_LIMIT
 from lgmdsl.engines.iterative import IterativeEngine
 from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.prior import is_flat
 from lgmdsl.engines.sparse import SparseEngine
 from lgmdsl.engines.wide import WideEngine
-from lgmdsl.errors import Diagnostic, MethodError, listed
+from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
+from lgmdsl.memory import VARIABLE, TooLarge, budget, size_text
 from lgmdsl.vocabulary import plugins
 
 
@@ -53,95 +56,6 @@ class Option:
         return self.entry.engine.exact
 
 
-def covariance_cost(linear: LinearGaussian) -> Estimate:
-    """4/3 P^3 once for the variances, and the prior's n_b x n_b arrays."""
-    p = float(linear.rows)
-    proper = [float(b.size) for b in linear.blocks if not is_flat(b)]
-    full = [float(b.size) for b in linear.blocks
-            if not is_flat(b) and Shape.DIAGONAL not in b.shape]  # fmt: skip
-    held = 3.0 * p * p + sum(n * n for n in full) + sum(p * n for n in full if n != p)
-    flats = float(linear.size) - sum(proper)
-    return Estimate(4.0 / 3.0 * p**3 + 2.0 * p * p * flats + 1e3, held + p * flats)
-
-
-def precision_cost(linear: LinearGaussian) -> Estimate:
-    """One pass over B (its non-zeros by the row) and 2/3 n^3 + n^3/3 for A."""
-    n, products, held = float(linear.size), 0.0, 0.0
-    for predictor in linear.predictors:
-        per_row = 0.0
-        for operator in predictor.columns.values():
-            rows, columns = operator.shape
-            if operator.is_sparse:
-                entries = operator.entries
-                per_row += entries / max(rows, 1)
-                held += 2.0 * entries
-            else:
-                per_row += columns
-                held += float(rows) * columns
-        products += predictor.rows * per_row * per_row
-    return Estimate(3.0 * products + n**3 + 1e3, held + 4.0 * n * n)
-
-
-# Sparse kernels on fronts as small as the groups of `batched`, beside its products.
-SMALL_FRONTS = 20.0
-SMALL = 128  # latents: below, dense algebra has done before a pattern is analysed
-
-
-def sparse_cost(linear: LinearGaussian) -> Estimate:
-    """The factor, the selected inverse (about twice it) and the table of pairs, counted."""
-    n, widest, pairs = linear.size, 0.0, 0.0
-    for predictor in linear.predictors:
-        width = np.zeros(predictor.rows)
-        for operator in predictor.columns.values():
-            width += operator.entries_by_row()
-        per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
-        widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
-    if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
-        found = plates_in(linear)
-        fronts = SMALL_FRONTS * found.groups * float(found.width) ** 3
-        return Estimate(12.0 * pairs + 10.0 * n + fronts + 2e6, 6.0 * pairs + 50.0 * n)
-    dense = widest > 0.5 * n or 24.0 * pairs > COPY_LIMIT
-    if SparseEngine.refuses(linear) or n < SMALL or dense:
-        return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
-    engine = SparseEngine(linear)
-    held = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
-    held += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
-    return Estimate(3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + 2e6, held, engine)
-
-
-def batched_cost(linear: LinearGaussian) -> Estimate:
-    """B'WB and the variances row by row, and a small factor for each group."""
-    if BatchedEngine.refuses(linear):
-        return Estimate(float(linear.size) ** 3 + 1e6, 0.0)
-    engine = BatchedEngine(linear)
-    groups, width = engine.plates.groups, float(engine.plates.width)
-    flops = 4.0 * linear.rows * width**2 + 3.0 * groups * width**3
-    return Estimate(flops + 1e4, 8.0 * linear.rows * width + 5.0 * groups * width**2, engine)
-
-
-def wide_cost(linear: LinearGaussian) -> Estimate:
-    """A factor and a few products for each vector, of the size of its rows."""
-    if linear.size < SMALL or WideEngine.refuses(linear):
-        return Estimate(float(linear.size) ** 3 + 1e6, 0.0)
-    engine = WideEngine(linear)
-    groups, most = engine.s.shape[:2]
-    means = float(linear.rows) * engine.rows.size
-    flops = 8.0 * groups * float(most) ** 3 + 4.0 * means
-    return Estimate(flops + 1e6, 6.0 * engine.s.size + 4.0 * linear.size, engine)
-
-
-ITERATIONS = 200  # of conjugate gradients, a guess: it depends on the weights
-
-
-def iterative_cost(linear: LinearGaussian) -> Estimate:
-    """Products with B and B' for the samples and probes, and the blocks of vectors they need."""
-    samples, n = 36.0, float(linear.size)
-    applied = sum(op.cost for p in linear.predictors for op in p.columns.values())
-    held = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
-    flops = ITERATIONS * samples * (2.0 * applied + 20.0 * n)
-    return Estimate(flops, 6.0 * samples * n + 2.0 * samples * linear.rows + held)
-
-
 # An engine, and what it costs: a new engine is one line here.
 ENGINES = [
     Entry(CovarianceEngine, lambda linear, _: CovarianceEngine(linear), covariance_cost),
@@ -151,6 +65,7 @@ ENGINES = [
     Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
     Entry(IterativeEngine, lambda linear, seed: IterativeEngine(linear, seed=seed), iterative_cost),
 ]
+AUTO = "auto"
 
 
 def register_engine(engine: type[Engine]) -> type[Engine]:
@@ -176,44 +91,70 @@ def unregister_engine(engine: type[Engine]) -> None:
 
 # Flops of one exact conditioning beyond which estimates take its place: ten seconds.
 PATIENCE = 2e11
+# Beyond which no engine is taken unless asked for: a quarter of an hour, and a fit needs dozens.
+ENDLESS = 2e13
 
 
-def memory() -> float:
-    """Bytes that are free for arrays now (physical memory where the system does not tell)."""
-    try:
-        with open("/proc/meminfo", encoding="ascii") as lines:
-            for line in lines:
-                if line.startswith("MemAvailable:"):
-                    return float(line.split()[1]) * 1024.0
-    except (OSError, ValueError, IndexError):
-        pass
-    try:
-        return float(os.sysconf("SC_PAGE_SIZE")) * float(os.sysconf("SC_PHYS_PAGES"))
-    except (AttributeError, OSError, ValueError):
-        return 8.0 * 2**30
-
-
-def table(linear: LinearGaussian, available: float | None = None) -> list[Option]:
-    """Every engine with its cost in flops, or why it cannot take the model."""
+def names() -> tuple[str, ...]:
+    """Every known engine, third parties' too."""
     plugins.load()
-    room = memory() if available is None else available
-    options = []
-    for entry in ENGINES:
-        refusal, estimate = entry.engine.refuses(linear), entry.cost(linear)
-        need = 8.0 * estimate.doubles
-        if not refusal and need > room:
-            refusal = (
-                f"it would hold {_size(need)} ({linear.rows} predictor rows, "
-                f"{linear.size} latents), and {_size(room)} are free"
+    return tuple(entry.engine.name for entry in ENGINES)
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What an engine is chosen by, once for a fit: `budget`, the bytes that it may hold; `engine`,
+    the name of the one that was asked for, or auto."""
+
+    budget: float
+    engine: str = AUTO
+
+    @staticmethod
+    def of(engine: str = AUTO) -> Terms:
+        """Within the memory budget of this process. Raises MethodError E103 for an unknown name."""
+        known = (AUTO, *names())
+        if engine not in known:
+            there = f"engines: {', '.join(known)}"
+            raise MethodError(
+                Diagnostic(
+                    "E103", f"unknown engine `{engine}`", help=suggestion(engine, known, there)
+                )
             )
-        options.append(Option(entry, refusal, estimate.flops, estimate.engine))
-    return options
+        return Terms(budget(), engine)
 
 
-def preferred(options: list[Option]) -> Option | None:
+def table(linear: LinearGaussian, terms: Terms | None = None) -> list[Option]:
+    """Every engine with its cost in flops, or why it cannot take the model. What was asked for by
+    name may take its time; what else would not end is refused."""
+    plugins.load()
+    return [_option(entry, linear, terms or Terms.of()) for entry in ENGINES]
+
+
+def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
+    refusal = entry.engine.refuses(linear)
+    if refusal:
+        return Option(entry, refusal, math.inf, None)
+    try:
+        estimate = entry.cost(linear)
+    except TooLarge as large:
+        return Option(entry, f"it would hold {large.held}", math.inf, None)
+    need = 8.0 * estimate.doubles
+    if need > terms.budget:
+        refusal = (
+            f"it would hold {size_text(need)} ({linear.rows} predictor rows, "
+            f"{linear.size} latents), and the memory budget is {size_text(terms.budget)}"
+        )
+    elif estimate.flops > ENDLESS and terms.engine != entry.engine.name:
+        refusal = f"one conditioning would take {estimate.flops:.2g} flops"
+    return Option(entry, refusal, estimate.flops, estimate.engine)
+
+
+def preferred(options: list[Option], engine: str = AUTO) -> Option | None:
     """The cheapest exact engine that takes the model, unless it is slow: then the cheapest of all;
-    None where none takes it."""
-    able = sorted((o for o in options if not o.refusal), key=lambda o: o.flops)
+    the one of this name where one is asked for; None where none takes it."""
+    able = sorted(
+        (o for o in options if not o.refusal and engine in (AUTO, o.name)), key=lambda o: o.flops
+    )
     exact = [o for o in able if o.exact]
     if exact and exact[0].flops <= PATIENCE:
         return exact[0]
@@ -221,40 +162,66 @@ def preferred(options: list[Option]) -> Option | None:
 
 
 def choose(
-    linear: LinearGaussian, available: float | None = None, seed: int = 0
+    linear: LinearGaussian, terms: Terms | None = None, seed: int = 0
 ) -> tuple[Engine | None, str]:
     """The preferred engine and one sentence why; None where none takes the model. `seed`: of
     estimates, where it gives any."""
-    options = table(linear, available)
-    best = preferred(options)
+    terms = terms or Terms.of()
+    options = table(linear, terms)
+    best = preferred(options, terms.engine)
     if best is None:
-        reasons = [f"{o.name}: {o.refusal}" for o in options]
-        return None, f"no engine takes this model: {'; '.join(reasons)}"
+        return None, refusal(linear, options, terms).message
     size = f"{linear.rows} predictor rows and {linear.size} latents"
+    engine = best.engine or best.entry.build(linear, seed)
+    if terms.engine != AUTO:
+        return engine, f"{best.name} engine for {size}; it was asked for"
     others = [o for o in options if o is not best]
     why = listed([
         f"{o.name} cannot: {o.refusal}" if o.refusal
         else f"{o.name} would only estimate variances" if best.exact and not o.exact
         else f"{o.name} would cost {o.flops / best.flops:.3g} times as much" for o in others
     ])  # fmt: skip
-    engine = best.engine or best.entry.build(linear, seed)
     return engine, f"{best.name} engine for {size}; {why}"
 
 
-def stronger(engine: Engine) -> Engine:
+def required(linear: LinearGaussian, terms: Terms, seed: int = 0) -> Engine:
+    """The preferred engine. Raises MethodError E501 where none takes the model, or the one that was
+    asked for does not; E505 where they would only with more memory or time."""
+    engine, _ = choose(linear, terms, seed)
+    if engine is None:
+        raise MethodError(refusal(linear, table(linear, terms), terms))
+    return engine
+
+
+def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> Diagnostic:
+    """Why no engine, or not the one that was asked for, takes the model, and what would."""
+    able = [o.name for o in options if not o.refusal]
+    wanted = next((o for o in options if o.name == terms.engine), None)
+    if wanted is not None:
+        can = f"engines that can: {listed(able)}" if able else "no other engine can"
+        return Diagnostic(
+            "E501",
+            f"engine `{wanted.name}` cannot take this model: {wanted.refusal}",
+            help=f"{can}; without `engine` the cheapest is taken",
+        )
+    name, size = max(((b.name, b.size) for b in linear.blocks), key=lambda block: block[1])
+    return Diagnostic(
+        "E501",
+        f"no engine takes this model: {'; '.join(f'{o.name}: {o.refusal}' for o in options)}",
+        details=(f"the largest latent is `{name}`, {size} entries",),
+        help=f"fewer latents or rows, or a sparse structure; {VARIABLE} sets the memory budget",
+    )
+
+
+def stronger(engine: Engine, terms: Terms) -> Engine:
     """The cheapest exact engine for the same model whose digits do not depend on how wide priors
-    are; the engine itself where there is none, or none within `PATIENCE`."""
-    able = [o for o in table(engine.linear) if o.exact and not o.refusal]
+    are; the engine itself where it was asked for, where there is none, or none within
+    `PATIENCE`."""
+    if terms.engine != AUTO:
+        return engine
+    able = [o for o in table(engine.linear, terms) if o.exact and not o.refusal]
     for option in sorted(able, key=lambda o: o.flops):
         unmoved = option.entry.engine.strain is Engine.strain
         if unmoved and option.flops <= PATIENCE:
             return option.engine or option.entry.build(engine.linear, 0)
     return engine
-
-
-def _size(amount: float) -> str:
-    for unit in ("B", "KiB", "MiB", "GiB"):
-        if amount < 1024.0:
-            return f"{amount:.3g} {unit}"
-        amount /= 1024.0
-    return f"{amount:.3g} TiB"

@@ -30,7 +30,6 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.choose import stronger
 from lgmdsl.engines.measured import Measure
 from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.numerics.doubled import Pair, added, row_sums
@@ -92,7 +91,7 @@ def measured(problem: Problem) -> Measured | None:
     high, engine = _high(problem, landmarks), problem.engine
     weight = tuple(_weight(f, m) for f, m in zip(landmarks, engine.prior_mean, strict=True))
     if engine.strain(weight) > STRAIN * max(1, engine.linear.rows):
-        engine = stronger(engine)
+        engine = engine if problem.stronger is None else problem.stronger(engine)
     if not high and engine is problem.engine and all(u == 1.0 for u in unit):
         return None
     problem = replace(problem, engine=engine)

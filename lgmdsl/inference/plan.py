@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,8 @@ from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.engines.choose import choose
+from lgmdsl.engines.choose import AUTO as ANY_ENGINE
+from lgmdsl.engines.choose import Terms, required, stronger
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed, suggestion
 from lgmdsl.inference.options import configured
 from lgmdsl.inference.registry import BackendClass, backends
@@ -26,16 +28,18 @@ from lgmdsl.inference.routes import Refusal, Route, answering, route
 # `auto` tries these in order and takes the first that can run the model.
 # Questions whose answers make weights that are negative where a site is not log-concave.
 SIGNED = (Pointwise, Expected, Tilted)
+ENGINE = "engine"  # the option that every method has
 AUTO = ("natural-gradient", "ep", "laplace")
 
 
 @dataclass(frozen=True)
 class Plan:
-    """A back end with its options, and a route for each site block."""
+    """A back end with its options, a route for each site block, and what engines are chosen by."""
 
     canonical: CanonicalModel
     backend: Backend[Any]
     routes: tuple[Route, ...]
+    terms: Terms = field(default_factory=Terms.of)
 
     @property
     def method(self) -> str:
@@ -45,11 +49,9 @@ class Plan:
     def at(self, theta: Theta, engine: Engine | None = None, seed: int = 0) -> Problem:
         """The problem at theta; `engine`: one that another plan for this model and theta built;
         `seed`: of an engine that estimates.
-        Raises MethodError E501 where no engine can take it."""
+        Raises MethodError E501 where no engine, or not the one asked for, can take it."""
         if engine is None:
-            engine, why = choose(self.canonical.linear(theta), seed=seed)
-            if engine is None:
-                raise MethodError(Diagnostic("E501", why))
+            engine = required(self.canonical.linear(theta), self.terms, seed)
         sites = self.canonical.sites(theta)
         if not engine.exact:
             self._check_positive(engine)
@@ -61,7 +63,7 @@ class Plan:
         def lift(question: type) -> tuple[object, ...]:
             return tuple(answering(type(s), question)(s) for s in sites)
 
-        return Problem(sites, answers, engine, lift, self._of)
+        return Problem(sites, answers, engine, lift, self._of, partial(stronger, terms=self.terms))
 
     def _check_positive(self, engine: Engine) -> None:
         """E501 where a site's weight may be negative: who estimates draws noise of variance W."""
@@ -119,8 +121,10 @@ def plan(
 ) -> Plan:
     """Choose the back end and its routes.
 
-    Raises MethodError: E103 for an unknown method or bound, E501, E502 or E504 where it cannot run
-    the model (with the methods that can), E104 for an option that the back end does not have.
+    `options` are fields of the back end, and `engine`: the name of the one to take.
+    Raises MethodError: E103 for an unknown method, bound or engine, E501, E502 or E504 where it
+    cannot run the model (with the methods that can), E104 for an option that the back end does
+    not have.
     """
     known = backends()
     if bound is not None and not named(bound):
@@ -136,7 +140,9 @@ def plan(
         able = [m for m, b in known.items() if verdict(canonical.blocks, b, bound).runs]
         needs = known[method].spec.needs
         raise MethodError(tuple(_refused(method, b, r, able, needs) for b, r in judged.refusals))
-    return Plan(canonical, configured(known[method], options or {}), judged.routes)
+    given = dict(options or {})
+    terms = Terms.of(str(given.pop(ENGINE, ANY_ENGINE)))
+    return Plan(canonical, configured(known[method], given), judged.routes, terms)
 
 
 def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:

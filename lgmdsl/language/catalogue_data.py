@@ -181,6 +181,16 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "lgm fit m.lgm d.npz --bound quadrature",
     ),
     Entry(
+        "E505",
+        "larger than the memory budget",
+        "A latent, a let, a predictor, a prior's factor or what all engines would hold takes more "
+        "memory than a fit may: LGM_MEMORY, else half of the machine's or of its control group's "
+        "(4 GB at least), whatever is free. It is refused before it is allocated; memory that runs "
+        "out all the same ends with this code too, and with what was being done.",
+        "LGM_MEMORY=2GB lgm fit m.lgm d.npz                latent u[person, item], 1e9 entries",
+        "LGM_MEMORY=16GB lgm fit m.lgm d.npz               or latents of the pairs that occur",
+    ),
+    Entry(
         "E601",
         "no usable state",
         "The iteration found no state with finite values: often data on a scale of 1e6 beside "

@@ -30,7 +30,7 @@ from lgmdsl.learning.sparse_precision import SparsePrecision
 from lgmdsl.learning.transforms import Covariance as CovarianceForm
 from lgmdsl.learning.transforms import Transform
 from lgmdsl.numerics.graphical_lasso import graphical_lasso
-from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
+from lgmdsl.numerics.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 from lgmdsl.priors.covariance import GraphicalLasso, InvWishart, definite
 from lgmdsl.priors.flat import Flat
 from lgmdsl.priors.prior import VALUE, Prior
@@ -134,7 +134,7 @@ def _maximum(t: Array, count: float, prior: Prior, form: Transform) -> Array | N
             -float(value) - prior.log_density(s), -unit * form.pull(slope, x).x, None
         )  # fmt: skip
 
-    first, search = minus(start / unit), LBFGS(memory=max(20, len(start)))
+    first, search = minus(start / unit), LBFGS(memory=min(max(20, len(start)), MOST_PAIRS))
     if first is None:
         return None
     at: Iterate[None] = search.start(start / unit, first)

@@ -220,8 +220,10 @@ def _by_em(
     em = em if limit is None else replace(em, limit=limit)
     climbed = em.run(first, on_step)
     if acceleration != "l-bfgs" or climbed.status is Status.interrupted:
-        spread = np.ones(search.objective.coordinates.size)
-        return Maximum(climbed.at, climbed.status, climbed.steps, spread, None, climbed.reason)
+        size = search.objective.coordinates.size
+        return Maximum(
+            climbed.at, climbed.status, climbed.steps, lambda: np.ones(size), None, climbed.reason
+        )
     done = len(climbed.steps)
 
     def told(step: LearningStep) -> None:

@@ -15,13 +15,14 @@ from lgmdsl.inference.driver import Tolerances
 from lgmdsl.learning.ends import Edges, projected
 from lgmdsl.learning.metric import Metric
 from lgmdsl.learning.objective import OUT, Evaluation, Objective
-from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
+from lgmdsl.numerics.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
 
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
 # are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is not climbed on
 # unless fits are asked for more digits: beside stiff priors an evidence has no more. Who asks for
 # fewer than the default is content with a search that promises no more than those either.
 GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
+LEAST_PAIRS = 10  # held by a search of fewer coordinates
 # A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
 RUNAWAY = 0.8 * OUT
 # From so many pairs on what a step promises is about what is left: at first it is what a single
@@ -48,14 +49,15 @@ class LearningStep:
 
 @dataclass(frozen=True, eq=False)
 class Maximum:
-    """The highest point found. `spread`: (d,) rough sds of the coordinates; `hessian`: (d, d) of
+    """The highest point found. `spread`: gives (d,) rough sds of the coordinates, which only a
+    curvature asks for: it costs d applications of L-BFGS's inverse Hessian; `hessian`: (d, d) of
     the objective, None where it was not wanted or could not be had; `edges`: coordinates at the
     edge of their range; `away`: the hyper that ran away from its start, or ""."""
 
     at: Evaluation
     status: Status
     steps: tuple[LearningStep, ...]
-    spread: Array
+    spread: Callable[[], Array]
     hessian: Array | None
     reason: str = ""
     edges: tuple[int, ...] = ()
@@ -64,7 +66,7 @@ class Maximum:
     @classmethod
     def interrupted(cls, at: Evaluation, step: LearningStep) -> Maximum:
         """Where a search was before its first step."""
-        spread = np.ones(len(at.x))
+        spread = partial(np.ones, len(at.x))
         return cls(at, Status.interrupted, (step,), spread, None, "interrupted")
 
 
@@ -99,7 +101,7 @@ class Maximiser:
         metric: Metric | None = None,
     ) -> Maximum:
         """From an evaluated start to a maximum, in the inner product of `metric`."""
-        search = LBFGS(memory=max(10, len(first.x)))
+        search = LBFGS(memory=min(max(LEAST_PAIRS, len(first.x)), MOST_PAIRS))
         if metric is not None:
             search = replace(search, inner=metric.inner)
         edges = Edges.none(len(first.x))
@@ -155,7 +157,8 @@ class Maximiser:
                 if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
                     status, reason = Status.converged, ""
                 break
-        spread, held = unit * _spread(search, now, metric), np.flatnonzero(edges.held).tolist()
+        spread = partial(_spread, search, now, metric, unit)
+        held = np.flatnonzero(edges.held).tolist()
         out = Maximum(now.at.kept, status, tuple(steps), spread, None, reason, tuple(held))
         if reason != RAN:
             return out
@@ -165,7 +168,7 @@ class Maximiser:
     def with_curvature(self, found: Maximum) -> Maximum:
         """The maximum with its Hessian, which costs two fits for each coordinate."""
         try:
-            return replace(found, hessian=self.hessian(found.at, found.spread))
+            return replace(found, hessian=self.hessian(found.at, found.spread()))
         except KeyboardInterrupt:
             return replace(found, status=Status.interrupted, reason="interrupted")
 
@@ -257,11 +260,17 @@ def _gain(search: LBFGS, now: Iterate[Evaluation]) -> float:
     return -0.5 * search.inner(now.at.gradient, search.direction(now))
 
 
-def _spread(search: LBFGS, now: Iterate[Evaluation], metric: Metric | None) -> Array:
-    """(d,) rough sds of the coordinates: roots of the diagonal of L-BFGS's inverse Hessian."""
-    units = np.eye(len(now.x))
+def _spread(search: LBFGS, now: Iterate[Evaluation], metric: Metric | None, unit: Array) -> Array:
+    """(d,) rough sds of the coordinates: roots of the diagonal of L-BFGS's inverse Hessian, one
+    column at a time."""
+    size = len(now.x)
     if not now.pairs:
-        return np.ones(len(now.x))
-    slopes = units if metric is None else [metric.solve(unit) for unit in units]
-    columns = [search.inverse_times(now, slope) for slope in slopes]
-    return np.sqrt(np.maximum(np.diag(np.array(columns)), 1e-12))
+        return np.array(unit)
+    diagonal = np.empty(size)
+    for j in range(size):
+        slope = np.zeros(size)
+        slope[j] = 1.0
+        if metric is not None:
+            slope = metric.solve(slope)
+        diagonal[j] = search.inverse_times(now, slope)[j]
+    return unit * np.sqrt(np.maximum(diagonal, 1e-12))

@@ -87,7 +87,7 @@ def _highest(search: Maximiser, maxima: Sequence[Maximum]) -> Maximum:
 def _in_basin(search: Maximiser, top: Maximum, at: Evaluation) -> bool:
     gap = top.at.x - at.x
     fall = search.value(top.at) - search.value(at)
-    distance = float(np.max(np.abs(gap) / top.spread, initial=0.0))
+    distance = float(np.max(np.abs(gap) / top.spread(), initial=0.0))
     if abs(fall) <= NATS:
         return distance <= NEAR
     half = 0.5 * float(search.gradient(at) @ gap)
@@ -98,7 +98,7 @@ def _apart(search: Maximiser, end: Maximum, others: Sequence[Maximum]) -> bool:
     """Whether there is a valley between a maximum and each of the others."""
     for other in others:
         gap = np.abs(end.at.x - other.at.x)
-        if float(np.max(gap / np.maximum(end.spread, other.spread), initial=0.0)) < ALIKE:
+        if float(np.max(gap / np.maximum(end.spread(), other.spread()), initial=0.0)) < ALIKE:
             return False
         middle = search.objective.at(0.5 * (end.at.x + other.at.x), end.at.posterior)
         lower = min(search.value(end.at), search.value(other.at))

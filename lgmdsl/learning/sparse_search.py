@@ -63,7 +63,7 @@ def sparse_maximum(em: EM, first: Evaluation, on_step: OnStep | None = None) -> 
 
 
 def _ended(now: Evaluation, steps: list[LearningStep], status: Status, reason: str) -> Maximum:
-    return Maximum(now, status, tuple(steps), np.ones(len(now.x)), None, reason)
+    return Maximum(now, status, tuple(steps), lambda: np.ones(len(now.x)), None, reason)
 
 
 def _in_support(objective: Objective, now: Evaluation) -> tuple[Evaluation, float]:

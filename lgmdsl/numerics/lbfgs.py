@@ -23,6 +23,9 @@ from lgmdsl.arrays import Array
 
 T = TypeVar("T")
 
+# Pairs that a search holds at most: its memory stays linear in the number of coordinates (a 400 x
+# 400 covariance has 80,200, and 100 pairs of it are 130 MB).
+MOST_PAIRS = 100
 # Relative rounding of f, below which differences of f mean nothing.
 ROUNDING = 1e-13
 # Trials of one line search outside f's domain, after which its longest step that lowers f is taken.

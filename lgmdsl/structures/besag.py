@@ -17,10 +17,14 @@ from lgmdsl.arrays import SparseMatrix
 from lgmdsl.contract.structure import Structure
 from lgmdsl.structures.banded import diagonal
 from lgmdsl.structures.content import Content
-from lgmdsl.structures.generalised import generalised_variances
+from lgmdsl.structures.generalised import Lengthy, generalised_variances
 from lgmdsl.structures.graphs import Components, degrees, with_diagonal
 from lgmdsl.structures.refusals import Refused
 from lgmdsl.structures.scaled import Scaled, Unit
+
+# Flops of the factorisation that scaling needs, with its inverse half a minute. A map reaches them
+# at three million areas, a lattice of three dimensions at a hundred thousand.
+PATIENCE = 2e11
 
 
 class Besag(Scaled):
@@ -49,7 +53,17 @@ def _unit(content: Content) -> Unit:
     laplacian = with_diagonal(graph, np.where(parts.alone, 1.0, degrees(graph)), 1.0)
     tied = parts.indicators
     null = sp.csr_array(diagonal(number**-0.5) @ tied)
-    found = generalised_variances(laplacian, null)
+    try:
+        found = generalised_variances(laplacian, null, PATIENCE)
+    except Lengthy as lengthy:
+        raise Refused(
+            "E501",
+            f"scaling this prior takes a factorisation of {lengthy.flops:.2g} flops", "graph",
+            label=f"a graph of {len(number)} members in which far ones are neighbours; at most "
+            f"{PATIENCE:.0e} are made",
+            help="`car(graph = {graph}, sd = {sd}, alpha = 0.99)` needs no scaling; or keep near "
+            "neighbours only, as in a map",
+        ) from None  # fmt: skip
     assert found is not None, "a Laplacian is positive definite off its components' levels"
     logs = np.log(found.variances)
     # the log of the geometric mean of each member's component; singletons have variance 1 already

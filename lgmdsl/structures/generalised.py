@@ -35,16 +35,27 @@ def log_determinant(q: SparseMatrix) -> float | None:
     return None if factor is None else 2.0 * factor.half_log_det
 
 
-def generalised_variances(q: SparseMatrix, null: SparseMatrix) -> Generalised | None:
+class Lengthy(Exception):
+    """A factorisation of so many `flops` was not begun."""
+
+    def __init__(self, flops: float) -> None:
+        super().__init__(f"{flops:.2g} flops")
+        self.flops = flops
+
+
+def generalised_variances(
+    q: SparseMatrix, null: SparseMatrix, most: float = np.inf
+) -> Generalised | None:
     """diag Q^+ and log|Q|_+ of a semi-definite Q, (n, n), with null basis (n, k) in csr.
 
-    None where Q off its null space is not positive definite to working precision.
+    None where Q off its null space is not positive definite to working precision. Raises Lengthy
+    where the factor would take more than `most` flops (its inverse takes twice as many again).
     """
     ground, log_minor = _grounds(null)
     rest = np.ones(q.shape[0], dtype=bool)
     rest[ground] = False
     minor = sp.csr_array(q[rest][:, rest])
-    factor = _factor(minor)
+    factor = _factor(minor, most)
     if factor is None:
         return None
     diagonal = np.zeros(q.shape[0])
@@ -101,10 +112,13 @@ def _projected(
     return sp.csr_array(whole), sp.csr_array(null.T @ whole)
 
 
-def _factor(q: SparseMatrix) -> Factor | None:
+def _factor(q: SparseMatrix, most: float = np.inf) -> Factor | None:
     """None unless Q is positive definite to working precision: a pivot of rounding is none."""
     pattern = Pattern.of(q)
-    factor = analyse(pattern).factor(pattern.values(q))
+    symbolic = analyse(pattern)
+    if symbolic.flops > most:
+        raise Lengthy(symbolic.flops)
+    factor = symbolic.factor(pattern.values(q))
     if factor is None or not (factor.pivots > _NOTHING * q.diagonal()).all():
         return None
     return factor

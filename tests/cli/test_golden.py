@@ -85,6 +85,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         who=np.array([f"patient {j}" for j in k // 3]), time=1.0 + k % 4,
     )  # fmt: skip
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("LGM_MEMORY", "8GB")
     return tmp_path
 
 

@@ -10,7 +10,8 @@ import pytest
 from tests.cli.conftest import Run
 
 FIELDS = {
-    "schema", "method", "status", "guarantee", "log_evidence", "seconds", "steps", "hyper", "latent"
+    "schema", "method", "status", "guarantee", "engine", "memory_budget", "log_evidence", "seconds",
+    "steps", "hyper", "latent",
 }  # fmt: skip
 
 

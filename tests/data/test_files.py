@@ -93,15 +93,16 @@ def test_too_large_is_refused_before_it_is_expanded(tmp_path: Path) -> None:
 def test_bomb_is_refused_by_the_memory_it_needs(tmp_path: Path, monkeypatch: Any) -> None:
     np.savez_compressed(tmp_path / "d.npz", y=np.zeros(1 << 20))
     assert (tmp_path / "d.npz").stat().st_size < 1 << 16
-    monkeypatch.setattr("lgmdsl.dataset.refusals._available", lambda: 1 << 22)
+    monkeypatch.setenv("LGM_MEMORY", str(1 << 22))
     assert "8.39 MB" in refused(tmp_path / "d.npz", "y")
 
 
 def test_widening_is_counted_too(tmp_path: Path, monkeypatch: Any) -> None:
     data = {"y": np.zeros((512, 512), dtype=np.int8)}
-    monkeypatch.setattr("lgmdsl.dataset.refusals._available", lambda: 1 << 21)
+    monkeypatch.setenv("LGM_MEMORY", str(1 << 20))
     with pytest.raises(DataError, match=r"2\.1 MB"):
-        bind(one("count", "obs, feat"), data)
+        text = "lgm 1\nindex obs\nindex feat\ndata y[obs, feat] : count\n"
+        bind(text + "latent b ~ normal(sd = 1)\npotential b ~ laplace(scale = 1)\n", data)
 
 
 HEADERS = [

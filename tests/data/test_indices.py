@@ -189,7 +189,7 @@ def test_sizes_and_partial() -> None:
 def test_too_many_labels_are_refused_before_they_are_made(monkeypatch: Any) -> None:
     with pytest.raises(DataError, match="cannot have the size"):
         bind(one("count"), {}, partial=True, sizes={"obs": 10**15})
-    monkeypatch.setattr("lgmdsl.dataset.refusals._available", lambda: 1 << 20)
+    monkeypatch.setenv("LGM_MEMORY", str(1 << 20))
     with pytest.raises(DataError, match="are the most"):
         bind(one("count").replace("index obs", "index obs = 1..90000"), {"y": [1]})
 

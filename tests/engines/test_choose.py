@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import SparseMatrix
 from lgmdsl.contract.engine import Engine, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.choose import choose, table
+from lgmdsl.engines.choose import Terms, choose, table
 from lgmdsl.engines.covariance import CovarianceEngine
 from lgmdsl.engines.gram import DenseGram, PairGram, SparseGram
 from lgmdsl.engines.precision import PrecisionEngine
@@ -49,9 +49,9 @@ def test_choices() -> None:
 
 
 def test_memory_is_a_refusal_with_the_size() -> None:
-    engine, why = choose(gp(60), available=1000.0)
-    assert engine is None and "KiB" in why and "60 predictor rows" in why
-    assert all(o.refusal for o in table(gp(60), available=1000.0))
+    engine, why = choose(gp(60), Terms(1000.0))
+    assert engine is None and "kB" in why and "60 predictor rows" in why
+    assert all(o.refusal for o in table(gp(60), Terms(1000.0)))
 
 
 def test_engines_refuse_in_the_constructor_too() -> None:
@@ -200,7 +200,7 @@ def test_estimates_only_where_exact_answers_are_dear(size: int, name: str) -> No
         Predictor({"u": op}, np.zeros(op.shape[0])) for op in (blur, Difference((size, size), 0))
     )
     linear = LinearGaussian((PriorBlock("u", (Flat(n),), np.zeros(n)),), predictors)
-    engine, why = choose(linear, available=1e12)
+    engine, why = choose(linear, Terms(1e12))
     assert engine is not None and engine.name == name
     assert engine.exact is (name == "precision")
     assert ("only estimate variances" in why) is engine.exact

@@ -13,10 +13,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import IntArray
+from lgmdsl.memory import TooLarge
 from lgmdsl.numerics.sparse.base import Pattern
 from lgmdsl.numerics.sparse.elimination import counts, inverse, postorder, tree
 from lgmdsl.numerics.sparse.minimum_degree import minimum_degree
 
+BYTES_AN_ENTRY = 24  # of L: the factor, a spare panel, the selected inverse
+# Of the entries that may be: nested dissection saves less than this over minimum degree.
+SLACK = 4.0
+GIVEN_UP = " in the order given, and a better order was given up"
 _DEAR = 100.0  # multiplications an entry of L from which nested dissection is tried
 
 
@@ -83,15 +88,39 @@ class Elimination:
         return float((self.count.astype(np.float64) ** 2).sum())
 
 
-def eliminate(graph: Graph, nested: bool = True) -> Elimination:
-    """The cheapest of the candidates; without nested dissection where `nested` is False."""
+def eliminate(graph: Graph, nested: bool = True, most: float = np.inf) -> Elimination:
+    """The cheapest of the candidates; without nested dissection where `nested` is False.
+
+    Raises TooLarge where L would have more than `most` entries in each of those tried; where
+    minimum degree is given up at SLACK times as many, nested dissection is not.
+    """
+    best = _cheapest(graph, nested, most)
+    if best.fill > most:
+        raise _too_large(graph.size, best.fill, "")
+    return best
+
+
+def _too_large(size: int, fill: float, more: str) -> TooLarge:
+    """E505 for L, its spare panel, and the inverse on its pattern."""
+    return TooLarge(
+        "a sparse factor", f"a factor of {size:,} unknowns with {fill:,.0f} entries{more}",
+        BYTES_AN_ENTRY * fill, help="fewer unknowns, or neighbours that are near, as in a map",
+    )  # fmt: skip
+
+
+def _cheapest(graph: Graph, nested: bool, most: float) -> Elimination:
     natural = Elimination.of(graph, np.arange(graph.size))
     if natural.fill == graph.size + len(graph.neighbours) // 2:
         return natural
     aside = np.flatnonzero(graph.degrees > max(16.0, 10.0 * np.sqrt(graph.size)))
     aside = aside[np.argsort(graph.degrees[aside], kind="stable")]
     inner, names = graph.without(aside) if len(aside) else (graph, np.arange(graph.size))
-    order = np.concatenate([names[minimum_degree(inner.starts, inner.neighbours)], aside])
+    inside = minimum_degree(inner.starts, inner.neighbours, -1, SLACK * most)
+    if len(inside) < inner.size:
+        if natural.fill > most:
+            raise _too_large(graph.size, natural.fill, GIVEN_UP)
+        return natural
+    order = np.concatenate([names[inside], aside])
     best = min(Elimination.of(graph, order), natural, key=_cost)
     if nested and inner.size and best.flops > _DEAR * best.fill:
         dissected = nested_dissection(inner)

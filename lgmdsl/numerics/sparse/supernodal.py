@@ -11,12 +11,13 @@ from weakref import finalize
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.memory import budget
 from lgmdsl.numerics.sparse import triangular
 from lgmdsl.numerics.sparse.base import Factor, Pattern, Symbolic
 from lgmdsl.numerics.sparse.blas import desk
 from lgmdsl.numerics.sparse.elimination import inverse
 from lgmdsl.numerics.sparse.multifrontal import depths, factorise, update_offsets
-from lgmdsl.numerics.sparse.ordering import Elimination, Graph, eliminate
+from lgmdsl.numerics.sparse.ordering import BYTES_AN_ENTRY, Elimination, Graph, eliminate
 from lgmdsl.numerics.sparse.supernodes import amalgamate, group, locate, relative_rows, structure
 from lgmdsl.numerics.sparse.takahashi import front_offsets, invert
 
@@ -81,7 +82,7 @@ class SupernodalSymbolic(Symbolic):
     def __init__(self, pattern: Pattern, nested: bool = True) -> None:
         self.pattern = pattern
         graph = Graph.of(pattern)
-        self.tree, self.order = Tree.of(graph, eliminate(graph, nested))
+        self.tree, self.order = Tree.of(graph, eliminate(graph, nested, budget() / BYTES_AN_ENTRY))
         self.place = inverse(self.order)
         tree = self.tree
         width, height = tree.widths.astype(np.float64), tree.heights.astype(np.float64)

@@ -1,0 +1,104 @@
+"""What one conditioning with variances costs by each engine, and what it holds, from the sizes and
+patterns of priors and operators."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.contract.engine import Estimate
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.batched import BatchedEngine, plates_in
+from lgmdsl.engines.gram import COPY_LIMIT
+from lgmdsl.engines.prior import is_flat
+from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.wide import WideEngine
+
+
+def covariance_cost(linear: LinearGaussian) -> Estimate:
+    """4/3 P^3 once for the variances, and the prior's n_b x n_b arrays."""
+    p = float(linear.rows)
+    proper = [float(b.size) for b in linear.blocks if not is_flat(b)]
+    full = [float(b.size) for b in linear.blocks
+            if not is_flat(b) and Shape.DIAGONAL not in b.shape]  # fmt: skip
+    held = 3.0 * p * p + sum(n * n for n in full) + sum(p * n for n in full if n != p)
+    flats = float(linear.size) - sum(proper)
+    return Estimate(4.0 / 3.0 * p**3 + 2.0 * p * p * flats + 1e3, held + p * flats)
+
+
+def precision_cost(linear: LinearGaussian) -> Estimate:
+    """One pass over B (its non-zeros by the row) and 2/3 n^3 + n^3/3 for A."""
+    n, products, held = float(linear.size), 0.0, 0.0
+    for predictor in linear.predictors:
+        per_row = 0.0
+        for operator in predictor.columns.values():
+            rows, columns = operator.shape
+            if operator.is_sparse:
+                entries = operator.entries
+                per_row += entries / max(rows, 1)
+                held += 2.0 * entries
+            else:
+                per_row += columns
+                held += float(rows) * columns
+        products += predictor.rows * per_row * per_row
+    return Estimate(3.0 * products + n**3 + 1e3, held + 4.0 * n * n)
+
+
+# Sparse kernels on fronts as small as the groups of `batched`, beside its products.
+SMALL_FRONTS = 20.0
+SMALL = 128  # latents: below, dense algebra has done before a pattern is analysed
+
+
+def sparse_cost(linear: LinearGaussian) -> Estimate:
+    """The factor, the selected inverse (about twice it) and the table of pairs, counted."""
+    n, widest, pairs = linear.size, 0.0, 0.0
+    for predictor in linear.predictors:
+        width = np.zeros(predictor.rows)
+        for operator in predictor.columns.values():
+            width += operator.entries_by_row()
+        per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
+        widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
+    if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
+        found = plates_in(linear)
+        fronts = SMALL_FRONTS * found.groups * float(found.width) ** 3
+        return Estimate(12.0 * pairs + 10.0 * n + fronts + 2e6, 6.0 * pairs + 50.0 * n)
+    dense = widest > 0.5 * n or 24.0 * pairs > COPY_LIMIT
+    if SparseEngine.refuses(linear) or n < SMALL or dense:
+        return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
+    engine = SparseEngine(linear)
+    held = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
+    held += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
+    return Estimate(3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + 2e6, held, engine)
+
+
+def batched_cost(linear: LinearGaussian) -> Estimate:
+    """B'WB and the variances row by row, and a small factor for each group."""
+    if BatchedEngine.refuses(linear):
+        return Estimate(float(linear.size) ** 3 + 1e6, 0.0)
+    engine = BatchedEngine(linear)
+    groups, width = engine.plates.groups, float(engine.plates.width)
+    flops = 4.0 * linear.rows * width**2 + 3.0 * groups * width**3
+    return Estimate(flops + 1e4, 8.0 * linear.rows * width + 5.0 * groups * width**2, engine)
+
+
+def wide_cost(linear: LinearGaussian) -> Estimate:
+    """A factor and a few products for each vector, of the size of its rows."""
+    if linear.size < SMALL or WideEngine.refuses(linear):
+        return Estimate(float(linear.size) ** 3 + 1e6, 0.0)
+    engine = WideEngine(linear)
+    groups, most = engine.s.shape[:2]
+    means = float(linear.rows) * engine.rows.size
+    flops = 8.0 * groups * float(most) ** 3 + 4.0 * means
+    return Estimate(flops + 1e6, 6.0 * engine.s.size + 4.0 * linear.size, engine)
+
+
+ITERATIONS = 200  # of conjugate gradients, a guess: it depends on the weights
+
+
+def iterative_cost(linear: LinearGaussian) -> Estimate:
+    """Products with B and B' for the samples and probes, and the blocks of vectors they need."""
+    samples, n = 36.0, float(linear.size)
+    applied = sum(op.cost for p in linear.predictors for op in p.columns.values())
+    held = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
+    flops = ITERATIONS * samples * (2.0 * applied + 20.0 * n)
+    return Estimate(flops, 6.0 * samples * n + 2.0 * samples * linear.rows + held)
