@@ -15,7 +15,7 @@ from lgmdsl.api.design_labels import labels_of
 from lgmdsl.api.page import counted
 from lgmdsl.api.predict import Prediction, predicted
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.ground import IndexSet
+from lgmdsl.canonical.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.linear import LinearGaussian, Predictor
@@ -73,8 +73,7 @@ def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
     E303 where the predictor or its variance is not finite; MethodError E501 where more than their
     observations would join.
     """
-    new, block = _predicted(fit, response, candidates, "candidates")
-    check_joining(new.canonical.grounded)
+    new, block = _predicted(fit, response, candidates, "candidates", check_joining)
     frame = new.marginals.part(0).frame
     extended = _extends(fit, new)
     linear = _linear(fit, new) if extended else fit.canonical.linear(fit.theta)
@@ -113,8 +112,11 @@ def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[
     return error
 
 
-def _predicted(fit: Fit, response: int, cases: Dataset, what: str) -> tuple[Prediction, SiteBlock]:
-    new = predicted(fit, cases)
+def _predicted(
+    fit: Fit, response: int, cases: Dataset, what: str,
+    check: Callable[[GroundedModel], None] | None = None,
+) -> tuple[Prediction, SiteBlock]:  # fmt: skip
+    new = predicted(fit, cases, check)
     block, index = new.canonical.blocks[response], fit.canonical.blocks[response].dims[0]
     if index in new.canonical.grounded.replaced:
         return new, block

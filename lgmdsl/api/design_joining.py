@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.operators import TRANSFORMS, arguments
@@ -38,13 +38,22 @@ def check_joining(new: GroundedModel) -> None:
         raise MethodError(list(dict.fromkeys(problems)))
 
 
+def runs_over(
+    parts: Iterable[ast.Value], model: CheckedModel, grown: Collection[str]
+) -> tuple[str, ...]:
+    """The index sets of `grown` that expressions have entries for, or sum or operate along."""
+    whole = list(parts)
+    over = [i for part in whole for i in indices(part, model.symbols) if i in grown]
+    over += [i for _, _, dims in _reductions(whole, model, grown) for i in dims]
+    return tuple(dict.fromkeys(over))
+
+
 def _over(
     what: str, span: Span, parts: list[ast.Value], model: CheckedModel, grown: Collection[str]
 ) -> Iterator[Diagnostic]:
-    found = [i for part in parts for i in indices(part, model.symbols) if i in grown]
-    found += [i for _, _, over in _reductions(parts, model, grown) for i in over]
+    found = runs_over(parts, model, grown)
     if found:
-        over = listed([f"`{i}`" for i in dict.fromkeys(found)])
+        over = listed([f"`{i}`" for i in found])
         yield Diagnostic(
             "E501", f"no design takes a {what} over {over}, to which the candidates add", span,
             "a case joins by its observation alone",

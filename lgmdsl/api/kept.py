@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from lgmdsl.api.design_joining import runs_over
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.ground import GroundedModel
 from lgmdsl.canonical.ground_usage import latent_axes, names_in
@@ -87,7 +88,7 @@ def check_members(fitted: CanonicalModel, new: GroundedModel) -> None:
                         help=f"fit again with them in the data, or give `{symbol.name}` one value",
                     )
                 )
-    problems += _under_potentials(fitted, new, _with_new_members(old, new))
+    problems += _under_potentials(old, _with_new_members(old, new))
     problems += _across(model, {*new.replaced, *new.new_levels})
     if problems:
         raise DataError(problems)
@@ -103,23 +104,21 @@ def _with_new_members(old: GroundedModel, new: GroundedModel) -> set[str]:
     return ({*new.replaced} - known) | new.new_levels.keys()
 
 
-def _under_potentials(
-    fitted: CanonicalModel, new: GroundedModel, grown: set[str]
-) -> Iterator[Diagnostic]:
-    for block in fitted.blocks:
-        if not block.family.spec.potential:
+def _under_potentials(old: GroundedModel, grown: set[str]) -> Iterator[Diagnostic]:
+    """Potentials that new members would have entries in; one on fitted members alone (`u["a"]`) is
+    in the posterior, and says of others what that says."""
+    for statement in old.model.tree.statements:
+        if not isinstance(statement, ast.Potential):
             continue
-        for name in block.written.latents:
-            dims = [d for d in fitted.latent(name).dims if d in grown]
-            if dims:
-                yield Diagnostic(
-                    "E302",
-                    f"`{dims[0]}` cannot take new members: the prior of `{name}` is more than its "
-                    "structure",
-                    block.span,
-                    f"what this says of new members of `{dims[0]}` is not Gaussian",
-                    help="fit again with them in the data, their responses missing (`?`)",
-                )
+        parts = [statement.value, *(a.value for a in statement.family.arguments)]
+        for dim in runs_over(parts, old.model, grown):
+            yield Diagnostic(
+                "E302",
+                f"`{dim}` cannot take new members: a potential runs over it",
+                statement.span,
+                f"what it says of new members of `{dim}` is not Gaussian",
+                help="fit again with them in the data, their responses missing (`?`)",
+            )
 
 
 def _across(model: CheckedModel, changed: set[str]) -> Iterator[Diagnostic]:

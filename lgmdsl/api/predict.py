@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -22,7 +22,7 @@ from lgmdsl.api.points import Point
 from lgmdsl.api.response import probabilities, response_moments
 from lgmdsl.api.site_draws import parameter_rows
 from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.canonical.ground import ground_new
+from lgmdsl.canonical.ground import GroundedModel, ground_new
 from lgmdsl.canonical.ground_usage import usage_of
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.site_blocks import SiteBlock
@@ -240,13 +240,18 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     return predicted(fit, dataset)
 
 
-def predicted(fit: Fit, dataset: Dataset) -> Prediction:
-    """As `predict`, also where nothing says at what: then at the rows of the fit."""
+def predicted(
+    fit: Fit, dataset: Dataset, check: Callable[[GroundedModel], None] | None = None
+) -> Prediction:
+    """As `predict`, also where nothing says at what: then at the rows of the fit. `check` looks at
+    the new data first."""
     usage = usage_of(fit.canonical.grounded.model)
     # Counts of words say how long a text is, and nothing else here.
     lengths = {b.name for b in fit.canonical.blocks if b.own_trials}
     responses = usage.responses - lengths
     grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
+    if check is not None:
+        check(grounded)
     check_members(fit.canonical, grounded)
     check_prior_data(fit.canonical.grounded, grounded)
     kept = {n: v for n, v in grounded.values.items() if n not in responses}

@@ -95,7 +95,8 @@ def _comfortable(factor: Cholesky) -> bool:
 def _spell(direction: Array, names: list[tuple[str, int]]) -> str:
     """`the direction b0[0] - 0.5 a[3] + ...`, the largest terms first."""
     direction = direction / np.abs(direction).max()
-    order = np.argsort(-np.abs(direction), kind="stable")[:4]
+    # Terms alike but for rounding stay in the order of the model, on any machine.
+    order = np.argsort(-np.round(np.abs(direction), 6), kind="stable")[:4]
     terms = [(direction[i], names[i]) for i in order if abs(direction[i]) > 1e-3]
     sign = -1.0 if terms[0][0] < 0 else 1.0
     text = ""

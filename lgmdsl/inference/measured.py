@@ -35,7 +35,7 @@ from lgmdsl.engines.prior import BlockPrior
 from lgmdsl.numerics.doubled import Pair, added, row_sums
 from lgmdsl.operators.scaled import scaled
 
-# Median levels of a block's sites from which on terms cancel that are worth the digits (1e-8 nats
+# Levels of a row of a block's sites from which on terms cancel that are worth the digits (1e-8 nats
 # of a row), and powers of two beyond which its scale is its unit.
 LEVEL, OCTAVES = 1e4, 12
 STRAIN = 1e-9  # nats of a row that an engine may lose to wide priors, where another loses none
@@ -134,7 +134,7 @@ def _high(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> bool
             parts = (np.abs(x) for x in (found[0], mean, predictor.offset))
             level = np.maximum.reduce([np.broadcast_to(x, found[1].shape) for x in parts])
             level = level / found[1]
-            if float(level.max()) > LEVEL and float(np.median(level)) > LEVEL:
+            if float(level.max()) > LEVEL:
                 return True
     return False
 

@@ -175,7 +175,7 @@ def test_a_loaded_fit_needs_its_data(fit: Fit, tmp_path: Path) -> None:
     back = lgm.load_fit(tmp_path / "f.nc")
     with pytest.raises(lgm.DataError, match="an audit needs `y`") as caught:
         back.audit()
-    assert caught.value.codes == ("E305",) and "--data" in str(caught.value)
+    assert caught.value.codes == ("E305",) and "fit.audit(data=...)" in str(caught.value)
     again = back.audit(n=300, data={("z" if k == "x" else k): v for k, v in data().items()},
                        mapping={"x": "z"})  # fmt: skip
     want = fit.audit(n=300)

@@ -30,7 +30,7 @@ def test_the_evidence_stays_that_of_the_hyperparameters(factors: int) -> None:
     fit = lgm.fit(lgm.loads(TEXT.format(factors=factors)), {"y": y}, hyper="em")
     assert fit.converged
     c, loadings, s = (fit.mean(name).values for name in ("c", "L", "s"))
-    assert s.min() < 1e-3
+    assert s.min() < 2e-3  # from where the rest of the way is 1e-3 nats
     exact = stats.multivariate_normal(c, loadings @ loadings.T + np.diag(s**2)).logpdf(y).sum()
     assert abs(fit.log_evidence - exact) < 1e-7 * abs(exact)
 

@@ -72,6 +72,6 @@ def test_the_limit_of_steps_is_kept_and_told(hyper: str) -> None:
     fit = lgm.fit(model, data, hyper=hyper, options={"learning_steps": 2})
     assert fit.status.name == "iteration_limit" and fit.learning.steps[-1].step <= 2
     told = next(w for w in fit.warnings if w.code == "W601")
-    assert hyper == "vb" or "learning_steps=200" in told.help
+    assert hyper == "vb" or 'options={"learning_steps": 200}' in told.help
     longer = lgm.fit(model, data, hyper=hyper, options={"learning_steps": 300})
     assert longer.converged

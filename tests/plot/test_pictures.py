@@ -62,6 +62,7 @@ def fitted() -> lgm.Fit:
         "lon": RNG.uniform(-3, 0, 45), "lat": RNG.uniform(51, 53, 45),
         "where": np.arange(90) % 45, "when": np.arange(90) % 20 + 1, "y": RNG.poisson(3, 90),
         "name": np.array(["depot", "market", "school"])[np.arange(90) % 3],
+        "stop": np.array(["depot", "market", "school"]),
         "at": np.array([5.0, 1.0, 3.0, 8.0]), "r": np.array([0.5, 1.0, 0.3, -0.7]),
     }  # fmt: skip
     return lgm.fit(lgm.loads(MODEL), data, method="laplace", hyper="map")
