@@ -10,6 +10,7 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
+from lgmdsl.contract.engine import Estimate
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.profile import Profile, maximise_mean
 from lgmdsl.contract.rows import slope_of
@@ -202,7 +203,7 @@ def test_explain_says_what_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None
     # Beyond its patience an exact engine that is dearer is not the one that a fit takes.
     monkeypatch.setattr(choose, "PATIENCE", 0.0)
     entries = [
-        replace(e, cost=lambda linear: choose.Estimate(1.0, 1.0)) if not e.engine.exact else e
+        replace(e, cost=lambda linear: Estimate(1.0, 1.0)) if not e.engine.exact else e
         for e in choose.ENGINES
     ]
     monkeypatch.setattr(choose, "ENGINES", entries)
