@@ -50,6 +50,9 @@ class Prediction:
     marginals: Mixture
     warnings: tuple[Diagnostic, ...] = ()
 
+    def __repr__(self) -> str:
+        return f"Prediction({', '.join((*self._latents, *self._names, *self._responses))})"
+
     def mean(self, name: str) -> xr.DataArray:
         """Mean of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
@@ -139,17 +142,11 @@ class Prediction:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability; and of
         the latents over an index set whose members were named."""
         out = {}
-        asked = self.canonical.grounded.asked
-        known = [n for n in self.canonical.latent_names if n not in self.canonical.named]
-        latents = [n for n in known if asked.keys() & {*self._dims(n)}]
-        names, responses = self._names, self._responses
-        if not (names or responses):
-            latents = [n for n in known if self._changed & {*self._dims(n)}]
-        for name in (*latents, *names):
+        for name in (*self._latents, *self._names):
             quantity = self.marginals.quantity(name)
             out[f"{name}_mean"] = self.labelled(quantity.dims, quantity.mean, name)
             out[f"{name}_sd"] = self.labelled(quantity.dims, quantity.sd, name)
-        for name in responses:
+        for name in self._responses:
             for key, values in self.response(name).items():
                 out[f"{name}_{key}"] = values
         return dataset(out)
@@ -162,6 +159,15 @@ class Prediction:
         """The index sets that have members which were asked for."""
         grounded = self.canonical.grounded
         return {*grounded.replaced, *grounded.new_levels, *grounded.asked}
+
+    @property
+    def _latents(self) -> tuple[str, ...]:
+        """Latents over members that were named, or over what is new where nothing else is."""
+        members = {*self.canonical.grounded.asked}
+        if not (self._names or self._responses):
+            members = self._changed
+        known = [n for n in self.canonical.latent_names if n not in self.canonical.named]
+        return tuple(n for n in known if members & {*self._dims(n)})
 
     @property
     def _names(self) -> tuple[str, ...]:

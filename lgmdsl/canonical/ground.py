@@ -145,7 +145,8 @@ class _Grounding:
         name = symbol.name
         response = name in usage.observed and name not in usage.referenced
         outcome = self.fitted is not None and name in usage.outcome
-        if (self.partial and response) or outcome or (self.fitted and name in self.fitted.values):
+        kept = self.fitted is not None and name in self.fitted.values
+        if (self.partial and response) or outcome or (kept and name not in self.dataset.mapping):
             return
         self.troubled.add(name)
         keys = self.dataset.keys

@@ -177,9 +177,11 @@ def _order(
         return None
     at = index.positions(own.values)
     unknown = (at < 0) | own.missing
-    if unknown.any():
+    named = own.values[~own.missing]
+    repeated = np.unique(named).size < named.size
+    if unknown.any() and not repeated:
         return wrong_labels(symbol, index, own.values[unknown], "")
-    if np.unique(at).size < at.size:
+    if repeated or np.unique(at).size < at.size:
         return repeated_labels(
             index.name,
             f"along `{symbol.name}`",

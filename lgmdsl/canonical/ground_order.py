@@ -93,7 +93,8 @@ def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> 
         f"nobody gave the order of index `{name}`, which {users} {verb}",
         needs[0].span,
         f"{name} has {count_of(index.size, 'label')}, {index.origin}: {listing}",
-        help=f"name the labels in their order, {'; or '.join(remedies)}",
+        help="name the labels in their order (here it is that of the alphabet), "
+        f"{'; or '.join(remedies)}",
     )
 
 

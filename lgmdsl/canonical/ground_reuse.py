@@ -10,7 +10,7 @@ import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.ground_axes import Bound
-from lgmdsl.canonical.ground_errors import absent
+from lgmdsl.canonical.ground_errors import absent, unknown_members
 from lgmdsl.canonical.ground_model import GroundedModel, IndexSet
 from lgmdsl.canonical.ground_usage import Usage, names_in
 from lgmdsl.dataset import Dataset
@@ -46,7 +46,7 @@ def reused(
         mask = fitted.missing.get(name)
         found = _at_members(symbol, value, fitted, indices, changed, usage)
         if found is None:
-            out.problems.append(_lacking(symbol, dataset, fitted, indices, changed))
+            out.problems.append(_lacking(symbol, dataset, fitted, indices, changed, usage))
             continue
         out.values[name] = found
         if mask is not None:
@@ -82,10 +82,13 @@ def _lacking(
     fitted: GroundedModel,
     indices: Mapping[str, IndexSet],
     changed: Collection[str],
+    usage: Usage,
 ) -> Diagnostic:
     dim = next(d for d in symbol.dims if d in changed)
     labels = indices[dim].labels
     new = labels[fitted.indices[dim].positions(labels) < 0]
+    if new.size and dim not in usage.growing | usage.rows:
+        return unknown_members(symbol, fitted.indices[dim], new)
     shown = ", ".join(str(v) for v in new[:4].tolist())
     return absent(
         symbol, dataset.name, dataset.keys, dataset.suggestion(symbol.name),

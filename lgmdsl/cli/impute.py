@@ -21,7 +21,7 @@ from lgmdsl.cli.options import (
 )
 from lgmdsl.cli.output import diagnose, note
 from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
-from lgmdsl.cli.tables import SUFFIXES, fields, table, write
+from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 
 
 @click.command("impute")
@@ -87,8 +87,12 @@ def command(
         None if place is None else lambda: write(place, found),
     )  # fmt: skip
     note(str(completed))
+    csv = not as_json if place is None else place.suffix == ".csv"
+    outside = outside_table(found) if csv else ()
     if place is not None:
-        report(place, lost, as_json, ", ".join(str(n) for n in found.data_vars))
+        report(place, lost, as_json, ", ".join(str(n) for n in found.data_vars if n not in outside))
+    if outside:
+        note(f"left out, not over the rows of the table: {', '.join(outside)} (-o FILE.nc has all)")
     if result.warnings:
         diagnose(result.warnings)
     if lost is not None:

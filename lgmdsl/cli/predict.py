@@ -8,7 +8,7 @@ import click
 
 from lgmdsl.cli.options import json_option, map_option
 from lgmdsl.cli.status import OK, REFUSED
-from lgmdsl.cli.tables import SUFFIXES, fields, table, write
+from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 
 
 @click.command("predict")
@@ -40,7 +40,7 @@ def command(
         read_files = {"the fit": fit, "the new data": new, "the data": data}
         place = writable(output, SUFFIXES, read_files)
     from lgmdsl.api.restore import load_fit
-    from lgmdsl.cli.output import diagnose
+    from lgmdsl.cli.output import diagnose, note
     from lgmdsl.dataset import read
 
     sources = [new] if data is None else [new, data]
@@ -54,8 +54,13 @@ def command(
         {"data": sources, **fields(found)} if as_json else None,
         None if place is None else lambda: write(place, found),
     )  # fmt: skip
+    csv = not as_json if place is None else place.suffix == ".csv"
+    outside = outside_table(found) if csv else ()
     if place is not None:
-        report(place, lost, as_json, ", ".join(str(n) for n in found.data_vars))
+        inside = (str(n) for n in found.data_vars if n not in outside)
+        report(place, lost, as_json, ", ".join(inside))
+    if outside:
+        note(f"left out, not over the rows of the table: {', '.join(outside)} (-o FILE.nc has all)")
     return OK if lost is None else REFUSED
 
 

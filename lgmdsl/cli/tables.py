@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Hashable
+from math import prod
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,6 +49,24 @@ def _wide_axis(name: str, variable: xr.DataArray) -> Hashable | None:
     return variable.dims[-1] if name.endswith("_probability") else None
 
 
+def _rows(found: xr.Dataset) -> tuple[Hashable, ...]:
+    """The axes that the rows of a table are over: those of most members."""
+    shared = [_long_axes(str(n), v) for n, v in found.data_vars.items()]
+    return max(shared, key=lambda dims: (prod(found.sizes[d] for d in dims), len(dims)),
+               default=())  # fmt: skip
+
+
+def _long_axes(name: str, variable: xr.DataArray) -> tuple[Hashable, ...]:
+    wide = _wide_axis(name, variable)
+    return tuple(d for d in variable.dims if d != wide)
+
+
+def outside_table(found: xr.Dataset) -> tuple[str, ...]:
+    """What is over other axes than the rows of `table`, which lacks it."""
+    rows = {*_rows(found)}
+    return tuple(str(n) for n, v in found.data_vars.items() if not {*_long_axes(str(n), v)} <= rows)
+
+
 def table(found: xr.Dataset) -> str:
     """One row for each member of the longest index set's product; columns over more indices get
     a suffix for each further label: y_probability_0, y_probability_1."""
@@ -55,9 +74,7 @@ def table(found: xr.Dataset) -> str:
 
     variables = {str(n): v for n, v in found.data_vars.items()}
     wide_axes = {name: _wide_axis(name, v) for name, v in variables.items()}
-    shared = [tuple(d for d in v.dims if d != wide_axes[n]) for n, v in variables.items()]
-    rows = max(shared, key=lambda dims: (int(np.prod([found.sizes[d] for d in dims])), len(dims)),
-               default=())  # fmt: skip
+    rows = _rows(found)
     sizes = tuple(found.sizes[d] for d in rows)
     table: dict[str, Any] = {}
     for k, dim in enumerate(rows):
@@ -66,7 +83,7 @@ def table(found: xr.Dataset) -> str:
         table[str(dim)] = np.broadcast_to(labels.reshape(shape), sizes).reshape(-1)
     for name, variable in variables.items():
         across = wide_axes[name]
-        own = tuple(d for d in variable.dims if d != across)
+        own = _long_axes(name, variable)
         if not set(own) <= set(rows):
             continue
         wide = variable.transpose(*(d for d in rows if d in own), ...).values

@@ -24,6 +24,9 @@ from lgmdsl.structures.refusals import Refused
 FAR = 60
 # Places are on the grid where they miss it by less than this share of a step.
 ON_GRID = 1e-9
+# The most steps between the first fitted place and the last one, and the share of a step by which
+# the rounding of its places may miss a grid.
+FINEST, MISSED = 1e6, 1e-6
 
 
 def brownian(variance: float) -> Links:
@@ -72,14 +75,22 @@ def second_order(variance: float, fitted: Array, new: Array) -> Extension:
 
 
 def grid_step(places: Array) -> float:
-    """The step of the grid that all places lie on; their mean gap where there is none."""
+    """The step of the grid that all places lie on, in whatever unit they are written; their mean
+    gap where the span has no such grid of at most `FINEST` steps."""
     gaps = np.diff(places)
-    if (places == np.round(places)).all() and np.abs(places).max() < FARTHEST:
-        return float(np.gcd.reduce(np.round(gaps).astype(np.int64)))
-    least = float(gaps.min())
-    ratio = gaps / least
-    if (np.abs(ratio - np.round(ratio)) <= ON_GRID * ratio).all():
-        return least
+    span = float(places[-1] - places[0])
+    step, rest = 0.0, span / FINEST
+    for gap in np.unique(gaps).tolist():
+        other = gap
+        while other > rest:
+            step, other = other, abs(step - other * round(step / other))
+        if step <= rest:
+            break
+    if step > rest:
+        step = span / round(span / step)
+        steps = (places - places[0]) / step
+        if (np.abs(steps - np.round(steps)) <= MISSED).all():
+            return step
     return float(gaps.mean())
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
@@ -461,3 +462,54 @@ def test_data_that_say_nothing_of_the_model(new: Mapping[str, Any]) -> None:
     with pytest.raises(lgm.DataError, match="name nothing") as caught:
         fitted("ar1(sd = 1, rho = 0.8)").predict(new)
     assert caught.value.codes == ("E305",)
+
+
+def test_what_takes_no_new_members_is_named_before_what_they_lack() -> None:
+    model = """lgm 1
+index obs
+index a
+data who[obs] : a
+data y[obs] : real
+data g[a, a] : graph
+latent u[a] ~ besag(graph = g, sd = 1)
+observe y ~ normal(mean = u[who], sd = 1)
+"""
+    pairs = np.array([["p", "q"], ["q", "r"]])
+    fit = lgm.fit(lgm.loads(model), {"y": [0.1, 0.4, -0.2], "who": list("pqr"), "g": pairs})
+    with pytest.raises(lgm.DataError, match="takes no new ones") as caught:
+        fit.predict({"who": ["z"]})
+    assert caught.value.codes == ("E302",)
+
+
+def test_a_mapping_to_a_key_that_is_not_there_is_refused() -> None:
+    fit = lgm.fit(lgm.loads(ONE), {"y": np.sin(np.arange(9.0)), "t": np.arange(9)})
+    with pytest.raises(lgm.DataError, match=r"`t` \(as `yeer`\)") as caught:
+        fit.predict({"year": [3, 9]}, mapping={"t": "yeer"})
+    assert caught.value.codes == ("E305",)
+
+
+def test_rows_whose_labels_repeat_are_called_that() -> None:
+    frame = pd.DataFrame({"y": np.sin(np.arange(9.0)), "t": np.arange(9)})
+    again = pd.concat([frame.iloc[4:], frame.iloc[7:]])
+    with pytest.raises(lgm.DataError, match="labels of index `obs` repeat"):
+        lgm.fit(lgm.loads(ONE), again)
+    fit = lgm.fit(lgm.loads(ONE), frame)
+    with pytest.raises(lgm.DataError, match="labels of index `obs` repeat"):
+        fit.predict(pd.DataFrame({"t": [9, 3]}, index=[5, 5]))
+
+
+def test_a_prediction_shows_its_names_and_not_its_arrays() -> None:
+    fit = lgm.fit(lgm.loads(ONE), {"y": np.sin(np.arange(9.0)), "t": np.arange(9)})
+    assert repr(fit.predict({"t": [9]})) == "Prediction(eta, y)"
+    assert repr(fit.predict({"year": [9]})) == "Prediction(u)"
+
+
+ONE = """lgm 1
+index obs
+index year
+data y[obs] : real
+data t[obs] : year
+latent u[year] ~ ar1(sd = 1, rho = 0.8)
+let eta[obs] = u[t]
+observe y ~ normal(mean = eta, sd = 0.5)
+"""

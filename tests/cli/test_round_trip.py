@@ -117,3 +117,25 @@ def test_predictions_are_at_the_labels_that_are_asked_for(run: Run, tmp_path: Pa
     new.write_text("wind,rain\n1,2\n")
     refused = run("predict", out, new)
     assert refused.status == 1 and refused.out == "" and "E305" in refused.err
+
+
+def test_what_a_table_has_no_place_for_is_named(run: Run, tmp_path: Path) -> None:
+    model, data, out = tmp_path / "m.lgm", tmp_path / "d.csv", tmp_path / "o.nc"
+    model.write_text(
+        "lgm 1\nindex obs\nindex year\ndata y[obs] : real\ndata t[obs] : year\n"
+        "latent u[year] ~ ar1(sd = 1, rho = 0.8)\nlet eta[obs] = u[t]\n"
+        "observe y ~ normal(mean = eta, sd = 0.5)\n"
+    )
+    data.write_text("t,y\n" + "".join(f"{k},{np.sin(k):.4f}\n" for k in range(9)))
+    assert run("fit", model, data, "-o", out).status == 0
+    new = tmp_path / "new.csv"
+    new.write_text("year,t\n9,2\n12,3\n")
+    shown = run("predict", out, new)
+    assert shown.out.startswith("year,u_mean,u_sd\n")
+    assert "left out, not over the rows of the table: eta_mean, eta_sd, y_mean, y_sd" in shown.err
+    written = run("predict", out, new, "-o", tmp_path / "p.csv")
+    assert "written (u_mean, u_sd)" in written.err and "left out" in written.err
+    whole = run("predict", out, new, "-o", tmp_path / "p.nc")
+    assert "y_mean" in whole.err and "left out" not in whole.err
+    new.write_text("t\n2\n9\n")
+    assert run("predict", out, new).err == ""

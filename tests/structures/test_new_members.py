@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 
 from lgmdsl.arrays import Array
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.structures.walk_members import spline
+from lgmdsl.structures.walk_members import grid_step, spline
 
 
 def test_beyond_uneven_positions_the_walk_goes_on_with_its_own_differences() -> None:
@@ -44,3 +45,21 @@ def test_between_its_members_it_is_the_integrated_wiener_process() -> None:
     np.testing.assert_allclose(found.weights.toarray(), weights, atol=1e-9)
     left = np.hstack([np.eye(7), -weights])
     np.testing.assert_allclose(found.covariance, left @ k @ left.T, atol=1e-9)
+
+
+@pytest.mark.parametrize("unit", [1.0, 10.0, 1e6, 1e-3, 1.0 / 7.0, 1e30, 1e-30])
+@pytest.mark.parametrize(
+    ("ages", "step"),
+    [([18.4, 19.0, 19.2, 25.0, 31.0, 40.5, 41.0], 0.1), ([0.0, 3.0, 7.0, 8.0], 1.0),
+     ([2.0, 2.0 + np.pi, 2.0 + 3.0 * np.pi], np.pi), ([0.0, np.e, np.pi, 5.0], 5.0 / 3.0)],
+)  # fmt: skip
+def test_the_unit_of_the_positions_changes_nothing(
+    ages: list[float], step: float, unit: float
+) -> None:
+    at = np.array(ages)
+    assert grid_step(unit * at) == pytest.approx(unit * step, rel=1e-9)
+    new = np.array([at[0] - 0.4 * step, 0.5 * (at[0] + at[1]), at[-1] + 2.0, at[-1] + 9.3])
+    found = structure("rw2", len(at), sd=0.7, at=unit * at).extension(unit * at, unit * new)
+    known = structure("rw2", len(at), sd=0.7, at=at).extension(at, new)
+    np.testing.assert_allclose(found.weights.toarray(), known.weights.toarray(), atol=1e-8)
+    np.testing.assert_allclose(found.covariance, known.covariance, rtol=1e-8, atol=1e-10)
