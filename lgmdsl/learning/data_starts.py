@@ -103,8 +103,7 @@ def scaled(objective: Objective, first: Evaluation) -> tuple[Scaled, Evaluation]
     """The sizes that hypers set and s, from the fit `first` and one or two with small latents, the
     last of which is returned as well; None where no free hyper sets one."""
     canonical = objective.planned.canonical
-    fixed = {*objective.pinned, *objective.begin}
-    every = sizes(canonical, first.theta, fixed)
+    every = sizes(canonical, first.theta, set(objective.pinned))
     if not every:
         return None
     now = Scaled(objective, first.theta, every, _response_log_sd(first))

@@ -20,6 +20,9 @@ from lgmdsl.numerics.lbfgs import Iterate
 
 # Logs and logits this far beyond their start, whose slope outwards is no more than NEAR nats.
 FAR, NEAR, LEFT = 3.0, 0.5, 1e-3
+STUCK = (
+    1e-6  # of a value, that a unit of its coordinate moves it by: it cannot be told from its end
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,6 +58,22 @@ class Edges:
             return replace(self, inside=self.inside | near), None
         there = near & (np.abs(found.gradient) <= 2.0 * LEFT)
         return replace(self, held=self.held | there), found
+
+    def pressed(self, objective: Objective, at: Evaluation) -> BoolArray:
+        """(d,) those held, and those that the objective presses against the end of their range so
+        hard that the value is the end but for rounding, which is where the search ended."""
+        coordinates, out = objective.coordinates, self.held.copy()
+        outwards = (at.x - objective.origin) * at.gradient > 0.0
+        steep = outwards & (np.abs(at.gradient) > NEAR) & coordinates.alone
+        if not steep.any():
+            return out
+        further = coordinates.unpack(at.x + np.sign(at.gradient))
+        for name, own in coordinates.slices.items():
+            value = np.ravel(at.theta[name])
+            if len(value) == own.stop - own.start:
+                change = np.abs(np.ravel(further[name]) - value)
+                out[own] |= steep[own] & (change <= STUCK * np.abs(value))
+        return out
 
 
 def projected(

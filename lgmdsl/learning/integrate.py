@@ -16,7 +16,7 @@ from lgmdsl.learning.objective import Evaluation, Objective
 from lgmdsl.learning.other_modes import APART, OtherMode, other_mode
 from lgmdsl.learning.refine import ROUNDS, refined
 from lgmdsl.learning.standardised import Standardised, gaussian_log_integral, standardised
-from lgmdsl.learning.tails import marched
+from lgmdsl.learning.tails import SERIOUS, marched
 from lgmdsl.learning.visited import Fitted, Visited
 
 # Points whose weight is below this share of the largest are left out of the mixture.
@@ -178,7 +178,11 @@ def explored(visited: Visited, design: str) -> Explored:
         z, rule = designs.gauss_hermite(size)
         log_rule = np.log(rule)
     visited.at(z)
-    if not (design == "grid" and size == 1):
+    if design == "grid" and size == 1:
+        ends = sorted(visited.fits, key=lambda pair: float(pair[0][0]))
+        falls = [visited.mode.density - ends[k][1].density for k in (0, -1)]
+        open_ |= {0} if min(falls) < SERIOUS else frozenset()
+    else:
         tails = marched(visited)
         open_ |= {*tails.unbounded, *tails.lost}
     return Explored(visited, z, log_rule, open_)

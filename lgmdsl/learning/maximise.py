@@ -158,8 +158,17 @@ class Maximiser:
                     status, reason = Status.converged, ""
                 break
         spread = partial(_spread, search, now, metric, unit)
-        held = np.flatnonzero(edges.held).tolist()
-        out = Maximum(now.at.kept, status, tuple(steps), spread, None, reason, tuple(held))
+        at_end = status is Status.converged and not self.jacobian
+        held = edges.pressed(self.objective, now.at.kept) if at_end else edges.held
+        out = Maximum(
+            now.at.kept,
+            status,
+            tuple(steps),
+            spread,
+            None,
+            reason,
+            tuple(np.flatnonzero(held).tolist()),
+        )
         if reason != RAN:
             return out
         name, values = self.objective.farthest(out.at, self.gradient(out.at))

@@ -3,8 +3,9 @@
 A node of the integral, of share w, whose log density is known up to s nats, leaves w (exp(s) - 1)
 of the integral open. Fits are made where the density times (exp(s) - 1) is highest, a few at a time
 and apart from each other, until all nodes together leave TOLERANCE of the integral, and of second
-moments, open. How far the new values are from what was predicted, in units of the sd that they had,
-corrects the sds.
+moments, open: first for few nodes, then for those that the posterior is made of, of which a single
+one far out may hold most of a variance. How far the new values are from what was predicted, in
+units of the sd that they had, corrects the sds.
 """
 
 from __future__ import annotations
@@ -40,17 +41,23 @@ class Refined:
 
 def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
     """Make fits until little of the integral is uncertain, in `most` rounds."""
-    inflation, landscape = 1.0, Landscape.of(regions)
-    for rounds in range(most + 1):
-        nodes, log_weight = landscape.drawn(NODES, 1)
+    inflation, landscape, rounds, final = 1.0, Landscape.of(regions), 0, False
+    while True:
+        nodes, log_weight = landscape.nodes() if final else landscape.drawn(NODES, 1)
         share = np.exp(log_weight - log_weight.max())
         share /= share.sum()
         factor = _factor(landscape, nodes, share)
+        if final:  # of those that count most
+            top = np.argsort(-share * factor, kind="stable")[:NODES]
+            nodes, share, factor = nodes[top], share[top], factor[top]
         sd = inflation * landscape.sd(nodes)
         error = np.expm1(np.minimum(sd, MOST))
         places = _chosen(landscape, nodes, factor, sd) if rounds < most else nodes[:0]
         if (share * factor) @ error < TOLERANCE * (share @ factor) or not len(places):
-            break
+            if final or not most:
+                break
+            final, landscape = True, Landscape.of(regions)
+            continue
         predicted, uncertain = landscape(places), landscape.sd(places)
         found = _fitted(landscape, places)
         kept = np.isfinite(found)
@@ -58,6 +65,7 @@ def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
             away = np.abs(found - predicted)[kept] / np.maximum(uncertain[kept], 1e-6)
             inflation = float(np.clip(np.sqrt(np.mean(away**2)), *INFLATION))
         landscape = Landscape.of(regions, landscape if rounds % 3 else None)
+        rounds += 1
     return Refined(Landscape.of(regions), float(share @ error), _missing(landscape, nodes, share))
 
 

@@ -24,6 +24,7 @@ LENGTHS = (1.0, 1.4, 2.0, 2.8, 4.0)
 NOISE = 1e-7
 ROUGH = 4.0  # nats below the highest point, where noise begins to grow
 SLACK = 0.6  # nats above a tangent
+DEEP = 10.0  # nats below the highest point: fits there are all but noise to the process
 TURN = 1.5  # the split normal's: sides are apart beyond about two sds over it
 BEND = 2.0  # of the split normal: half-axes beyond which its log falls linearly
 CHUNK = 2_000_000
@@ -103,13 +104,14 @@ class Surrogate:
 
     def _ceiling(self, u: Array) -> Array:
         """(m,) the tangent at the nearest fit, SLACK nats up, where that is farther than one half-
-        axis; no bound elsewhere."""
+        axis or DEEP, so that the process does not follow it; no bound elsewhere."""
         scale = self.stretch.mean(axis=1)
         square = squares(u / scale, self.points / scale)
         near = square.argmin(axis=1)
         away = u - self.points[near]
         tangent = self.values[near] + np.einsum("md,md->m", self.gradients[near], away) + SLACK
-        return np.where(square[np.arange(len(u)), near] > 1.0, tangent, np.inf)
+        far = square[np.arange(len(u)), near] > 1.0
+        return np.where(far | (self.values[near] < self.top - DEEP), tangent, np.inf)
 
 
 def squares(u: Array, points: Array) -> Array:

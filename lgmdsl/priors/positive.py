@@ -156,7 +156,7 @@ class InvGamma(OnHalfLine):
 
     def quantile(self, p: Array) -> Array:
         # where 1/x underflows the value is beyond the doubles
-        with np.errstate(divide="ignore"):
+        with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(self.scale / special.gammainccinv(self.shape, p))
 
     def typical(self, shape: tuple[int, ...] = ()) -> Array:

@@ -90,3 +90,21 @@ def test_which_hypers_are_multiplied() -> None:
     theta = canonical.hypers.start()
     assert multiplied(canonical, theta) == ("a", "b", "d", "e", "L")
     assert multiplied(canonical, theta, {"a", "L"}) == ("b", "d", "e")
+
+
+PRESSED = """lgm 1
+index obs
+data y[obs] : real
+hyper s : positive ~ uniform(lower = 0, upper = 1000000000)
+latent b0 ~ normal(sd = 1e21)
+observe y ~ normal(mean = b0, sd = s)
+"""
+
+
+@pytest.mark.parametrize("hyper", ["map", "em"])
+def test_a_bound_that_the_data_press_against_is_told(hyper: str) -> None:
+    """The sd is the bound but for rounding, where the slope is still steep."""
+    y = 1e20 * np.random.default_rng(0).normal(size=20)
+    fit = lgm.fit(lgm.loads(PRESSED), {"y": y}, hyper=hyper)
+    assert float(fit.mean("s")) == pytest.approx(1e9, rel=1e-6)
+    assert any(w.code == "W605" and "`s`" in w.message for w in fit.warnings)

@@ -20,6 +20,23 @@ let eta[p, i] = l * z
 observe y ~ normal(mean = eta, sd = s)
 """
 
+CROSSED = """lgm 1
+index obs
+index A
+index B
+data y[obs] : real
+data a[obs] : A
+data b[obs] : B
+hyper sa : positive ~ half_cauchy(scale = 1)
+hyper sb : positive ~ half_cauchy(scale = 1)
+hyper s : positive ~ half_cauchy(scale = 1)
+latent b0 ~ normal(sd = 10)
+latent u[A] ~ normal(sd = sa)
+latent w[B] ~ normal(sd = sb)
+let eta[obs] = b0 + u[a] + w[b]
+observe y ~ normal(mean = eta, sd = s)
+"""
+
 
 def _signed() -> dict[str, np.ndarray]:
     rng = np.random.default_rng(0)
@@ -75,3 +92,17 @@ def test_the_limit_of_steps_is_kept_and_told(hyper: str) -> None:
     assert hyper == "vb" or 'options={"learning_steps": 200}' in told.help
     longer = lgm.fit(model, data, hyper=hyper, options={"learning_steps": 300})
     assert longer.converged
+
+
+@pytest.mark.parametrize("hyper", ["map", "em"])
+def test_a_start_near_zero_does_not_hide_the_data(hyper: str) -> None:
+    """Under a prior that is highest at 0 there is an edge there, 7 nats below the mode inside."""
+    rng = np.random.default_rng(5)
+    a, b = np.repeat(np.arange(6), 5), np.tile(np.arange(5), 6)
+    mean = 0.8 * rng.normal(size=6)[a] + 0.4 * rng.normal(size=5)[b]
+    data = {"y": mean + 0.6 * rng.normal(size=30), "a": a, "b": b}
+    model = lgm.loads(CROSSED)
+    fit = lgm.fit(model, data, hyper=hyper)
+    low = lgm.fit(model, data, hyper=hyper, start={"sa": 1e-3, "sb": 1e-3})
+    assert fit.converged and low.converged and not low.warnings
+    assert low.log_evidence == pytest.approx(fit.log_evidence, abs=1e-3)
