@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -46,8 +46,8 @@ class Prediction:
     `warnings`: where what was asked for can be meant in two ways, how it was taken (W305, W306).
     """
 
-    canonical: CanonicalModel
-    marginals: Mixture
+    canonical: CanonicalModel = field(repr=False)
+    marginals: Mixture = field(repr=False)
     warnings: tuple[Diagnostic, ...] = ()
 
     def mean(self, name: str) -> xr.DataArray:
