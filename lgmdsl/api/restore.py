@@ -33,12 +33,14 @@ from lgmdsl.files import irregular
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
+from lgmdsl.memory import during
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
     from lgmdsl.api.audit import Audit
 
 
+@during("reading the fit")
 def load_fit(path: str | os.PathLike[str]) -> Fit:
     """Read a fit. Stored means and sds are served as they are; anything else (quantiles, draws,
     predictions) conditions the prior on the stored sites again, when first asked for.
@@ -155,9 +157,7 @@ def _read(file: Any, place: Path) -> Fit:
         seed=seed,
         canonical=canonical,
         theta=theta,
-        condition=lambda: recondition(
-            canonical, theta, weight, shift, seed, provenance
-        ),
+        condition=lambda: recondition(canonical, theta, weight, shift, seed, provenance),
         provenance=provenance,
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
