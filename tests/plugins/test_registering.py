@@ -380,3 +380,18 @@ def test_a_fit_whose_engine_is_missing(fixed: dict[str, float], acme: None, tmp_
     lgm.register(acme_engine.Plain)
     again = lgm.load_fit(tmp_path / "f.nc").sample(2, seed=1)["m"].values
     assert np.array_equal(again, fit.sample(2, seed=1)["m"].values)
+
+
+@pytest.mark.parametrize(
+    ("part", "more", "reason"),
+    [
+        (acme_engine.Plain, {"name": "auto"}, "stands for the choice among all"),
+        (acme_engine.Plain, {"name": ""}, "it has no name"),
+        (acme_lgm.Cosine, {"signature": "cosine"}, "its signature is 'cosine'"),
+    ],
+)
+def test_names_and_signatures_that_are_none(
+    part: type, more: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(TypeError, match=reason):
+        lgm.register(type("Wrong", (part,), more))
