@@ -23,7 +23,7 @@ if sys.platform != "win32":
     import fcntl
 
 PREFIX, SUFFIX = ".lgm-", ".unfinished"
-ATTEMPTS = 5
+ATTEMPTS = 1000  # each lost to another writer, between the making of a file and its lock
 
 HELP = {
     errno.ENOSPC: "free some space there, or name a file on another disk",

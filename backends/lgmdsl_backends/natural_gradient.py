@@ -93,7 +93,7 @@ class NaturalGradient(Backend[NaturalState]):
         if _residual(problem, point) < SETTLED:
             # The predictors do not move (a prior of variance 0, say), but b does: gradients in
             # hyperparameters rest on it.
-            following = elbo_at(problem, *point.target)
+            following = elbo_at(problem, *point.target, near=point.conditioned)
             held = point.elbo - HELD * max(1.0, abs(point.elbo))
             if isinstance(following, ElboPoint) and following.elbo >= held:
                 point = following

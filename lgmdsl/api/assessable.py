@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, cast
 
+from lgmdsl.memory import during
+
 if TYPE_CHECKING:
     import xarray as xr
 
@@ -20,6 +22,7 @@ class Assessable:
     again for each of them (`mapping` renames keys): DataError E305 without, E303 for other data;
     MethodError E501 where nothing is observed, or variances are estimates."""
 
+    @during("computing the DIC")
     def dic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
         """Deviance information criterion, with the plug-in deviance at the posterior mean of the
         predictors, as in R-INLA."""
@@ -27,12 +30,14 @@ class Assessable:
 
         return dic(self._fit, data, mapping)
 
+    @during("computing the WAIC")
     def waic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
         """Widely applicable information criterion, by quadrature over q's marginals."""
         from lgmdsl.api.criteria import waic
 
         return waic(self._fit, data, mapping)
 
+    @during("leaving responses out")
     def loo(
         self,
         groups: object = None,
@@ -56,6 +61,7 @@ class Assessable:
 
         return loo(self._fit, groups, exact, n, seed, data, mapping)
 
+    @during("computing transforms")
     def pit(
         self, exact: bool = False, data: object = None, mapping: Mapping[str, str] | None = None
     ) -> Pit:
@@ -65,6 +71,7 @@ class Assessable:
 
         return pit(self._fit, exact, data, mapping)
 
+    @during("examining convergence")
     def convergence(
         self, data: object = None, mapping: Mapping[str, str] | None = None
     ) -> Convergence:
@@ -78,6 +85,7 @@ class Assessable:
 
         return convergence(self._fit, data, mapping)
 
+    @during("drawing responses")
     def sample_predictive(
         self,
         size: int,
@@ -94,6 +102,7 @@ class Assessable:
 
         return sample_predictive(self._fit, size, self._seed(seed), data, mapping)
 
+    @during("handing the fit to ArviZ")
     def to_arviz(
         self,
         size: int = 1000,

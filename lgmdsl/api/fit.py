@@ -25,6 +25,7 @@ from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.starts import Started
 from lgmdsl.language.builder import Model
+from lgmdsl.memory import during
 
 if TYPE_CHECKING:
     import xarray as xr
@@ -124,16 +125,19 @@ class Fit(Assessable):
         """Unlabelled mean and sd; those of a loaded file are read, not computed again."""
         return self.stored[name] if name in self.stored else self.marginals.quantity(name)
 
+    @during("computing means")
     def mean(self, name: str) -> xr.DataArray:
         """Posterior mean of a latent, let, report or hyper; raises ModelError E103 if unknown."""
         quantity = self.quantity(name)
         return self._labelled(name, quantity.dims, quantity.mean)
 
+    @during("computing sds")
     def sd(self, name: str) -> xr.DataArray:
         """Posterior standard deviation of a latent, let, report or hyper."""
         quantity = self.quantity(name)
         return self._labelled(name, quantity.dims, quantity.sd)
 
+    @during("computing precisions")
     def precision(self, name: str) -> xr.DataArray:
         """(k, k) the inverse of a covariance hyper's value; its zeros under a graphical lasso are
         exactly 0. Raises ModelError E103 for a name that is no covariance."""
@@ -141,6 +145,7 @@ class Fit(Assessable):
 
         return precision(self, name)
 
+    @during("computing quantiles")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Posterior quantiles, with a leading `quantile` axis.
 
@@ -151,6 +156,7 @@ class Fit(Assessable):
         layout = self.canonical.layout
         return labelled(layout, dims, values, name, first="quantile", labels=levels)
 
+    @during("computing densities")
     def density(self, name: str, size: int = 201) -> xr.Dataset:
         """Marginal densities of a latent, let, report or learned hyper, entry by entry: variables
         `x` and `density` with a last axis `point` of `size` points, all but 1e-5 of each tail.
@@ -164,6 +170,7 @@ class Fit(Assessable):
 
         return labelled_density(self, name, size)
 
+    @during("drawing samples")
     def sample(
         self, size: int, seed: int | None = None, names: Sequence[str] | None = None
     ) -> xr.Dataset:
@@ -183,6 +190,7 @@ class Fit(Assessable):
             arrays[name] = labelled(self.canonical.layout, dims, values, first="sample")
         return dataset(arrays)
 
+    @during("predicting")
     def predict(self, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
         """Predictions at new rows, new levels and new inputs, without refitting: the rows of
         `data`, in their order, labels as often as they are given.
@@ -205,6 +213,7 @@ class Fit(Assessable):
 
         return predict(self, data, mapping)
 
+    @during("imputing")
     def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
         """Every observed datum completed, by name: given entries as they are, missing ones their
         predictive mean (binary: the probability of 1; of classes that of each, over one more axis);
@@ -217,6 +226,7 @@ class Fit(Assessable):
 
         return impute(self, data, mapping)
 
+    @during("auditing the posterior")
     def audit(
         self,
         n: int = 4000,
@@ -234,6 +244,7 @@ class Fit(Assessable):
 
         return audit(self, n, seed, data, mapping)
 
+    @during("summarising the fit")
     def summary(self, full: bool = False) -> str:
         """A page of text in 80 columns: status, evidence, hypers, latents (`full`: all rows)."""
         from lgmdsl.api.summary import summary
@@ -263,6 +274,7 @@ class Fit(Assessable):
 
         return tuple(plot(self, directory, format, names, data, mapping).files)
 
+    @during("writing the fit")
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""
         from lgmdsl.api.store import save

@@ -68,5 +68,5 @@ def with_factors(fit: Fit, found: MeanField, fixed: Mapping[str, object] | None)
 def _point(fit: Fit, at: Fitted, share: float) -> Point:
     return Point(
         at.theta, share, at.log_evidence, at.weight, at.shift,
-        lambda: recondition(fit.canonical, at.theta, at.weight, at.shift, fit.seed, fit.engine),
+        lambda: recondition(fit.canonical, at.theta, at.weight, at.shift, fit.seed, fit.provenance),
     )  # fmt: skip

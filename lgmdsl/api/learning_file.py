@@ -147,7 +147,7 @@ def _points(
         )
         return Point(
             theta, float(held["share"][m]), float(held["log_evidence"][m]), weight, shift,
-            lambda: recondition(fit.canonical, theta, weight, shift, fit.seed, fit.engine),
+            lambda: recondition(fit.canonical, theta, weight, shift, fit.seed, fit.provenance),
         )  # fmt: skip
 
     return tuple(point(m) for m in range(len(held["share"])))

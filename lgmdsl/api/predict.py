@@ -30,6 +30,7 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.learning.factor_marginals import FactorMarginals
+from lgmdsl.memory import during
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
@@ -53,22 +54,26 @@ class Prediction:
     def __repr__(self) -> str:
         return f"Prediction({', '.join((*self._latents, *self._names, *self._responses))})"
 
+    @during("predicting")
     def mean(self, name: str) -> xr.DataArray:
         """Mean of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
         return self.labelled(quantity.dims, quantity.mean, name)
 
+    @during("predicting")
     def sd(self, name: str) -> xr.DataArray:
         """Standard deviation of a let, report or latent at the new data."""
         quantity = self.marginals.quantity(name)
         return self.labelled(quantity.dims, quantity.sd, name)
 
+    @during("predicting")
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Quantiles, with a leading `quantile` axis."""
         levels = probability_levels(probabilities)
         dims, values = self.marginals.quantile(name, levels)
         return self.labelled(dims, values, name, first="quantile", labels=levels)
 
+    @during("drawing samples")
     def sample(self, size: int, seed: int = 0) -> xr.Dataset:
         """Joint draws of every let and report at the new data (leading axis `sample`)."""
         arrays = {}
@@ -78,6 +83,7 @@ class Prediction:
             arrays[name] = self.labelled(dims, values, first="sample")
         return dataset(arrays)
 
+    @during("predicting the response")
     def response(self, name: str) -> xr.Dataset:
         """The predictive distribution of an observed datum at the new data.
 
@@ -127,6 +133,7 @@ class Prediction:
         shape = (*block.data_shape, count)
         return dataset({k: self.labelled(dims, x.reshape(shape), k) for k, x in parts.items()})
 
+    @during("drawing responses")
     def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
         """Predictive draws of an observed datum at the new data (leading axis `sample`).
 
@@ -138,6 +145,7 @@ class Prediction:
 
         return sample_response(self, name, size, seed)
 
+    @during("predicting")
     def to_dataset(self) -> xr.Dataset:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability; and of
         the latents over an index set whose members were named."""
@@ -265,10 +273,8 @@ def predicted(
     new = canonicalise(replace(grounded, values=kept, missing=missing), sites.find_site)
     check_places(fit.canonical, new, fit.theta)
     changed = {*grounded.replaced, *grounded.new_levels}
-    old = fit.canonical.latents
-    extended = any(changed & set(b.dims) for b in new.latents) or any(
-        a.name != b.name for a, b in zip(old, new.latents, strict=True)
-    )
+    renamed = any(a.name != b.name for a, b in zip(fit.canonical.latents, new.latents, strict=True))
+    extended = renamed or any(changed & set(b.dims) for b in new.latents)
 
     def at(point: Point) -> Marginals:
         if extended:

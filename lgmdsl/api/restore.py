@@ -17,7 +17,7 @@ from lgmdsl.api.fit import Fit
 from lgmdsl.api.learning_file import read_learning
 from lgmdsl.api.marginals import Quantity
 from lgmdsl.api.store import FORMAT, KINDS, PARTS, unusable
-from lgmdsl.api.third_parties import unreadable
+from lgmdsl.api.third_parties import engine_missing, unreadable
 from lgmdsl.arrays import Array
 from lgmdsl.assess.moments import Corrected
 from lgmdsl.assess.verdict import Outcome
@@ -33,12 +33,14 @@ from lgmdsl.files import irregular
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
+from lgmdsl.memory import during
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
     from lgmdsl.api.audit import Audit
 
 
+@during("reading the fit")
 def load_fit(path: str | os.PathLike[str]) -> Fit:
     """Read a fit. Stored means and sds are served as they are; anything else (quantiles, draws,
     predictions) conditions the prior on the stored sites again, when first asked for.
@@ -155,9 +157,7 @@ def _read(file: Any, place: Path) -> Fit:
         seed=seed,
         canonical=canonical,
         theta=theta,
-        condition=lambda: recondition(
-            canonical, theta, weight, shift, seed, provenance.get("engine", "")
-        ),
+        condition=lambda: recondition(canonical, theta, weight, shift, seed, provenance),
         provenance=provenance,
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
@@ -199,13 +199,17 @@ def _audit(file: Any, canonical: CanonicalModel) -> Audit:
 @np.errstate(all="ignore")  # what overflows fails to factorise
 def recondition(
     canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows,
-    seed: int = 0, engine: str = "",
+    seed: int, provenance: Mapping[str, str],
 ) -> Conditioned:  # fmt: skip
     """The posterior of given sites, by the engine of the fit (files before it was recorded: by the
-    one chosen now). Raises NumericalError E602 where it does not factorise."""
+    one chosen now). Raises NumericalError E602 where it does not factorise, DataError E306 where a
+    third party's engine is not here."""
+    engine = provenance.get("engine", "")
+    if engine and engine not in names():
+        raise engine_missing(engine, provenance)
     linear = canonical.linear(theta)
     made, why = None, ""
-    if engine in names():  # whatever the budget is now: the fit had it
+    if engine:  # whatever the budget is now: the fit had it
         made, why = choose(linear, Terms(math.inf, engine), seed)
     if made is None:
         made, why = choose(linear, seed=seed)

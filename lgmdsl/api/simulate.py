@@ -28,6 +28,7 @@ from lgmdsl.errors import DataError, Diagnostic, ModelError, NumericalError
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
+from lgmdsl.memory import during
 from lgmdsl.sites import catalogue as sites
 
 TRUTH = "truth."
@@ -37,6 +38,7 @@ WORDS = 100.0  # mean length of a row of words, where no data tell it
 MOST = 2.0**53
 
 
+@during("simulating")
 def simulate(
     model: Model,
     data: object = None,

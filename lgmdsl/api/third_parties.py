@@ -66,7 +66,7 @@ def record(parts: Sequence[Used]) -> dict[str, str]:
 def unreadable(error: ModelError, provenance: Mapping[str, str], place: Path) -> LgmError:
     """What to raise where the model of a result file is not understood: the parts that are not
     here and what to install; the error itself where all parts are here as they were."""
-    recorded = [Used(**given) for given in json.loads(provenance.get(KEY, "[]"))]
+    recorded = _recorded(provenance)
     missing = [u for u in recorded if u.word and not _known(u.word)]
     verb = "is not here" if len(missing) == 1 else "are not here"
     if not missing:
@@ -74,7 +74,25 @@ def unreadable(error: ModelError, provenance: Mapping[str, str], place: Path) ->
         verb = "has another version here" if len(missing) == 1 else "have other versions here"
     if not missing:
         return error
-    faults = [f for u in missing if (f := plugins.fault_of(u.word))]
+    what = f"`{place}` cannot be read"
+    return _absent(f"{what}: {listed([str(u) for u in missing])} {verb}", missing)
+
+
+def engine_missing(engine: str, provenance: Mapping[str, str]) -> LgmError:
+    """What to raise where the posterior of a stored fit is wanted and its engine is not here."""
+    missing = [u for u in _recorded(provenance) if (u.kind, u.name) == ("engine", engine)]
+    name = str(missing[0]) if missing else f"the engine `{engine}`"
+    what = "the posterior of this fit cannot be rebuilt: means, sds and evidence are stored"
+    return _absent(f"{what}, but {name} is not here", missing)
+
+
+def _recorded(provenance: Mapping[str, str]) -> list[Used]:
+    return [Used(**given) for given in json.loads(provenance.get(KEY, "[]"))]
+
+
+def _absent(message: str, missing: Sequence[Used]) -> LgmError:
+    """E306, why the parts are left out, and what to install or import for them."""
+    faults = [f for u in missing if (f := plugins.fault_of(u.word or u.name))]
     packages = dict.fromkeys(f"{u.distribution}=={u.version}" for u in missing if u.distribution)
     modules = dict.fromkeys(u.module for u in missing if not u.distribution)
     remedies = [f"pip install {' '.join(packages)}"] if packages else []
@@ -82,7 +100,7 @@ def unreadable(error: ModelError, provenance: Mapping[str, str], place: Path) ->
     return DataError(
         Diagnostic(
             "E306",
-            f"`{place}` cannot be read: {listed([str(u) for u in missing])} {verb}",
+            message,
             details=tuple(f"the {f.point} is left out: {f.reason}" for f in faults),
             help=", and ".join(remedies),
         )

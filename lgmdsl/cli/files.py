@@ -23,7 +23,7 @@ def writable(path: str, suffixes: tuple[str, ...], inputs: Mapping[str, str | No
     missing.
     """
     place, target = Path(path), Path(os.path.realpath(path))
-    folder, what = target.parent, irregular(path)
+    folder, what = target.parent, irregular(target)  # the empty path is this folder
     taken = next((n for n, p in inputs.items() if p is not None and same_file(target, p)), None)
     if taken is not None:
         reason, help = f"it is {taken}", "name another file"

@@ -38,6 +38,8 @@ def begin(problem: Problem, warm: GaussianPosterior | None = None) -> ElboPoint 
     unit = tuple(_unit(m) for m in problem.engine.prior_mean)
     answers = expected(problem, problem.engine.prior_mean, unit)
     point = _profiled(problem, lifted(tuple(-2.0 * a.d_variance for a in answers)))
+    if problem.gaussian and isinstance(point, ElboPoint):
+        return point  # the posterior: its weights are the sites' whatever the moments
     plain = elbo_at(problem, unit, _products(unit, problem.engine.prior_mean))
     if isinstance(point, Failed) or (isinstance(plain, ElboPoint) and plain.elbo > point.elbo):
         return _profiled(problem, unit)
@@ -81,7 +83,7 @@ def _profiled(problem: Problem, weight: Rows) -> ElboPoint | Failed:
     slope = tuple(a.d_mean for a in profile.answers)
     points = (
         elbo_of(problem, first.with_shift(rows.shift_of(profile.alpha, weight, profile.mean))),
-        elbo_at(problem, sharper, rows.shift_of(slope, sharper, profile.mean)),
+        elbo_at(problem, sharper, rows.shift_of(slope, sharper, profile.mean), first),
     )
     found = [p for p in points if isinstance(p, ElboPoint)]
     # Predictors far from zero beside a small noise lose digits everywhere: then they are all taken.

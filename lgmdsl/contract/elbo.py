@@ -123,8 +123,13 @@ def target_of(answers: tuple[ExpectedAnswer, ...], mean: Rows) -> tuple[Rows, Ro
     return weight, rows.shift_of(tuple(a.d_mean for a in answers), weight, mean)
 
 
-def elbo_at(problem: Problem, weight: Rows, shift: Rows) -> ElboPoint | Failed:
-    """Condition on (W, b) and evaluate the ELBO there; Failed where q does not exist."""
+def elbo_at(
+    problem: Problem, weight: Rows, shift: Rows, near: Conditioned | None = None
+) -> ElboPoint | Failed:
+    """Condition on (W, b) and evaluate the ELBO there; Failed where q does not exist. Where `near`
+    has the same weights, its factorisation and variances are taken."""
+    if near is not None and all(map(np.array_equal, near.weight, weight)):
+        return elbo_of(problem, near.with_shift(shift))
     return elbo_of(problem, problem.engine.condition(weight, shift))
 
 

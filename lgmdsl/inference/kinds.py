@@ -17,7 +17,7 @@ from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Structure
-from lgmdsl.engines.choose import register_engine, unregister_engine
+from lgmdsl.engines.choose import AUTO, register_engine, unregister_engine
 from lgmdsl.errors import Diagnostic, MethodError, listed
 from lgmdsl.language.grammar import is_name
 from lgmdsl.priors import catalogue as priors
@@ -113,8 +113,11 @@ def _faults(part: Any, kind: Kind) -> Iterator[str]:
         missing = listed([f"`{m}`" for m in sorted(part.__abstractmethods__)])
         yield f"the class does not define {missing}"
     spec = getattr(part, "spec", None) if kind.base in (Site, Bound, Backend) else part
-    if not isinstance(getattr(spec, "name", None), str):
+    name = getattr(spec, "name", None)
+    if not isinstance(name, str) or not name:
         yield "it has no name (`name`, or that of its `spec`)"
+    if name == AUTO and kind.base in (Engine, Backend):
+        yield f"`{AUTO}` stands for the choice among all, and is no name of one"
     undeclared = inspect.getattr_static(Engine, "cost")
     if kind.base is Engine and inspect.getattr_static(part, "cost") is undeclared:
         yield "it declares no `cost`, by which engines are compared"
@@ -123,7 +126,7 @@ def _faults(part: Any, kind: Kind) -> Iterator[str]:
 
 
 def _signature_faults(part: Any, kind: Kind) -> Iterator[str]:
-    signature = signature_of(part)
+    signature: object = signature_of(part)
     name = part.spec.family if issubclass(part, Site) else part.name
     if signature is None:
         # A variant of a family that the language has, as `normal.mean.censored`.
@@ -131,6 +134,9 @@ def _signature_faults(part: Any, kind: Kind) -> Iterator[str]:
             return
         where = "SiteSpec(signature=...)" if kind.base is Site else "a class variable `signature`"
         yield f"it has no signature, by which the language knows its arguments; give {where}"
+        return
+    if not isinstance(signature, Signature):
+        yield f"its signature is {signature!r}, wanted a `Signature`"
         return
     category = kind.categories[0]
     if kind.base is Site and part.spec.potential:

@@ -1,6 +1,8 @@
 """Kills and full disks on the real command line: no file is lost, and nothing is left over.
 
-python -m pytest -m slow tests/benchmarks/test_lost_files.py -s
+A campaign, never run unless asked for:
+
+    python -m pytest -m reproduction tests/benchmarks/test_lost_files.py -s
 """
 
 from __future__ import annotations
@@ -20,7 +22,7 @@ import pytest
 
 import lgmdsl as lgm
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.reproduction
 
 MODEL = """lgm 1
 index obs

@@ -153,6 +153,10 @@ def test_places_that_take_no_file_are_refused_first(
         done = run(*call.arguments(folder, f"{name}{ending}"))
         assert done.status == 1 and "E306" in done.err and reason in done.err, name
         assert done.out == ""
+    where = call.arguments(folder)
+    where[where.index(call.option) + 1] = ""
+    done = run(*where)
+    assert done.status == 1 and "error[E306]: cannot write ``: it is a folder" in done.err
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")

@@ -19,6 +19,7 @@ from lgmdsl.contract.super_gaussian import Penalty, WidthPoint, start, super_gau
 from lgmdsl.dataset import read
 from lgmdsl.engines import choose
 from lgmdsl.engines.iterative import IterativeEngine
+from lgmdsl.engines.iterative_conditioned import IterativeConditioned
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.registry import backends
@@ -209,3 +210,25 @@ def test_explain_says_what_is_estimated(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setattr(choose, "ENGINES", entries)
     chosen = [e.name for e in lgm.explain(lgm.loads(text), given).engines if e.chosen]
     assert chosen == ["iterative"]
+
+
+def test_variances_of_gaussian_sites_are_estimated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Their weights never move, so neither does A: the first samples serve to the end."""
+    columns: list[int] = []
+    solved = IterativeConditioned._perturbed
+
+    def counted(
+        q: IterativeConditioned, rhs: Array, accuracy: float, start: Array | None = None
+    ) -> Array:
+        columns.append(rhs.shape[1])
+        return solved(q, rhs, accuracy, start)
+
+    monkeypatch.setattr(IterativeConditioned, "_perturbed", counted)
+    rng = np.random.default_rng(2)
+    text = (
+        "lgm 1\nindex obs\nindex k\ndata y[obs] : real\ndata X[obs, k] : real\n"
+        "latent w[k] ~ normal(sd = 1)\nobserve y ~ normal(mean = X @ w, sd = 0.5)\n"
+    )
+    data = {"y": rng.normal(size=40), "X": rng.normal(size=(40, 30)) * (rng.random((40, 30)) < 0.1)}
+    fit = lgm.fit(lgm.loads(text), data, options={"engine": "iterative"})
+    assert fit.converged and len(columns) == len(set(columns))

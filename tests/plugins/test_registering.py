@@ -264,9 +264,12 @@ def test_fits_say_what_they_are_made_with(acme: None, tmp_path: Path) -> None:
     )  # fmt: skip
     used = json.loads(fit.provenance["plugins"])
     assert [u["name"] for u in used] == [
-        "geometric.logit", "geometric-curvature", "exchangeable", "lomax",
+        "geometric.logit", "geometric-curvature", "exchangeable", "lomax", "plain",
     ]  # fmt: skip
-    assert {u["module"] for u in used} == {"tests.plugins.acme.acme_lgm"}
+    assert fit.engine == "plain"  # the cheapest for 7 latents and 60 rows
+    assert {u["module"] for u in used} == {
+        "tests.plugins.acme.acme_lgm", "tests.plugins.acme.acme_engine",
+    }  # fmt: skip
     fit.save(tmp_path / "f.nc")
     registry.unregister(acme_lgm.Lomax)
     with pytest.raises(lgm.DataError, match="the hyperprior `lomax`, which"):
@@ -274,6 +277,7 @@ def test_fits_say_what_they_are_made_with(acme: None, tmp_path: Path) -> None:
     lgm.register(acme_lgm.Lomax)
     assert float(lgm.load_fit(tmp_path / "f.nc").mean("m")) == float(fit.mean("m"))
     plain = lgm.loads(SCALE.format(prior="half_normal(sd = 1)"))
+    registry.unregister(acme_engine.Plain)
     assert "plugins" not in lgm.fit(plain, {"y": np.ones(3)}, fixed={"s": 1.0}).provenance
 
 
@@ -341,3 +345,53 @@ def test_unused_names() -> None:
     assert all(hasattr(extend, name) for name in extend.__all__)
     assert SiteSpec.__dataclass_fields__["signature"].default is None
     assert Structure.signature is None and LinearGaussian is extend.LinearGaussian
+
+
+def test_a_registered_engine_is_forced_and_kept(acme: None, tmp_path: Path) -> None:
+    plain = lgm.loads(SCALE.format(prior="half_normal(sd = 1)"))
+    given = {"y": np.array([0.3, 1.2, 0.4])}
+    fit = lgm.fit(plain, given, fixed={"s": 1.0}, options={"engine": "plain"})
+    other = lgm.fit(plain, given, fixed={"s": 1.0}, options={"engine": "covariance"})
+    assert (fit.engine, other.engine) == ("plain", "covariance")
+    assert [u["name"] for u in json.loads(fit.provenance["plugins"])] == ["plain"]
+    assert fit.log_evidence == pytest.approx(other.log_evidence, abs=1e-10)
+    fit.save(tmp_path / "f.nc")
+    loaded = lgm.load_fit(tmp_path / "f.nc")
+    assert type(loaded.posterior.conditioned).__module__ == acme_engine.__name__
+    registry.unregister(acme_engine.Plain)
+    assert "plugins" not in other.provenance
+    with pytest.raises(lgm.MethodError, match="unknown engine `plain`"):
+        lgm.fit(plain, given, fixed={"s": 1.0}, options={"engine": "plain"})
+
+
+@pytest.mark.parametrize("fixed", [{"s": 1.0}, {}], ids=["one fit", "several points"])
+def test_a_fit_whose_engine_is_missing(fixed: dict[str, float], acme: None, tmp_path: Path) -> None:
+    """Its stored numbers are there; no other engine is taken in silence for the rest."""
+    plain = lgm.loads(SCALE.format(prior="half_normal(sd = 1)"))
+    given = {"y": np.array([0.3, 1.2, 0.4])}
+    fit = lgm.fit(plain, given, fixed=fixed, options={"engine": "plain"})
+    fit.save(tmp_path / "f.nc")
+    registry.unregister(acme_engine.Plain)
+    stored = lgm.load_fit(tmp_path / "f.nc")
+    assert float(stored.mean("m")) == float(fit.mean("m"))
+    with pytest.raises(lgm.DataError, match="the engine `plain`, which `tests") as told:
+        stored.sample(2, seed=1)
+    assert f"import {acme_engine.__name__}" in str(told.value)
+    lgm.register(acme_engine.Plain)
+    again = lgm.load_fit(tmp_path / "f.nc").sample(2, seed=1)["m"].values
+    assert np.array_equal(again, fit.sample(2, seed=1)["m"].values)
+
+
+@pytest.mark.parametrize(
+    ("part", "more", "reason"),
+    [
+        (acme_engine.Plain, {"name": "auto"}, "stands for the choice among all"),
+        (acme_engine.Plain, {"name": ""}, "it has no name"),
+        (acme_lgm.Cosine, {"signature": "cosine"}, "its signature is 'cosine'"),
+    ],
+)
+def test_names_and_signatures_that_are_none(
+    part: type, more: dict[str, object], reason: str
+) -> None:
+    with pytest.raises(TypeError, match=reason):
+        lgm.register(type("Wrong", (part,), more))
