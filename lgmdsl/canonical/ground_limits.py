@@ -1,4 +1,4 @@
-"""Latents, lets and predictors that the memory budget cannot hold, told by their index sizes alone.
+"""Latents, lets and predictors that the memory budget cannot hold, by their index sizes alone.
 
 What each entry takes at the least, measured (peak of a fit of a million entries, less that of an
 empty one): a latent that few rows see 256 bytes, one with its own row 570, one of an `rw1` 1,150; a

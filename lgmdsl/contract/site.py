@@ -167,9 +167,9 @@ class Site(ABC):
         )
 
     def measured(self, origin: Array, unit: float) -> tuple[Self, float]:
-        """The sites as functions of (s - origin) / unit, and what log_density, summed, has beside
-        theirs: -log unit for each density, nothing for the mass of an interval. `spec.scales` names
-        some field; where `spec.places` names none, `origin` is 0."""
+        """The sites as functions of (s - origin) / unit, and what log_density, summed, has in
+        addition to theirs: -log unit for each density, nothing for the mass of an interval.
+        `spec.scales` names some field; where `spec.places` names none, `origin` is 0."""
         changed: dict[str, Any] = {n: (getattr(self, n) - origin) / unit for n in self.spec.places}
         changed |= {n: getattr(self, n) / unit for n in self.spec.scales}
         densities = len(self) - int(np.count_nonzero(self.censored))

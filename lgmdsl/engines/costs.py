@@ -44,7 +44,7 @@ def precision_cost(linear: LinearGaussian) -> Estimate:
     return Estimate(3.0 * products + n**3 + 1e3, held + 4.0 * n * n)
 
 
-# Sparse kernels on fronts as small as the groups of `batched`, beside its products.
+# Sparse kernels on fronts as small as the groups of `batched`, against its products.
 SMALL_FRONTS = 20.0
 SMALL = 128  # latents: below, dense algebra has done before a pattern is analysed
 

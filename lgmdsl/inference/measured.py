@@ -44,7 +44,7 @@ SWEEPS = 3  # of reweighting, so that a few outliers do not draw the place to th
 
 @dataclass(frozen=True, eq=False)
 class Measured:
-    """The problem in other units, and `gain`: what log evidences have beside its own."""
+    """The problem in other units, and `gain`: what log evidences have in addition to its own."""
 
     problem: Problem
     measure: Measure

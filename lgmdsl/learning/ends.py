@@ -20,9 +20,7 @@ from lgmdsl.numerics.lbfgs import Iterate
 
 # Logs and logits this far beyond their start, whose slope outwards is no more than NEAR nats.
 FAR, NEAR, LEFT = 3.0, 0.5, 1e-3
-STUCK = (
-    1e-6  # of a value, that a unit of its coordinate moves it by: it cannot be told from its end
-)
+STUCK = 1e-6  # of a value, that a unit of its coordinate moves it by: it is at its end
 
 
 @dataclass(frozen=True, eq=False)
