@@ -1,4 +1,4 @@
-"""What predictions are asked for: refused where that is nothing, a warning where it is ambiguous."""
+"""What predictions are asked for: refused where that is nothing, warned of where ambiguous."""
 
 from __future__ import annotations
 
