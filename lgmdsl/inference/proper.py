@@ -107,6 +107,7 @@ def check_mode(planned: Plan, problem: Problem, theta: Theta) -> None:
         check_bounded(planned.canonical, mode, found.posterior.conditioned)
 
 
+@np.errstate(all="ignore")  # far out log densities overflow, which is a fall
 def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Conditioned) -> None:
     """Raise ModelError E402 where the joint density does not fall along an improper direction."""
     linear = problem.engine.linear

@@ -39,6 +39,7 @@ MAX_STEP = 0.3
 CHUNK = 1 << 17
 CHUNK_HERMITE = 1 << 15  # its passes are so few that the cache decides
 ROUNDS = 12
+MOST = 1 << 14  # nodes: what more do not bring nearer is rounding, at sds of 1e20 scales
 ACROSS = 60.0  # nodes of means this many sds away from c never reach it
 # Largest sd / a at which Gauss-Hermite with so many nodes is good to 1e-12 (1e-10 for the third
 # derivatives), measured over all sites that declare a scale (logistic, probit, cloglog, negative
@@ -83,6 +84,7 @@ def expectations(
             wide = ends > 1e-14
             # Where f grows so fast that the tails had to be widened, the mass is not at the mean.
             rough = (gap > AGREEMENT) & (checked | (reach[rows] > REACH))
+            rough &= count < MOST
             # Past 38 sd the Gaussian weight itself underflows: nothing is left to collect.
             reach[rows] = np.where(wide, np.minimum(1.4 * reach[rows], 38.0), reach[rows])
             step[rows] = np.where(rough, 0.5 * step[rows], step[rows])

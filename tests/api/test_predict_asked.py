@@ -138,7 +138,7 @@ def test_labelled_persons_are_known() -> None:
 def test_a_potential_over_new_members_is_refused() -> None:
     text = PERSONS + "potential u ~ laplace(scale = 1)\n"
     fit = lgm.fit(lgm.loads(text), {"x": X, "y": X + 0.2})
-    with pytest.raises(lgm.DataError, match="more than its structure") as caught:
+    with pytest.raises(lgm.DataError, match="a potential runs over it") as caught:
         fit.predict({"x": X[:3]})
     assert caught.value.codes == ("E302",)
 
