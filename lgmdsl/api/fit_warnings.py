@@ -238,9 +238,9 @@ def _another_maximum(learned: Learned, at: Evaluation) -> Diagnostic:
         for n, v in at.theta.items()
         if any(name.partition("[")[0] == n for name in names)
     )
-    told = listed([f"`{n}`" for n in names[:SHOWN]])
+    shown = listed([f"`{n}`" for n in names[:SHOWN]])
     return _warning(
-        "W607", f"the posterior of {told} has another maximum, {below:.1f} nats lower",
+        "W607", f"the posterior of {shown} has another maximum, {below:.1f} nats lower",
         f"it is at {where}", "the higher of the two is reported",
         help=f"integrate over both: {setting('hyper', 'integrate')}, or give priors that say "
         "which is meant",

@@ -28,7 +28,7 @@ def only_finite(fit: Fit) -> Fit:
     wrong = not_finite(fit)
     if not wrong:
         return fit
-    told = Diagnostic(
+    warning = Diagnostic(
         "W601",
         f"{listed(list(wrong))} {'is' if len(wrong) == 1 else 'are'} not finite",
         details=("the search itself met its tolerances",),
@@ -36,7 +36,7 @@ def only_finite(fit: Fit) -> Fit:
         f"{either('--method', 'method')} and {setting('hyper', 'map')}",
         severity="warning",
     )
-    return replace(fit, status=Status.numerical_error, warnings=(*fit.warnings, told))
+    return replace(fit, status=Status.numerical_error, warnings=(*fit.warnings, warning))
 
 
 def not_finite(fit: Fit) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ from lgmdsl.canonical import coefficient as co
 from lgmdsl.canonical.affine import Affine
 from lgmdsl.canonical.lower import ELEMENTWISE, Lowering
 from lgmdsl.canonical.named import Named, expand
+from lgmdsl.canonical.node import ordered
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
@@ -156,21 +157,13 @@ def degree(
 def order(tree: Derived) -> tuple[Derived, ...]:
     """All parts of a report, each once (an earlier report may be used many times), operands before
     what is made of them."""
-    seen: set[int] = set()
-    out: list[Derived] = []
-    stack: list[tuple[Derived, bool]] = [(tree, False)]
-    while stack:
-        node, done = stack.pop()
-        if done:
-            out.append(node)
-        elif id(node) not in seen:
-            seen.add(id(node))
-            stack.append((node, True))
-            if isinstance(node, Apply):
-                stack.append((node.operand, False))
-            elif isinstance(node, Join):
-                stack += [(node.right, False), (node.left, False)]
-    return tuple(out)
+    return ordered(tree, _operands)
+
+
+def _operands(node: Derived) -> tuple[Derived, ...]:
+    if isinstance(node, Apply):
+        return (node.operand,)
+    return (node.left, node.right) if isinstance(node, Join) else ()
 
 
 def leaves(tree: Derived) -> tuple[Leaf, ...]:

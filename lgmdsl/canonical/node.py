@@ -11,15 +11,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.named import Named
+
+Node = TypeVar("Node")
 
 Theta: TypeAlias = Mapping[str, Array]
 Gradient: TypeAlias = dict[str, Array]
@@ -146,11 +148,11 @@ class Coefficient(ABC):
                     adjoints[id(child)] = slope if before is None else before + slope
 
 
-def _ordered(root: Coefficient, leaves: frozenset[int]) -> tuple[Coefficient, ...]:
-    """The nodes from `leaves` (by identity) and those without children up to a root."""
+def ordered(root: Node, children: Callable[[Node], Sequence[Node]]) -> tuple[Node, ...]:
+    """All nodes up to a root, each once however often it is used, children before their parents."""
     seen: set[int] = set()
-    out: list[Coefficient] = []
-    stack: list[tuple[Coefficient, bool]] = [(root, False)]
+    out: list[Node] = []
+    stack: list[tuple[Node, bool]] = [(root, False)]
     while stack:
         node, done = stack.pop()
         if done:
@@ -158,9 +160,13 @@ def _ordered(root: Coefficient, leaves: frozenset[int]) -> tuple[Coefficient, ..
         elif id(node) not in seen:
             seen.add(id(node))
             stack.append((node, True))
-            if id(node) not in leaves:
-                stack += [(child, False) for child in reversed(node.children)]
+            stack += [(child, False) for child in reversed(children(node))]
     return tuple(out)
+
+
+def _ordered(root: Coefficient, leaves: frozenset[int]) -> tuple[Coefficient, ...]:
+    """The nodes from `leaves` (by identity) and those without children up to a root."""
+    return ordered(root, lambda node: () if id(node) in leaves else node.children)
 
 
 def pullback(node: Coefficient, adjoint: Array, theta: Theta) -> Gradient:
