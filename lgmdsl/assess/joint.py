@@ -17,8 +17,8 @@ import scipy.linalg as sl
 from scipy import stats
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance import DF, best_proposal
-from lgmdsl.assess.moments import Evidence
+from lgmdsl.assess.importance.moments import Evidence
+from lgmdsl.assess.importance.weights import DF, best_proposal
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI

@@ -14,7 +14,7 @@ from lgmdsl.contract.bound import BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.sites.logistic import even_slopes
+from lgmdsl.sites.scalar.logistic import even_slopes
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import entry_name
-from lgmdsl.sites.ordinal import ShiftedLogistic
+from lgmdsl.sites.ordinal.classes import ShiftedLogistic
 
 if TYPE_CHECKING:
     from lgmdsl.bounds.logistic import SoftplusBound

@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from lgmdsl.canonical.lower import distinct
+from lgmdsl.canonical.lowering.lower import distinct
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit import Fit
+    from lgmdsl.api.fit.fit import Fit
 
 # A latent with more entries than this is printed with --full only.
 LONGEST = 1000

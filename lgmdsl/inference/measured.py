@@ -30,8 +30,8 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.measured import Measure
-from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.shared.measured import Measure
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.numerics.doubled import Pair, added, row_sums
 from lgmdsl.operators.scaled import scaled
 

@@ -25,10 +25,10 @@ from lgmdsl.contract.site import Property, Site
 from lgmdsl.engines.choose import choose
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.sites.catalogue import find_site, sites
-from lgmdsl.sites.exp_power import ExpPowerPotential
 from lgmdsl.sites.observed import make_sites
+from lgmdsl.sites.scalar.exp_power import ExpPowerPotential
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.testing.engine_models import random_case
+from lgmdsl.testing.engines.models import random_case
 from tests.sites.examples import example
 
 seeds = st.integers(0, 2**20)

@@ -13,9 +13,9 @@ import lgmdsl as lgm
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.choose import choose
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.prior import covariance_adjoints
-from lgmdsl.engines.wide import WideEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.grouped.wide import WideEngine
+from lgmdsl.engines.shared.prior import covariance_adjoints
 from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Dense as DenseCovariance
@@ -28,7 +28,7 @@ from lgmdsl.testing.engine_checks import (
     conditioned,
     tilted,
 )
-from lgmdsl.testing.engine_models import Case
+from lgmdsl.testing.engines.models import Case
 
 N, D = 5, 7
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lgmdsl.errors import ModelError
-from lgmdsl.language import ast
-from lgmdsl.language.check import check
+from lgmdsl.language.check.check import check
 from lgmdsl.language.checked import CheckedModel
-from lgmdsl.language.parse import parse
+from lgmdsl.language.parse.parse import parse
+from lgmdsl.language.tree import ast
 
 GOOD = (Path(__file__).parent / "good.lgm").read_text(encoding="utf-8")
 
