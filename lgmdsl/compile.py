@@ -1,8 +1,11 @@
 """The whole compiler on a page: text to CanonicalModel, one function an arrow.
 
-    SourceText -> Ast -> CheckedModel -> (with Dataset) GroundedModel -> CanonicalModel
+    SourceText -> Ast -> CheckedModel -> ModelGraph
+        -> (with Dataset) GroundedModel -> CanonicalModel
 
-Each stage is a frozen value that can be printed; `lgm explain` shows them.
+Each stage is a frozen value that can be printed; `lgm explain` shows them. The graph says in which
+order the parts are lowered, each after all that it depends on; later stages carry it along
+(`GroundedModel.graph`), and whoever asks what depends on what asks it.
 """
 
 from __future__ import annotations
@@ -24,13 +27,14 @@ from lgmdsl.canonical.lowering.lower import Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel, Equation
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.graph.build import model_graph
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 
 
 def compile_model(model: CheckedModel, data: Dataset, find: FindSite) -> CanonicalModel:
     """A checked model and data to the canonical form. Raises DataError or MethodError."""
-    return canonicalise(ground(model, data), find)
+    return canonicalise(ground(model_graph(model), data), find)
 
 
 def canonicalise(
@@ -77,7 +81,7 @@ def canonicalise(
 
 
 def _lower_lets(lowering: Lowering, refused: list[Diagnostic]) -> None:
-    for symbol in lowering.grounded.model.of_kind("let"):
+    for symbol in lowering.grounded.declared("let"):
         assert isinstance(symbol.statement, ast.Let)
         try:
             lowering.declare(symbol, lowering(symbol.statement.value))
@@ -88,25 +92,25 @@ def _lower_lets(lowering: Lowering, refused: list[Diagnostic]) -> None:
 
 def _equations(lowering: Lowering) -> tuple[Equation, ...]:
     out = []
-    for statement in lowering.grounded.model.tree.statements:
-        if isinstance(statement, ast.Constrain):
-            form = lowering.affine(statement.left)
-            right = lowering.coefficient(statement.right)
-            dims = tuple(dict.fromkeys((*form.dims, *right.dims)))
-            out.append(Equation(form, right, dims))
+    for node in lowering.grounded.graph.of_kind("constrain"):
+        statement = node.statement
+        assert isinstance(statement, ast.Constrain)
+        form = lowering.affine(statement.left)
+        right = lowering.coefficient(statement.right)
+        dims = tuple(dict.fromkeys((*form.dims, *right.dims)))
+        out.append(Equation(form, right, dims))
     return tuple(out)
 
 
 def _named(lowering: Lowering) -> dict[str, tuple[tuple[str, ...], Derived]]:
     """Every let and report, and every latent that is a map of blocks, with its declared indices;
     reports may use earlier ones."""
-    symbols = lowering.grounded.model.symbols
     out: dict[str, tuple[tuple[str, ...], Derived]] = {}
     curved: dict[str, Derived] = {}
-    for symbol in symbols.values():
+    for symbol in lowering.grounded.declared("latent", "let", "report"):
         if lowering.axes.maps(symbol):
             out[symbol.name] = (symbol.dims, derived.Leaf(lowering.latent(symbol)))
-        if symbol.kind not in ("let", "report"):
+        if symbol.kind == "latent":
             continue
         assert isinstance(symbol.statement, ast.Let | ast.Report)
         tree = derived.derive(symbol.statement.value, lowering, curved)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from lgmdsl.graph.model_graph import Edge, IndexSet, ModelGraph, Node
-from lgmdsl.graph.references import Reference, in_distribution, indices, references
+from lgmdsl.graph.references import indices, mentioned
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.mentions import names_in
 from lgmdsl.language.tree.print_expr import show
 from lgmdsl.language.tree.print_model import print_statement
 from lgmdsl.vocabulary.lookup import lookup
@@ -20,16 +22,44 @@ def model_graph(checked: CheckedModel) -> ModelGraph:
     symbols = checked.symbols
     nodes: list[Node] = []
     edges: dict[tuple[str, str, str, str], Edge] = {}
+    users: dict[str, dict[str, None]] = {}
     taken: dict[str, int] = {}
     for statement in checked.tree.statements:
         if isinstance(statement, ast.Index):
+            if isinstance(statement.definition, ast.Head):
+                users.setdefault(statement.definition.of.id, {})[statement.name.id] = None
             continue
         node = _node(statement, symbols, taken)
         nodes.append(node)
-        for found in _mentions(statement, symbols):
-            edge = Edge(found.name, node.id, found.role, found.argument)
-            edges.setdefault((edge.source, edge.target, edge.role, edge.argument), edge)
-    return ModelGraph(tuple(nodes), tuple(edges.values()), tuple(_index_sets(checked)))
+        for index in _declared_over(statement):
+            users.setdefault(index, {})[node.id] = None
+        for found in mentioned(statement):
+            name = found.name.id
+            if name not in symbols:
+                continue  # a kernel without arguments
+            if symbols[name].kind == "index":
+                users.setdefault(name, {})[node.id] = None
+                continue
+            key = name, node.id, found.role, found.argument
+            known = edges.get(key)
+            if known is None:
+                edges[key] = Edge(*key, operand=found.operand, span=found.name.span)
+            elif known.operand and not found.operand:
+                edges[key] = replace(known, operand=False)
+    sets = tuple(_index_sets(checked, users))
+    return ModelGraph(tuple(nodes), tuple(edges.values()), sets, checked)
+
+
+def _declared_over(statement: ast.AnyStatement) -> Iterator[str]:
+    """The index sets that a declaration names: its own, and the one that its type is."""
+    match statement:
+        case ast.Data(dims=dims, type=kind):
+            yield from _ids(dims)
+            yield kind.name
+        case ast.Hyper(dims=dims) | ast.Latent(dims=dims) | ast.Let(dims=dims):
+            yield from _ids(dims)
+        case ast.Report(dims=dims):
+            yield from _ids(dims)
 
 
 def site_name(family: ast.Dist, symbols: Symbols, *, potential: bool = False) -> str:
@@ -52,10 +82,8 @@ def site_name(family: ast.Dist, symbols: Symbols, *, potential: bool = False) ->
 
 
 def _touches_latents(value: ast.Value, symbols: Symbols) -> bool:
-    return any(
-        symbols[r.name].degree in ("affine", "nonlinear") or symbols[r.name].kind == "latent"
-        for r in references(value, symbols)
-    )
+    named = (symbols[name.id] for name in names_in(value) if name.id in symbols)
+    return any(s.degree in ("affine", "nonlinear") or s.kind == "latent" for s in named)
 
 
 def _node(statement: ast.AnyStatement, symbols: Symbols, taken: dict[str, int]) -> Node:
@@ -98,30 +126,9 @@ def _node(statement: ast.AnyStatement, symbols: Symbols, taken: dict[str, int]) 
             raise AssertionError(f"no node for {type(statement).__name__}")
 
 
-def _mentions(statement: ast.AnyStatement, symbols: Symbols) -> Iterator[Reference]:
-    match statement:
-        case ast.Hyper(prior=prior, value=value):
-            if prior is not None:
-                yield from in_distribution(prior, symbols)
-            if value is not None:
-                yield from references(value, symbols)
-        case ast.Latent(factors=factors):
-            for factor in factors:
-                yield from in_distribution(factor, symbols)
-        case ast.Let(value=value) | ast.Report(value=value):
-            yield from references(value, symbols)
-        case ast.Observe(name=name, family=family):
-            yield Reference(name.id, "observed")
-            yield from in_distribution(family, symbols)
-        case ast.Potential(value=value, family=family):
-            yield from references(value, symbols)
-            yield from in_distribution(family, symbols)
-        case ast.Constrain(left=left, right=right):
-            yield from references(left, symbols)
-            yield from references(right, symbols)
-
-
-def _index_sets(checked: CheckedModel) -> Iterator[IndexSet]:
+def _index_sets(
+    checked: CheckedModel, users: Mapping[str, Mapping[str, None]]
+) -> Iterator[IndexSet]:
     labels: dict[str, tuple[str, ...]] = {}
     sizes: dict[str, int | None] = {}
     for statement in checked.tree.statements:
@@ -141,7 +148,8 @@ def _index_sets(checked: CheckedModel) -> Iterator[IndexSet]:
                 sizes[name] = None if whole is None else whole - 1
             case None:
                 labels[name], sizes[name] = (), None
-        yield IndexSet(name, sizes[name], labels[name], statement.doc or "")
+        used = tuple(users.get(name, ()))
+        yield IndexSet(name, sizes[name], labels[name], statement.doc or "", used, statement)
 
 
 def _structure(factor: ast.Dist) -> str:

@@ -1,28 +1,36 @@
 """The model graph: what stands in a model, what depends on what, and what follows from that.
 
 Plates (index sets), the latents that a site touches and the parts that do not interact are read
-off the declarations here, before any data are seen.
+off the declarations here, before any data are seen. The compiler orders its work by this graph, and
+whoever asks what depends on what asks it here. Reachability is a pass over the edges of our own,
+so that checking a model does not wait for networkx; `ModelGraph.digraph` is the graph in networkx.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
 from functools import cached_property
+from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-import networkx as nx
-
+from lgmdsl.errors import NO_SOURCE, NOWHERE, Span
 from lgmdsl.graph.references import Role
+from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 
 if TYPE_CHECKING:
-    Digraph: TypeAlias = nx.DiGraph[str]
+    import networkx as nx
+
+    Digraph: TypeAlias = nx.MultiDiGraph[str]
 
 NodeKind = Literal[
     "data", "hyper", "latent", "let", "observe", "potential", "constrain", "report"
 ]  # fmt: skip
 SITES: tuple[NodeKind, ...] = ("observe", "potential")
+# What multiplies the prior of the latents.
+FACTORS: tuple[NodeKind, ...] = (*SITES, "constrain")
+LETS: tuple[NodeKind, ...] = ("let",)
 
 
 @dataclass(frozen=True)
@@ -56,34 +64,46 @@ class Edge:
 
     The role `observed` runs from a datum to the site that observes it: a datum never depends on
     anything, so the graph has no circle even where y is also an input (an autoregression).
+    `operand`: every mention is a whole operand of `@`, or the matrix of a structure. `span`: the
+    first mention.
     """
 
     source: str
     target: str
     role: Role = "value"
     argument: str = ""
+    operand: bool = False
+    span: Span = field(default=NOWHERE, compare=False, repr=False)
 
 
 @dataclass(frozen=True)
 class IndexSet:
-    """An index set; `size` is None and `labels` empty where they come with the data."""
+    """An index set; `size` is None and `labels` empty where they come with the data. `users`: the
+    nodes, and other index sets, that name it."""
 
     name: str
     size: int | None = None
     labels: tuple[str, ...] = ()
     doc: str = ""
+    users: tuple[str, ...] = ()
+    statement: ast.Index | None = None
+
+
+NOTHING = CheckedModel(ast.Ast(()), {}, NO_SOURCE)
 
 
 @dataclass(frozen=True)
 class ModelGraph:
     """Nodes in the order of the text, edges in the order of mention, and the index sets.
 
-    Acyclic: every name is declared before it is used, and data depend on nothing.
+    Acyclic: in a checked model every name is declared before it is used, and data depend on
+    nothing. `model` is what the graph was read off.
     """
 
     nodes: tuple[Node, ...]
     edges: tuple[Edge, ...]
     index_sets: tuple[IndexSet, ...] = ()
+    model: CheckedModel = field(default=NOTHING, compare=False, repr=False)
 
     @cached_property
     def by_id(self) -> Mapping[str, Node]:
@@ -92,28 +112,139 @@ class ModelGraph:
 
     @cached_property
     def digraph(self) -> Digraph:
-        """The graph for networkx: ids as nodes, one edge for each pair."""
-        graph: Digraph = nx.DiGraph()
-        graph.add_nodes_from(node.id for node in self.nodes)
-        graph.add_edges_from((edge.source, edge.target) for edge in self.edges)
+        """The graph in networkx: ids as nodes with their kind, dims and label, and every edge with
+        its role and argument."""
+        import networkx as nx
+
+        graph: Digraph = nx.MultiDiGraph()
+        for node in self.nodes:
+            graph.add_node(node.id, kind=node.kind, dims=node.dims, label=node.label)
+        for edge in self.edges:
+            graph.add_edge(edge.source, edge.target, role=edge.role, argument=edge.argument)
         return graph
 
     def of_kind(self, *kinds: NodeKind) -> tuple[Node, ...]:
         """The nodes of some kinds, in the order of the text."""
         return tuple(node for node in self.nodes if node.kind in kinds)
 
+    # ---- what depends on what ------------------------------------------------------------------
+
+    @cached_property
+    def sources(self) -> Mapping[str, tuple[Edge, ...]]:
+        """For each node, the edges into it, in the order of mention; what it observes is none."""
+        found: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
+        for edge in self.edges:
+            if edge.role != "observed":
+                found[edge.target].append(edge)
+        return {id: tuple(edges) for id, edges in found.items()}
+
+    @cached_property
+    def targets(self) -> Mapping[str, tuple[Edge, ...]]:
+        """For each node, the edges out of it, in the order of mention; to the site that observes it
+        is none."""
+        found: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
+        for edge in self.edges:
+            if edge.role != "observed":
+                found[edge.source].append(edge)
+        return {id: tuple(edges) for id, edges in found.items()}
+
+    @cached_property
+    def order(self) -> tuple[Node, ...]:
+        """The nodes, each after all that it depends on, and otherwise in the order of the text;
+        those on a circle, and behind it, are left out."""
+        place = {node.id: k for k, node in enumerate(self.nodes)}
+        waits = {node.id: len(self.sources[node.id]) for node in self.nodes}
+        ready = [k for k, node in enumerate(self.nodes) if not waits[node.id]]
+        out: list[Node] = []
+        while ready:
+            node = self.nodes[heappop(ready)]
+            out.append(node)
+            for edge in self.targets[node.id]:
+                waits[edge.target] -= 1
+                if not waits[edge.target]:
+                    heappush(ready, place[edge.target])
+        return tuple(out)
+
+    def ordered(self, *kinds: NodeKind) -> tuple[Node, ...]:
+        """The nodes of some kinds, each after all that it depends on."""
+        return tuple(node for node in self.order if node.kind in kinds)
+
     @property
     def acyclic(self) -> bool:
         """Whether the dependences have no circle; a checked model's never have one."""
-        return nx.is_directed_acyclic_graph(self.digraph)
+        return len(self.order) == len(self.nodes)
+
+    @cached_property
+    def _ancestors(self) -> Mapping[str, int]:
+        """For each node the set of those that it depends on, bit k for the k-th of the text."""
+        place = {node.id: k for k, node in enumerate(self.nodes)}
+        found: dict[str, int] = {}
+        for node in self.order:
+            bits = 0
+            for edge in self.sources[node.id]:
+                bits |= found[edge.source] | (1 << place[edge.source])
+            found[node.id] = bits
+        return found
+
+    def depends(self, id: str, *kinds: NodeKind) -> tuple[str, ...]:
+        """What a node depends on, through anything: the nodes of some kinds (all, if none is named)
+        in the order of the text, the node itself not among them."""
+        bits, found = self._ancestors[id], []
+        if kinds:
+            bits &= sum(1 << k for k, node in enumerate(self.nodes) if node.kind in kinds)
+        while bits:
+            lowest = bits & -bits
+            found.append(self.nodes[lowest.bit_length() - 1].id)
+            bits ^= lowest
+        return tuple(found)
+
+    def behind(
+        self,
+        ids: Iterable[str],
+        through: Collection[NodeKind] = LETS,
+        stop: Collection[str] = (),
+    ) -> tuple[str, ...]:
+        """What some nodes depend on by themselves and by way of nodes of the kinds `through`, in
+        the order of the text, these among it: data and hypers in a predictor, lets followed, or the
+        hypers that hypers are made of. Nodes of `stop` are not followed."""
+        return self._closure(ids, through, stop, forward=False)
+
+    def ahead(self, ids: Iterable[str], through: Collection[NodeKind] = LETS) -> tuple[str, ...]:
+        """What depends on some nodes, by themselves and by way of nodes of the kinds `through`, in
+        the order of the text."""
+        return self._closure(ids, through, (), forward=True)
+
+    def lets_of(self, *ids: str) -> tuple[Node, ...]:
+        """The lets that the expressions of some nodes are made of, in the order of the text."""
+        return tuple(self.by_id[id] for id in self.behind(ids) if self.by_id[id].kind == "let")
+
+    def _closure(
+        self,
+        ids: Iterable[str],
+        through: Collection[NodeKind],
+        stop: Collection[str],
+        forward: bool,
+    ) -> tuple[str, ...]:
+        waiting, reached = list(ids), set[str]()
+        while waiting:
+            id = waiting.pop()
+            edges = self.targets[id] if forward else self.sources[id]
+            for other in (e.target if forward else e.source for e in edges):
+                if other not in reached:
+                    reached.add(other)
+                    if self.by_id[other].kind in through and other not in stop:
+                        waiting.append(other)
+        return tuple(node.id for node in self.nodes if node.id in reached)
+
+    # ---- what follows for latents and sites ----------------------------------------------------
 
     def latents_of(self, id: str) -> tuple[str, ...]:
         """The latents that a node depends on, through any number of lets, in declared order.
 
         A latent depends on itself.
         """
-        reached = nx.ancestors(self.digraph, id) | {id}
-        return tuple(node.id for node in self.of_kind("latent") if node.id in reached)
+        own = (id,) if self.by_id[id].kind == "latent" else ()
+        return (*self.depends(id, "latent"), *own)
 
     @cached_property
     def touched(self) -> Mapping[str, tuple[str, ...]]:
@@ -125,6 +256,11 @@ class ModelGraph:
         """The data that a site observes, in declared order."""
         seen = {edge.source for edge in self.edges if edge.role == "observed"}
         return tuple(node.id for node in self.of_kind("data") if node.id in seen)
+
+    @cached_property
+    def responses(self) -> frozenset[str]:
+        """The observed data that nothing depends on."""
+        return frozenset(name for name in self.observed if not self.targets[name])
 
     @cached_property
     def plates(self) -> Mapping[str, tuple[str, ...]]:
@@ -142,13 +278,18 @@ class ModelGraph:
 
         In declared order, each group by its first latent; hyperparameters are taken as given.
         """
-        groups: nx.Graph[str] = nx.Graph()
-        order = {node.id: place for place, node in enumerate(self.of_kind("latent"))}
-        groups.add_nodes_from(order)
-        for factor in self.of_kind(*SITES, "constrain"):
-            nx.add_path(groups, self.latents_of(factor.id))
-        parts = (sorted(part, key=order.__getitem__) for part in nx.connected_components(groups))
-        return tuple(tuple(part) for part in sorted(parts, key=lambda p: order[p[0]]))
+        group = {node.id: [node.id] for node in self.of_kind("latent")}
+        for factor in self.of_kind(*FACTORS):
+            first, *others = self.latents_of(factor.id) or ("",)
+            for other in others:
+                mine, its = group[first], group[other]
+                if mine is not its:
+                    mine += its
+                    group |= dict.fromkeys(its, mine)
+        parts = {id(members): set(members) for members in group.values()}
+        order = [node.id for node in self.of_kind("latent")]
+        found = [tuple(name for name in order if name in part) for part in parts.values()]
+        return tuple(sorted(found, key=lambda part: order.index(part[0])))
 
     @cached_property
     def untouched(self) -> tuple[str, ...]:

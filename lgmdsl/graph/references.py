@@ -1,4 +1,4 @@
-"""Which names a piece of the tree mentions, in what role, and which indices an expression has."""
+"""Which names a statement mentions, in what role, and which indices an expression has."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Literal
 
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.mentions import mentions
+from lgmdsl.vocabulary.lookup import lookup
 
 # `map`: an index-valued datum used as a slot; `argument`: inside a distribution; `observed`: a
 # datum at the site that observes it; `value`: the rest.
@@ -16,40 +18,71 @@ Role = Literal["value", "map", "argument", "observed"]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One mention of a declared name; `argument` names the distribution's argument it stands in."""
+    """One mention of a declared name; `argument` names the distribution's argument it stands in;
+    `operand`: as a whole operand of `@`, or as the matrix of a structure."""
 
-    name: str
+    name: ast.Name
     role: Role = "value"
     argument: str = ""
+    operand: bool = False
 
 
-def references(value: ast.Value, symbols: Mapping[str, Symbol]) -> Iterator[Reference]:
-    """Every mention of a declared name that is not an index set, in the order of the text."""
-    # A stack, not recursion: a sum of thousands of terms is a tree thousands of levels deep.
-    waiting: list[tuple[ast.Value, Role]] = [(value, "value")]
-    while waiting:
-        node, role = waiting.pop()
-        match node:
-            case ast.Name(id=name):
-                if name in symbols and symbols[name].kind != "index":
-                    yield Reference(name, role)
-            case ast.Indexed(base=base, slots=slots):
-                waiting += [(s, "map") for s in reversed(slots) if isinstance(s, ast.Name)]
-                waiting.append((base, role))
-            case ast.Call(positional=positional, named=named):
-                waiting += [(argument.value, role) for argument in reversed(named)]
-                waiting += [(part, role) for part in reversed(positional)]
-            case ast.Unary(operand=operand):
-                waiting.append((operand, role))
-            case ast.Binary(left=left, right=right):
-                waiting += [(right, role), (left, role)]
+def mentioned(statement: ast.AnyStatement) -> Iterator[Reference]:
+    """Every name in the expressions of a statement, and what it observes, in the order of the text;
+    names of kernels, of labels and of index sets among them."""
+    match statement:
+        case ast.Hyper(prior=prior, value=value):
+            if prior is not None:
+                yield from _in_distribution(prior)
+            if value is not None:
+                yield from _in_value(value)
+        case ast.Latent(factors=factors):
+            for factor in factors:
+                yield from _in_distribution(factor)
+        case ast.Let(value=value) | ast.Report(value=value):
+            yield from _in_value(value)
+        case ast.Observe(name=name, family=family):
+            yield Reference(name, "observed")
+            yield from _in_distribution(family)
+        case ast.Potential(value=value, family=family):
+            yield from _in_value(value)
+            yield from _in_distribution(family)
+        case ast.Constrain(left=left, right=right):
+            yield from _in_value(left)
+            yield from _in_value(right)
 
 
-def in_distribution(dist: ast.Dist, symbols: Mapping[str, Symbol]) -> Iterator[Reference]:
-    """The mentions in a distribution's arguments, each with the argument's name."""
+def expressions(statement: ast.AnyStatement | None) -> tuple[ast.Value, ...]:
+    """The expressions of a statement, those in its distributions' arguments among them."""
+    match statement:
+        case ast.Hyper(prior=prior, value=value):
+            found = () if prior is None else tuple(a.value for a in prior.arguments)
+            return found if value is None else (*found, value)
+        case ast.Latent(factors=factors):
+            return tuple(a.value for f in factors for a in f.arguments)
+        case ast.Let(value=value) | ast.Report(value=value):
+            return (value,)
+        case ast.Observe(family=family):
+            return tuple(a.value for a in family.arguments)
+        case ast.Potential(value=value, family=family):
+            return (value, *(a.value for a in family.arguments))
+        case ast.Constrain(left=left, right=right):
+            return (left, right)
+    return ()
+
+
+def _in_value(value: ast.Value) -> Iterator[Reference]:
+    for mention in mentions(value):
+        yield Reference(mention.name, "map" if mention.slot else "value", "", mention.operand)
+
+
+def _in_distribution(dist: ast.Dist) -> Iterator[Reference]:
+    signature = lookup("structure", dist.name.id)
     for argument in dist.arguments:
-        for found in references(argument.value, symbols):
-            yield Reference(found.name, "argument", argument.name)
+        parameter = signature.parameter(argument.name) if signature is not None else None
+        matrix = parameter is not None and parameter.type == "matrix"
+        for mention in mentions(argument.value, matrix):
+            yield Reference(mention.name, "argument", argument.name, mention.operand)
 
 
 def indices(value: ast.Value, symbols: Mapping[str, Symbol]) -> tuple[str, ...]:

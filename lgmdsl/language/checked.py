@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
-from lgmdsl.errors import Diagnostic, Source
+from lgmdsl.errors import Source
 from lgmdsl.language.tree import ast
 
 Kind = Literal["index", "data", "hyper", "latent", "let", "report"]
@@ -37,7 +37,6 @@ class CheckedModel:
     tree: ast.Ast
     symbols: Mapping[str, Symbol] = field(compare=False, repr=False)
     source: Source = field(compare=False, repr=False)
-    warnings: tuple[Diagnostic, ...] = field(default=(), compare=False, repr=False)
 
     def of_kind(self, kind: Kind) -> tuple[Symbol, ...]:
         """The symbols of one kind, in the order of their declaration."""

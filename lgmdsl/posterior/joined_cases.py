@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterator
 
 from lgmdsl.canonical.expressions.operators import TRANSFORMS, arguments
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.errors import Diagnostic, MethodError, Span, listed
-from lgmdsl.graph.references import indices
+from lgmdsl.graph.model_graph import ModelGraph, Node
+from lgmdsl.graph.references import expressions, indices
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 
@@ -21,50 +22,38 @@ def check_joining(new: GroundedModel) -> None:
     """
     grown = frozenset({*new.replaced, *new.new_levels})
     problems: list[Diagnostic] = []
-    for statement in new.model.tree.statements:
-        match statement:
-            case ast.Potential(value=value, family=family):
-                whole: list[ast.Value] = [value, *(a.value for a in family.arguments)]
-                problems += _over("potential", statement.span, whole, new.model, grown)
-            case ast.Constrain(left=left, right=right):
-                problems += _over("constraint", statement.span, [left, right], new.model, grown)
-            case ast.Observe(family=family):
-                parts = [a.value for a in family.arguments]
-                problems += _along(parts, new.model, grown)
-            case ast.Latent(factors=factors):
-                parts = [a.value for f in factors for a in f.arguments]
-                problems += _along(parts, new.model, grown)
+    for node in new.graph.of_kind("latent", "observe", "potential", "constrain"):
+        if node.kind in ("latent", "observe"):
+            problems += _along(node, new.graph, grown)
+        else:
+            problems += _over(node, new.graph, grown)
     if problems:
         raise MethodError(list(dict.fromkeys(problems)))
 
 
-def runs_over(
-    parts: Iterable[ast.Value], model: CheckedModel, grown: Collection[str]
-) -> tuple[str, ...]:
-    """The index sets of `grown` that expressions have entries for, or sum or operate along."""
-    whole = list(parts)
-    over = [i for part in whole for i in indices(part, model.symbols) if i in grown]
-    over += [i for _, _, dims in _reductions(whole, model, grown) for i in dims]
+def runs_over(node: Node, graph: ModelGraph, grown: Collection[str]) -> tuple[str, ...]:
+    """The index sets of `grown` that a node's expressions have entries for, or sum or operate
+    along."""
+    symbols = graph.model.symbols
+    over = [i for e in expressions(node.statement) for i in indices(e, symbols) if i in grown]
+    over += [i for _, _, dims in _reductions(node, graph, grown) for i in dims]
     return tuple(dict.fromkeys(over))
 
 
-def _over(
-    what: str, span: Span, parts: list[ast.Value], model: CheckedModel, grown: Collection[str]
-) -> Iterator[Diagnostic]:
-    found = runs_over(parts, model, grown)
-    if found:
+def _over(node: Node, graph: ModelGraph, grown: Collection[str]) -> Iterator[Diagnostic]:
+    found = runs_over(node, graph, grown)
+    if found and node.statement is not None:
+        what = "potential" if node.kind == "potential" else "constraint"
         over = listed([f"`{i}`" for i in found])
         yield Diagnostic(
-            "E501", f"no design takes a {what} over {over}, to which the candidates add", span,
-            "a case joins by its observation alone",
+            "E501", f"no design takes a {what} over {over}, to which the candidates add",
+            node.statement.span, "a case joins by its observation alone",
             help=f"leave the {what} out, or put it on latents that the candidates share",
         )  # fmt: skip
 
 
-def _along(
-    parts: list[ast.Value], model: CheckedModel, grown: Collection[str]
-) -> Iterator[Diagnostic]:
-    for name, span, over in _reductions(parts, model, grown):
+def _along(node: Node, graph: ModelGraph, grown: Collection[str]) -> Iterator[Diagnostic]:
+    for name, span, over in _reductions(node, graph, grown):
         told = listed([f"`{i}`" for i in over])
         yield Diagnostic(
             "E501", f"no design takes `{name}` over {told}, to which the candidates add", span,
@@ -74,22 +63,22 @@ def _along(
 
 
 def _reductions(
-    parts: list[ast.Value], model: CheckedModel, grown: Collection[str]
+    node: Node, graph: ModelGraph, grown: Collection[str]
 ) -> Iterator[tuple[str, Span, tuple[str, ...]]]:
-    """Sums, contractions and operators along `grown`, by way of lets too: what the text calls
-    them, where, and the indices."""
-    symbols, seen = model.symbols, set[str]()
-    waiting = list(reversed(parts))
+    """Sums, contractions and operators along `grown` in a node's expressions and in those of the
+    lets behind it: what the text calls them, where, and the indices."""
+    for part in (node, *graph.lets_of(node.id)):
+        for value in expressions(part.statement):
+            yield from _within(value, graph.model, grown)
+
+
+def _within(
+    value: ast.Value, model: CheckedModel, grown: Collection[str]
+) -> Iterator[tuple[str, Span, tuple[str, ...]]]:
+    symbols, waiting = model.symbols, [value]
     while waiting:
         node = waiting.pop()
         match node:
-            case ast.Name(id=name):
-                statement = symbols[name].statement if name in symbols else None
-                if isinstance(statement, ast.Let) and name not in seen:
-                    seen.add(name)
-                    waiting.append(statement.value)
-            case ast.Indexed(base=base):
-                waiting.append(base)
             case ast.Unary(operand=operand):
                 waiting.append(operand)
             case ast.Binary(op=op, left=left, right=right):

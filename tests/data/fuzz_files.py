@@ -23,6 +23,7 @@ import numpy as np
 from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.dataset import read
 from lgmdsl.errors import LgmError
+from lgmdsl.graph.build import model_graph
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.load import loads
 
@@ -200,7 +201,7 @@ def attempt(case: int, seed: int, folder: Path, models: tuple[CheckedModel, Chec
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            ground(models[1 if table else 0], read(file))
+            ground(model_graph(models[1 if table else 0]), read(file))
         outcome.read += 1
     except LgmError as error:
         outcome.codes.update(set(error.codes))

@@ -7,6 +7,7 @@ from typing import Any
 
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground
 from lgmdsl.dataset import read
+from lgmdsl.graph.build import model_graph
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.load import loads
 
@@ -51,7 +52,7 @@ def model(text: str) -> CheckedModel:
 def bind(
     text: str, source: Any, mapping: dict[str, str] | None = None, **how: Any
 ) -> GroundedModel:
-    return ground(model(text), read(source, mapping), **how)
+    return ground(model_graph(model(text)), read(source, mapping), **how)
 
 
 def one(kind: str, dims: str = "obs", extra: str = "") -> str:

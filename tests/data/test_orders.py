@@ -24,6 +24,7 @@ from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.dataset import read
 from lgmdsl.errors import DataError
 from lgmdsl.extend import Parameter, Signature, Spacing
+from lgmdsl.graph.build import model_graph
 from lgmdsl.vocabulary.lookup import register, unregister
 
 GOLDEN = Path(__file__).parent / "golden"
@@ -66,7 +67,7 @@ FIVE = np.array([0.3, -1.0, 0.4, 2.0, 1.1])
 
 
 def grounded(text: str, data: Any) -> GroundedModel:
-    return ground(lgm.loads(text, "m.lgm").checked, read(data))
+    return ground(model_graph(lgm.loads(text, "m.lgm").checked), read(data))
 
 
 def labels(text: str, data: Any, index: str) -> list[Any]:

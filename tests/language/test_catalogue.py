@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from lgmdsl.errors import ModelError
+from lgmdsl.graph.build import model_graph
+from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.language.catalogue.codes import CATALOGUE, codes, explain_code, kind_of
 from lgmdsl.language.catalogue.entry import Entry
 from lgmdsl.language.catalogue.model import CONTEXT, MODEL
@@ -27,7 +29,7 @@ def test_examples_of_the_model_codes(entry: Entry) -> None:
 
 def warnings(body: str, code: str) -> int:
     """How often the context with these statements is warned about with this code."""
-    return [d.code for d in loads(CONTEXT + body).checked.warnings].count(code)
+    return [d.code for d in warnings_of(model_graph(loads(CONTEXT + body).checked))].count(code)
 
 
 def test_every_code_used_is_explained(root: Path) -> None:

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from lgmdsl.errors import ModelError
+from lgmdsl.errors import Diagnostic, ModelError
+from lgmdsl.graph.build import model_graph
+from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.language.check.check import check
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.parse.parse import parse
@@ -23,8 +25,12 @@ def codes(text: str) -> tuple[str, ...]:
     return ()
 
 
+def warnings(model: CheckedModel) -> tuple[Diagnostic, ...]:
+    return warnings_of(model_graph(model))
+
+
 def warned(model: CheckedModel) -> list[str]:
-    return [w.code for w in model.warnings]
+    return [w.code for w in warnings(model)]
 
 
 # ---- the samples of LANGUAGE.md ------------------------------------------------------------
@@ -94,7 +100,7 @@ def test_examples_check_without_a_word(shared: Path) -> None:
     assert len(files) == 15
     for file in files:
         model = check(parse(file.read_text(encoding="utf-8"), file.name))
-        assert model.warnings == (), file.name
+        assert warnings(model) == (), file.name
 
 
 def test_symbols_say_what_later_stages_need() -> None:
@@ -149,7 +155,7 @@ def test_every_error_of_a_file_is_counted() -> None:
 def test_warnings(text: str, code: str, name: str) -> None:
     model = check(parse(f"lgm 1\n{text}\n"))
     assert warned(model) == [code]
-    assert name in model.warnings[0].message and model.warnings[0].severity == "warning"
+    assert name in warnings(model)[0].message and warnings(model)[0].severity == "warning"
 
 
 def test_a_model_without_latents_is_refused() -> None:

@@ -10,6 +10,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.hypers import HyperSpace, hyper_space
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.dataset import Dataset, read
+from lgmdsl.graph.build import model_graph
 
 HEAD = "lgm 1\nindex a\n"
 REST = "latent u[a] ~ normal(sd = 1)\ndata y[a] : real\nobserve y ~ normal(mean = u, sd = 1)\n"
@@ -42,7 +43,7 @@ def space(text: str, **data: object) -> HyperSpace:
     checked = lgm.loads(HEAD + text + REST).checked
     given = read(data) if data else Dataset("no data", {})
     return hyper_space(
-        Lowering(complete(checked, given, {"a": 3}, np.random.default_rng(0)).grounded)
+        Lowering(complete(model_graph(checked), given, {"a": 3}, np.random.default_rng(0)).grounded)
     )
 
 

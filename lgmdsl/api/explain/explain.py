@@ -21,9 +21,9 @@ from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.choose import preferred, table
 from lgmdsl.errors import LgmError
-from lgmdsl.graph.build import model_graph, site_name
+from lgmdsl.graph.model_graph import SITES
+from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.language.builder import Model
-from lgmdsl.language.shapes.shapes import names_in
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
 from lgmdsl.memory import budget
@@ -43,29 +43,25 @@ def explain(
     that this version cannot fit is explained all the same.
     """
     outline = outline_of(model, data, mapping)
-    checked, grounded = model.checked, outline.grounded
-    fixed = check_fixed(fixed)
+    grounded = outline.grounded
+    graph, fixed = grounded.graph, check_fixed(fixed)
     linear, note = _linear(outline, fixed)
-    graph = model_graph(checked)
     return Explanation(
-        model=checked.source.name,
+        model=graph.model.source.name,
         data=grounded.source if outline.given else "",
         sizes=_sizes(outline),
         hypers=tuple(_hyper(b, fixed) for b in outline.hypers),
         latents=_latents(outline),
         groups=graph.components,
         sites=_sites(outline, linear),
-        constraints=tuple(
-            f"{show(s.left)} = {show(s.right)}"
-            for s in checked.tree.statements
-            if isinstance(s, ast.Constrain)
-        ),
+        constraints=tuple(node.detail for node in graph.of_kind("constrain")),
         rewrites=tuple((r.block, r.description) for r in outline.rewrites),
         refused=outline.refused,
         engines=_engines(linear),
         engine_note=note,
         memory_budget=budget(),
-        methods=methods_of(outline, checked.source.name),
+        warnings=warnings_of(graph),
+        methods=methods_of(outline, graph.model.source.name),
     )
 
 
@@ -125,16 +121,13 @@ def _latents(outline: Outline) -> tuple[LatentView, ...]:
 
 def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, ...]:
     found, number = [], 0
-    checked, grounded = outline.grounded.model, outline.grounded
-    for place, statement in enumerate(checked.tree.statements):
-        if not isinstance(statement, ast.Observe | ast.Potential):
-            continue
-        block = outline.blocks.get(place)
-        potential = isinstance(statement, ast.Potential)
-        family = site_name(statement.family, checked.symbols, potential=potential)
+    grounded = outline.grounded
+    for node in grounded.graph.of_kind(*SITES):
+        statement, block = node.statement, outline.blocks.get(node.id)
+        assert isinstance(statement, ast.Observe | ast.Potential)
         shown = _subject(statement, outline)
-        if block is None or not outline.lost.isdisjoint(_names(statement)):
-            found.append(_unlowered(shown, family, statement, outline))
+        if block is None or not outline.lost.isdisjoint(grounded.graph.behind([node.id])):
+            found.append(_unlowered(shown, node.label, statement, outline))
             continue
         predictor = linear.predictors[number] if linear is not None else None
         number += 1
@@ -184,13 +177,6 @@ def _text(value: ast.Value, outline: Outline) -> str:
         assert isinstance(statement, ast.Let)
         return show(statement.value)
     return show(value)
-
-
-def _names(statement: ast.Observe | ast.Potential) -> set[str]:
-    values = [a.value for a in statement.family.arguments]
-    if isinstance(statement, ast.Potential):
-        values.append(statement.value)
-    return {n.id for v in values if not isinstance(v, ast.String | ast.Bool) for n in names_in(v)}
 
 
 def _subject(statement: ast.Observe | ast.Potential, outline: Outline) -> str:

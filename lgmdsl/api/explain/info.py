@@ -86,9 +86,10 @@ def info(model: Model, data: object = None, *, mapping: Mapping[str, str] | None
     if data is not None:
         from lgmdsl.canonical.grounding.ground import ground
         from lgmdsl.dataset import Dataset, read
+        from lgmdsl.graph.build import model_graph
 
         dataset = data if isinstance(data, Dataset) else read(data, mapping)
-        grounded = ground(checked, dataset, partial=True)
+        grounded = ground(model_graph(checked), dataset, partial=True)
     found = tuple(_declaration(s, checked, grounded) for s in checked.tree.statements)
     return Info(checked.source.name, grounded.source if grounded else "", found)
 

@@ -7,7 +7,7 @@ know about every part, so here each part is lowered by itself.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -15,7 +15,7 @@ from lgmdsl.api.simulate.synthetic_covariates import sketch
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.latents import latent_blocks
 from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
-from lgmdsl.canonical.blocks.sites import SiteBlock, site_blocks
+from lgmdsl.canonical.blocks.sites import SiteBlock, site_block
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground
@@ -25,9 +25,10 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise, mapped
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
+from lgmdsl.graph.build import model_graph
+from lgmdsl.graph.model_graph import SITES
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
-from lgmdsl.language.shapes.shapes import names_in
 from lgmdsl.language.tree import ast
 from lgmdsl.sites import catalogue as sites
 
@@ -35,7 +36,7 @@ from lgmdsl.sites import catalogue as sites
 @dataclass(frozen=True, eq=False)
 class Outline:
     """`canonical` is None where something is refused. `lets` holds the affine forms of the lets
-    that could be lowered, by name; `blocks` the sites that could, by their statement's place;
+    that could be lowered, by name; `blocks` the sites that could, by their node;
     `lost` the lets that could not, and those that use them.
     Without data (`given` False) sizes and values are invented: only names and forms mean anything.
     """
@@ -43,7 +44,7 @@ class Outline:
     grounded: GroundedModel
     given: bool
     canonical: CanonicalModel | None
-    blocks: Mapping[int, SiteBlock]
+    blocks: Mapping[str, SiteBlock]
     lets: Mapping[str, Affine]
     lost: frozenset[str]
     hypers: tuple[HyperBlock, ...]
@@ -56,12 +57,12 @@ def outline_of(
 ) -> Outline:
     """Lower every part of a model. Raises ModelError, and DataError where data are given."""
     load_entry_points()
-    checked = model.checked
+    graph = model_graph(model.checked)
     if data is None:
-        grounded = sketch(checked)
+        grounded = sketch(graph)
     else:
         dataset = data if isinstance(data, Dataset) else read(data, mapping)
-        grounded = ground(checked, dataset)
+        grounded = ground(graph, dataset)
     lowering = Lowering(grounded)
     refused: list[Diagnostic] = []
     lets, lost = _lets(lowering, refused)
@@ -69,16 +70,12 @@ def outline_of(
         latent_blocks(lowering)
     except MethodError as error:
         refused += error.diagnostics
-    blocks: dict[int, SiteBlock] = {}
+    blocks: dict[str, SiteBlock] = {}
     rewrites = [*mapped(lowering)]
-    potentials = 0
-    for place, statement in enumerate(checked.tree.statements):
-        if not isinstance(statement, ast.Observe | ast.Potential):
-            continue
-        potentials += isinstance(statement, ast.Potential)
+    for node in graph.of_kind(*SITES):
         try:
-            block = _site(statement, potentials, lowering)
-            blocks[place], done = rewrite(block, sites.find_site)
+            block = site_block(node, lowering, sites.find_site)
+            blocks[node.id], done = rewrite(block, sites.find_site)
             rewrites += done
         except MethodError as error:
             refused += error.diagnostics
@@ -96,12 +93,13 @@ def _lets(
     """Lower every let; those that could be, and the names of the others."""
     forms: dict[str, Affine] = {}
     lost: set[str] = set()
-    for symbol in lowering.grounded.model.of_kind("let"):
+    graph = lowering.grounded.graph
+    for symbol in lowering.grounded.declared("let"):
         assert isinstance(symbol.statement, ast.Let)
         value = symbol.statement.value
         try:
             lowered = lowering(value)
-            if lost.isdisjoint(n.id for n in names_in(value)):
+            if lost.isdisjoint(let.id for let in graph.lets_of(symbol.name)):
                 forms[symbol.name] = as_affine(lowered, lowering.sizes)
             else:
                 lost.add(symbol.name)
@@ -117,18 +115,6 @@ def _blank(lowering: Lowering, affine: bool) -> Lowered:
     """What stands for a let that could not be lowered, so that later parts are looked at too."""
     zero = co.number(0.0)
     return Affine((), zero, lowering.sizes) if affine else zero
-
-
-def _site(statement: ast.Observe | ast.Potential, number: int, lowering: Lowering) -> SiteBlock:
-    """Lower one site statement, alone. Raises MethodError."""
-    grounded = lowering.grounded
-    tree = replace(grounded.model.tree, statements=(statement,))
-    alone = Lowering(replace(grounded, model=replace(grounded.model, tree=tree)))
-    alone.lets.update(lowering.lets)
-    (block,) = site_blocks(alone, sites.find_site)
-    if isinstance(statement, ast.Potential):
-        block = replace(block, name=f"potential {number}")
-    return block
 
 
 def neutral(block: HyperBlock) -> Array | float:

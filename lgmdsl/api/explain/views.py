@@ -84,6 +84,7 @@ class Explanation:
     engines: tuple[EngineView, ...]
     engine_note: str
     memory_budget: int
+    warnings: tuple[Diagnostic, ...]
     methods: ModelMethods
 
     def __str__(self) -> str:

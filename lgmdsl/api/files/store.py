@@ -112,8 +112,8 @@ def packed(fit: Fit) -> io.BytesIO:
 
 def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:
     """Data that predictions need, and coordinates that maps are drawn by."""
-    placed = {name for pair in coordinate_pairs(grounded.model).values() for name in pair}
-    return (usage_of(grounded.model).referenced | placed) & grounded.values.keys()
+    placed = {name for pair in coordinate_pairs(grounded.graph).values() for name in pair}
+    return (usage_of(grounded.graph).referenced | placed) & grounded.values.keys()
 
 
 def kept_names(fit: Fit) -> tuple[str, ...]:

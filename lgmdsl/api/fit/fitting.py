@@ -27,6 +27,7 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import Expected
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
+from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.inference.driver import Tolerances, TraceEntry
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.quasi_random_error import standard_error
@@ -185,7 +186,7 @@ def fit_compiled(
         theta=found.theta,
         condition=lambda: q.conditioned,
         warnings=(
-            *canonical.grounded.model.warnings,
+            *warnings_of(canonical.grounded.graph),
             *canonical.grounded.warnings,
             *local_optima(canonical, found.starts),
             *(unfinished(found.run) if _fit_alone(found) else ()),

@@ -29,6 +29,7 @@ from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.engines.choose import Terms, choose, names
 from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError, NumericalError
 from lgmdsl.files import irregular
+from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
@@ -116,7 +117,10 @@ def _read(file: Any, place: Path) -> Fit:
     }  # fmt: skip
     values = _inputs(file["input"])
     grounded = GroundedModel(
-        model.checked, indices, values, source=provenance.get("data_source", "a result file")
+        model_graph(model.checked),
+        indices,
+        values,
+        source=provenance.get("data_source", "a result file"),
     )
     site = file["site"].variables
     count = sum(1 for name in site if name.startswith("weight_"))

@@ -11,6 +11,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.latents import FactorSpec
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 
@@ -77,7 +78,7 @@ def places(canonical: CanonicalModel, dim: str) -> Places | None:
             if columns and grounded.indices[columns[0]].counted:
                 named = [f"{name}[{v}]" for v in named]
             return Places(inputs, (named[0], named[1]))
-    pair = coordinate_pairs(grounded.model).get(dim)
+    pair = coordinate_pairs(grounded.graph).get(dim)
     if pair is None or any(name not in grounded.values for name in pair):
         return None
     found = np.stack([np.asarray(grounded.values[n], dtype=np.float64) for n in pair], axis=1)
@@ -88,13 +89,13 @@ def places(canonical: CanonicalModel, dim: str) -> Places | None:
     return Places(found, (axes[0], axes[1]), ratio)
 
 
-def coordinate_pairs(model: CheckedModel) -> dict[str, tuple[str, str]]:
+def coordinate_pairs(graph: ModelGraph) -> dict[str, tuple[str, str]]:
     """For each index, the two data over it that are named as coordinates are."""
-    observed = {s.name.id for s in model.tree.statements if isinstance(s, ast.Observe)}
     found: dict[str, tuple[str, str]] = {}
     held: dict[tuple[str, str], str] = {}
-    for symbol in model.of_kind("data"):
-        if len(symbol.dims) == 1 and symbol.target is None and symbol.name not in observed:
+    for symbol in graph.model.of_kind("data"):
+        covariate = symbol.target is None and symbol.name not in graph.observed
+        if len(symbol.dims) == 1 and covariate:
             held[symbol.dims[0], symbol.name.lower()] = symbol.name
     for dim, _ in held:
         for first, second in PAIRS:

@@ -250,7 +250,7 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
     """
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     model = fit.canonical.grounded.model
-    check_asked(model, usage_of(model), dataset)
+    check_asked(model, usage_of(fit.canonical.grounded.graph), dataset)
     return predicted(fit, dataset)
 
 
@@ -259,7 +259,7 @@ def predicted(
 ) -> Prediction:
     """As `predict`, also where nothing says at what: then at the rows of the fit. `check` looks at
     the new data first."""
-    usage = usage_of(fit.canonical.grounded.model)
+    usage = usage_of(fit.canonical.grounded.graph)
     # Counts of words say how long a text is, and nothing else here.
     lengths = {b.name for b in fit.canonical.blocks if b.own_trials}
     responses = usage.responses - lengths

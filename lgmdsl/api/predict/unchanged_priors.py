@@ -9,12 +9,12 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.canonical.grounding.order_needs import calls_in
-from lgmdsl.canonical.grounding.usage import latent_axes, names_in
+from lgmdsl.canonical.grounding.usage import latent_axes
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Members
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.graph.references import in_distribution, references
-from lgmdsl.language.checked import CheckedModel
+from lgmdsl.graph.model_graph import ModelGraph
+from lgmdsl.graph.references import expressions
 from lgmdsl.language.tree import ast
 from lgmdsl.posterior.joined_cases import runs_over
 from lgmdsl.structures.catalogue import members_of
@@ -27,7 +27,10 @@ def check_prior_data(fitted: GroundedModel, new: GroundedModel) -> None:
     """Raise DataError E303 where a datum that a prior is built on differs from the fit's, for
     members of kept index sets. (New rows bring members of their own.)"""
     problems = []
-    for name in dict.fromkeys(_in_priors(fitted.model)):
+    graph = fitted.graph
+    for name in graph.behind(node.id for node in graph.of_kind("latent")):
+        if graph.by_id[name].kind != "data":
+            continue
         before, now = fitted.values.get(name), new.values.get(name)
         symbol = fitted.model.symbols[name]
         if not isinstance(before, np.ndarray) or not isinstance(now, np.ndarray):
@@ -89,7 +92,7 @@ def check_members(fitted: CanonicalModel, new: GroundedModel) -> None:
                     )
                 )
     problems += _under_potentials(old, _with_new_members(old, new))
-    problems += _across(model, {*new.replaced, *new.new_levels})
+    problems += _across(old.graph, {*new.replaced, *new.new_levels})
     if problems:
         raise DataError(problems)
 
@@ -107,28 +110,25 @@ def _with_new_members(old: GroundedModel, new: GroundedModel) -> set[str]:
 def _under_potentials(old: GroundedModel, grown: set[str]) -> Iterator[Diagnostic]:
     """Potentials that new members would have entries in; one on fitted members alone (`u["a"]`) is
     in the posterior, and says of others what that says."""
-    for statement in old.model.tree.statements:
-        if not isinstance(statement, ast.Potential):
-            continue
-        parts = [statement.value, *(a.value for a in statement.family.arguments)]
-        for dim in runs_over(parts, old.model, grown):
+    for node in old.graph.of_kind("potential"):
+        assert node.statement is not None
+        for dim in runs_over(node, old.graph, grown):
             yield Diagnostic(
                 "E302",
                 f"`{dim}` cannot take new members: a potential runs over it",
-                statement.span,
+                node.statement.span,
                 f"what it says of new members of `{dim}` is not Gaussian",
                 help="fit again with them in the data, their responses missing (`?`)",
             )
 
 
-def _across(model: CheckedModel, changed: set[str]) -> Iterator[Diagnostic]:
+def _across(graph: ModelGraph, changed: set[str]) -> Iterator[Diagnostic]:
     """Operators of predictors along an index set whose members new data change: a sum over the rows
     that are asked for is not the one that was fitted."""
-    waiting: list[ast.Node] = [s for s in model.tree.statements if isinstance(s, ast.Observe)]
-    seen: set[str] = set()
-    while waiting:
-        statement = waiting.pop()
-        for call in calls_in(statement):
+    sites = graph.of_kind("observe")
+    lets = graph.lets_of(*(site.id for site in sites))
+    for value in (v for node in (*sites, *lets) for v in expressions(node.statement)):
+        for call in calls_in(value):
             along = [v.id for v in (*call.positional, *(a.value for a in call.named))
                      if isinstance(v, ast.Name) and v.id in changed]  # fmt: skip
             if along:
@@ -141,28 +141,9 @@ def _across(model: CheckedModel, changed: set[str]) -> Iterator[Diagnostic]:
                     help=f"fit again with all members of `{along[0]}`, responses missing (`?`); or "
                     "give what it computes as data",
                 )
-        for name, _ in names_in(statement):
-            symbol = model.symbols.get(name)
-            if symbol is not None and symbol.kind == "let" and name not in seen:
-                seen.add(name)
-                waiting.append(symbol.statement)
 
 
 def _changed(before: AnyArray, now: AnyArray) -> BoolArray:
     if before.dtype.kind == "f":
         return ~np.isclose(now, before, rtol=SAME, atol=0.0, equal_nan=True)
     return np.asarray(now != before)
-
-
-def _in_priors(model: CheckedModel) -> Iterator[str]:
-    """Data in the priors of latents, by way of lets too."""
-    symbols = model.symbols
-    latents = [s.statement for s in model.of_kind("latent") if isinstance(s.statement, ast.Latent)]
-    waiting = [r.name for s in latents for f in s.factors for r in in_distribution(f, symbols)]
-    while waiting:
-        name = waiting.pop()
-        statement = symbols[name].statement
-        if symbols[name].kind == "data":
-            yield name
-        elif isinstance(statement, ast.Let):
-            waiting += [r.name for r in references(statement.value, symbols)]

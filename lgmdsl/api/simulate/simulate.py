@@ -14,7 +14,6 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
-from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
@@ -25,6 +24,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.engines.choose import choose
 from lgmdsl.errors import DataError, Diagnostic, ModelError, NumericalError
+from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
@@ -66,9 +66,10 @@ def simulate(
     check_numbers(seed)
     rng = np.random.default_rng(seed)
     dataset = data if isinstance(data, Dataset) else _read(data, mapping)
-    checked = model.checked
-    found = complete(checked, dataset, dict(sizes or {}), rng)
-    grounded = _without(found.grounded, _responses(checked.tree))
+    graph = model_graph(model.checked)
+    checked = graph.model
+    found = complete(graph, dataset, dict(sizes or {}), rng)
+    grounded = _without(found.grounded)
     canonical = canonicalise(grounded, sites.find_site)
     fixed = check_fixed(fixed)
     theta = canonical.hypers.sample(rng, fixed)
@@ -120,13 +121,9 @@ def _read(data: object, mapping: Mapping[str, str] | None) -> Dataset:
     return Dataset("no data", {}) if data is None else read(data, mapping)
 
 
-def _responses(tree: ast.Ast) -> tuple[str, ...]:
-    return tuple(s.name.id for s in tree.statements if isinstance(s, ast.Observe))
-
-
-def _without(grounded: GroundedModel, names: tuple[str, ...]) -> GroundedModel:
+def _without(grounded: GroundedModel) -> GroundedModel:
     """The grounded model with its responses left out, unless something else reads them."""
-    dropped = set(names) - usage_of(grounded.model).referenced
+    dropped = grounded.graph.responses
     return replace(
         grounded,
         values={n: v for n, v in grounded.values.items() if n not in dropped},

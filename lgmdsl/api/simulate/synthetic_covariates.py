@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.canonical.grounding.ground import GroundedModel, ground
-from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import either
@@ -33,15 +33,16 @@ class Complete:
     drawn: tuple[str, ...]
 
 
-def sketch(model: CheckedModel) -> GroundedModel:
+def sketch(graph: ModelGraph) -> GroundedModel:
     """A model over small invented data, so that its form can be lowered. Numbers mean nothing."""
+    model = graph.model
     used = labels_in_use(model)
     sizes = {name: max(SKETCH, len(used.get(name, ())) + 1) for name in _open_indices(model)}
-    return complete(model, Dataset("no data", {}), sizes, np.random.default_rng(0)).grounded
+    return complete(graph, Dataset("no data", {}), sizes, np.random.default_rng(0)).grounded
 
 
 def complete(
-    model: CheckedModel,
+    graph: ModelGraph,
     dataset: Dataset,
     sizes: Mapping[str, int],
     rng: np.random.Generator,
@@ -50,8 +51,7 @@ def complete(
 
     Raises DataError: E305 for index sets without a size, and whatever grounding finds.
     """
-    usage = usage_of(model)
-    responses = usage.observed - usage.referenced
+    model = graph.model
     absent = [
         s
         for s in model.of_kind("data")
@@ -63,12 +63,12 @@ def complete(
     if unsized:
         raise DataError(_no_size(unsized))
     labelled = _with_labels(model, dataset, sizes)
-    grounded = ground(given, labelled, partial=True, sizes=sizes)
+    grounded = ground(replace(graph, model=given), labelled, partial=True, sizes=sizes)
     values = dict(grounded.values)
-    drawn = [s for s in absent if s.name not in responses]
+    drawn = [s for s in absent if s.name not in graph.responses]
     for symbol in drawn:
         values[symbol.name] = _draw(symbol, grounded, rng)
-    return Complete(replace(grounded, model=model, values=values), tuple(s.name for s in drawn))
+    return Complete(replace(grounded, graph=graph, values=values), tuple(s.name for s in drawn))
 
 
 def labels_in_use(model: CheckedModel) -> dict[str, tuple[str | int, ...]]:

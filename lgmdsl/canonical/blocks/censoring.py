@@ -11,10 +11,10 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.grounding.errors import count_of
-from lgmdsl.canonical.grounding.usage import names_in
 from lgmdsl.contract.censoring import CENSORING, censoring_fault
 from lgmdsl.errors import DataError, Diagnostic, ModelError
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.mentions import names_in
 
 if TYPE_CHECKING:
     from lgmdsl.canonical.blocks.sites import SiteBlock
@@ -33,7 +33,7 @@ def as_observed(family: ast.Dist, grounded: GroundedModel) -> ast.Dist:
 
 def _data_in(value: ast.Value, grounded: GroundedModel) -> list[str]:
     symbols = grounded.model.symbols
-    names = [name for name, _ in names_in(value)]
+    names = [name.id for name in names_in(value)]
     return [n for n in names if n in symbols and symbols[n].kind == "data"]
 
 

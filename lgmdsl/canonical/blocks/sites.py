@@ -24,6 +24,7 @@ from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
+from lgmdsl.graph.model_graph import SITES, Node
 from lgmdsl.language.tree import ast
 
 
@@ -170,22 +171,24 @@ def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
     """
     blocks: list[SiteBlock] = []
     refused: list[Diagnostic] = []
-    potentials = 0
-    for statement in lowering.grounded.model.tree.statements:
-        if isinstance(statement, ast.Potential):
-            potentials += 1
-        elif not isinstance(statement, ast.Observe):
-            continue
+    for node in lowering.grounded.graph.of_kind(*SITES):
         try:
-            if isinstance(statement, ast.Observe):
-                blocks.append(_observed(statement, lowering, find))
-            else:
-                blocks.append(_potential(statement, potentials, lowering, find))
+            blocks.append(site_block(node, lowering, find))
         except MethodError as error:
             refused += error.diagnostics
     if refused:
         raise MethodError(refused)
     return tuple(blocks)
+
+
+def site_block(node: Node, lowering: Lowering, find: FindSite) -> SiteBlock:
+    """Lower one site of the graph. Raises MethodError E501 for a family that no back end takes."""
+    statement = node.statement
+    if isinstance(statement, ast.Observe):
+        return _observed(statement, lowering, find)
+    assert isinstance(statement, ast.Potential)
+    number = 1 + lowering.grounded.graph.of_kind("potential").index(node)
+    return _potential(statement, number, lowering, find)
 
 
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:

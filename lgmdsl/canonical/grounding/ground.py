@@ -1,4 +1,4 @@
-"""CheckedModel and Dataset to GroundedModel: every datum typed, labelled and in the model's order.
+"""ModelGraph and Dataset to GroundedModel: every datum typed, labelled and in the model's order.
 
 Rules 3, 4 and 13 of the language: index sets get their labels from the model, from the data or
 from the maps into them; members are matched by label, axes by name where they have one.
@@ -28,25 +28,26 @@ from lgmdsl.canonical.grounding.warnings import expanded, guessed_order
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.graph.model_graph import ModelGraph
+from lgmdsl.language.checked import Symbol
 from lgmdsl.remedies import key
 
 __all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
 
 
 def ground(
-    model: CheckedModel,
+    graph: ModelGraph,
     dataset: Dataset,
     partial: bool = False,
     sizes: Mapping[str, int] | None = None,
 ) -> GroundedModel:
-    """Bind the data of a model.
+    """Bind the data of a model, given by its graph.
 
     `partial`: responses may be absent (prediction, simulation); they are left out. `sizes` gives
     the size of index sets that no datum runs over. Raises DataError with every problem of every
     datum: E301 shape, E302 labels, E303 values, E304 missing, E305 absent, E306 refused.
     """
-    return _Grounding(model, dataset, partial, dict(sizes or {})).run()
+    return _Grounding(graph, dataset, partial, dict(sizes or {})).run()
 
 
 def ground_new(fitted: GroundedModel, dataset: Dataset) -> GroundedModel:
@@ -59,14 +60,14 @@ def ground_new(fitted: GroundedModel, dataset: Dataset) -> GroundedModel:
     (`new_levels`). Data over kept index sets alone may be left out: the fit's are used. Responses
     may be absent, and what says how they were observed.
     """
-    usage = usage_of(fitted.model)
+    usage = usage_of(fitted.graph)
     fixed = frozenset(fitted.indices) - usage.rows - usage.steps
-    return _Grounding(fitted.model, dataset, True, {}, fitted, fixed).run()
+    return _Grounding(fitted.graph, dataset, True, {}, fitted, fixed).run()
 
 
 @dataclass
 class _Grounding:
-    model: CheckedModel
+    graph: ModelGraph
     dataset: Dataset
     partial: bool
     sizes: Mapping[str, int]
@@ -79,11 +80,11 @@ class _Grounding:
     missing: dict[str, BoolArray] = field(default_factory=dict)
 
     def run(self) -> GroundedModel:
-        usage = usage_of(self.model)
-        self.problems += unknown_names(self.model, self.dataset, self.sizes)
+        usage = usage_of(self.graph)
+        self.problems += unknown_names(self.graph.model, self.dataset, self.sizes)
         bound = self._bind(usage)
         resolver = Resolver(
-            self.model,
+            self.graph,
             self.dataset,
             bound,
             self.sizes,
@@ -95,7 +96,7 @@ class _Grounding:
         )
         resolver.resolve()
         self.problems, indices = self.problems + resolver.problems, resolver.indices
-        check_sizes(self.model, {name: i.size for name, i in indices.items()})
+        check_sizes(self.graph, {name: i.size for name, i in indices.items()})
         for item in bound:
             self._ground(item, resolver, usage)
         replaced = self._replaced(indices)
@@ -108,7 +109,7 @@ class _Grounding:
         if self.problems:
             raise DataError(self.problems)
         return GroundedModel(
-            self.model,
+            self.graph,
             indices,
             self.values,
             self.missing,
@@ -123,7 +124,7 @@ class _Grounding:
 
     def _bind(self, usage: Usage) -> list[Bound]:
         bound: list[Bound] = []
-        for symbol in self.model.of_kind("data"):
+        for symbol in self.graph.model.of_kind("data"):
             try:
                 entry = self.dataset.ask(symbol.name)
                 if entry is None:
@@ -268,7 +269,7 @@ class _Grounding:
             self.problems += notes
         else:
             self.values[bound.symbol.name] = graph
-            self.warnings += notes + disconnected(self.model, bound.symbol.name, graph, index)
+            self.warnings += notes + disconnected(self.graph.model, bound.symbol.name, graph, index)
 
     def _densified(self, bound: Bound) -> Bound:
         """Only operands of `@` stay sparse; anything else is expanded, and that is said."""

@@ -24,6 +24,7 @@ from lgmdsl.canonical.grounding.order import by_levels, misplaced, settled
 from lgmdsl.canonical.grounding.order_needs import Need, needs_of
 from lgmdsl.dataset import Dataset, Loaded
 from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
 
@@ -38,7 +39,7 @@ class Resolver:
     `steps` have the members that are named, in any order and again and again.
     """
 
-    model: CheckedModel
+    graph: ModelGraph
     dataset: Dataset
     bound: Sequence[Bound]
     sizes: Mapping[str, int]
@@ -54,6 +55,10 @@ class Resolver:
     asked: dict[str, AnyArray] = field(default_factory=dict)
     needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
     guessed: set[str] = field(default_factory=set)
+
+    @property
+    def model(self) -> CheckedModel:
+        return self.graph.model
 
     def resolve(self) -> None:
         """Fill `indices` in the order of declaration."""
@@ -130,7 +135,7 @@ class Resolver:
                 )
             )
             return
-        check_sizes(self.model, {symbol.name: len(loaded.values)})
+        check_sizes(self.graph, {symbol.name: len(loaded.values)})
         again = bool(self.kept) and symbol.name not in self.fixed
         into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
         idle = [name for name in into if self.dataset.ask(name) is None]
@@ -148,7 +153,7 @@ class Resolver:
             return self._named(name) or self.kept[name]
         if statement.definition is not None and not (name in self.kept and name in self.growing):
             given, origin = self.from_keys.get(name), self._origin(name)
-            return declared(self.model, symbol, statement.definition, self.indices, given, origin)
+            return declared(self.graph, symbol, statement.definition, self.indices, given, origin)
         if name in self.sizes and name not in self.kept:
             found = self._from_data(name)
             if isinstance(found, IndexSet) and found.size != self.sizes[name]:
@@ -163,7 +168,7 @@ class Resolver:
             size = self.sizes[name]
             if not 0 < size <= most():
                 return index_conflict(symbol, f"cannot have the size {size}", f"{name}=10")
-            check_sizes(self.model, {name: size})
+            check_sizes(self.graph, {name: size})
             return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
         if name in self.fixed:
             return self._extended(symbol, self.kept[name])
@@ -231,7 +236,7 @@ class Resolver:
             return index_conflict(
                 symbol, f"has {size} labels, and {most()} are the most", "give a smaller array"
             )
-        check_sizes(self.model, {name: size})
+        check_sizes(self.graph, {name: size})
         return IndexSet(name, np.arange(size, dtype=np.int64), origin)
 
     def _mapped(self, name: str) -> list[tuple[Bound, AnyArray]]:
@@ -265,7 +270,7 @@ class Resolver:
     def _extended(self, symbol: Symbol, index: IndexSet) -> IndexSet | Diagnostic:
         """A kept index set, and after its labels those that maps (not responses) bring new, and
         those that are asked for by name."""
-        observed = {s.name.id for s in self.model.tree.statements if isinstance(s, ast.Observe)}
+        observed = self.graph.observed
         used = [v for b, v in self._mapped(index.name) if b.symbol.name not in observed]
         if index.name in self.from_keys:
             labels = self.from_keys[index.name].values

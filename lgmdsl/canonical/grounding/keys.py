@@ -13,6 +13,7 @@ from lgmdsl.canonical.grounding.limits import check_sizes, most
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.dataset import Dataset, Loaded
 from lgmdsl.errors import Diagnostic, suggestion
+from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import either, key
@@ -69,7 +70,7 @@ def checked(
 
 
 def declared(
-    model: CheckedModel, symbol: Symbol,
+    graph: ModelGraph, symbol: Symbol,
     definition: ast.Size | ast.Range | ast.Labels | ast.Head,
     indices: Mapping[str, IndexSet], given: LabelArray | None, source: str,
 ) -> IndexSet | Diagnostic | None:  # fmt: skip
@@ -100,7 +101,7 @@ def declared(
         return index_conflict(
             symbol, f"has {size} labels, and {most()} are the most", "declare a smaller set"
         )
-    check_sizes(model, {name: size})
+    check_sizes(graph, {name: size})
     if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
         return keyed(name, given, source)
     return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 
 from lgmdsl.canonical.grounding.errors import signature
 from lgmdsl.errors import Span
-from lgmdsl.language.checked import CheckedModel, Symbol
-from lgmdsl.language.tree import ast
+from lgmdsl.graph.model_graph import ModelGraph
+from lgmdsl.language.checked import Symbol
 from lgmdsl.memory import budget, check
 
 LATENT, ROW, LET, TERM = 250.0, 200.0, 50.0, 48.0  # bytes an entry
@@ -33,12 +33,11 @@ def most() -> int:
     return min(1 << 27, budget() // 64)
 
 
-def check_sizes(model: CheckedModel, sizes: Mapping[str, int]) -> None:
+def check_sizes(graph: ModelGraph, sizes: Mapping[str, int]) -> None:
     """Raise TooLarge (E505) for the first latent, let, report, response or potential that is too
     large; an index whose size is not known yet counts as 1."""
-    observed = {s.name.id for s in model.tree.statements if isinstance(s, ast.Observe)}
-    for symbol in model.symbols.values():
-        if symbol.kind in BYTES and (symbol.kind != "data" or symbol.name in observed):
+    for symbol in graph.model.symbols.values():
+        if symbol.kind in BYTES and (symbol.kind != "data" or symbol.name in graph.observed):
             _check(symbol, sizes)
 
 

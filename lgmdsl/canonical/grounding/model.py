@@ -13,7 +13,8 @@ import numpy as np
 from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.grounding.label_line import Line, line_of
 from lgmdsl.errors import Diagnostic
-from lgmdsl.language.checked import CheckedModel
+from lgmdsl.graph.model_graph import ModelGraph, NodeKind
+from lgmdsl.language.checked import CheckedModel, Symbol
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -92,7 +93,7 @@ class IndexSet:
 
 @dataclass(frozen=True, eq=False)
 class GroundedModel:
-    """The model and its data.
+    """The model, by its graph, and its data.
 
     `values`: float64 arrays, or csr matrices for sparse data used in `@`; index-valued data are
     int64 positions, -1 where missing; graphs are symmetric csr adjacencies of ones without a
@@ -107,7 +108,7 @@ class GroundedModel:
     to the fit's.
     """
 
-    model: CheckedModel
+    graph: ModelGraph
     indices: Mapping[str, IndexSet]
     values: Mapping[str, AnyArray | sp.csr_array]
     missing: Mapping[str, BoolArray] = field(default_factory=dict)
@@ -118,6 +119,16 @@ class GroundedModel:
     steps: frozenset[str] = frozenset()
     asked: Mapping[str, AnyArray] = field(default_factory=dict)
     untied: bool = False
+
+    @property
+    def model(self) -> CheckedModel:
+        """The checked model of the graph."""
+        return self.graph.model
+
+    def declared(self, *kinds: NodeKind) -> tuple[Symbol, ...]:
+        """The symbols of some kinds, each after all that it depends on; else in the order of the
+        text."""
+        return tuple(self.model.symbols[node.id] for node in self.graph.ordered(*kinds))
 
     @cached_property
     def hashes(self) -> Mapping[str, str]:

@@ -12,10 +12,11 @@ from lgmdsl.arrays import AnyArray, BoolArray
 from lgmdsl.canonical.grounding.axes import Bound
 from lgmdsl.canonical.grounding.errors import absent, unknown_members
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
-from lgmdsl.canonical.grounding.usage import Usage, names_in
+from lgmdsl.canonical.grounding.usage import Usage
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic
-from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.graph.model_graph import ModelGraph
+from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 
 
@@ -95,7 +96,7 @@ def _lacking(
         dataset.key(symbol.name),
         f"give `{symbol.name}` for the new labels of {dim}: {shown}"
         if new.size and not fitted.indices[dim].counted
-        else on_a_scale(fitted.model, symbol.name),
+        else on_a_scale(fitted.graph, symbol.name),
     )  # fmt: skip
 
 
@@ -132,15 +133,13 @@ def completed(
     return out
 
 
-def on_a_scale(model: CheckedModel, name: str) -> str:
+def on_a_scale(graph: ModelGraph, name: str) -> str:
     """The remedy where new data lack what a response is measured by: its trials, its exposure."""
-    for statement in model.tree.statements:
-        if not isinstance(statement, ast.Observe):
-            continue
-        for argument in statement.family.arguments:
-            if any(used == name for used, _ in names_in(argument.value)):
-                return (
-                    f"give `{name}` for the new rows, as `{argument.name}` of the response "
-                    f"`{statement.name.id}`, which is predicted on that scale (1 for each unit)"
-                )
+    for edge in graph.targets[name]:
+        statement = graph.by_id[edge.target].statement
+        if isinstance(statement, ast.Observe):
+            return (
+                f"give `{name}` for the new rows, as `{edge.argument}` of the response "
+                f"`{statement.name.id}`, which is predicted on that scale (1 for each unit)"
+            )
     return ""

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass, fields
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 from lgmdsl.canonical.grounding.order_needs import spacing_of
 from lgmdsl.contract.censoring import CENSORING
 from lgmdsl.contract.structure import Members
+from lgmdsl.graph.model_graph import Edge, ModelGraph
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 from lgmdsl.structures.catalogue import members_of
-from lgmdsl.vocabulary.lookup import lookup
 
 
 @dataclass(frozen=True)
 class Usage:
-    """`observed`: data that stand behind `observe`. `referenced`: names in expressions.
-    `contracted`: names that stand only beside `@`, or as the matrix of a structure. `outcome`: data
+    """`observed`: data that stand behind `observe`. `referenced`: those in expressions.
+    `contracted`: those that are only operands of `@`, or the matrix of a structure. `outcome`: data
     that say how a response was observed (`event`, `lower`, `upper`) and nothing else. `rows`: index
     sets new data may replace. `steps`: those of which new data may name the members, known and new
     ones, as the order of their labels gives each a place. `growing`: those that take new labels."""
@@ -37,76 +37,35 @@ class Usage:
         return (self.observed - self.referenced) | self.outcome
 
 
-def usage_of(model: CheckedModel) -> Usage:
-    """Read the use of every name off the tree."""
-    observed = {s.name.id for s in model.tree.statements if isinstance(s, ast.Observe)}
-    beside: set[str] = set()
-    elsewhere: set[str] = set()
-    for statement in model.tree.statements:
-        for name, contracted in names_in(statement):
-            (beside if contracted else elsewhere).add(name)
-    outcome = _outcome(model)
-    rows, steps, growing = _index_sets(model, observed)
+def usage_of(graph: ModelGraph) -> Usage:
+    """Read the use of every name off the graph."""
+    observed = frozenset(graph.observed)
+    used = {node.id: graph.targets[node.id] for node in graph.of_kind("data")}
+    rows, steps, growing = _index_sets(graph.model, observed)
     return Usage(
-        observed=frozenset(observed),
-        referenced=frozenset(beside | elsewhere),
-        contracted=frozenset(beside - elsewhere),
-        outcome=frozenset(outcome),
+        observed=observed,
+        referenced=frozenset(name for name, edges in used.items() if edges),
+        contracted=frozenset(
+            name for name, edges in used.items() if edges and all(e.operand for e in edges)
+        ),
+        outcome=frozenset(
+            name for name, edges in used.items()
+            if edges and all(_of_censoring(graph, e) for e in edges)
+        ),
         rows=frozenset(rows),
         steps=frozenset(steps),
         growing=frozenset(growing),
-    )
+    )  # fmt: skip
 
 
-def _outcome(model: CheckedModel) -> set[str]:
-    """Data that stand in nothing but arguments which say how a response was observed."""
-    inside: set[str] = set()
-    outside: set[str] = set()
-    for statement in model.tree.statements:
-        if isinstance(statement, ast.Observe):
-            for argument in statement.family.arguments:
-                names = {name for name, _ in names_in(argument.value)}
-                (inside if argument.name in CENSORING else outside).update(names)
-        else:
-            outside |= {name for name, _ in names_in(statement)}
-    return {n for n in inside - outside if n in model.symbols and model.symbols[n].kind == "data"}
+def _of_censoring(graph: ModelGraph, edge: Edge) -> bool:
+    """Whether a datum is named in an argument that says how a response was observed."""
+    return graph.by_id[edge.target].kind == "observe" and edge.argument in CENSORING
 
 
-def names_in(node: ast.Node, contracted: bool = False) -> Iterator[tuple[str, bool]]:
-    """Names used in the expressions under a node, and whether each is an operand of `@` (or the
-    matrix of a structure, which may be sparse as well)."""
-    stack: list[tuple[ast.Node, bool]] = [(node, contracted)]
-    while stack:
-        here, beside = stack.pop()
-        if isinstance(here, ast.Name):
-            yield here.id, beside
-            continue
-        if isinstance(here, ast.Dist):
-            stack.extend((a.value, _is_matrix(here, a.name)) for a in here.arguments)
-            continue
-        # What a statement declares or observes, its type and its indices are no uses.
-        skipped: tuple[str, ...] = ()
-        if isinstance(here, ast.Statement):
-            skipped = ("name", "dims", "type", "definition")
-        elif isinstance(here, ast.Call):
-            skipped = ("name", "function")
-        product = isinstance(here, ast.Binary) and here.op == "@"
-        for item in fields(here):
-            if item.name in skipped or item.name == "span":
-                continue
-            value = getattr(here, item.name)
-            keeps = product or (beside and isinstance(here, ast.Indexed) and item.name == "base")
-            children = value if isinstance(value, tuple) else (value,)
-            stack.extend((child, keeps) for child in children if isinstance(child, ast.Node))
-
-
-def _is_matrix(dist: ast.Dist, argument: str) -> bool:
-    signature = lookup("structure", dist.name.id)
-    parameter = signature.parameter(argument) if signature else None
-    return parameter is not None and parameter.type == "matrix"
-
-
-def _index_sets(model: CheckedModel, observed: set[str]) -> tuple[set[str], set[str], set[str]]:
+def _index_sets(
+    model: CheckedModel, observed: Collection[str]
+) -> tuple[set[str], set[str], set[str]]:
     """`rows`: axes of a response that nothing else ties down: undeclared, without hyperparameters,
     graphs or ordered structures over them. `steps`: those with an ordered structure. `growing`."""
     axes = {dim for name in observed if name in model.symbols for dim in model.symbols[name].dims}

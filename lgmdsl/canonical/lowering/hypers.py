@@ -41,7 +41,8 @@ class HyperBlock:
 
 @dataclass(frozen=True, eq=False)
 class HyperSpace:
-    """All hyperparameters of a model, in the order of their declaration.
+    """All hyperparameters of a model, each after those in its prior or value, else in the order of
+    the text.
 
     `labels` are those of the index sets.
     """
@@ -153,9 +154,9 @@ def fold(block: HyperBlock, theta: Theta, out: Gradient) -> None:
 
 
 def hyper_space(lowering: Lowering) -> HyperSpace:
-    """Lower every hyper statement."""
+    """Lower every hyper statement, those in its prior or value before it."""
     blocks = []
-    for symbol in lowering.grounded.model.of_kind("hyper"):
+    for symbol in lowering.grounded.declared("hyper"):
         statement = symbol.statement
         assert isinstance(statement, ast.Hyper)
         value = None if statement.value is None else lowering.coefficient(statement.value)

@@ -32,9 +32,12 @@ def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool
     Prints every error (20 at most) with its place and a remedy. With DATA, what this version
     parses but cannot fit yet is a warning. Exit status 1 if there is an error.
     """
+    from lgmdsl.graph.build import model_graph
+    from lgmdsl.graph.warnings import warnings_of
+
     try:
         checked = read_model(model)
-        found, counts = [*checked.checked.warnings], _counts(checked)
+        found, counts = [*warnings_of(model_graph(checked.checked))], _counts(checked)
         if data is not None:
             more, sizes = _with_data(checked, data, mapping)
             found += more

@@ -40,6 +40,6 @@ def command(
     if as_json:
         show_json(found.as_json())
         return
-    if read.checked.warnings:
-        diagnose(read.checked.warnings)
+    if found.warnings:
+        diagnose(found.warnings)
     show(str(found))

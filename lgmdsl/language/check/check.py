@@ -1,7 +1,6 @@
 """Check a syntax tree: every name, argument, index and type, with every error in one pass.
 
-Warnings: W101 declared and never used, W102 a latent that reaches no site, W103 no observation and
-no potential, W104 a site that no latent reaches, W105 a covariate that may have missing entries.
+Warnings (W101 to W105) are read off the model graph: `graph.warnings`.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from lgmdsl.language.tree import ast
 
 
 def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
-    """The model of a tree: its symbols, and warnings. `source` is the text it came from.
+    """The model of a tree: its symbols. `source` is the text it came from.
 
     Raises ModelError with every error of the tree (E102 to E109, E201 to E205, E302), none of them
     a mere consequence of another.
@@ -34,7 +33,7 @@ def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
         raise ModelError(scope.findings.errors)
     if source is None:
         source = tree.span.source if tree.span.known else NO_SOURCE
-    return CheckedModel(tree, dict(scope.symbols), source, tuple(scope.findings.warnings))
+    return CheckedModel(tree, dict(scope.symbols), source)
 
 
 def _statement(

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from lgmdsl.language.shapes.scope import Scope, place_of
 from lgmdsl.language.shapes.shape import RANK, Context, Shape
-from lgmdsl.language.shapes.shapes import Inference, names_in
+from lgmdsl.language.shapes.shapes import Inference
 from lgmdsl.language.shapes.stray_indices import complain_outside
 from lgmdsl.language.shapes.types import ACCEPTED, RANGE, literal_fits
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.mentions import names_in
 from lgmdsl.language.tree.wording import KIND_IN_WORDS, in_line, text_of, with_dims
 
 FUNCTIONS = ("sqrt", "log", "exp")
@@ -69,7 +70,6 @@ def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope
         told.add(used.id)
         if symbol.kind in ("hyper", "index") or symbol.target:
             continue
-        scope.used.add(used.id)
         declared = in_line(place_of(symbol))
         scope.findings.error(
             "E108", f"the value of `{name}` takes numbers and earlier hypers, not `{used.id}`",

@@ -10,8 +10,9 @@ from lgmdsl.language.check.values import check_values
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import Context
-from lgmdsl.language.shapes.shapes import Inference, names_in
+from lgmdsl.language.shapes.shapes import Inference
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.mentions import names_in
 from lgmdsl.language.tree.wording import bracketed, quoted, text_of, with_dims
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Signature
@@ -84,7 +85,7 @@ def _inputs(bound: Bound, axis: str | None, scope: Scope) -> tuple[str, ...] | N
 
 
 def _touch(value: ast.Value, scope: Scope) -> None:
-    """Mark the names of a value as used, and complain of unknown ones."""
+    """Complain of the unknown names of a value."""
     for name in names_in(value):
         scope.resolve(name)
 

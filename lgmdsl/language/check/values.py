@@ -241,7 +241,6 @@ def _number(
     if isinstance(value, ast.Name) and value.id in scope.symbols:
         symbol = scope.symbols[value.id]
         if symbol.type == "graph" and value.id not in scope.broken:
-            scope.used.add(value.id)
             scope.findings.error(
                 "E108", f"{owner} must be {_in_words(parameter)}", value.span,
                 f"`{value.id}` is a graph", help="a graph is given as graph = " + value.id,

@@ -18,20 +18,16 @@ MOST_CANDIDATES = 400
 
 
 class Findings:
-    """Errors and warnings of one pass, in the order they were found."""
+    """Errors of one pass, in the order they were found."""
 
     def __init__(self) -> None:
         self.errors: list[Diagnostic] = []
-        self.warnings: list[Diagnostic] = []
 
     def error(
         self, code: str, message: str, span: Span = NOWHERE, label: str = "", *, note: str = "",
         help: str = "",
     ) -> None:  # fmt: skip
         self.errors.append(Diagnostic(code, message, span, label, note=note, help=help))
-
-    def warn(self, code: str, message: str, span: Span, label: str = "", *, help: str = "") -> None:
-        self.warnings.append(Diagnostic(code, message, span, label, help=help, severity="warning"))
 
     @property
     def full(self) -> bool:
@@ -51,7 +47,6 @@ class Scope:
         self.symbols: dict[str, Symbol] = {}
         self.findings = Findings()
         self.broken: set[str] = set()
-        self.used: set[str] = set()
         self.witness: dict[str, str] = {}
         self.labels: dict[str, LabelSet] = {}
         self.current: str = ""
@@ -117,8 +112,6 @@ class Scope:
         """The symbol of a name; complains (E103, E107) once for each name and returns None."""
         symbol = self.symbols.get(name.id)
         if symbol is not None:
-            if name.id != self.current:
-                self.used.add(name.id)
             return None if name.id in self.broken else symbol
         if name.id not in self._mentioned:
             self._mentioned.add(name.id)
@@ -141,7 +134,6 @@ class Scope:
                     f"declared in line {later.span.line}" if later.span.known else "",
                     help=f"move the declaration of `{name.id}` above this line",
                 )
-                self.used.add(name.id)
         return None
 
     def _unknown(self, name: ast.Name, wanted: str) -> None:
