@@ -110,7 +110,7 @@ class CanonicalModel:
         if known is None:
             made = self.site_predictor(block, block.form, theta)
             _check_finite(block, made)
-            if not flatten.depends(block.form.terms):
+            if not any(term.depends for term in block.form.terms):
                 self._still[k] = made
             return made
         if not block.form.offset.depends:

@@ -79,7 +79,7 @@ def _operators(
 ) -> None:
     for name in block.form.latents:
         terms = [t for t in block.form.terms if t.latent == name]
-        if not flatten.depends(terms):
+        if not any(term.depends for term in terms):
             continue
         sizes = canonical.latent(name).sizes
         adjoint = _all_rows(block, cast("Matrix", adjoints[name]))

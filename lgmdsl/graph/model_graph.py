@@ -201,7 +201,7 @@ class ModelGraph:
     def behind(
         self,
         ids: Iterable[str],
-        through: Collection[NodeKind] = LETS,
+        through: tuple[NodeKind, ...] = LETS,
         stop: Collection[str] = (),
     ) -> tuple[str, ...]:
         """What some nodes depend on by themselves and by way of nodes of the kinds `through`, in
@@ -209,7 +209,7 @@ class ModelGraph:
         hypers that hypers are made of. Nodes of `stop` are not followed."""
         return self._closure(ids, through, stop, forward=False)
 
-    def ahead(self, ids: Iterable[str], through: Collection[NodeKind] = LETS) -> tuple[str, ...]:
+    def ahead(self, ids: Iterable[str], through: tuple[NodeKind, ...] = LETS) -> tuple[str, ...]:
         """What depends on some nodes, by themselves and by way of nodes of the kinds `through`, in
         the order of the text."""
         return self._closure(ids, through, (), forward=True)
@@ -221,11 +221,11 @@ class ModelGraph:
     def _closure(
         self,
         ids: Iterable[str],
-        through: Collection[NodeKind],
+        through: tuple[NodeKind, ...],
         stop: Collection[str],
         forward: bool,
     ) -> tuple[str, ...]:
-        waiting, reached = list(ids), set[str]()
+        waiting, reached = [id for id in ids if id not in stop], set[str]()
         while waiting:
             id = waiting.pop()
             edges = self.targets[id] if forward else self.sources[id]

@@ -36,14 +36,7 @@ DISTINCT = 500
 
 def hypers_of(tree: Derived) -> frozenset[str]:
     """The hyperparameters that a let or report is made of."""
-    found: set[str] = set()
-    for leaf in derived.leaves(tree):
-        found |= leaf.form.offset.depends
-        for term in leaf.form.terms:
-            inner = () if term.applied is None else term.applied.terms
-            for each in (term, *inner):
-                found |= {n for f in each.factors for n in f.depends}
-    return frozenset(found)
+    return frozenset[str]().union(*(leaf.form.depends for leaf in derived.leaves(tree)))
 
 
 @dataclass(frozen=True, eq=False)

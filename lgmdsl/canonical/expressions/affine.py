@@ -44,6 +44,14 @@ class Term:
     def dims(self) -> tuple[str, ...]:
         return tuple(d for d in self.joint if d not in self.summed)
 
+    @property
+    def depends(self) -> frozenset[str]:
+        """The hyperparameters in it, those inside an operator too."""
+        inner = () if self.applied is None else self.applied.terms
+        return frozenset[str]().union(
+            *(f.depends for f in self.factors), *(t.depends for t in inner)
+        )
+
 
 @dataclass(frozen=True, eq=False)
 class Applied:
@@ -68,6 +76,11 @@ class Affine:
     @property
     def latents(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(t.latent for t in self.terms))
+
+    @property
+    def depends(self) -> frozenset[str]:
+        """The hyperparameters in it."""
+        return self.offset.depends.union(*(t.depends for t in self.terms))
 
 
 def latent(name: str, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Affine:

@@ -93,13 +93,6 @@ def _around(
     return outer, operator(applied.terms, t.before, latent, sizes, theta)
 
 
-def depends(terms: Sequence[Term]) -> bool:
-    """Whether a hyperparameter stands in the terms."""
-    return any(
-        any(f.depends for f in t.factors) or (t.applied and depends(t.applied.terms)) for t in terms
-    )
-
-
 def pull_operator(
     terms: Sequence[Term],
     dims: tuple[str, ...],
@@ -111,7 +104,7 @@ def pull_operator(
 ) -> None:
     """Add dF/dtheta to `out` from dF/dB, (P, n) dense or csr on B's pattern."""
     for term in terms:
-        if term.applied and depends([term]):
+        if term.applied and term.depends:
             _pull_applied(term, term.applied, dims, latent, sizes, theta, adjoint, out)
             continue
         if not any(f.depends for f in term.factors):
@@ -144,7 +137,7 @@ def _pull_applied(
         around = chain(t.operator, inner).matvec(np.ascontiguousarray(dense.T)).T
         plain = [replace(term, applied=None)]
         pull_operator(plain, dims, t.result, sizes, theta, np.ascontiguousarray(around), out)
-    if depends(applied.terms):
+    if any(term.depends for term in applied.terms):
         within = chain(outer, t.operator).rmatvec(dense)
         pull_operator(applied.terms, t.before, latent, sizes, theta, within, out)
 

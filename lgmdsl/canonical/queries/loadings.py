@@ -21,6 +21,7 @@ from lgmdsl.canonical.expressions.coefficient import Coefficient, Gather, HyperV
 from lgmdsl.canonical.expressions.named import Axis, expand, slot_indices
 from lgmdsl.canonical.lowering.flatten import Grid, grid_of
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.queries.hyper_uses import of_priors, of_sites
 
 Sizes = Mapping[str, int]
 
@@ -56,7 +57,8 @@ def linear_hypers(
     that nothing else depends on."""
     space = canonical.hypers
     free = unbounded(canonical, theta, pinned)
-    other = {n for f in _elsewhere(canonical) for n in f}
+    elsewhere = (*of_sites(canonical), *of_priors(canonical))
+    other = {name for depends in elsewhere for name in depends}
     found: set[str] = set()
     loadings: set[str] = set()
     for block in canonical.blocks:
@@ -70,7 +72,7 @@ def linear_hypers(
             loadings |= names if term.latent else set()
         for term in block.form.terms:
             if term.applied:
-                other |= _depending(term)
+                other |= term.depends
     kept = tuple(b.name for b in space.blocks if b.name in (found & free) - other)
     return LinearHypers(kept, tuple(n for n in kept if n in loadings))
 
@@ -183,43 +185,3 @@ def _parts(node: Coefficient, sizes: Sizes) -> Iterator[tuple[Coefficient, ...]]
             yield (*part, *(co.Constant((d,), np.ones(sizes[d])) for d in lacking))
     else:
         yield (node,)
-
-
-def _depending(term: Term) -> set[str]:
-    names = {n for f in term.factors for n in f.depends}
-    for inner in term.applied.terms if term.applied else ():
-        names |= _depending(inner)
-    return names
-
-
-def _elsewhere(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
-    """What depends on hypers and is no predictor."""
-    for block in canonical.blocks:
-        for node in block.parameters.values():
-            yield node.depends
-    yield from uses_of_priors(canonical)
-
-
-def uses_of_predictors(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
-    """The hypers in each term and offset of the predictors."""
-    for block in canonical.blocks:
-        yield block.form.offset.depends
-        for term in block.form.terms:
-            yield frozenset(_depending(term))
-
-
-def uses_of_priors(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
-    """The hypers in each argument of a latent's prior, each constraint, and in other hypers."""
-    for latent in canonical.latents:
-        for factor in latent.factors:
-            for node in factor.coefficients().values():
-                yield node.depends
-    for equation in canonical.equations:
-        yield equation.value.depends | equation.form.offset.depends
-        for term in equation.form.terms:
-            yield frozenset(_depending(term))
-    for hyper in canonical.hypers.blocks:
-        if hyper.value is not None:
-            yield hyper.value.depends
-        if hyper.prior is not None:
-            yield hyper.prior.depends

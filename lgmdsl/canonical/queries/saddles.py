@@ -13,8 +13,8 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine, Term
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.queries.hyper_uses import made_of, roots
 from lgmdsl.canonical.queries.loadings import terms_of, unbounded
-from lgmdsl.canonical.queries.scales import roots
 
 
 def multiplied(
@@ -29,7 +29,7 @@ def multiplied(
             moving = [f for f in term.factors if f.depends]
             names = {n for f in moving for n in f.depends}
             if term.latent or len(moving) > 1 or any(_product(canonical, f) for f in moving):
-                found |= roots(names, space, pinned)
+                found |= roots(canonical, names, pinned)
     free = unbounded(canonical, theta, pinned)
     return tuple(b.name for b in space.blocks if b.name in found & free)
 
@@ -45,18 +45,14 @@ def _every_term(form: Affine) -> Iterator[Term]:
 
 
 def _product(canonical: CanonicalModel, node: Coefficient) -> bool:
-    """Whether two moving factors are multiplied somewhere in a node."""
-    waiting, seen, visited = [node], set(node.depends), set[str]()
-    while waiting:
-        for part in waiting.pop().order:
-            if isinstance(part, co.Contraction) and sum(bool(f.depends) for f in part.factors) > 1:
-                return True
-            if isinstance(part, co.Power) and part.base.depends:
-                return True
-        for name in [n for n in seen if n not in visited]:
-            visited.add(name)
-            block = canonical.hypers.block(name)
-            if block is not None and block.value is not None:
-                waiting.append(block.value)
-                seen |= block.value.depends
-    return False
+    """Whether two moving factors are multiplied somewhere in a node, or in the values of the hypers
+    in it."""
+    names = made_of(canonical, node.depends)
+    values = [b.value for b in canonical.hypers.blocks if b.name in names and b.value is not None]
+    return any(_multiplied(part) for whole in (node, *values) for part in whole.order)
+
+
+def _multiplied(part: Coefficient) -> bool:
+    if isinstance(part, co.Contraction):
+        return sum(bool(f.depends) for f in part.factors) > 1
+    return isinstance(part, co.Power) and bool(part.base.depends)

@@ -20,9 +20,8 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse
-from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.queries.loadings import uses_of_predictors
+from lgmdsl.canonical.queries.hyper_uses import made_of, of_predictors, roots
 
 # The sds of sites that are Gaussian as they stand.
 GAUSSIAN = frozenset({("normal.mean", "sd"), ("normal", "sd"), ("lognormal.mean", "sd")})
@@ -59,25 +58,25 @@ def scales(
     others: dict[str, str] = {}
 
     def refuse(names: Collection[str], why: str) -> None:
-        for name in roots(names, space, pinned):
+        for name in roots(canonical, names, pinned):
             others.setdefault(name, why)
 
     for use in _uses(canonical, mixtures):
-        powers = exponents(use.node, space, pinned) if use.gaussian else None
+        powers = exponents(canonical, use.node, pinned) if use.gaussian else None
         if powers is None:
             refuse(use.node.depends, use.place)
             continue
         for name, k in powers.items():
             if found.setdefault(name, k) != k:
                 others.setdefault(name, "stands in sds in two different powers")
-    for depends in uses_of_predictors(canonical):
+    for depends in of_predictors(canonical):
         refuse(depends, "stands in a predictor")
     for equation in canonical.equations:
         refuse(equation.value.depends | equation.form.offset.depends, "stands in a constraint")
     for block in space.unpinned(pinned):
         if block.prior is not None:
             refuse(block.prior.depends, f"stands in the prior of `{block.name}`")
-            if roots(block.prior.depends, space, pinned):
+            if roots(canonical, block.prior.depends, pinned):
                 others.setdefault(block.name, "has a prior with another hyper in it")
     for name in free:
         if name not in found:
@@ -85,31 +84,13 @@ def scales(
     return Scales({n: k for n, k in found.items() if n not in others and k != 0.0}, others)
 
 
-def roots(names: Collection[str], space: HyperSpace, pinned: Collection[str]) -> frozenset[str]:
-    """The free hypers, neither pinned nor given by a value, behind some names."""
-    blocks = {n: space.block(n) for n in _behind(names, space, pinned) if n not in pinned}
-    return frozenset(n for n, block in blocks.items() if block is not None and block.value is None)
-
-
-def _behind(names: Collection[str], space: HyperSpace, pinned: Collection[str]) -> set[str]:
-    """The names, and those in the values of hypers among them, pinned ones the last."""
-    out, waiting = set(names), list(names)
-    while waiting:
-        name = waiting.pop()
-        block = None if name in pinned else space.block(name)
-        if block is not None and block.value is not None:
-            waiting += block.value.depends - out
-            out |= block.value.depends
-    return out
-
-
 Powers: TypeAlias = dict[str, float] | None
 
 
-def exponents(node: Coefficient, space: HyperSpace, pinned: Collection[str]) -> Powers:
+def exponents(canonical: CanonicalModel, node: Coefficient, pinned: Collection[str]) -> Powers:
     """k of each free hyper where the node is a constant times a product of powers; else None."""
-    behind, known = _behind(node.depends, space, pinned), dict[str, Powers]()
-    for block in space.blocks:  # a value has earlier hypers in it
+    behind, known = made_of(canonical, node.depends, pinned), dict[str, Powers]()
+    for block in canonical.hypers.blocks:  # a value has earlier hypers in it
         if block.name in behind and block.name not in pinned:
             value = block.value
             known[block.name] = {block.name: 1.0} if value is None else _powers(value, known)

@@ -18,8 +18,9 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
 from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.queries.hyper_uses import roots
 from lgmdsl.canonical.queries.loadings import terms_of
-from lgmdsl.canonical.queries.scales import GAUSSIAN, MIXTURES, roots
+from lgmdsl.canonical.queries.scales import GAUSSIAN, MIXTURES
 
 STEP = 0.5  # of a log, over which powers are taken
 CONSTANT = 1e-6
@@ -47,7 +48,7 @@ def sizes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> t
         site = block.site.spec.name
         for name, node in block.parameters.items():
             if (site, name) in GAUSSIAN | MIXTURES:
-                powers = _powers((node,), space, theta, free)
+                powers = _powers((node,), canonical, theta, free)
                 if powers:
                     out.append(Size(k, "", powers, _log_rms(node.evaluate(theta).dense())))
         multipliers: dict[str, list[Coefficient]] = {}
@@ -63,7 +64,7 @@ def sizes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> t
                 c for f in latent.factors for path, c in f.coefficients().items()
                 if path.rpartition(".")[2] == "sd"
             ]  # fmt: skip
-            powers = _powers((*nodes, *multipliers.get(latent.name, ())), space, theta, free)
+            powers = _powers((*nodes, *multipliers.get(latent.name, ())), canonical, theta, free)
             if powers:
                 log = sum(_log_rms(n.evaluate(theta).dense()) for n in nodes)
                 out.append(Size(k, latent.name, powers, float(np.log(gain) + log)))
@@ -71,13 +72,13 @@ def sizes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> t
 
 
 def _powers(
-    nodes: Collection[Coefficient], space: HyperSpace, theta: Theta, free: Collection[str]
+    nodes: Collection[Coefficient], canonical: CanonicalModel, theta: Theta, free: Collection[str]
 ) -> dict[str, float]:
     """The power of each free hyper in the product of the nodes in which it has one."""
     out: dict[str, float] = {}
     for node in nodes:
-        for name in roots(node.depends, space, ()) & set(free):
-            power = _power(node, space, theta, name)
+        for name in roots(canonical, node.depends) & set(free):
+            power = _power(node, canonical.hypers, theta, name)
             if power:
                 out.setdefault(name, power)
     return out

@@ -18,8 +18,8 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.queries.loadings import uses_of_predictors
-from lgmdsl.canonical.queries.scales import log_sd_slopes, roots, scales
+from lgmdsl.canonical.queries.hyper_uses import of_latents, of_predictors, roots
+from lgmdsl.canonical.queries.scales import log_sd_slopes, scales
 from lgmdsl.canonical.reverse import pull
 from lgmdsl.contract.engine import Adjoints
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -66,17 +66,12 @@ class Factors:
     def _linear(self) -> frozenset[str]:
         """The hypers that priors of latents, predictors and constraints depend on."""
         canonical = self.planned.canonical
-        nodes = (c for b in canonical.latents for f in b.factors for c in f.coefficients().values())
-        names = {name for node in nodes for name in node.depends}
-        names |= {name for depends in uses_of_predictors(canonical) for name in depends}
-        for e in canonical.equations:
-            names |= e.value.depends | e.form.offset.depends
-        return frozenset(names)
+        return frozenset[str]().union(*of_latents(canonical), *of_predictors(canonical))
 
     @cached_property
     def sites_alone(self) -> bool:
         """Whether all scales are those of sites: then the engine is the same at all of them."""
-        return not roots(self._linear, self.planned.canonical.hypers, self.pinned.keys())
+        return not roots(self.planned.canonical, self._linear, self.pinned.keys())
 
     def at(self, posterior: GaussianPosterior, theta: Theta) -> dict[str, Factor]:
         """The best factor of every hyper for the q of a fit at theta.

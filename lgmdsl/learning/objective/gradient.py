@@ -15,7 +15,6 @@ import scipy.linalg as sla
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse
-from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.reverse import parameters, pull
 from lgmdsl.contract.engine import Adjoints
@@ -42,7 +41,7 @@ def evidence_gradient(
     canonical = planned.canonical
     if not planned.backend.spec.evidence:
         raise MethodError(_no_evidence(planned.method))
-    if any(flatten.depends(e.form.terms) for e in canonical.equations):
+    if any(t.depends for e in canonical.equations for t in e.form.terms):
         raise MethodError(_turning())
     adjoints = posterior.conditioned.adjoints() if posterior.adjoints is None else (
         posterior.adjoints()
