@@ -150,11 +150,19 @@ def test_the_search_after_them_is_exact() -> None:
         ("hyper c[i] : real", "hyper c[p, i] : real"),
         ("let eta", "latent v[i] ~ normal(sd = 1)\nlet eta"),
         ("hyper c[i]", "data of[i] : p\nhyper c[i]"),
+        ("c + L @ z", "c + L @ z + x[0]"),
+        ("c + L @ z", "c + L @ z + z[0, 0]"),
+        ("c + L @ z", "c + L @ z + x - sum(x, p) / 40"),
+        ("c + L @ z", "c + L @ z + 0.1 * sum(L @ z, p)"),
+        ("c + L @ z", "c + L @ z + cumsum(x, p)"),
     ],
 )
 def test_no_batches_where_rows_are_joined(old: str, new: str) -> None:
-    given = {**data(40), "of": np.arange(5)}
-    found = objective(TEXT.replace(old, new), **given).planned.canonical
+    given = {**data(40), "of": np.arange(5), "x": np.arange(40.0)}
+    text = TEXT.replace("data W", "data x[p] : real\ndata W").replace(old, new)
+    found = objective(text, **given).planned.canonical
     assert plate_of(found) == ""
     assert plate_of(objective().planned.canonical) == "p"
+    reported = TEXT + "report all[k] = sum(z, p)\n"
+    assert plate_of(objective(reported).planned.canonical) == "p"
     assert Batches.of(objective(), 900, 1) is None

@@ -6,9 +6,11 @@ from dataclasses import replace
 from typing import Any
 
 from lgmdsl.arrays import IntArray
+from lgmdsl.canonical.expressions.reductions import picks, reductions
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
+from lgmdsl.graph.model_graph import FACTORS
 from lgmdsl.inference.plan import Plan
 from lgmdsl.sites.catalogue import find_site
 
@@ -17,10 +19,17 @@ INDEPENDENT = ("normal", "iid", "flat")  # structures without correlation
 
 def plate_of(canonical: CanonicalModel) -> str:
     """The largest index over which the posterior is a product: every latent and every observation
-    has it, independently, and no hyper, map or fixed label does. Empty where there is none."""
+    has it, independently, no hyper or map does, and no expression names one of its members or joins
+    them. Empty where there is none."""
     model, grounded = canonical.grounded.model, canonical.grounded
-    mapped = {s.type for s in model.of_kind("data")}
-    tied = {d for b in canonical.hypers.blocks for d in b.dims} | mapped
+    tied = {d for b in canonical.hypers.blocks for d in b.dims}
+    tied |= {s.target for s in model.of_kind("data") if s.target is not None}
+    graph = grounded.graph
+    parts = graph.of_kind("latent", *FACTORS)
+    lets = graph.lets_of(*(node.id for node in parts))
+    for joined in reductions((*parts, *lets), graph, grounded.indices):
+        tied.update(joined.along)
+    tied |= picks(graph.nodes, graph)
     for latent in canonical.latents:
         for factor in latent.factors:
             if factor.name not in INDEPENDENT:
