@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+
+import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.explicit import Dense
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,20 @@ class LinearGaussian:
     def rows(self) -> int:
         """Number of predictor entries P, all site blocks together."""
         return sum(p.rows for p in self.predictors)
+
+    def part(self, names: Collection[str]) -> LinearGaussian:
+        """The model of some blocks alone, which no row and no constraint joins to another block:
+        their priors, the predictors and the constraints that they enter."""
+        chosen = set(names)
+        blocks = tuple(b for b in self.blocks if b.name in chosen)
+        predictors = tuple(p for p in self.predictors if chosen & p.columns.keys())
+        constraints = self.constraints
+        if constraints is not None:
+            columns = {n: op for n, op in constraints.columns.items() if n in chosen}
+            rows = np.flatnonzero(sum(abs(op.dense()).sum(axis=1) for op in columns.values()))
+            kept = {n: Dense(op.dense()[rows]) for n, op in columns.items()}
+            constraints = Constraints(kept, constraints.values[rows]) if columns else None
+        return LinearGaussian(blocks, predictors, constraints)
 
     @property
     def slices(self) -> dict[str, slice]:

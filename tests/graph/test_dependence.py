@@ -22,6 +22,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.dataset import read
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import SITES, ModelGraph, NodeKind
+from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.language.tree import ast
 from lgmdsl.sites.catalogue import find_site
 
@@ -234,3 +235,20 @@ def test_lowering_follows_the_graph_and_not_the_text(text: str, random: Random) 
         assert a.columns.keys() == b.columns.keys()
         assert all(np.array_equal(a.columns[n].dense(), b.columns[n].dense()) for n in a.columns)
         assert np.array_equal(a.offset, b.offset)
+
+
+@ANY
+@given(texts())
+def test_warnings_say_what_the_canonical_form_shows(text: str) -> None:
+    canonical = compiled(text)
+    graph = canonical.grounded.graph
+    predictors = canonical.linear(canonical.hypers.start()).predictors
+    seen = {owner(name) for predictor in predictors for name in predictor.columns}
+    warned = {(w.code, w.span.start) for w in warnings_of(graph)}
+    for node in graph.of_kind("latent"):
+        assert isinstance(node.statement, ast.Latent)
+        place, used = node.statement.name.span.start, bool(graph.targets[node.id])
+        assert (("W102", place) in warned) == (used and node.id not in seen)
+        assert (("W101", place) in warned) == (not used)
+    idle = [k for k, p in enumerate(predictors) if not p.columns]
+    assert len(idle) == sum(code == "W104" for code, _ in warned)

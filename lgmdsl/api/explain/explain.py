@@ -14,14 +14,18 @@ from lgmdsl.api.explain.views import (
     HyperView,
     LatentView,
     PartOfSite,
+    PartView,
+    PlateView,
     SiteView,
 )
 from lgmdsl.api.settings import check_fixed
+from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.hypers import HyperBlock
+from lgmdsl.canonical.queries.plates import plates
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.choose import preferred, table
 from lgmdsl.errors import LgmError
-from lgmdsl.graph.model_graph import SITES
+from lgmdsl.graph.model_graph import SITES, ModelGraph
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
@@ -53,6 +57,8 @@ def explain(
         hypers=tuple(_hyper(b, fixed) for b in outline.hypers),
         latents=_latents(outline),
         groups=graph.components,
+        plates=_plates(outline, linear),
+        parts=_parts(graph, linear),
         sites=_sites(outline, linear),
         constraints=tuple(node.detail for node in graph.of_kind("constrain")),
         rewrites=tuple((r.block, r.description) for r in outline.rewrites),
@@ -206,6 +212,26 @@ def _linear(outline: Outline, fixed: Mapping[str, object]) -> tuple[LinearGaussi
         return None, f"not sized: {error.diagnostics[0].message}"
     note = f"sized at stand-in values for {', '.join(b.name for b in free)}" if free else ""
     return linear, note
+
+
+def _plates(outline: Outline, linear: LinearGaussian | None) -> tuple[PlateView, ...]:
+    if linear is None or outline.canonical is None:
+        return ()
+    found = plates(outline.canonical, linear)
+    return tuple(PlateView(p.index, p.inside, p.shared) for p in found)
+
+
+def _parts(graph: ModelGraph, linear: LinearGaussian | None) -> tuple[PartView, ...]:
+    """What each component of the graph would cost by itself, where there are several."""
+    if linear is None or len(graph.components) == 1:
+        return ()
+    found = []
+    for latents in graph.components:
+        part = linear.part([b.name for b in linear.blocks if owner(b.name) in latents])
+        best = preferred(table(part)) if part.rows else None
+        engine, flops = ("", 0.0) if best is None else (best.name, best.flops)
+        found.append(PartView(latents, part.size, part.rows, engine, flops))
+    return tuple(found)
 
 
 def _engines(linear: LinearGaussian | None) -> tuple[EngineView, ...]:

@@ -68,6 +68,9 @@ def _priors(found: Explanation) -> list[str]:
     if len(found.groups) > 1:
         groups = "; ".join(", ".join(g) for g in found.groups)
         lines += wrapped(f"independent of one another: {groups}", 2, 4)
+    for p in found.plates:
+        given = f", given {', '.join(p.shared)}" if p.shared else ""
+        lines += wrapped(f"independent over {p.index}{given}: {', '.join(p.latents)}", 2, 4)
     return lines
 
 
@@ -116,6 +119,14 @@ def _engine(found: Explanation) -> list[str]:
             kind = "cheapest" if e.flops == cheapest else "cheapest exact one"
             text += f"; chosen, the {kind} that can" if e.chosen else ""
         lines += wrapped(text, 2, 4)
+    if found.parts:
+        parts = [
+            f"{', '.join(p.latents)} {p.flops:.2g} ({p.engine})" if p.engine
+            else f"{', '.join(p.latents)} nothing" for p in found.parts
+        ]  # fmt: skip
+        whole = sum(p.flops for p in found.parts)
+        text = f"parts that do not interact would take {whole:.2g} flops in models of their own"
+        lines += wrapped(f"{text}: {'; '.join(parts)}; their evidences add", 2, 4)
     if found.engines:
         size = size_text(found.memory_budget)
         lines.append(f"  memory budget {size}; another that can: --option engine=NAME")

@@ -67,6 +67,27 @@ class EngineView:
     exact: bool
 
 
+@dataclass(frozen=True)
+class PartView:
+    """Latents that no row joins to the others: how many entries, in how many predictor rows, and
+    the engine that the part alone would take, with its flops (empty and 0 without rows)."""
+
+    latents: tuple[str, ...]
+    size: int
+    rows: int
+    engine: str
+    flops: float
+
+
+@dataclass(frozen=True)
+class PlateView:
+    """Latents that are independent over the members of an index, given the shared ones."""
+
+    index: str
+    latents: tuple[str, ...]
+    shared: tuple[str, ...]
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation:
     """Everything `lgm explain` prints; `str` is the page."""
@@ -77,6 +98,8 @@ class Explanation:
     hypers: tuple[HyperView, ...]
     latents: tuple[LatentView, ...]
     groups: tuple[tuple[str, ...], ...]
+    plates: tuple[PlateView, ...]
+    parts: tuple[PartView, ...]
     sites: tuple[SiteView, ...]
     constraints: tuple[str, ...]
     rewrites: tuple[tuple[str, str], ...]
@@ -99,6 +122,8 @@ class Explanation:
             "hypers": [asdict(h) for h in self.hypers],
             "latents": [asdict(v) for v in self.latents],
             "independent_groups": [list(g) for g in self.groups],
+            "parts": [asdict(p) for p in self.parts],
+            "plates": [asdict(p) for p in self.plates],
             "sites": [asdict(s) for s in self.sites],
             "constraints": list(self.constraints),
             "rewrites": [{"site": b, "rewrite": d} for b, d in self.rewrites],
