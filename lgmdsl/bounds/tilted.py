@@ -26,7 +26,8 @@ class Tilted(LogSumExpBound):
 
     Knowles and Minka 2011, section 6, with the whole V: their diagonal form (Khan 2012, section
     5.3) is no bound where predictors are correlated. The minimum is at
-    a = softmax(m + diag V / 2 - V a), where dU/dm = a and dU/dV = (diag a - aa') / 2; Newton's method, as U is convex in a.
+    a = softmax(m + diag V / 2 - V a), where dU/dm = a and dU/dV = (diag a - aa') / 2; Newton's
+    method, as U is convex in a.
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(
