@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from heapq import heappop, heappush
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from lgmdsl.errors import NO_SOURCE, NOWHERE, Span
 from lgmdsl.graph.references import Role
@@ -186,12 +186,20 @@ class ModelGraph:
             found[node.id] = bits
         return found
 
+    @cached_property
+    def _kinds(self) -> Mapping[NodeKind, int]:
+        """For each kind the set of its nodes, in the same bits."""
+        found: dict[NodeKind, int] = dict.fromkeys(get_args(NodeKind), 0)
+        for k, node in enumerate(self.nodes):
+            found[node.kind] |= 1 << k
+        return found
+
     def depends(self, id: str, *kinds: NodeKind) -> tuple[str, ...]:
         """What a node depends on, through anything: the nodes of some kinds (all, if none is named)
         in the order of the text, the node itself not among them."""
         bits, found = self._ancestors[id], []
         if kinds:
-            bits &= sum(1 << k for k, node in enumerate(self.nodes) if node.kind in kinds)
+            bits &= sum(self._kinds[kind] for kind in set(kinds))
         while bits:
             lowest = bits & -bits
             found.append(self.nodes[lowest.bit_length() - 1].id)

@@ -48,13 +48,14 @@ def _missing_covariates(graph: ModelGraph) -> Iterator[Diagnostic]:
     """Data with gaps in what sites and constraints are computed from; maps are judged with the
     data."""
     factors = [node.id for node in graph.of_kind(*FACTORS)]
-    for name in graph.behind(factors):
+    behind = graph.behind(factors)
+    computed = {*factors, *behind}
+    for name in behind:
         statement = graph.by_id[name].statement
         if not isinstance(statement, ast.Data) or not statement.type.missing:
             continue
         symbol = graph.model.symbols[name]
         if symbol.target is None:
-            computed = {*factors, *graph.behind(factors)}
             span = next(e.span for e in graph.targets[name] if e.target in computed)
             yield _warning(
                 "W105", f"`{name}` may have missing entries, and a predictor uses it",
