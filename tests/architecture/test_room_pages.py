@@ -44,3 +44,23 @@ def test_a_page_shows_its_rooms_in_the_order_of_their_layers(root: Path, room: s
     folders = {p.parent.name for p in folder.glob("*/__init__.py")}
     assert folders <= set(shown)
     assert set(place) <= set(shown) | set(re.findall(r"\w+", page))
+
+
+NUMBERED = re.compile(
+    r"(?<![\d.,_])0" + r"0[1-5]\b(?=\)|'s\b|, (?:section|figure|table|algorithm))"
+)
+OUTSIDE = re.compile(r"\b(?:ALGOR" + r"ITHMS|DES" + r"IGN\.md|TAR" + r"GETS\.md|STY" + r"LE\.md)")
+
+
+def test_papers_are_cited_by_their_authors(root: Path) -> None:
+    """Never by a number that only a folder outside the repository explains, nor by its notes."""
+    texts = [root / "README.md"]
+    for folder in ("lgmdsl", "backends", "tests", "models", "grammars"):
+        texts += [p for end in ("py", "md") for p in sorted((root / folder).rglob(f"*.{end}"))]
+    lines = (
+        (p, k, line)
+        for p in texts
+        for k, line in enumerate(p.read_text(encoding="utf-8").splitlines(), 1)
+    )
+    cited = [f"{p}:{k}: {t}" for p, k, t in lines if NUMBERED.search(t) or OUTSIDE.search(t)]
+    assert not cited, "\n".join(cited)
