@@ -23,6 +23,7 @@ _HOMES = {
     "load_fit": "lgmdsl.api.restore",
     "compare": "lgmdsl.api.compare",
     "Comparison": "lgmdsl.api.comparison",
+    "PredictionWarning": "lgmdsl.api.asked",
     "simulate": "lgmdsl.api.simulate",
     "calibrate": "lgmdsl.api.calibrate",
     "Calibration": "lgmdsl.api.calibrate",
@@ -41,6 +42,7 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
+    from lgmdsl.api.asked import PredictionWarning as PredictionWarning
     from lgmdsl.api.calibrate import Calibration as Calibration
     from lgmdsl.api.calibrate import calibrate as calibrate
     from lgmdsl.api.compare import compare as compare

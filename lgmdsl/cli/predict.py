@@ -39,13 +39,14 @@ def command(
     if output is not None:
         read_files = {"the fit": fit, "the new data": new, "the data": data}
         place = writable(output, SUFFIXES, read_files)
+    from lgmdsl.api.predict import predict
     from lgmdsl.api.restore import load_fit
     from lgmdsl.cli.output import diagnose, note
     from lgmdsl.dataset import read
 
     sources = [new] if data is None else [new, data]
     wanted = read(new, mapping) if data is None else _merged(new, data, mapping)
-    prediction = load_fit(fit).predict(wanted)
+    prediction = predict(load_fit(fit), wanted)
     if prediction.warnings:
         diagnose(prediction.warnings)
     found = prediction.to_dataset()
