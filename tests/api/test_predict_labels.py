@@ -136,7 +136,7 @@ def test_rows_named_in_part() -> None:
 def test_the_rows_of_another_part_of_a_frame_are_new_in_silence() -> None:
     fit = lgm.fit(lgm.loads(EACH), {"x": X, "who": WHO, "y": X, "dose": 1.0})
     rest = pd.DataFrame({"x": X[:4], "who": WHO[:4]}, index=range(30, 34))
-    assert asked(fit, **{k: rest[k] for k in rest})[1] == []
+    assert asked(fit, x=rest["x"], who=rest["who"])[1] == []
 
 
 @pytest.mark.parametrize("key", ["Dose", "doze"])
