@@ -11,8 +11,8 @@ import pandas as pd
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
-from lgmdsl.api.predict import Prediction
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.cli.main import main
 
 RNG = np.random.default_rng(3)
