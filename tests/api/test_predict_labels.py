@@ -134,9 +134,13 @@ def test_rows_named_in_part() -> None:
 
 
 def test_the_rows_of_another_part_of_a_frame_are_new_in_silence() -> None:
-    fit = lgm.fit(lgm.loads(EACH), {"x": X, "who": WHO, "y": X, "dose": 1.0})
-    rest = pd.DataFrame({"x": X[:4], "who": WHO[:4]}, index=range(30, 34))
+    whole = pd.DataFrame({"x": X, "who": WHO, "y": X}, index=range(100, 130))
+    first, rest = whole.iloc[:26], whole.iloc[26:]
+    fit = lgm.fit(lgm.loads(EACH), {**{k: first[k] for k in ("x", "who", "y")}, "dose": 1.0})
+    assert fit.mean("e")["obs"].values[0] == 100
     assert asked(fit, x=rest["x"], who=rest["who"])[1] == []
+    some = whole.iloc[24:28]
+    assert asked(fit, x=some["x"], who=some["who"])[1] == ["W307"]
 
 
 @pytest.mark.parametrize("key", ["Dose", "doze"])
