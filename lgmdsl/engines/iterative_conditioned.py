@@ -14,6 +14,7 @@ from lgmdsl.engines.conditioned import CHUNK
 from lgmdsl.engines.constraints import LOG_2PI
 from lgmdsl.engines.iterative_adjoints import adjoints
 from lgmdsl.engines.iterative_estimate import estimate, precise
+from lgmdsl.engines.iterative_patience import SCATTER
 from lgmdsl.engines.iterative_solve import not_converged
 from lgmdsl.engines.iterative_variance import Directions, RowGroups, Samples
 from lgmdsl.engines.restriction import Held
@@ -120,7 +121,7 @@ class IterativeConditioned(Conditioned):
         if begin is not None and begin.shape != rhs.shape:
             more = rhs[:, begin.shape[1] :] / self.diagonal[:, None]
             begin = np.hstack([begin, more])
-        free = self._perturbed(rhs, self.engine.loose, begin)
+        free = self._perturbed(rhs, self.engine.patience.accuracy(SCATTER), begin)
         self.engine.warm["samples"] = free
         return self._samples(free, self.engine.noise.loose(free.shape[1]), rhs)
 
