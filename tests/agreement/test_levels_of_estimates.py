@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.engines.iterative import IterativeEngine
+from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.registry import backends
 from tests.agreement.test_levels import KINDS, LEVELS, leveled, truth

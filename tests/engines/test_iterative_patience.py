@@ -11,8 +11,8 @@ import scipy.sparse as sp
 
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.iterative import IterativeEngine
-from lgmdsl.engines.iterative_patience import LOGS, SCATTER, Patience, step_cost
+from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.iterative.patience import LOGS, SCATTER, Patience, step_cost
 from lgmdsl.errors import MethodError
 from lgmdsl.numerics.keys import distinct, located
 from lgmdsl.numerics.sparse.base import Pattern
