@@ -160,7 +160,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         if not integrated.holds and integrated.uncertain > ROUGH:
             wrong.append(f"the fits leave {integrated.uncertain:.0%} of the integral uncertain")
         if integrated.doubtful:
-            wrong.append(f"the fits leave {integrated.doubtful} uncertain")
+            wrong.append(f"the fits leave {integrated.doubtful}")
         if wrong:
             headline = "is rough" if integrated.holds else "does not hold"
             out.append(_warning(

@@ -51,5 +51,6 @@ def _cells(few: Array, sample: Array, masses: Array) -> tuple[IntArray, Array]:
             kept.append(float(end))
             last = place
     edges = np.array(kept)
-    wanted = np.bincount(np.searchsorted(edges, sample), masses, minlength=len(edges) + 1)
+    wanted: Array = np.zeros(len(edges) + 1)
+    np.add.at(wanted, np.searchsorted(edges, sample), masses)
     return np.searchsorted(edges, few).astype(np.int64), wanted

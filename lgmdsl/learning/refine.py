@@ -51,13 +51,13 @@ class Refined:
 def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
     """Make fits until little is uncertain, in `most` rounds."""
     inflation, landscape, rounds, final = 1.0, Landscape.of(regions), 0, False
-    scaled = regions[0].objective.coordinates.scaled
+    coordinates, theta = regions[0].objective.coordinates, regions[0].mode.theta
     while True:
         nodes, log_weight = landscape.nodes() if final else landscape.drawn(NODES, 1)[:2]
         share = shares(log_weight)[0]
         sd = inflation * landscape.sd(nodes)
-        away = landscape.frame.x(nodes) - landscape.frame.mode
-        effects = bent(sensitivities(away, scaled, share), sd)
+        natural = coordinates.natural(landscape.frame.x(nodes), theta)
+        effects = bent(sensitivities(natural, share), sd)
         top = np.argsort(-np.abs(effects).max(axis=0) * sd, kind="stable")[:HEAVIEST]
         covariance = inflation**2 * landscape.covariance(nodes[top])
         doubts = uncertainties(effects[:, top], covariance)
@@ -82,7 +82,7 @@ def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
     open_ = float(share @ np.expm1(np.minimum(sd, MOST)))
     worst = int(doubts.argmax())
     doubt = float(doubts[worst])
-    words = reported(regions[0].objective.coordinates.names, worst, doubt)
+    words = reported(coordinates.names, worst, doubt)
     missing = _missing(landscape, nodes, share)
     return Refined(Landscape.of(regions), open_, doubt, words, missing)
 

@@ -23,15 +23,12 @@ EVIDENCE, MOMENT, QUANTILE = 0.02, 0.05, 0.1
 TAILS = (0.025, 0.975)
 PARTS = 2 + len(TAILS)  # of a coordinate
 WINDOW = 2.0  # of a tail's probability: the density at a quantile is taken over so much
-CAP = 20.0  # of logs
 
 
-def sensitivities(away: Array, scaled: BoolArray, share: Array) -> Array:
-    """(f, m): log evidence, then for each coordinate the mean, the sd and the quantiles at TAILS of
-    its natural value, exp(x) where it is `scaled`. `away`: (m, d) coordinates less the mode's,
-    `share` (m,) of the nodes, which sum to 1."""
+def sensitivities(natural: Array, share: Array) -> Array:
+    """(f, m): log evidence, then for each column of `natural` (m, d), values at the nodes, the
+    mean, the sd and the quantiles at TAILS. `share`: (m,) of the nodes, which sum to 1."""
     out = [share / EVIDENCE]
-    natural = np.where(scaled, np.exp(np.clip(away, -CAP, CAP)), away)
     for values in natural.T:
         gap = values - share @ values
         variance = max(float(share @ gap**2), np.finfo(float).tiny)
@@ -85,9 +82,9 @@ def reported(names: Sequence[str], k: int, size: float) -> str:
     """The k-th of what `sensitivities` has for coordinates `names`, and how uncertain it is, in
     words."""
     if k == 0:
-        return f"the log evidence by {EVIDENCE * size:.2g}"
+        return f"the log evidence uncertain by {EVIDENCE * size:.2g}"
     j, which = divmod(k - 1, PARTS)
     level = None if which < PARTS - len(TAILS) else TAILS[which - PARTS + len(TAILS)]
     tolerance = MOMENT if level is None else QUANTILE
     what = ("mean", "sd")[which] if level is None else f"{100 * level:g} % quantile"
-    return f"the {what} of `{names[j]}` by {tolerance * size:.2g} of its sd"
+    return f"the {what} of `{names[j]}` uncertain by {tolerance * size:.2g} posterior sds"

@@ -22,7 +22,7 @@ from lgmdsl.learning.sensitivities import (
     uncertainties,
 )
 from tests.learning.balanced import LEVELS, NAMES, Balanced, half_cauchy, log_half_cauchy
-from tests.learning.glmm import load
+from tests.learning.glmm import GLMM, load
 
 
 def test_sensitivities_are_the_derivatives_of_what_is_reported() -> None:
@@ -31,8 +31,8 @@ def test_sensitivities_are_the_derivatives_of_what_is_reported() -> None:
     x = 0.4 * special.ndtri(u)[:, None]
     share = np.full(len(x), 1.0 / len(x))
     error = 1e-3 * np.sin(3.0 * x[:, 0] + 0.5)
-    effects = sensitivities(x, np.array([True]), share) @ error
     values = np.exp(x[:, 0])
+    effects = sensitivities(values[:, None], share) @ error
     sd = np.sqrt(share @ (values - share @ values) ** 2)
 
     def all_of(weights: np.ndarray) -> np.ndarray:
@@ -123,7 +123,20 @@ def test_what_the_fits_leave_uncertain_is_said(monkeypatch: pytest.MonkeyPatch) 
 
 def test_words_for_what_is_uncertain() -> None:
     names = ("sa", "se")
-    assert reported(names, 0, 2.0) == "the log evidence by 0.04"
-    assert reported(names, 2, 1.5) == "the sd of `sa` by 0.075 of its sd"
-    assert reported(names, 5, 1.5) == "the mean of `se` by 0.075 of its sd"
-    assert reported(names, 8, 1.5) == "the 97.5 % quantile of `se` by 0.15 of its sd"
+    assert reported(names, 0, 2.0) == "the log evidence uncertain by 0.04"
+    assert reported(names, 2, 1.5) == "the sd of `sa` uncertain by 0.075 posterior sds"
+    assert reported(names, 5, 1.5) == "the mean of `se` uncertain by 0.075 posterior sds"
+    assert reported(names, 8, 1.5) == "the 97.5 % quantile of `se` uncertain by 0.15 posterior sds"
+
+
+def test_tails_of_a_bounded_value_are_short() -> None:
+    """Data press a sd against the bound of its prior: its tail in logits is long, and says little
+    of the value, but exp(logit) was judged, and W606 raised for nothing."""
+    rng = np.random.default_rng(0)
+    who = np.repeat(np.arange(12), 5)
+    text = GLMM.replace("pc_sd(u = 1, alpha = 0.01)", "uniform(lower = 0, upper = 0.1)")
+    y = rng.poisson(np.exp(2.0 + rng.normal(size=12)[who]))
+    data = {"y": y, "who": who, "x": rng.normal(size=60)}
+    fit = lgm.fit(load(text), data, method="laplace", hyper="integrate")
+    assert fit.converged and float(fit.mean("s")) > 0.09
+    assert not [w for w in fit.warnings if w.code == "W606"]
