@@ -18,21 +18,21 @@ _HOMES = {
     "Model": "lgmdsl.language.builder",
     "load": "lgmdsl.language.load",
     "loads": "lgmdsl.language.load",
-    "fit": "lgmdsl.api.fitting",
-    "Fit": "lgmdsl.api.fit",
-    "load_fit": "lgmdsl.api.restore",
-    "compare": "lgmdsl.api.compare",
-    "Comparison": "lgmdsl.api.comparison",
-    "simulate": "lgmdsl.api.simulate",
-    "calibrate": "lgmdsl.api.calibrate",
-    "Calibration": "lgmdsl.api.calibrate",
-    "design": "lgmdsl.api.design",
-    "Design": "lgmdsl.api.design",
-    "explain": "lgmdsl.api.explain",
-    "methods": "lgmdsl.api.methods",
+    "fit": "lgmdsl.api.fit.fitting",
+    "Fit": "lgmdsl.api.fit.fit",
+    "load_fit": "lgmdsl.api.fit.restore",
+    "compare": "lgmdsl.api.compare.compare",
+    "Comparison": "lgmdsl.api.compare.comparison",
+    "simulate": "lgmdsl.api.simulate.simulate",
+    "calibrate": "lgmdsl.api.calibrate.calibrate",
+    "Calibration": "lgmdsl.api.calibrate.calibrate",
+    "design": "lgmdsl.api.design.design",
+    "Design": "lgmdsl.api.design.design",
+    "explain": "lgmdsl.api.explain.explain",
+    "methods": "lgmdsl.api.explain.methods",
     "register": "lgmdsl.api.register",
-    "mesh_matrices": "lgmdsl.structures.mesh",
-    "grid_matrices": "lgmdsl.structures.mesh",
+    "mesh_matrices": "lgmdsl.structures.spatial.mesh",
+    "grid_matrices": "lgmdsl.structures.spatial.mesh",
     "LgmError": "lgmdsl.errors",
     "ModelError": "lgmdsl.errors",
     "DataError": "lgmdsl.errors",
@@ -41,19 +41,19 @@ _HOMES = {
 }
 
 if TYPE_CHECKING:
-    from lgmdsl.api.calibrate import Calibration as Calibration
-    from lgmdsl.api.calibrate import calibrate as calibrate
-    from lgmdsl.api.compare import compare as compare
-    from lgmdsl.api.comparison import Comparison as Comparison
-    from lgmdsl.api.design import Design as Design
-    from lgmdsl.api.design import design as design
-    from lgmdsl.api.explain import explain as explain
-    from lgmdsl.api.fit import Fit as Fit
-    from lgmdsl.api.fitting import fit as fit
-    from lgmdsl.api.methods import methods as methods
+    from lgmdsl.api.calibrate.calibrate import Calibration as Calibration
+    from lgmdsl.api.calibrate.calibrate import calibrate as calibrate
+    from lgmdsl.api.compare.compare import compare as compare
+    from lgmdsl.api.compare.comparison import Comparison as Comparison
+    from lgmdsl.api.design.design import Design as Design
+    from lgmdsl.api.design.design import design as design
+    from lgmdsl.api.explain.explain import explain as explain
+    from lgmdsl.api.explain.methods import methods as methods
+    from lgmdsl.api.fit.fit import Fit as Fit
+    from lgmdsl.api.fit.fitting import fit as fit
+    from lgmdsl.api.fit.restore import load_fit as load_fit
     from lgmdsl.api.register import register as register
-    from lgmdsl.api.restore import load_fit as load_fit
-    from lgmdsl.api.simulate import simulate as simulate
+    from lgmdsl.api.simulate.simulate import simulate as simulate
     from lgmdsl.errors import DataError as DataError
     from lgmdsl.errors import LgmError as LgmError
     from lgmdsl.errors import MethodError as MethodError
@@ -62,8 +62,8 @@ if TYPE_CHECKING:
     from lgmdsl.language.builder import Model as Model
     from lgmdsl.language.load import load as load
     from lgmdsl.language.load import loads as loads
-    from lgmdsl.structures.mesh import grid_matrices as grid_matrices
-    from lgmdsl.structures.mesh import mesh_matrices as mesh_matrices
+    from lgmdsl.structures.spatial.mesh import grid_matrices as grid_matrices
+    from lgmdsl.structures.spatial.mesh import mesh_matrices as mesh_matrices
 
 
 def __getattr__(name: str) -> Any:

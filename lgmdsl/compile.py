@@ -10,22 +10,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from lgmdsl.canonical import bym2, derived
-from lgmdsl.canonical.blocks import LatentBlock, latent_blocks
-from lgmdsl.canonical.derived import Derived
-from lgmdsl.canonical.ground import GroundedModel, ground
-from lgmdsl.canonical.hypers import hyper_space
+from lgmdsl.canonical.blocks.family import FindSite
+from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
+from lgmdsl.canonical.blocks.observed import Observed
+from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
+from lgmdsl.canonical.blocks.sites import SiteBlock, site_blocks
+from lgmdsl.canonical.grounding.ground import GroundedModel, ground
 from lgmdsl.canonical.layout import Layout
-from lgmdsl.canonical.lower import Lowering, as_affine
+from lgmdsl.canonical.lowering import bym2, derived
+from lgmdsl.canonical.lowering.derived import Derived
+from lgmdsl.canonical.lowering.hypers import hyper_space
+from lgmdsl.canonical.lowering.lower import Lowering, as_affine
 from lgmdsl.canonical.model import CanonicalModel, Equation
-from lgmdsl.canonical.observed import Observed
-from lgmdsl.canonical.rewrites import Rewrite, rewrite
-from lgmdsl.canonical.site_blocks import SiteBlock, site_blocks
-from lgmdsl.canonical.site_family import FindSite
 from lgmdsl.dataset import Dataset
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel
+from lgmdsl.language.tree import ast
 
 
 def compile_model(model: CheckedModel, data: Dataset, find: FindSite) -> CanonicalModel:

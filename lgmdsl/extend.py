@@ -179,8 +179,8 @@ from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.operators.base import Operator
 from lgmdsl.priors.prior import Bounds, Elementwise, Prior, Terms, natural_bounds
 from lgmdsl.priors.refusals import Unsuitable
-from lgmdsl.structures.kernels import Kernel
-from lgmdsl.structures.refusals import Refused
+from lgmdsl.structures.kernels.kernels import Kernel
+from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing
 
 __all__ = [

@@ -14,7 +14,6 @@ from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
 from lgmdsl.numerics.cuts import reached_and_taken
 from lgmdsl.sites.catalogue import family as find
-from lgmdsl.sites.logistic import BernoulliLogit
 from lgmdsl.sites.observed import (
     as_floats,
     common_shape,
@@ -24,8 +23,9 @@ from lgmdsl.sites.observed import (
     make_sites,
     own_shape,
 )
-from lgmdsl.sites.stick import CategoricalStick
-from lgmdsl.sites.vectors import ask_vectors
+from lgmdsl.sites.scalar.logistic import BernoulliLogit
+from lgmdsl.sites.vector.stick import CategoricalStick
+from lgmdsl.sites.vector.values import ask_vectors
 
 
 def expected(

@@ -24,6 +24,16 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )  # fmt: skip
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Reproductions run only where -m names them: `-m "not slow"` does not bring them in."""
+    if "reproduction" in (config.getoption("markexpr") or ""):
+        return
+    asked_for = [i for i in items if i.get_closest_marker("reproduction") is not None]
+    if asked_for:
+        config.hook.pytest_deselected(items=asked_for)
+        items[:] = [i for i in items if i not in asked_for]
+
+
 ROOT = Path(__file__).resolve().parents[1]
 
 

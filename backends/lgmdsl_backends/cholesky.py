@@ -26,10 +26,10 @@ import numpy as np
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.beginning import begin
-from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected, target_of
 from lgmdsl.contract.engine import Failed, Rows
-from lgmdsl.contract.fixed_point import undamped_move
+from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at, expected, target_of
+from lgmdsl.contract.objectives.elbo_start import begin
+from lgmdsl.contract.objectives.fixed_point import undamped_move
 from lgmdsl.contract.options import check_least
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -38,7 +38,7 @@ from lgmdsl.contract.stacked import flatten, split, stacked
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root, symmetrise
-from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
+from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Iterate
 
 # Reciprocal condition numbers below this leave no digits of an inverse.
 SINGULAR = 1e-14

@@ -1,5 +1,5 @@
 """Coordinate descent on phi: one width at a time (Jaakkola 1997, Girolami 2001), the baseline that
-the double loop replaces (Seeger and Nickisch 2011, section 4).
+the double loop replaces (Nickisch and Seeger 2009, section 2.2).
 
 With the rest of q fixed, phi is a function of one gamma alone. Let E[s] = m, Var[s] = v,
 r = 1/v - w (the precision without the site) and t = m/v, which no change of w moves. Along x, with
@@ -27,6 +27,13 @@ from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.joint import Divisible, row_covariance, unstacked
+from lgmdsl.contract.objectives.super_gaussian import (
+    WidthPoint,
+    at_moments,
+    residual,
+    start,
+    super_gaussian,
+)
 from lgmdsl.contract.options import check_least, check_range
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -34,13 +41,6 @@ from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import flatten, stacked
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.contract.super_gaussian import (
-    WidthPoint,
-    at_moments,
-    residual,
-    start,
-    super_gaussian,
-)
 
 LIMIT = 100  # evaluations of g for one width
 # Rows whose share of the largest variance is below this are known exactly: no width moves them.

@@ -18,13 +18,8 @@ import numpy as np
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.profile import maximise_mean
-from lgmdsl.contract.questions import Widths
-from lgmdsl.contract.site import Property
-from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.contract.super_gaussian import (
+from lgmdsl.contract.objectives.profile import maximise_mean
+from lgmdsl.contract.objectives.super_gaussian import (
     Penalty,
     WidthPoint,
     at_moments,
@@ -32,7 +27,12 @@ from lgmdsl.contract.super_gaussian import (
     start,
     super_gaussian,
 )
-from lgmdsl.numerics.anderson import Anderson
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Widths
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.numerics.optimisation.anderson import Anderson
 
 # Earlier outer steps that the next variances are extrapolated from.
 MEMORY = 2

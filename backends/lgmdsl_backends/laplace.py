@@ -24,9 +24,9 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.joint import lifted, pulled
+from lgmdsl.contract.objectives.profile import maximise_mean
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.profile import maximise_mean
 from lgmdsl.contract.questions import Expected, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import split

@@ -22,10 +22,11 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract import kinks, rows
+from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.kinks import Widths
+from lgmdsl.contract.objectives import kinks
+from lgmdsl.contract.objectives.kinks import Widths
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, SuperGaussian

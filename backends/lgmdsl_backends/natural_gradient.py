@@ -1,6 +1,6 @@
 """The variational Gaussian by natural gradients: the default solver of its objective.
 
-Two phases, each of whose accepted steps raises the ELBO (ALGORITHMS, Variational Gaussian):
+Two phases, each of whose accepted steps raises the ELBO (Khan and Lin 2017):
 
 A. undamped (w, b) <- (-2 f_v, f_m + w m), while the gain shrinks by three or more at each step;
 B. profiled: condition at w for the variances v; maximise over the mean at fixed v by Newton; then
@@ -22,16 +22,16 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.beginning import begin, blur, comparable
-from lgmdsl.contract.elbo import ElboPoint, decrement, elbo_at, mismatch
 from lgmdsl.contract.engine import Failed, Rows
-from lgmdsl.contract.fixed_point import profiled
+from lgmdsl.contract.objectives.elbo import ElboPoint, decrement, elbo_at, mismatch
+from lgmdsl.contract.objectives.elbo_start import begin, blur, comparable
+from lgmdsl.contract.objectives.fixed_point import profiled
 from lgmdsl.contract.options import check_least
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.numerics.anderson import Anderson
+from lgmdsl.numerics.optimisation.anderson import Anderson
 
 # Damping below this is no step.
 SHORTEST = 1e-10

@@ -27,9 +27,9 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.beginning import begin, lifted, resolved
-from lgmdsl.contract.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.engine import Conditioned, Failed
+from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
+from lgmdsl.contract.objectives.elbo_start import begin, lifted, resolved
 from lgmdsl.contract.options import check_least
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -37,7 +37,7 @@ from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import flatten, split, stacked
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Iterate
+from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Iterate
 
 # How far log weights may leave those of the reference; and zero, where the prior is the reference.
 RANGE = 5.0

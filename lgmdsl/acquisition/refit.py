@@ -12,10 +12,15 @@ import numpy as np
 
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.objectives.profile import Profile, maximise_mean
+from lgmdsl.contract.objectives.super_gaussian import (
+    Penalty,
+    WidthPoint,
+    at_moments,
+    super_gaussian,
+)
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.profile import Profile, maximise_mean
 from lgmdsl.contract.questions import SuperGaussian
-from lgmdsl.contract.super_gaussian import Penalty, WidthPoint, at_moments, super_gaussian
 from lgmdsl.errors import Diagnostic, NumericalError
 
 

@@ -12,7 +12,7 @@ from lgmdsl.errors import DataError, Diagnostic, listed
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit import Fit
+    from lgmdsl.api.fit.fit import Fit
 
 
 def with_responses(

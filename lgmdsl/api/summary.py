@@ -9,15 +9,15 @@ from typing import Protocol
 
 import numpy as np
 
-from lgmdsl.api.learning_record import Learning
-from lgmdsl.api.marginals import Quantity
-from lgmdsl.api.mixture import Mixture
 from lgmdsl.api.page import WIDTH, columns, counted, wrapped
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.language.builder import Model
+from lgmdsl.posterior.learning_record import Learning
+from lgmdsl.posterior.marginals import Quantity
+from lgmdsl.posterior.mixture import Mixture
 
 LEVELS = (0.05, 0.5, 0.95)
 HEADER = ("mean", "sd", "5%", "50%", "95%")

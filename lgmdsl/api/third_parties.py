@@ -12,7 +12,7 @@ from lgmdsl.contract.bound import Bound
 from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError, listed
 from lgmdsl.inference.kinds import signature_of
 from lgmdsl.inference.registry import Registered, registered
-from lgmdsl.language import ast
+from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary import plugins
 from lgmdsl.vocabulary.lookup import CATEGORIES, lookup
 from lgmdsl.vocabulary.signature import Category

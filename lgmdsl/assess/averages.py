@@ -16,11 +16,11 @@ from lgmdsl.bounds.softmax import complete
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.inference.routes import answering
-from lgmdsl.numerics.expectation import REACH, expectations
-from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
-from lgmdsl.sites.multinomial_probit import CategoricalProbit
+from lgmdsl.numerics.expectations.expectation import REACH, expectations
+from lgmdsl.numerics.expectations.log_sum_exp import expected_log_sum_exp
 from lgmdsl.sites.quadrature import landmarks
-from lgmdsl.sites.softmax import CategoricalSoftmax
+from lgmdsl.sites.vector.multinomial_probit import CategoricalProbit
+from lgmdsl.sites.vector.softmax import CategoricalSoftmax
 
 # Nodes on each side of a kink: 1e-12 for |s - y| and its square times the normal density.
 SIDE = 96

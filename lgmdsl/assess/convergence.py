@@ -12,7 +12,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed, Rows
-from lgmdsl.contract.iterated import Round
+from lgmdsl.contract.objectives.iterated import Round
 from lgmdsl.contract.problem import Problem
 
 # Steps that a rate is read from, at least; it is read from the last third of a run.

@@ -2,8 +2,8 @@
 
 Exact where all sites are Gaussian. Else randomised quasi-Monte Carlo by importance, in the range of
 C: proposals with the moments of N(s; c, C) prod_i g_i(s_i), where g are q's Gaussian sites, and
-heavier tails (`importance`, with q as control variate, so that t = g leaves no error); the standard
-error is that between independent scramblings.
+heavier tails (`importance.weights`, with q as control variate, so that t = g leaves no
+error); the standard error is that between independent scramblings.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import scipy.linalg as sl
 from scipy import stats
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance import DF, best_proposal
-from lgmdsl.assess.moments import Evidence
+from lgmdsl.assess.importance.moments import Evidence
+from lgmdsl.assess.importance.weights import DF, best_proposal
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI

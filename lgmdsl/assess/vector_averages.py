@@ -14,7 +14,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Site
-from lgmdsl.numerics.log_sum_exp import normal_points
+from lgmdsl.numerics.expectations.log_sum_exp import normal_points
 
 PAIRS = 512  # with their negatives, 1024 points: errors of about 1e-3 of an average log density
 CHUNK = 1 << 20

@@ -14,12 +14,13 @@ from lgmdsl.contract.bound import BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.sites.logistic import even_slopes
+from lgmdsl.sites.scalar.logistic import even_slopes
 
 
 @dataclass(frozen=True)
 class Jaakkola(SoftplusBound):
-    """U = m/2 + log 2cosh(xi/2), xi^2 = m^2 + v (Jaakkola and Jordan 2000; 003, section 4.1.2).
+    """U = m/2 + log 2cosh(xi/2), xi^2 = m^2 + v (Jaakkola and Jordan 2000; Khan 2012,
+    section 4.1.2).
 
     It is the super-Gaussian bound of the double loop. -2 f_v = tanh(xi/2) / (2 xi) is the
     curvature of the quadratic, and not d2f/dm2, as xi moves with m.

@@ -23,8 +23,8 @@ from lgmdsl.bounds.shifted import ShiftedExpected
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
-from lgmdsl.sites.logistic import LogisticDensity, LogisticSite
-from lgmdsl.sites.ordinal import ShiftedLogistic
+from lgmdsl.sites.ordinal.classes import ShiftedLogistic
+from lgmdsl.sites.scalar.logistic import LogisticDensity, LogisticSite
 
 CHUNK = 1 << 13  # rows that are answered together
 

@@ -21,8 +21,8 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
-from lgmdsl.sites.admixture import AdmixtureSoftmax
-from lgmdsl.sites.softmax import SoftmaxSite, with_reference
+from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
+from lgmdsl.sites.vector.softmax import SoftmaxSite, with_reference
 
 
 class LogSumExpBound(Bound):

@@ -12,8 +12,8 @@ from lgmdsl.contract.bound import BoundSpec
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
-from lgmdsl.sites.softmax import SoftmaxSite
+from lgmdsl.numerics.expectations.log_sum_exp import expected_log_sum_exp
+from lgmdsl.sites.vector.softmax import SoftmaxSite
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
-from lgmdsl.canonical.lower import distinct
+from lgmdsl.canonical.lowering.lower import distinct
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,19 +15,19 @@ from functools import cached_property
 import numpy as np
 
 from lgmdsl.arrays import IntArray
-from lgmdsl.canonical import flatten
-from lgmdsl.canonical.affine import Affine
-from lgmdsl.canonical.blocks import LatentBlock
-from lgmdsl.canonical.bym2 import owner
-from lgmdsl.canonical.coefficient import Coefficient, Theta
-from lgmdsl.canonical.derived import Derived
-from lgmdsl.canonical.events import event_rows
-from lgmdsl.canonical.ground import GroundedModel
-from lgmdsl.canonical.hypers import HyperSpace
+from lgmdsl.canonical.blocks.events import event_rows
+from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.blocks.rewrites import Rewrite
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.affine import Affine
+from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
+from lgmdsl.canonical.expressions.named import expand
+from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.canonical.layout import Layout
-from lgmdsl.canonical.named import expand
-from lgmdsl.canonical.rewrites import Rewrite
-from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.canonical.lowering import flatten
+from lgmdsl.canonical.lowering.bym2 import owner
+from lgmdsl.canonical.lowering.derived import Derived
+from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic

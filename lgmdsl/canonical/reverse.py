@@ -14,15 +14,15 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, Matrix
-from lgmdsl.canonical import flatten
-from lgmdsl.canonical.blocks import LatentBlock
-from lgmdsl.canonical.coefficient import Gradient, Theta
+from lgmdsl.canonical.blocks.latents import LatentBlock
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
+from lgmdsl.canonical.expressions.named import collapse
+from lgmdsl.canonical.lowering import flatten
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.named import collapse
-from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.engine import Adjoints
 from lgmdsl.contract.site import entry_name
-from lgmdsl.engines.prior import covariance_adjoints, precision_adjoints
+from lgmdsl.engines.shared.prior import covariance_adjoints, precision_adjoints
 
 
 def pull(

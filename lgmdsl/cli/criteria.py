@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 
 
 def criteria(fit: Fit, data: str | None, mapping: Mapping[str, str]) -> tuple[str, dict[str, Any]]:

@@ -5,17 +5,17 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, Any
 
-from lgmdsl.canonical.lower import distinct
+from lgmdsl.canonical.lowering.lower import distinct
 
 if TYPE_CHECKING:
-    from lgmdsl.api.fit import Fit
+    from lgmdsl.api.fit.fit import Fit
 
 # A latent with more entries than this is printed with --full only.
 LONGEST = 1000
 
 
 def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The fields of DESIGN.md's public surface, and the latents left out for their length."""
+    """What `--json` prints of a fit, and the latents left out for their length."""
     hyper, latent, left_out = {}, {}, []
     for block in fit.canonical.hypers.blocks:
         quantity = fit.quantity(block.name)

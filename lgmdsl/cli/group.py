@@ -35,7 +35,7 @@ class LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"lgmdsl.cli.{cmd_name}")
+        module = import_module(f"lgmdsl.cli.commands.{cmd_name}")
         command: click.Command = module.command
         return command
 

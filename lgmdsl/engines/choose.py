@@ -8,7 +8,6 @@ from dataclasses import dataclass
 
 from lgmdsl.contract.engine import Engine, Estimate
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.engines.batched import BatchedEngine
 from lgmdsl.engines.costs import (
     batched_cost,
     covariance_cost,
@@ -17,11 +16,12 @@ from lgmdsl.engines.costs import (
     sparse_cost,
     wide_cost,
 )
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.iterative import IterativeEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
-from lgmdsl.engines.wide import WideEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.grouped.batched import BatchedEngine
+from lgmdsl.engines.grouped.wide import WideEngine
+from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl.memory import VARIABLE, TooLarge, budget, size_text
 from lgmdsl.vocabulary import plugins

@@ -8,11 +8,11 @@ import numpy as np
 from lgmdsl.contract.engine import Estimate
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.batched import BatchedEngine, plates_in
-from lgmdsl.engines.gram import COPY_LIMIT
-from lgmdsl.engines.prior import is_flat
-from lgmdsl.engines.sparse import SparseEngine
-from lgmdsl.engines.wide import WideEngine
+from lgmdsl.engines.dense.gram import COPY_LIMIT
+from lgmdsl.engines.grouped.batched import BatchedEngine, plates_in
+from lgmdsl.engines.grouped.wide import WideEngine
+from lgmdsl.engines.shared.prior import is_flat
+from lgmdsl.engines.sparse.engine import SparseEngine
 
 
 def covariance_cost(linear: LinearGaussian) -> Estimate:

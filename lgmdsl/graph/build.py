@@ -6,10 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from lgmdsl.graph.model_graph import Edge, IndexSet, ModelGraph, Node
 from lgmdsl.graph.references import Reference, in_distribution, indices, references
-from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel, Symbol
-from lgmdsl.language.print_expr import show
-from lgmdsl.language.print_model import print_statement
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.print_expr import show
+from lgmdsl.language.tree.print_model import print_statement
 from lgmdsl.vocabulary.lookup import lookup
 
 Symbols = Mapping[str, Symbol]

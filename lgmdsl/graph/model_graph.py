@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 import networkx as nx
 
 from lgmdsl.graph.references import Role
-from lgmdsl.language import ast
+from lgmdsl.language.tree import ast
 
 if TYPE_CHECKING:
     Digraph: TypeAlias = nx.DiGraph[str]

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
-from lgmdsl.language import ast
 from lgmdsl.language.checked import Symbol
+from lgmdsl.language.tree import ast
 
 # `map`: an index-valued datum used as a slot; `argument`: inside a distribution; `observed`: a
 # datum at the site that observes it; `value`: the rest.

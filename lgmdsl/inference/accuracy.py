@@ -8,7 +8,7 @@
 
 from __future__ import annotations
 
-from lgmdsl.canonical.site_blocks import SiteBlock
+from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.inference.plan import AUTO, verdict
 from lgmdsl.inference.registry import BackendClass, backends

@@ -9,7 +9,7 @@ scales are extreme, a problem is solved for
 
     z = place + z',   s = origin + unit s',   origin = B place + c to twice the precision,
 
-and what comes back is translated (`engines.measured`). Where priors are so wide that the
+and what comes back is translated (`engines.shared.measured`). Where priors are so wide that the
 engine's own algebra loses digits, one whose algebra does not takes its place. Elsewhere nothing is
 touched.
 """
@@ -30,8 +30,8 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.measured import Measure
-from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.shared.measured import Measure
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.numerics.doubled import Pair, added, row_sums
 from lgmdsl.operators.scaled import scaled
 

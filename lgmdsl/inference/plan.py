@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.bounds.catalogue import applicable, named, unknown
-from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.site_blocks import SiteBlock
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.problem import Problem

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.bym2 import owner
-from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
@@ -25,16 +25,16 @@ from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.constraints import CONTRADICT
-from lgmdsl.engines.directions import UNDETERMINED
-from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.shared.constraints import CONTRADICT
+from lgmdsl.engines.shared.directions import UNDETERMINED
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.measured import measured
 from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.unit_weights import sizes, unit_weights
-from lgmdsl.language import ast
+from lgmdsl.language.tree import ast
 
 MODES = ("laplace", "map")  # methods that go to the mode, the second past kinks too
 

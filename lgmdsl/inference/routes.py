@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lgmdsl.bounds.catalogue import bounds, named
-from lgmdsl.canonical.rewrites import CENTRED, SPLIT
+from lgmdsl.canonical.blocks.rewrites import CENTRED, SPLIT
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.language import ast
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.expressions import Distribution, Expression, lift, plain_text
-from lgmdsl.language.grammar import RESERVED, is_name
 from lgmdsl.language.limits import MAX_INDEX_SIZE
-from lgmdsl.language.print_model import print_model
+from lgmdsl.language.parse.grammar import RESERVED, is_name
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.print_model import print_model
 from lgmdsl.language.words import HeadOf
 
 IndexDefinition: TypeAlias = "int | range | Sequence[str] | HeadOf | None"
@@ -65,8 +65,8 @@ class Model:
         A built model is checked as its text, so that messages can point into it.
         """
         if self._checked is None or self._checked[0] != len(self._statements):
-            from lgmdsl.language.check import check
-            from lgmdsl.language.parse import parse_all
+            from lgmdsl.language.check.check import check
+            from lgmdsl.language.parse.parse import parse_all
 
             parsed = parse_all(self.to_lgm(), "<model>")
             if parsed.diagnostics:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from lgmdsl.errors import Diagnostic, Source
-from lgmdsl.language import ast
+from lgmdsl.language.tree import ast
 
 Kind = Literal["index", "data", "hyper", "latent", "let", "report"]
 

@@ -8,9 +8,9 @@ from numbers import Integral, Real
 from typing import Any, ClassVar, Literal
 
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.language import ast
 from lgmdsl.language.limits import MAX_CHAIN, MAX_NESTING, MAX_TOKENS, TOO_DEEP
-from lgmdsl.language.print_expr import needs_brackets, show
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.print_expr import needs_brackets, show
 
 
 @dataclass(frozen=True, eq=False)

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from lgmdsl.errors import DataError, Diagnostic, ModelError, meant, nearest
 from lgmdsl.files import irregular
-from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
 from lgmdsl.language.limits import MAX_CHARACTERS
-from lgmdsl.language.parse import Parsed, parse_all
+from lgmdsl.language.parse.parse import Parsed, parse_all
+from lgmdsl.language.tree import ast
 
 
 def loads(text: str, name: str = "<text>") -> Model:
@@ -20,7 +20,7 @@ def loads(text: str, name: str = "<text>") -> Model:
 
     Raises ModelError with every error of the text, 20 at most.
     """
-    from lgmdsl.language.check import check
+    from lgmdsl.language.check.check import check
 
     parsed = parse_all(text, name)
     if parsed.diagnostics:
@@ -91,7 +91,7 @@ def _similar(path: Path) -> str:
 
 def _beside(parsed: Parsed) -> tuple[Diagnostic, ...]:
     """The semantic errors of the statements that could be read and that depend on no lost one."""
-    from lgmdsl.language.check import check
+    from lgmdsl.language.check.check import check
 
     lost = set(parsed.lost)
     kept: list[ast.AnyStatement] = []

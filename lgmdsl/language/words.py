@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.language import ast
 from lgmdsl.language.expressions import Distribution, Expression, lift, lift_value
-from lgmdsl.language.grammar import is_name
+from lgmdsl.language.parse.grammar import is_name
+from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary import lookup
 
 

@@ -9,25 +9,25 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.coefficient import Theta
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import Plan
-from lgmdsl.learning.batches import Batches
-from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.data_starts import Corner, corners
-from lgmdsl.learning.edges import released
-from lgmdsl.learning.em import ACCELERATIONS, EM
-from lgmdsl.learning.factor_axes import reported, vanished
-from lgmdsl.learning.first_start import first_start
-from lgmdsl.learning.integrate import Integrated, default_design, integrate
-from lgmdsl.learning.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.coordinates.standardised import Standardised, standardised
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.em.batches import Batches
+from lgmdsl.learning.em.em import ACCELERATIONS, EM
+from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
+from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.modes import from_corners, further_mode
-from lgmdsl.learning.objective import Evaluation, Objective
-from lgmdsl.learning.sparse_search import sparse_maximum, sparse_slices
-from lgmdsl.learning.standardised import Standardised, standardised
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.exact_zeros import released
+from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.starts.factor_axes import reported, vanished
+from lgmdsl.learning.starts.first import first_start
+from lgmdsl.learning.starts.from_data import Corner, corners
 from lgmdsl.learning.unidentified import frame_of, unidentified
 from lgmdsl.remedies import pin
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.contract.status import Status
-from lgmdsl.learning.data_starts import Corner
-from lgmdsl.learning.maximise import Maximiser, Maximum
-from lgmdsl.learning.objective import Evaluation, Objective
-from lgmdsl.learning.other_modes import OtherMode
+from lgmdsl.learning.integration.other_modes import OtherMode
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.maximise import Maximiser, Maximum
+from lgmdsl.learning.starts.from_data import Corner
 
 # A basin: a gap of the heights of at most BELOW nats, of which half the slope times the distance is
 # between the SHARES; or so few NATS, a distance of at most NEAR sds.

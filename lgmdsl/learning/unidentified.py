@@ -18,10 +18,10 @@ from collections.abc import Collection, Sequence
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.loadings import linear_hypers
-from lgmdsl.learning.factor_axes import loadings
-from lgmdsl.learning.objective import Evaluation, Objective
-from lgmdsl.learning.standardised import Standardised, standardised
+from lgmdsl.canonical.queries.loadings import linear_hypers
+from lgmdsl.learning.coordinates.standardised import Standardised, standardised
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.starts.factor_axes import loadings
 
 # The curvature along a rotation that counts as none, as a share of the loadings' own.
 NONE = 1e-3

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.sites.admixture import AdmixtureSoftmax
-from lgmdsl.sites.beta import BetaLogitMean
-from lgmdsl.sites.censored_families import (
+from lgmdsl.sites.censored.families import (
     ExponentialCensored,
     GammaCensored,
     LognormalCensored,
@@ -14,30 +12,32 @@ from lgmdsl.sites.censored_families import (
     StudentTCensored,
     WeibullCensored,
 )
-from lgmdsl.sites.cloglog import BernoulliCloglog
-from lgmdsl.sites.exp_power import ExpPowerPotential
-from lgmdsl.sites.exponential_rate import GammaLogMean, PoissonLogRate
-from lgmdsl.sites.laplace import LaplaceMean, LaplacePotential
-from lgmdsl.sites.log_variance import NormalLogVar
-from lgmdsl.sites.logistic import (
+from lgmdsl.sites.ordinal.adjacent import AdjacentLogit, StereotypeLogit
+from lgmdsl.sites.ordinal.adjacent_probit import AdjacentProbit, StereotypeProbit
+from lgmdsl.sites.ordinal.continuation import ContinuationLogit, ContinuationProbit
+from lgmdsl.sites.ordinal.cumulative import OrdinalLogit, OrdinalProbit
+from lgmdsl.sites.scalar.beta import BetaLogitMean
+from lgmdsl.sites.scalar.cloglog import BernoulliCloglog
+from lgmdsl.sites.scalar.exp_power import ExpPowerPotential
+from lgmdsl.sites.scalar.exponential_rate import GammaLogMean, PoissonLogRate
+from lgmdsl.sites.scalar.laplace import LaplaceMean, LaplacePotential
+from lgmdsl.sites.scalar.log_variance import NormalLogVar
+from lgmdsl.sites.scalar.logistic import (
     BernoulliLogit,
     BinomialLogit,
     LogisticPotential,
     Sech2Potential,
 )
-from lgmdsl.sites.lognormal import LognormalMean
-from lgmdsl.sites.multinomial_probit import CategoricalProbit
-from lgmdsl.sites.negbinomial import NegbinomialLogMean
-from lgmdsl.sites.normal import NormalMean, NormalPotential
-from lgmdsl.sites.ordinal_adjacent import AdjacentLogit, StereotypeLogit
-from lgmdsl.sites.ordinal_adjacent_probit import AdjacentProbit, StereotypeProbit
-from lgmdsl.sites.ordinal_continuation import ContinuationLogit, ContinuationProbit
-from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
-from lgmdsl.sites.probit import BernoulliProbit, BinomialProbit
-from lgmdsl.sites.softmax import CategoricalSoftmax, MultinomialSoftmax
-from lgmdsl.sites.stick import CategoricalStick
-from lgmdsl.sites.student_t import StudentTMean, StudentTPotential
-from lgmdsl.sites.survival import ExponentialLogRate, WeibullLogScale
+from lgmdsl.sites.scalar.lognormal import LognormalMean
+from lgmdsl.sites.scalar.negbinomial import NegbinomialLogMean
+from lgmdsl.sites.scalar.normal import NormalMean, NormalPotential
+from lgmdsl.sites.scalar.probit import BernoulliProbit, BinomialProbit
+from lgmdsl.sites.scalar.student_t import StudentTMean, StudentTPotential
+from lgmdsl.sites.scalar.survival import ExponentialLogRate, WeibullLogScale
+from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
+from lgmdsl.sites.vector.multinomial_probit import CategoricalProbit
+from lgmdsl.sites.vector.softmax import CategoricalSoftmax, MultinomialSoftmax
+from lgmdsl.sites.vector.stick import CategoricalStick
 from lgmdsl.vocabulary import plugins
 
 BUILT_IN: tuple[type[Site], ...] = (

@@ -18,8 +18,8 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import ExpectedAnswer, Pointwise, PointwiseAnswer, TiltedAnswer
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.numerics.expectation import expectations
-from lgmdsl.numerics.peak import AGREEMENT, DROP, DROP_OF_TWO_PEAKS, log_moments
+from lgmdsl.numerics.expectations.expectation import expectations
+from lgmdsl.numerics.expectations.peak import AGREEMENT, DROP, DROP_OF_TWO_PEAKS, log_moments
 from lgmdsl.numerics.stable import asinh_difference
 
 _REACH = 9.5  # sds beyond the tilted mode that the first window covers

@@ -11,19 +11,24 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Members, Structure
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.structures.ar import Ar, ar
-from lgmdsl.structures.ar1 import Ar1, ar1
-from lgmdsl.structures.besag import besag
-from lgmdsl.structures.car import car
-from lgmdsl.structures.gmrf import gmrf
-from lgmdsl.structures.gp import Gp
 from lgmdsl.structures.independent import Dense, Flat, Iid, Normal
-from lgmdsl.structures.kernels import Kernel, Linear, White
-from lgmdsl.structures.ou import OrnsteinUhlenbeck, ou
-from lgmdsl.structures.seasonal import Seasonal, seasonal
-from lgmdsl.structures.spde import spde
-from lgmdsl.structures.stationary import Matern, Periodic, RationalQuadratic, SquaredExponential
-from lgmdsl.structures.walks import FirstOrderWalk, SecondOrderWalk, rw1, rw2
+from lgmdsl.structures.kernels.gp import Gp
+from lgmdsl.structures.kernels.kernels import Kernel, Linear, White
+from lgmdsl.structures.kernels.stationary import (
+    Matern,
+    Periodic,
+    RationalQuadratic,
+    SquaredExponential,
+)
+from lgmdsl.structures.ordered.ar import Ar, ar
+from lgmdsl.structures.ordered.ar1 import Ar1, ar1
+from lgmdsl.structures.ordered.ou import OrnsteinUhlenbeck, ou
+from lgmdsl.structures.ordered.seasonal import Seasonal, seasonal
+from lgmdsl.structures.ordered.walks import FirstOrderWalk, SecondOrderWalk, rw1, rw2
+from lgmdsl.structures.spatial.besag import besag
+from lgmdsl.structures.spatial.car import car
+from lgmdsl.structures.spatial.gmrf import gmrf
+from lgmdsl.structures.spatial.spde import spde
 
 Builder = Callable[..., Structure]
 

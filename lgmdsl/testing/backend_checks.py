@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.api.fit import Fit
-from lgmdsl.api.fitting import fit
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.fit.fitting import fit
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.status import Guarantee

@@ -15,7 +15,7 @@ from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.testing.site_question_checks import brute
+from lgmdsl.testing.sites.question_checks import brute
 
 _SDS = (0.15, 0.8, 2.5)
 _STEP = 1e-5

@@ -14,12 +14,12 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.structures.independent import Dense as DenseCovariance
 from lgmdsl.structures.independent import Normal
-from lgmdsl.testing.engine_failure_checks import check_failure
-from lgmdsl.testing.engine_models import Case, brute, dense_rows, random_case
+from lgmdsl.testing.engines.failure_checks import check_failure
+from lgmdsl.testing.engines.models import Case, brute, dense_rows, random_case
 
 MakeEngine = Callable[[LinearGaussian], Engine]
 

@@ -21,12 +21,12 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.sites.catalogue import site as find
 from lgmdsl.sites.catalogue import sites
-from lgmdsl.sites.censored import ARGUMENTS, ENDS
+from lgmdsl.sites.censored.censored import ARGUMENTS, ENDS
 from lgmdsl.sites.observed import make_sites
-from lgmdsl.testing import latent_blocks as blocks
-from lgmdsl.testing.latent_blocks import Block
-from lgmdsl.testing.random_censoring import censoring
-from lgmdsl.testing.random_model import RandomModel, Sites
+from lgmdsl.testing.random import latent_blocks as blocks
+from lgmdsl.testing.random.censoring import censoring
+from lgmdsl.testing.random.latent_blocks import Block
+from lgmdsl.testing.random.model import RandomModel, Sites
 from lgmdsl.vocabulary.lookup import lookup
 
 # Predictors at which data are drawn stay within: exp(4) counts at most, so to speak.

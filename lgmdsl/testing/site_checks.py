@@ -16,10 +16,10 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import Augmented, Pointwise, SuperGaussian, Widths
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.testing.site_augmented_checks import augmented_failures
-from lgmdsl.testing.site_question_checks import question_failures
-from lgmdsl.testing.site_sampling_checks import sampling_failures
-from lgmdsl.testing.vector_site_checks import vector_failures
+from lgmdsl.testing.sites.augmented_checks import augmented_failures
+from lgmdsl.testing.sites.question_checks import question_failures
+from lgmdsl.testing.sites.sampling_checks import sampling_failures
+from lgmdsl.testing.sites.vector_site_checks import vector_failures
 
 FAR = (-1e4, -700.0, -40.0, 40.0, 700.0, 1e4)
 NEAR = (-6.3, -3.1, -1.7, -0.6, 0.23, 0.9, 2.2, 4.1, 7.4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
-from lgmdsl.language import ast
+from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary.lookup import CATEGORIES, DATA_TYPES, HYPER_TYPES, names, signatures
 
 WORDS = ("a", "b", "obs", "day", "who", "adj", "y", "x", "s", "u", "f", "S", "log", "sum",

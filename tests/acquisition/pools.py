@@ -8,8 +8,8 @@ import numpy as np
 
 import lgmdsl as lgm
 from lgmdsl.acquisition.pool import Pool
-from lgmdsl.api.design_cases import cases_of, response_of
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.design.cases import cases_of, response_of
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.dataset import read
 

@@ -14,12 +14,12 @@ from lgmdsl.acquisition.rows import row
 from lgmdsl.acquisition.scores import probability
 from lgmdsl.acquisition.width import include
 from lgmdsl.contract.engine import Conditioned, Engine, Failed
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Sparse
-from lgmdsl.sites.logistic import BernoulliLogit
+from lgmdsl.sites.scalar.logistic import BernoulliLogit
 from tests.acquisition.pools import small
 
 ORDER = (3, 0, 7, 5)

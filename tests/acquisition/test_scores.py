@@ -10,7 +10,7 @@ from scipy import integrate, optimize, special
 
 from lgmdsl.acquisition.scores import OFF, SLOPE, best, labelled, probability, score
 from lgmdsl.acquisition.width import include
-from lgmdsl.sites.logistic import BernoulliLogit
+from lgmdsl.sites.scalar.logistic import BernoulliLogit
 
 MAKE = labelled(BernoulliLogit)
 MARGINALS = st.lists(

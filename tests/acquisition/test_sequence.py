@@ -16,10 +16,10 @@ from lgmdsl.acquisition.refit import conditioned, refit
 from lgmdsl.acquisition.scores import score as scores_of
 from lgmdsl.acquisition.sequence import Query, Refit, Settings, sequence
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.profile import maximise_mean
-from lgmdsl.contract.super_gaussian import super_gaussian
-from lgmdsl.engines import precision
-from lgmdsl.engines.conditioned import DenseConditioned
+from lgmdsl.contract.objectives.profile import maximise_mean
+from lgmdsl.contract.objectives.super_gaussian import super_gaussian
+from lgmdsl.engines.dense import precision
+from lgmdsl.engines.shared.conditioned import DenseConditioned
 from tests.acquisition.pools import Small, small
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize
 
 from lgmdsl.acquisition.width import include
-from lgmdsl.sites.logistic import BernoulliLogit, BinomialLogit, LogisticSite, Sech2Potential
+from lgmdsl.sites.scalar.logistic import BernoulliLogit, BinomialLogit, LogisticSite, Sech2Potential
 
 MEANS = st.floats(-30.0, 30.0)
 VARIANCES = st.one_of(st.just(0.0), st.floats(1e-9, 1e4))

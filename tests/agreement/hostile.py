@@ -14,15 +14,15 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import MethodError, NumericalError
 from lgmdsl.sites.catalogue import sites
 from lgmdsl.sites.observed import make_sites
-from lgmdsl.testing import latent_blocks as blocks
-from lgmdsl.testing.random_model import RandomModel, Sites
+from lgmdsl.testing.random import latent_blocks as blocks
+from lgmdsl.testing.random.model import RandomModel, Sites
 
 from .methods import METHODS
 

@@ -26,9 +26,9 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.dataset import read
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, TraceEntry
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.starts import run_from_starts

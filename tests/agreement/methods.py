@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 from hypothesis import HealthCheck, event, settings
 
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.errors import MethodError, NumericalError
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.model import RandomModel
 
 STEPS = 150  # of any solver: L-BFGS may want thousands at extreme scales, and stops honestly
 SOLVERS = ("natural-gradient", "opper-archambeau", "cholesky", "coordinate-ascent", "lcl")

@@ -14,7 +14,7 @@ from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.gradient import evidence_gradient
+from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.sites.catalogue import find_site
 
 TEXT = """lgm 1

@@ -13,9 +13,9 @@ from lgmdsl.bounds.logistic import logistic_form
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.testing.evidence import brute_log_evidence
 from lgmdsl.testing.models import concave_families, random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.evidence import brute_log_evidence
+from lgmdsl.testing.random.model import RandomModel
 
 from .methods import few, solved
 

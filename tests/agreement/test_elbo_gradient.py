@@ -13,12 +13,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.joint import row_covariance
+from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.model import RandomModel
 from tests.agreement.comparisons import compared, must_run
 
 from .methods import few

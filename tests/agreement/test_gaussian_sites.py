@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.model import RandomModel
 
 from .methods import ON_GAUSSIANS, apart, few, predictors, solved
 from .test_random_models import gaussian_evidence

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from lgmdsl.sites.catalogue import site
-from lgmdsl.testing import latent_blocks as blocks
-from lgmdsl.testing.random_model import RandomModel, Sites
+from lgmdsl.testing.random import latent_blocks as blocks
+from lgmdsl.testing.random.model import RandomModel, Sites
 
 from .hostile import hostile, log_evidence, verdict
 from .methods import METHODS

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray, Array, IntArray
 from lgmdsl.sites.catalogue import site
-from lgmdsl.testing.latent_blocks import scalar
 from lgmdsl.testing.models import concave_families, random_models
-from lgmdsl.testing.random_model import RandomModel, Sites
+from lgmdsl.testing.random.latent_blocks import scalar
+from lgmdsl.testing.random.model import RandomModel, Sites
 from tests.agreement.comparisons import compared, must_run
 
 from .methods import METHODS, apart, few, predictors, solved

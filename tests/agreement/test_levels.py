@@ -15,8 +15,8 @@ from lgmdsl.engines.choose import ENGINES
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.registry import backends
 from lgmdsl.sites.catalogue import site
-from lgmdsl.testing import latent_blocks as blocks
-from lgmdsl.testing.random_model import RandomModel, Sites
+from lgmdsl.testing.random import latent_blocks as blocks
+from lgmdsl.testing.random.model import RandomModel, Sites
 
 ROWS, GROUPS, NOISE = 12, 4, 0.5
 KINDS = ("mean", "wide", "flat", "offset")

@@ -19,8 +19,8 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.status import Status
 from lgmdsl.engines.choose import choose
-from lgmdsl.engines.sparse import SparseEngine
-from lgmdsl.structures.besag import besag
+from lgmdsl.engines.sparse.engine import SparseEngine
+from lgmdsl.structures.spatial.besag import besag
 
 from .markov_data import CASES, ENGINES, GRAPHS, METHODS, Outcome, fit, stored
 

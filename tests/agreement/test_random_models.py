@@ -15,14 +15,14 @@ from scipy import integrate
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.inference import registry
 from lgmdsl.sites.catalogue import site
-from lgmdsl.testing.engine_models import dense_rows
-from lgmdsl.testing.evidence import brute_log_evidence
-from lgmdsl.testing.latent_blocks import coefficients, levels, scalar
+from lgmdsl.testing.engines.models import dense_rows
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel, Sites
+from lgmdsl.testing.random.evidence import brute_log_evidence
+from lgmdsl.testing.random.latent_blocks import coefficients, levels, scalar
+from lgmdsl.testing.random.model import RandomModel, Sites
 from tests.backends.toy_site import GeometricLogit
 
 from .methods import few

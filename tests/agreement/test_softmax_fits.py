@@ -12,12 +12,12 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.gradient import evidence_gradient
+from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.sites.catalogue import find_site
 
 HEAD = """lgm 1

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, note
 
 from lgmdsl.testing.models import concave_families, random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.model import RandomModel
 from tests.agreement.comparisons import compared, must_run
 
 from .methods import SOLVERS, apart, few, predictors, solved

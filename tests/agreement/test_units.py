@@ -12,12 +12,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.sites.catalogue import site, sites
-from lgmdsl.testing import latent_blocks as blocks
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel, Sites
+from lgmdsl.testing.random import latent_blocks as blocks
+from lgmdsl.testing.random.model import RandomModel, Sites
 
 from .hostile import fitted
 from .methods import METHODS, apart, few, predictors, solved

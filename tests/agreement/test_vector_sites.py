@@ -14,8 +14,8 @@ from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.status import Status
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.structures.catalogue import structure

@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 
 TEXT = """lgm 1
 index day

@@ -12,9 +12,9 @@ import pytest
 import xarray as xr
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
-from lgmdsl.assess import pareto
-from lgmdsl.assess.verdict import Outcome
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.assess.importance import pareto
+from lgmdsl.assess.importance.verdict import Outcome
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.inference import registry
 from lgmdsl_backends.laplace import Laplace

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api import calibrate as module
+from lgmdsl.api.calibrate import calibrate as module
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -124,7 +124,7 @@ def test_errors_of_the_model_are_raised_and_those_of_a_run_counted(
     for bad in ({"runs": 0}, {"runs": True}, {"jobs": 0}, {"seed": -1}):
         with pytest.raises(lgm.MethodError):
             calibrate(**bad)
-    from lgmdsl.api import calibrate_run
+    from lgmdsl.api.calibrate import run as calibrate_run
 
     count = iter(range(100))
 

@@ -13,7 +13,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.joint import newton_move
-from lgmdsl.contract.super_gaussian import residual, super_gaussian
+from lgmdsl.contract.objectives.super_gaussian import residual, super_gaussian
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.compare import _best
-from lgmdsl.api.compare_picture import courses, marginals
-from lgmdsl.api.comparison import Compared, difference
+from lgmdsl.api.compare.compare import _best
+from lgmdsl.api.compare.comparison import Compared, difference
+from lgmdsl.api.pictures.compare_picture import courses, marginals
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference import registry
@@ -119,7 +119,7 @@ def test_the_reference_is_the_most_accurate(monkeypatch: pytest.MonkeyPatch) -> 
         name: type("B", (), {"spec": type("S", (), {"needs": needs, "evidence": True})})
         for name, needs in asks.items()
     }
-    monkeypatch.setattr("lgmdsl.api.compare.backends", lambda: specs)
+    monkeypatch.setattr("lgmdsl.api.compare.compare.backends", lambda: specs)
 
     def best(*stubs: tuple[Any, ...]) -> str:
         return _best([Compared(s[0], _Stub(*s)) for s in stubs])[0].method  # type: ignore[arg-type]
@@ -324,7 +324,7 @@ def test_starts_far_below_are_cut_off() -> None:
 
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch) -> None:
     found = lgm.compare(model(), data(), "laplace")
-    monkeypatch.setattr("lgmdsl.api.compare_picture.find_spec", lambda name: None)
+    monkeypatch.setattr("lgmdsl.api.pictures.compare_picture.find_spec", lambda name: None)
     with pytest.raises(lgm.MethodError, match=r"lgmdsl\[plot\]"):
         found.picture()
 

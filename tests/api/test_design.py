@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api import design as module
-from lgmdsl.api.design import Design
+from lgmdsl.api.design import design as module
+from lgmdsl.api.design.design import Design
 from tests.acquisition.pools import HEAD, MODELS, small
 
 PROBIT = (MODELS["gaussian"]).replace("logit = eta", "probit = eta")

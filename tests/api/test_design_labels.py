@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.design import Design
+from lgmdsl.api.design.design import Design
 from tests.acquisition.pools import small
 
 KNOWN = small("gaussian", candidates=12)

@@ -12,9 +12,9 @@ import pytest
 from scipy import stats
 
 import lgmdsl as lgm
-from lgmdsl.api import carried as carrying
-from lgmdsl.api.carried import Carried
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.posterior import shifted_draws as carrying
+from lgmdsl.posterior.shifted_draws import Carried
 
 MODEL = """lgm 1
 index obs

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 
 ROWS = "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : real\n"
 DATA = {"x": np.array([-1.0, 0.5, 2.0]), "y": np.array([1.0, 2.0, 4.0])}

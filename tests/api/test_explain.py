@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.explain import explain
-from lgmdsl.api.methods import MethodTable, ModelMethods, methods
-from lgmdsl.api.outline import outline_of
+from lgmdsl.api.explain.explain import explain
+from lgmdsl.api.explain.methods import MethodTable, ModelMethods, methods
+from lgmdsl.api.explain.outline import outline_of
 from lgmdsl.contract.questions import Augmented, SuperGaussian
 from lgmdsl.contract.site import Property
 from lgmdsl.errors import DataError, MethodError

@@ -13,7 +13,7 @@ import xarray as xr
 from scipy import special, stats
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 
 TEXT = """lgm 1
 index obs

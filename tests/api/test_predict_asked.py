@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.structures.catalogue import MEMBERS, STRUCTURES

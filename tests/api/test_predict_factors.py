@@ -11,7 +11,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.cholesky import cholesky
 

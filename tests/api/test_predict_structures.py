@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
-from lgmdsl.api.predict import Prediction
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.predict.predict import Prediction
 from lgmdsl.arrays import AnyArray, Array
 
 TOLD = 1e-8

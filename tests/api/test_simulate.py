@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.simulate import simulate
+from lgmdsl.api.simulate.simulate import simulate
 from lgmdsl.errors import DataError, MethodError, ModelError, NumericalError
 
 

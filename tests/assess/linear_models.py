@@ -9,7 +9,7 @@ import numpy as np
 from scipy import stats
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray, Array
 
 TEXT = """lgm 1

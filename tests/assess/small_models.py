@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray, Array
 
 FAMILIES = {

@@ -16,7 +16,7 @@ from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends.px_vb import ParameterExpanded
 from tests.agreement.methods import few
 from tests.backends.test_px_vb import FLAT, fitted, problem_of, small

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import logsumexp
 
 import lgmdsl as lgm
-from lgmdsl.api.components import assessed, component
+from lgmdsl.api.assess.components import assessed, component
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.criteria import deviances, widely
 from lgmdsl.assess.groups import groups_out

@@ -11,21 +11,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.audit import Followed, audit, projection
-from lgmdsl.assess.importance import DensityRatio, moves
-from lgmdsl.assess.moments import Functional
-from lgmdsl.assess.pareto import effective_size, k_hat
-from lgmdsl.assess.verdict import Outcome, judge
+from lgmdsl.assess.importance.audit import Followed, audit, projection
+from lgmdsl.assess.importance.moments import Functional
+from lgmdsl.assess.importance.pareto import effective_size, k_hat
+from lgmdsl.assess.importance.verdict import Outcome, judge
+from lgmdsl.assess.importance.weights import DensityRatio, moves
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.site import Site, SiteSpec
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.engine_checks import MakeEngine, standard_cases
-from lgmdsl.testing.engine_models import Case, brute
+from lgmdsl.testing.engines.models import Case, brute
 
 ENGINES: list[type[Engine]] = [CovarianceEngine, PrecisionEngine]
 
@@ -207,7 +207,7 @@ def test_units_do_not_matter(seed: int, size: int, unit: float) -> None:
 
 
 def test_draws_are_the_same_where_they_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    import lgmdsl.assess.audit as module
+    import lgmdsl.assess.importance.audit as module
 
     case = cases(CovarianceEngine)[0]
     q = posterior(CovarianceEngine, case.linear, case.weight, case.shift)

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance import DF, best_proposal, log_normal_over_student
-from lgmdsl.assess.moments import Evidence, Functional, Moments
-from lgmdsl.assess.pareto import effective_size
+from lgmdsl.assess.importance.moments import Evidence, Functional, Moments
+from lgmdsl.assess.importance.pareto import effective_size
+from lgmdsl.assess.importance.weights import DF, best_proposal, log_normal_over_student
 
 
 @given(st.integers(0, 2**20), st.integers(1, 8))

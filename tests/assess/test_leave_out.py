@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 import lgmdsl as lgm
-from lgmdsl.api.components import assessed
+from lgmdsl.api.assess.components import assessed
 from lgmdsl.arrays import AnyArray, Array, BoolArray
 from lgmdsl.assess.averages import distribution, log_density, log_moments
 from lgmdsl.assess.cavity import cavity
@@ -22,7 +22,7 @@ from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import histogram
 from lgmdsl.contract.site import Site
 from lgmdsl.sites import catalogue
-from lgmdsl.sites.normal import NormalMean
+from lgmdsl.sites.scalar.normal import NormalMean
 from tests.assess.small_models import SmallModel, small_model, truth
 
 # ---- cavities --------------------------------------------------------------------------------

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lgmdsl.api.fit import Fit
-from lgmdsl.assess.verdict import Outcome
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.assess.importance.verdict import Outcome
 from tests.assess.small_models import LOGISTIC, SmallModel, Truth, small_model, truth
 
 BOUNDS = ("jaakkola", "bohning", "piecewise-quadratic-4")

@@ -6,9 +6,9 @@ import numpy as np
 
 from lgmdsl.assess.averages import log_density, log_moments
 from lgmdsl.assess.vector_averages import log_mass
-from lgmdsl.sites.admixture import AdmixtureSoftmax
-from lgmdsl.sites.logistic import BinomialLogit
-from lgmdsl.sites.softmax import CategoricalSoftmax, MultinomialSoftmax
+from lgmdsl.sites.scalar.logistic import BinomialLogit
+from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
+from lgmdsl.sites.vector.softmax import CategoricalSoftmax, MultinomialSoftmax
 
 
 def test_counts_over_two_classes_are_binomial() -> None:

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lgmdsl.assess.audit import Findings
-from lgmdsl.assess.moments import Corrected, Functional
-from lgmdsl.assess.verdict import Outcome, Verdict, judge
+from lgmdsl.assess.importance.audit import Findings
+from lgmdsl.assess.importance.moments import Corrected, Functional
+from lgmdsl.assess.importance.verdict import Outcome, Verdict, judge
 
 
 def verdict(shift: list[float], error: list[float], judged: bool = True, **change: Any) -> Verdict:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem

@@ -2,40 +2,30 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
 import lgmdsl as lgm
-from lgmdsl.contract.beginning import begin
-from lgmdsl.contract.elbo import ElboPoint
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
+from lgmdsl.contract.objectives.elbo import ElboPoint
+from lgmdsl.contract.objectives.elbo_start import begin
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import ExpectedAnswer
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.engines.covariance import CovarianceEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends import cholesky as module
 from lgmdsl_backends.cholesky import Cholesky
+from tests.backends import climbing
+from tests.backends import test_known_fits as known_fits
 
-
-def _beside(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-climbing, known_fits = _beside("climbing"), _beside("test_known_fits")
 # A Gaussian process whose kernel can be inverted, although two of its points are there twice.
 APART = climbing.GP.replace("se(sd = 3, length = 2)", "se(sd = 3, length = 0.2) + white(sd = 0.5)")
 NEARLY = APART.replace("white(sd = 0.5)", "white(sd = 1e-7)")

@@ -15,7 +15,7 @@ from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.joint import row_covariance, some_rows, stacked
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.inference.plan import plan
-from lgmdsl.numerics.variance_root import solve_variance
+from lgmdsl.numerics.optimisation.variance_root import solve_variance
 from lgmdsl.sites.catalogue import site
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.coordinate_ascent import CoordinateAscent

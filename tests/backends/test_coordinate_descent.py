@@ -9,13 +9,13 @@ from hypothesis import given
 import lgmdsl as lgm
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.super_gaussian import WidthPoint, at_moments
+from lgmdsl.contract.objectives.super_gaussian import WidthPoint, at_moments
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends.coordinate_descent import CoordinateDescent
 from tests.agreement.methods import apart, few, predictors
 from tests.backends.test_double_loop import CONCAVE, HEAD, SUPER

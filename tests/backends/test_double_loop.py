@@ -17,15 +17,15 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.dataset import read
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.sites.catalogue import find_site, sites
 from lgmdsl.testing.backend_checks import check_backend
-from lgmdsl.testing.evidence import brute_log_evidence
 from lgmdsl.testing.models import concave_families, random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.evidence import brute_log_evidence
+from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends import double_loop
 from lgmdsl_backends.double_loop import DoubleLoop
 from tests.agreement.methods import apart, few, predictors

@@ -11,11 +11,11 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.contract.elbo import elbo_at
 from lgmdsl.contract.joint import some_rows
+from lgmdsl.contract.objectives.elbo import elbo_at
 from lgmdsl.contract.questions import ConjugateAnswer
 from lgmdsl.errors import MethodError
-from lgmdsl.sites.exponential_rate import ExponentialSite
+from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.lcl import LinearlyConstrained, conjugates
 from lgmdsl_backends.lcl.dual import Dual

@@ -12,9 +12,9 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Decoupled, Expected
 from lgmdsl.contract.site import Property
 from lgmdsl.inference.routes import answering
-from lgmdsl.numerics.pair_newton import Terms
+from lgmdsl.numerics.optimisation.pair_newton import Terms
 from lgmdsl.sites.catalogue import BUILT_IN, site
-from lgmdsl.testing.site_censoring_checks import ends
+from lgmdsl.testing.sites.censoring_checks import ends
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
 from tests.sites.examples import example
 

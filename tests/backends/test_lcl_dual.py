@@ -7,8 +7,8 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.contract.elbo import ElboPoint, elbo_at, expected
 from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at, expected
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import plan
 from lgmdsl_backends.lcl.dual import Dual, setting_of

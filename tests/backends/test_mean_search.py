@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.profile import Profile, maximise_mean
+from lgmdsl.contract.objectives.profile import Profile, maximise_mean
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from tests.backends.climbing import TWO, problem
 

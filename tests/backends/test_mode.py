@@ -16,7 +16,7 @@ import lgmdsl as lgm
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl.testing.models import random_models, smooth_families
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends import mode
 from lgmdsl_backends.mode import HOLDS, NOTE, Mode
 from tests.agreement.methods import few, predictors

@@ -2,34 +2,24 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.contract.beginning import resolved
-from lgmdsl.contract.elbo import elbo_at
 from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.objectives.elbo import elbo_at
+from lgmdsl.contract.objectives.elbo_start import resolved
 from lgmdsl.contract.stacked import flatten, stacked
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends import opper_archambeau as module
 from lgmdsl_backends.opper_archambeau import OpperArchambeau
+from tests.backends import climbing
+from tests.backends import test_known_fits as known_fits
 
-
-def _beside(name: str) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(name, Path(__file__).with_name(f"{name}.py"))
-    assert spec is not None and spec.loader is not None
-    found = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(found)
-    return found
-
-
-climbing, known_fits = _beside("climbing"), _beside("test_known_fits")
 MODELS = [climbing.FLAT, climbing.TIED, climbing.TWO, climbing.GP, climbing.KINKED]
 
 

@@ -12,7 +12,7 @@ import pytest
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
@@ -21,7 +21,7 @@ from lgmdsl.contract.status import Guarantee
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.gradient import evidence_gradient
+from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl_backends.px_vb import ParameterExpanded
@@ -80,7 +80,7 @@ def test_the_default_tolerance_is_a_distance_and_not_a_move(shared: Path) -> Non
 
 
 def test_the_evidence_is_the_normaliser_and_the_sites_corrections() -> None:
-    """ALGORITHMS: log Phi(y m) + m^2 / 2 - b m for a probit site, W = 1, m the predictor's mean."""
+    """log Phi(y m) + m^2 / 2 - b m for a probit site, W = 1, m the predictor's mean."""
     data = small()
     fit = fitted(data, tol=1e-12)
     (weight,), (shift,) = fit.weight, fit.shift

@@ -17,7 +17,7 @@ from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel
+from lgmdsl.testing.random.model import RandomModel
 from lgmdsl_backends.px_vb import ParameterExpanded
 from lgmdsl_backends.px_vb.bound import Gaussian, at, conditioned_on, update
 from lgmdsl_backends.px_vb.distance import move, newton_move

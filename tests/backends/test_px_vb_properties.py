@@ -17,15 +17,15 @@ from lgmdsl.contract.engine import Conditioned, Engine
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import AugmentedAnswer
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.iterative import IterativeEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Run, Tolerances, run
-from lgmdsl.testing.evidence import brute_log_evidence
 from lgmdsl.testing.models import random_models
-from lgmdsl.testing.random_model import RandomModel
-from lgmdsl.testing.site_augmented_checks import stretched
+from lgmdsl.testing.random.evidence import brute_log_evidence
+from lgmdsl.testing.random.model import RandomModel
+from lgmdsl.testing.sites.augmented_checks import stretched
 from lgmdsl_backends.px_vb import ParameterExpanded
 from lgmdsl_backends.px_vb.bound import Gaussian, Point, answers_at, at, conditioned_on, update
 from lgmdsl_backends.px_vb.expansion import anchored, expanded, pulls

@@ -10,7 +10,7 @@ import pytest
 from scipy import special, stats
 
 import lgmdsl as lgm
-from lgmdsl.api.fit import Fit
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.contract.problem import Problem
 from lgmdsl_backends.px_vb.bound import at, conditioned_on

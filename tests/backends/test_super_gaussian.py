@@ -144,8 +144,8 @@ def test_slopes_in_site_parameters_are_those_of_the_bound(family: str) -> None:
 
 def slopes(fit: lgm.Fit) -> tuple[dict[str, Array], ...]:
     """dbound/dparameter of each block at a fit's q."""
+    from lgmdsl.contract.objectives.super_gaussian import parameter_slopes
     from lgmdsl.contract.problem import Problem
-    from lgmdsl.contract.super_gaussian import parameter_slopes
     from lgmdsl.inference.plan import plan
 
     problem = plan(fit.canonical, "double-loop").at(fit.theta)

@@ -18,8 +18,8 @@ from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.objectives.super_gaussian import WidthPoint
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.super_gaussian import WidthPoint
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
 from lgmdsl.operators.fourier import Fourier

@@ -15,9 +15,9 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed
-from lgmdsl.engines.iterative import IterativeEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from tests.benchmarks.image_models import (
     Measured,
     blurred,

@@ -11,7 +11,7 @@ from scipy import special, stats
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bound
 from lgmdsl.contract.questions import Expected
-from lgmdsl.sites.admixture import AdmixtureSoftmax
+from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
 
 LOWER = ("tilted", "log", "bohning", "product-of-sigmoids")
 T, _GAUSS = np.polynomial.hermite_e.hermegauss(199)

@@ -12,9 +12,9 @@ from scipy.stats import qmc
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import applicable, bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
-from lgmdsl.numerics.log_sum_exp import expected_log_sum_exp
+from lgmdsl.numerics.expectations.log_sum_exp import expected_log_sum_exp
 from lgmdsl.site_questions import expected
-from lgmdsl.sites.softmax import CategoricalSoftmax
+from lgmdsl.sites.vector.softmax import CategoricalSoftmax
 
 LOWER = (
     "bohning", "log", "tilted", "product-of-sigmoids", "product-of-sigmoids-piecewise-linear-12",

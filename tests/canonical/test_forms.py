@@ -9,11 +9,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical import affine as af
-from lgmdsl.canonical import coefficient as co
-from lgmdsl.canonical.affine import Affine
-from lgmdsl.canonical.flatten import operator, pull_operator
-from lgmdsl.canonical.named import Axis, Pick, Through
+from lgmdsl.canonical.expressions import affine as af
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.affine import Affine
+from lgmdsl.canonical.expressions.named import Axis, Pick, Through
+from lgmdsl.canonical.lowering.flatten import operator, pull_operator
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 
 SIZES = {"obs": 7, "feat": 3, "sub": 4, "item": 5}

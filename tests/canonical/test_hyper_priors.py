@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from scipy import stats
 
 from lgmdsl.errors import DataError, MethodError, ModelError
-from lgmdsl.structures.spectrum import besag_spectrum
+from lgmdsl.structures.spatial.spectrum import besag_spectrum
 from tests.learning.hierarchies import full, space
 
 

@@ -14,7 +14,7 @@ from lgmdsl.canonical.reverse import pull
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.dataset import read
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.sites.catalogue import find_site
 
 REGIONS, YEARS = 7, 5

@@ -12,9 +12,9 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.canonical import coefficient as co
-from lgmdsl.canonical.affine import add, latent, scale
-from lgmdsl.canonical.node import Coefficient, Theta, pullback
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.affine import add, latent, scale
+from lgmdsl.canonical.expressions.node import Coefficient, Theta, pullback
 from tests.operations import calls
 
 HEAD = "lgm 1\nindex obs\ndata x[obs] : real\ndata y[obs] : real\nlatent a ~ normal(sd = 1)\n"

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
-from lgmdsl.canonical.axis_places import places_of
+from lgmdsl.canonical.lowering.positions import places_of
 
 TEXT = """lgm 1
 index row

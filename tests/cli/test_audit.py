@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lgmdsl.assess import pareto
+from lgmdsl.assess.importance import pareto
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl_backends.laplace import Laplace
 from tests.cli.conftest import Run
@@ -71,7 +71,7 @@ def test_a_failed_audit_does_not_lose_the_fit(
     def failing(*_: object) -> object:
         raise NumericalError(Diagnostic("E601", "the posterior cannot be drawn from: rounding"))
 
-    monkeypatch.setattr("lgmdsl.api.audit.audit_draws", failing)
+    monkeypatch.setattr("lgmdsl.api.assess.audit.audit_draws", failing)
     out = tmp_path / "o.nc"
     done = run("fit", model, data, *SMALL, "-o", out)
     assert done.status == 1 and "E601" in done.err and "w[feat]" in done.out and out.is_file()

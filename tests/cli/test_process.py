@@ -52,7 +52,7 @@ def test_help_imports_no_command(root: Path) -> None:
         [sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
         env={**os.environ, "PYTHONPATH": paths},
     )  # fmt: skip
-    assert "lgmdsl.cli.fit" not in done.stderr.split()
+    assert "lgmdsl.cli.commands.fit" not in done.stderr.split()
 
 
 def test_broken_pipe_is_quiet(model: Path, root: Path) -> None:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.canonical.ground import ground
+from lgmdsl.canonical.grounding.ground import ground
 from lgmdsl.dataset import read
 from lgmdsl.errors import LgmError
 from lgmdsl.language.checked import CheckedModel

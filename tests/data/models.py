@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from lgmdsl.canonical.ground import GroundedModel, ground
+from lgmdsl.canonical.grounding.ground import GroundedModel, ground
 from lgmdsl.dataset import read
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.load import loads

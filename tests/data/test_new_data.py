@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lgmdsl.canonical.ground import GroundedModel, ground_new
+from lgmdsl.canonical.grounding.ground import GroundedModel, ground_new
 from lgmdsl.dataset import read
 from lgmdsl.errors import DataError
 from tests.data.models import GLMM, bind

@@ -18,9 +18,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lgmdsl as lgm
-from lgmdsl.api.digest import ATTRIBUTE, digest
-from lgmdsl.canonical.ground import ground
-from lgmdsl.canonical.ground_model import GroundedModel
+from lgmdsl.api.files.digest import ATTRIBUTE, digest
+from lgmdsl.canonical.grounding.ground import ground
+from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.dataset import read
 from lgmdsl.errors import DataError
 from lgmdsl.extend import Parameter, Signature, Spacing

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lgmdsl.canonical.ground import GroundedModel
+from lgmdsl.canonical.grounding.ground import GroundedModel
 from lgmdsl.errors import DataError
 from tests.data.models import GLMM, ROWS, bind
 

@@ -13,11 +13,11 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Structure
-from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.testing.engine_models import Answer, Case, dense_rows, dense_weight
+from lgmdsl.testing.engines.models import Answer, Case, dense_rows, dense_weight
 
 
 def ties(linear: LinearGaussian) -> tuple[Array, Array]:

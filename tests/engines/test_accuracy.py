@@ -9,7 +9,7 @@ import pytest
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.covariance import CovarianceEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import kernel, structure

@@ -8,10 +8,10 @@ import scipy.sparse as sp
 
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.batched import BatchedEngine
 from lgmdsl.engines.choose import choose
-from lgmdsl.engines.prior import precision_adjoints
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.grouped.batched import BatchedEngine
+from lgmdsl.engines.shared.prior import precision_adjoints
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Normal
@@ -22,7 +22,7 @@ from lgmdsl.testing.engine_checks import (
     conditioned,
     tilted,
 )
-from lgmdsl.testing.engine_models import Case
+from lgmdsl.testing.engines.models import Case
 
 PERSONS = 18
 

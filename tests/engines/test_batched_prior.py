@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.batched import BatchedEngine
-from lgmdsl.engines.batched_information import Information
 from lgmdsl.engines.choose import choose
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.prior import covariance_adjoints, precision_adjoints
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.grouped.batched import BatchedEngine
+from lgmdsl.engines.grouped.batched_information import Information
+from lgmdsl.engines.shared.prior import covariance_adjoints, precision_adjoints
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.errors import NumericalError
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Sparse
@@ -33,7 +33,7 @@ from lgmdsl.testing.engine_checks import (
     check_offset_adjoint,
     tilted,
 )
-from lgmdsl.testing.engine_models import Case, brute, dense_rows, dense_weight
+from lgmdsl.testing.engines.models import Case, brute, dense_rows, dense_weight
 
 GROUPS, SIZE = 17, 4
 

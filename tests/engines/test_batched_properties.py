@@ -17,11 +17,11 @@ from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Conditioned, Engine, Failed
 from lgmdsl.dataset import read
-from lgmdsl.engines.batched import BatchedEngine
 from lgmdsl.engines.choose import choose
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.grouped.batched import BatchedEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.sites.catalogue import find_site
@@ -111,7 +111,7 @@ def test_boehnings_covariance_is_factored_once(monkeypatch: pytest.MonkeyPatch) 
 
     given = people(64)
     known = solved(given, "bohning", SparseEngine)
-    monkeypatch.setattr("lgmdsl.engines.batched.np.linalg.cholesky", counted)
+    monkeypatch.setattr("lgmdsl.engines.grouped.batched.np.linalg.cholesky", counted)
     assert solved(given, "bohning", BatchedEngine) == pytest.approx(known, rel=1e-9)
     # One Newton step in the means has curvatures of their own; all else is one matrix at a time.
     assert factored.count(64) == 1 and set(factored) == {1, 64}

@@ -10,10 +10,10 @@ from lgmdsl.arrays import SparseMatrix
 from lgmdsl.contract.engine import Engine, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.choose import Terms, choose, table
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.gram import DenseGram, PairGram, SparseGram
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.weights import SiteWeight
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.gram import DenseGram, PairGram, SparseGram
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.errors import NumericalError
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root
 from lgmdsl.operators.convolution import Convolution

@@ -7,9 +7,9 @@ import pytest
 
 from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.operators.explicit import Dense
 from lgmdsl.structures.independent import Normal
 from lgmdsl.testing.engine_checks import (
@@ -19,7 +19,7 @@ from lgmdsl.testing.engine_checks import (
     conditioned,
     standard_cases,
 )
-from lgmdsl.testing.engine_models import Case, random_case
+from lgmdsl.testing.engines.models import Case, random_case
 
 ENGINES = [CovarianceEngine, PrecisionEngine, SparseEngine]
 

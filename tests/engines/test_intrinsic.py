@@ -12,9 +12,9 @@ from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.structure_checks import check_structure

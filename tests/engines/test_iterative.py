@@ -12,10 +12,10 @@ from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Structure
-from lgmdsl.engines.iterative import IterativeEngine
-from lgmdsl.engines.iterative_conditioned import IterativeConditioned
-from lgmdsl.engines.iterative_variance import RowGroups
-from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.iterative.conditioned import IterativeConditioned
+from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.iterative.variance import RowGroups
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Product
 from lgmdsl.operators.convolution import Convolution
@@ -31,8 +31,8 @@ from lgmdsl.testing.engine_checks import (
     check_draws,
     check_offset_adjoint,
 )
-from lgmdsl.testing.engine_failure_checks import check_failure
-from lgmdsl.testing.engine_models import Case, random_case
+from lgmdsl.testing.engines.failure_checks import check_failure
+from lgmdsl.testing.engines.models import Case, random_case
 
 from .unformed import Unformed
 

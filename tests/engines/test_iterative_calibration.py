@@ -10,18 +10,18 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.structure import Structure
-from lgmdsl.engines.iterative import IterativeEngine
-from lgmdsl.engines.iterative_conditioned import IterativeConditioned
-from lgmdsl.engines.iterative_determinant import controlled_mean
-from lgmdsl.engines.iterative_variance import inflation, regressed
-from lgmdsl.engines.precision import PrecisionEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.iterative.conditioned import IterativeConditioned
+from lgmdsl.engines.iterative.determinant import controlled_mean
+from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.iterative.variance import inflation, regressed
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.convolution import Convolution
 from lgmdsl.operators.difference import Difference
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Flat, Normal
-from lgmdsl.testing.engine_models import Case
+from lgmdsl.testing.engines.models import Case
 
 KINDS = ("image", "sparse", "chain", "dense", "stiff")
 

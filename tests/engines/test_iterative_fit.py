@@ -12,14 +12,14 @@ from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Estimate
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.contract.profile import Profile, maximise_mean
+from lgmdsl.contract.objectives.profile import Profile, maximise_mean
+from lgmdsl.contract.objectives.super_gaussian import Penalty, WidthPoint, start, super_gaussian
 from lgmdsl.contract.rows import slope_of
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.contract.super_gaussian import Penalty, WidthPoint, start, super_gaussian
 from lgmdsl.dataset import read
 from lgmdsl.engines import choose
-from lgmdsl.engines.iterative import IterativeEngine
-from lgmdsl.engines.iterative_conditioned import IterativeConditioned
+from lgmdsl.engines.iterative.conditioned import IterativeConditioned
+from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.plan import plan
 from lgmdsl.inference.registry import backends

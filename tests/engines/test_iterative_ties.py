@@ -8,12 +8,12 @@ import pytest
 
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.iterative import IterativeEngine
-from lgmdsl.engines.iterative_conditioned import IterativeConditioned
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.iterative.conditioned import IterativeConditioned
+from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.operators.explicit import Identity
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.testing.engine_models import Case, dense_rows
+from lgmdsl.testing.engines.models import Case, dense_rows
 
 from .subspace import by_subspace, case, ties
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 
 from lgmdsl.contract.engine import Conditioned, Engine, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.covariance_conditioned import CovarianceConditioned
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.prior import BlockPrior
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.covariance_conditioned import CovarianceConditioned
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.operators.explicit import Dense, Identity
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.testing.engine_checks import conditioned
-from lgmdsl.testing.engine_models import Case, brute, dense_rows, dense_weight, random_case
+from lgmdsl.testing.engines.models import Case, brute, dense_rows, dense_weight, random_case
 from tests.agreement.comparisons import compared, must_run
 
 seeds = st.integers(0, 100_000)

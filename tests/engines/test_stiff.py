@@ -8,7 +8,7 @@ import pytest
 from lgmdsl.arrays import AnyArray
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.operators.explicit import Identity
 from lgmdsl.structures.catalogue import structure
 

@@ -12,9 +12,9 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, PriorBlock
 from lgmdsl.contract.structure import Structure
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.prior import precision_adjoints
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.shared.prior import precision_adjoints
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.structures.catalogue import structure
 
 from .subspace import case, graph

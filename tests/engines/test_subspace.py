@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from lgmdsl.contract.engine import Failed
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
-from lgmdsl.testing.engine_models import Case, dense_rows
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
+from lgmdsl.testing.engines.models import Case, dense_rows
 
 from .subspace import by_subspace, case, factors, ties
 

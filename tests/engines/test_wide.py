@@ -13,9 +13,9 @@ import lgmdsl as lgm
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.engines.choose import choose
-from lgmdsl.engines.covariance import CovarianceEngine
-from lgmdsl.engines.prior import covariance_adjoints
-from lgmdsl.engines.wide import WideEngine
+from lgmdsl.engines.dense.covariance import CovarianceEngine
+from lgmdsl.engines.grouped.wide import WideEngine
+from lgmdsl.engines.shared.prior import covariance_adjoints
 from lgmdsl.operators.explicit import Dense, Sparse
 from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.independent import Dense as DenseCovariance
@@ -28,7 +28,7 @@ from lgmdsl.testing.engine_checks import (
     conditioned,
     tilted,
 )
-from lgmdsl.testing.engine_models import Case
+from lgmdsl.testing.engines.models import Case
 
 N, D = 5, 7
 
@@ -137,7 +137,7 @@ def sparse_table(rows: int, columns: int, each: int) -> dict[str, np.ndarray]:
 
 
 def test_a_step_for_wide_data_is_that_of_dense_algebra() -> None:
-    """003, section 6.4.4: S - S mean(C_n - alpha alpha') S, against E[zz'] of every row."""
+    """Khan 2012, section 6.4.4: S - S mean(C_n - alpha alpha') S, against E[zz'] of every row."""
     data, s = sparse_table(60, 30, 4), 0.5 * np.eye(30) + 0.3
     fit = lgm.fit(lgm.loads(TEXT), data, fixed={"S": s})
     total, evidence = np.zeros((30, 30)), 0.0

@@ -11,7 +11,7 @@ import pytest
 from scipy import integrate, special, stats
 
 import lgmdsl as lgm
-from lgmdsl.api.methods import MethodTable, ModelMethods, methods
+from lgmdsl.api.explain.methods import MethodTable, ModelMethods, methods
 from lgmdsl.bounds.catalogue import bound
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lgmdsl.contract import beginning
-from lgmdsl.contract.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.objectives import elbo_start as beginning
+from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.legible import legible
+from lgmdsl.inference.evidence_digits import legible
 from lgmdsl_backends.laplace import Laplace
 from tests.backends.climbing import TWO, problem
 

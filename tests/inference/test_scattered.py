@@ -16,10 +16,10 @@ from lgmdsl.bounds.softmax import LogSumExpBound
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee
-from lgmdsl.inference import scattered
+from lgmdsl.inference import quasi_random_error as scattered
+from lgmdsl.inference.quasi_random_error import SCRAMBLES, standard_error
 from lgmdsl.inference.routes import Route
-from lgmdsl.inference.scattered import SCRAMBLES, standard_error
-from lgmdsl.sites.softmax import CategoricalSoftmax
+from lgmdsl.sites.vector.softmax import CategoricalSoftmax
 
 ROWS = 6
 

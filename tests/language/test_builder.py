@@ -10,11 +10,11 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.errors import ModelError
-from lgmdsl.language import ast
 from lgmdsl.language.builder import Model
 from lgmdsl.language.expressions import Expression
 from lgmdsl.language.load import loads
-from lgmdsl.language.parse import parse
+from lgmdsl.language.parse.parse import parse
+from lgmdsl.language.tree import ast
 
 SAMPLE = """\
 lgm 1

@@ -8,7 +8,7 @@ import pytest
 
 from lgmdsl.language.builder import Model
 from lgmdsl.language.load import loads
-from lgmdsl.language.parse import parse
+from lgmdsl.language.parse.parse import parse
 from tests.language.twins import TWINS
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from lgmdsl.errors import ModelError
-from lgmdsl.language.catalogue import CATALOGUE, codes, explain_code, kind_of
-from lgmdsl.language.catalogue_model import CONTEXT, MODEL
-from lgmdsl.language.entry import Entry
+from lgmdsl.language.catalogue.codes import CATALOGUE, codes, explain_code, kind_of
+from lgmdsl.language.catalogue.entry import Entry
+from lgmdsl.language.catalogue.model import CONTEXT, MODEL
 from lgmdsl.language.load import loads
 
 

@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from lgmdsl.errors import ModelError
-from lgmdsl.language import ast
-from lgmdsl.language.check import check
+from lgmdsl.language.check.check import check
 from lgmdsl.language.checked import CheckedModel
-from lgmdsl.language.parse import parse
+from lgmdsl.language.parse.parse import parse
+from lgmdsl.language.tree import ast
 
 GOOD = (Path(__file__).parent / "good.lgm").read_text(encoding="utf-8")
 
@@ -27,7 +27,7 @@ def warned(model: CheckedModel) -> list[str]:
     return [w.code for w in model.warnings]
 
 
-# ---- the samples of LANGUAGE.md ------------------------------------------------------------
+# ---- the samples of the specification ------------------------------------------------------------
 
 SAMPLES = {
     "E103": """error[E103]: unknown structure `rw3`

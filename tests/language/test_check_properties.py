@@ -11,9 +11,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lgmdsl.errors import LgmError, ModelError
-from lgmdsl.language import ast
-from lgmdsl.language.check import check
-from lgmdsl.language.parse import parse
+from lgmdsl.language.check.check import check
+from lgmdsl.language.parse.parse import parse
+from lgmdsl.language.tree import ast
 from lgmdsl.testing.trees import trees
 
 GOOD = (Path(__file__).parent / "good.lgm").read_text(encoding="utf-8")

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from lgmdsl.errors import ModelError
-from lgmdsl.language import ast
-from lgmdsl.language.check import check
-from lgmdsl.language.parse import parse
+from lgmdsl.language.check.check import check
+from lgmdsl.language.parse.parse import parse
+from lgmdsl.language.tree import ast
 
 GOOD = (Path(__file__).parent / "good.lgm").read_text(encoding="utf-8")
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 
-from lgmdsl.language import ast
-from lgmdsl.language.parse import parse
-from lgmdsl.language.print_expr import show
-from lgmdsl.language.print_model import print_model
-from lgmdsl.testing.spelled import expressions, models
+from lgmdsl.language.parse.parse import parse
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.print_expr import show
+from lgmdsl.language.tree.print_model import print_model
+from lgmdsl.testing.random.spelled import expressions, models
 
 
 def value(text: str) -> ast.Expr:

@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lgmdsl.errors import ModelError
-from lgmdsl.language import ast
-from lgmdsl.language.check import check
+from lgmdsl.language.check.check import check
 from lgmdsl.language.checked import CheckedModel
-from lgmdsl.language.parse import parse
-from lgmdsl.language.shapes import degree_of, indices_of, latents_of, shape_of
+from lgmdsl.language.parse.parse import parse
+from lgmdsl.language.shapes.shapes import degree_of, indices_of, latents_of, shape_of
+from lgmdsl.language.tree import ast
 
 HEAD = """lgm 1
 index i = 3

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from lgmdsl.errors import ModelError
-from lgmdsl.language.check import check
-from lgmdsl.language.parse import parse
+from lgmdsl.language.check.check import check
+from lgmdsl.language.parse.parse import parse
 from lgmdsl.vocabulary.lookup import (
     CATEGORIES,
     DATA_TYPES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 import lgmdsl as lgm
-from lgmdsl.api.standin import complete
+from lgmdsl.api.simulate.synthetic_covariates import complete
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.hypers import HyperSpace, hyper_space
-from lgmdsl.canonical.lower import Lowering
+from lgmdsl.canonical.lowering.hypers import HyperSpace, hyper_space
+from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.dataset import Dataset, read
 
 HEAD = "lgm 1\nindex a\n"

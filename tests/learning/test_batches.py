@@ -7,16 +7,16 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.canonical.loadings import linear_hypers
+from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.batches import Batches
-from lgmdsl.learning.complete_data import CompleteData
-from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.objective import Objective
-from lgmdsl.learning.rows import plate_of, some_rows
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.em.batches import Batches
+from lgmdsl.learning.em.complete_data import CompleteData
+from lgmdsl.learning.em.some_rows import plate_of, some_rows
+from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.sites import catalogue as sites
 
 TEXT = """lgm 1

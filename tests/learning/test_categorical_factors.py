@@ -11,8 +11,8 @@ from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.objective import Objective
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.sites import catalogue as sites
 
 TEXT = """lgm 1
@@ -73,7 +73,7 @@ def test_offsets_have_their_slope_where_loadings_are_zero() -> None:
 
 
 def test_pieces_before_log_before_bohning() -> None:
-    """KL from the truth, 003, figure 5.5; Boehning's bound learns that the two are independent."""
+    """KL from the truth (Khan 2012, figure 5.5); Boehning's bound learns independence."""
     y = rows(200)
     found = {}
     for link, bound in (

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 import lgmdsl as lgm
-from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.coordinates.vector import Coordinates
 
 TEXT = """lgm 1
 index trial

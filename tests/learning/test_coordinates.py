@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.hypers import HyperSpace
+from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.errors import DataError
-from lgmdsl.learning.coordinates import Coordinates
+from lgmdsl.learning.coordinates.vector import Coordinates
 from tests.learning.hierarchies import differences, full, space
 
 

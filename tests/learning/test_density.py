@@ -12,11 +12,11 @@ from scipy.interpolate import CubicSpline
 
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.derived import Apply, Derived, Leaf, monotone, slope
+from lgmdsl.canonical.lowering.derived import Apply, Derived, Leaf, monotone, slope
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
-from lgmdsl.learning.kernel_density import Range, kernel_density, sample_share
-from lgmdsl.learning.ranges import entry_ends
+from lgmdsl.learning.coordinates.ranges import entry_ends
+from lgmdsl.learning.integration.kernel_density import Range, kernel_density, sample_share
 from lgmdsl.sites.catalogue import find_site
 from tests.learning.glmm import CROSSED, GLMM, NORMAL, counts, crossed, load, measured
 

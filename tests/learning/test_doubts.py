@@ -8,10 +8,10 @@ import pytest
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.learning import integrate as integration
-from lgmdsl.learning.hyper_posterior import weighted_quantile
-from lgmdsl.learning.raked import raked
-from lgmdsl.learning.sensitivities import (
+from lgmdsl.learning.integration import integrate as integration
+from lgmdsl.learning.integration.hyper_posterior import weighted_quantile
+from lgmdsl.learning.integration.raked import raked
+from lgmdsl.learning.integration.sensitivities import (
     EVIDENCE,
     MOMENT,
     QUANTILE,

@@ -12,9 +12,9 @@ from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.em import EM
-from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.em.em import EM
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.sites import catalogue as sites
 
 GAUSSIAN = """lgm 1

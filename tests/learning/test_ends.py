@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.canonical.saddles import multiplied
+from lgmdsl.canonical.queries.saddles import multiplied
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.sites import catalogue as sites

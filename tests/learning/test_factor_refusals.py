@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.canonical.scales import log_sd_slopes, scales
+from lgmdsl.canonical.queries.scales import log_sd_slopes, scales
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.sites.catalogue import find_site

@@ -15,8 +15,8 @@ from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.factor import Factor, GammaFactor, NumericFactor, factor
-from lgmdsl.learning.mean_field import _refreshed
+from lgmdsl.learning.mean_field.factor import Factor, GammaFactor, NumericFactor, factor
+from lgmdsl.learning.mean_field.mean_field import _refreshed
 from lgmdsl.priors.catalogue import prior
 from lgmdsl.priors.prior import Prior
 from lgmdsl.sites.catalogue import find_site

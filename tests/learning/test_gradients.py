@@ -15,11 +15,11 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.dataset import read
 from lgmdsl.engines.choose import ENGINES
-from lgmdsl.engines.iterative import IterativeEngine
+from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.registry import load_entry_points
-from lgmdsl.learning.gradient import evidence_gradient
+from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.sites.catalogue import find_site
 
 HYPERS = {

@@ -148,8 +148,10 @@ def test_as_many_threads_as_wanted_give_the_same_digits(monkeypatch: pytest.Monk
     model, data = load(CROSSED), crossed()
     found = []
     for cores in (1, 2, 5):
-        monkeypatch.setattr("lgmdsl.learning.objective.os.cpu_count", lambda cores=cores: cores)
-        monkeypatch.setattr("lgmdsl.learning.objective.WORTH_A_THREAD", 0.0)
+        monkeypatch.setattr(
+            "lgmdsl.learning.objective.log_posterior.os.cpu_count", lambda cores=cores: cores
+        )
+        monkeypatch.setattr("lgmdsl.learning.objective.log_posterior.WORTH_A_THREAD", 0.0)
         fit = lgm.fit(model, data, hyper="integrate")
         found.append((fit.log_evidence, fit.mean("a").values.tobytes(), float(fit.sd("v"))))
     assert found[0] == found[1] == found[2]

@@ -9,15 +9,15 @@ from scipy import linalg, optimize
 import lgmdsl as lgm
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.canonical.sizes import sizes
+from lgmdsl.canonical.queries.sizes import sizes
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.hyper_posterior import matched
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.integration.hyper_posterior import matched
 from lgmdsl.learning.learn import Learned, learn
-from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.sites import catalogue as sites
 
 VAGUE = "inv_gamma(shape = 1, scale = 5e-5)"

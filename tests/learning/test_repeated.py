@@ -11,10 +11,10 @@ import scipy.sparse as sp
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.precision import PrecisionEngine
-from lgmdsl.engines.sparse import SparseEngine
+from lgmdsl.engines.dense.precision import PrecisionEngine
+from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.gradient import evidence_gradient
+from lgmdsl.learning.objective.gradient import evidence_gradient
 from lgmdsl.operators.explicit import Identity
 from lgmdsl.structures.catalogue import structure
 from tests.learning.test_gradients import COUNT, PRIORS, check, compiled, data, fitted, model
@@ -82,7 +82,7 @@ def test_a_loading_of_zero_keeps_its_slope() -> None:
 
 def test_no_prior_is_factored_for_a_gradient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Entries of the covariance of a product come from its factors, of a walk from those kept."""
-    from lgmdsl.engines.sparse_prior import SparsePrior
+    from lgmdsl.engines.shared.prior_precision import SparsePrior
 
     asked = []
     plain = SparsePrior.moments.func  # type: ignore[attr-defined]

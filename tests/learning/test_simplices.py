@@ -10,18 +10,18 @@ import pytest
 from scipy import special
 
 import lgmdsl as lgm
-from lgmdsl.api.hyper_ways import chosen_way
+from lgmdsl.api.fit.hyper_ways import chosen_way
 from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.em import EM, SLOW, WORTH
-from lgmdsl.learning.objective import Objective
-from lgmdsl.learning.simplices import probabilities
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.em.em import EM, SLOW, WORTH
+from lgmdsl.learning.em.simplices import probabilities
+from lgmdsl.learning.objective.log_posterior import Objective
 from lgmdsl.sites import catalogue as sites
 
-pytest.importorskip("lgmdsl.sites.admixture")
+pytest.importorskip("lgmdsl.sites.vector.admixture")
 TEXT = """lgm 1
 index doc
 index word

@@ -16,12 +16,12 @@ from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.covariances import covariances
-from lgmdsl.learning.em import EM
-from lgmdsl.learning.maximise import NOISE, Maximiser
-from lgmdsl.learning.objective import Evaluation, Objective
-from lgmdsl.learning.transforms import Covariance
+from lgmdsl.learning.coordinates.transforms import Covariance
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.em.covariances import covariances
+from lgmdsl.learning.em.em import EM
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.maximise import NOISE, Maximiser
 from lgmdsl.priors.covariance import InvWishart
 from lgmdsl.sites import catalogue as sites
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from lgmdsl.contract.status import Status
-from lgmdsl.learning import sparse_search
-from lgmdsl.learning.em import EM
-from lgmdsl.learning.maximise import Maximum
+from lgmdsl.learning.em import sparse_search
+from lgmdsl.learning.em.em import EM
+from lgmdsl.learning.search.maximise import Maximum
 from tests.learning.test_covariances import PRIORS, TEXT, first, real
 
 

@@ -11,18 +11,18 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.only_finite import only_finite
+from lgmdsl.api.fit.only_finite import only_finite
 from lgmdsl.arrays import Array
 from lgmdsl.contract.status import Status
-from lgmdsl.learning import integrate as integration
 from lgmdsl.learning import learn as learning
-from lgmdsl.learning.hyper_posterior import matched
-from lgmdsl.learning.integrate import Integrated
-from lgmdsl.learning.maximise import Maximiser
-from lgmdsl.learning.objective import Evaluation, Objective
-from lgmdsl.learning.standardised import Standardised
-from lgmdsl.learning.surrogate import SLACK, surrogate
-from lgmdsl.learning.visited import Visited
+from lgmdsl.learning.coordinates.standardised import Standardised
+from lgmdsl.learning.integration import integrate as integration
+from lgmdsl.learning.integration.hyper_posterior import matched
+from lgmdsl.learning.integration.integrate import Integrated
+from lgmdsl.learning.integration.surrogate import SLACK, surrogate
+from lgmdsl.learning.integration.visited import Visited
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.maximise import Maximiser
 from tests.learning.balanced import (
     LEVELS,
     NAMES,

@@ -13,11 +13,11 @@ from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
-from lgmdsl.learning.complete_data import solved
-from lgmdsl.learning.coordinates import Coordinates
-from lgmdsl.learning.em import EM
-from lgmdsl.learning.maximise import Maximiser
-from lgmdsl.learning.objective import Evaluation, Objective
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.em.complete_data import solved
+from lgmdsl.learning.em.em import EM
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.maximise import Maximiser
 from lgmdsl.sites import catalogue as sites
 
 # Offsets by item and class; a coefficient that all classes share; loadings.

@@ -7,8 +7,8 @@ from typing import cast
 
 import pytest
 
-from lgmdsl.api import calibrate_pool
-from lgmdsl.api.calibrate_run import Task
+from lgmdsl.api.calibrate import pool as calibrate_pool
+from lgmdsl.api.calibrate.run import Task
 
 
 class Stopped(Exception):

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
+import runpy
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -20,12 +19,9 @@ ROOT = Path(__file__).resolve().parents[2]
 NAMES = sorted(path.parent.name for path in (ROOT / "models").glob("*/model.lgm"))
 
 
-def module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"models_{path.parent.name}_{path.stem}", path)
-    assert spec is not None and spec.loader is not None
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
+def program(path: Path) -> dict[str, Any]:
+    """The names that a program of the models' folder defines."""
+    return runpy.run_path(str(path), run_name=path.stem)
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +32,7 @@ def fits() -> dict[str, lgm.Fit]:
 
 def fitted(name: str, fits: dict[str, lgm.Fit]) -> lgm.Fit:
     if name not in fits:
-        fits[name] = module(ROOT / "models" / "update_expected.py").fit(name)
+        fits[name] = program(ROOT / "models" / "update_expected.py")["fit"](name)
     return fits[name]
 
 
@@ -51,7 +47,7 @@ def test_there_are_enough_models_and_each_has_a_case() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_generator_makes_the_data(name: str) -> None:
-    made: dict[str, Any] = module(ROOT / "models" / name / "make_data.py").make()
+    made: dict[str, Any] = program(ROOT / "models" / name / "make_data.py")["make"]()
     with np.load(ROOT / "models" / name / "data.npz", allow_pickle=False) as stored:
         assert set(stored.files) == set(made)
         for key in stored.files:

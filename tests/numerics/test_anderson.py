@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.anderson import Anderson
+from lgmdsl.numerics.optimisation.anderson import Anderson
 
 
 def linear(seed: int, n: int = 4) -> tuple[Array, Array, Array]:

@@ -13,7 +13,7 @@ from tests.architecture.test_house import modules
 COMPILERS = {"njit", "jit", "vectorize", "guvectorize", "stencil", "cfunc", "generated_jit"}
 LARGE = """
 import numpy as np
-from lgmdsl.numerics.largest_kernel import log_largest
+from lgmdsl.numerics.expectations.largest_kernel import log_largest
 from lgmdsl.numerics.sparse import banded_kernels
 s = np.array([[[0.3, -0.2, 1.0]]])
 value, slope = log_largest(s, np.array([2]), np.ones((1, 3), dtype=bool))

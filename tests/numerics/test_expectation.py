@@ -8,7 +8,7 @@ from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Site
-from lgmdsl.numerics import expectation
+from lgmdsl.numerics.expectations import expectation
 from lgmdsl.sites.catalogue import find_site
 from lgmdsl.sites.observed import make_sites
 from lgmdsl.sites.quadrature import expected_by_quadrature

@@ -7,8 +7,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from lgmdsl.numerics import graphical_lasso as module
-from lgmdsl.numerics.graphical_lasso import graphical_lasso
+from lgmdsl.numerics.optimisation import graphical_lasso as module
+from lgmdsl.numerics.optimisation.graphical_lasso import graphical_lasso
 
 
 def scatter(k: int, rows: int) -> np.ndarray:

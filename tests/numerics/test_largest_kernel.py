@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy import special
 
-from lgmdsl.numerics.largest_kernel import COEFFICIENTS, log_largest, mills
-from lgmdsl.sites.multinomial_probit import COMPILED, CategoricalProbit
+from lgmdsl.numerics.expectations.largest_kernel import COEFFICIENTS, log_largest, mills
+from lgmdsl.sites.vector.multinomial_probit import COMPILED, CategoricalProbit
 
 
 def test_mills_ratio() -> None:

@@ -7,7 +7,7 @@ import pytest
 from scipy import optimize
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.lbfgs import LBFGS, Evaluated, Function, Iterate
+from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Function, Iterate
 
 
 def run(

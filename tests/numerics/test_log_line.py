@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from lgmdsl.arrays import Array
-from lgmdsl.numerics.log_line import log_line
+from lgmdsl.numerics.expectations.log_line import log_line
 
 MEANS, SDS = np.array([[0.0, 3.0], [-40.0, 250.0]]), np.array([[1.0, 1e-3], [5.0, 20.0]])
 LEVELS = np.array([1e-6, 0.05, 0.5, 0.95])

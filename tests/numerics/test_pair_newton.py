@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.numerics.pair_newton import Moments, Pairs, Terms, maximise_pairs
+from lgmdsl.numerics.optimisation.pair_newton import Moments, Pairs, Terms, maximise_pairs
 
 Y, A = np.array([0.0, 3.0, 40.0]), np.array([-2.0, 2.999, 5.0])
 WEIGHT, BEFORE, SIGMA0 = np.array([0.1, 2.0, 9.0]), np.array([1.0, 0.5, 3.0]), np.full(3, 0.7)

@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import lgmdsl as lgm
-from lgmdsl.api.hyper_pictures import panels, prior_density
-from lgmdsl.api.pictures import bins
-from lgmdsl.api.places import line, places
+from lgmdsl.api.pictures.hyper_pictures import panels, prior_density
+from lgmdsl.api.pictures.pictures import bins
+from lgmdsl.api.pictures.positions import line, places
 from lgmdsl.plot import effects, fields
 from lgmdsl.plot.effects import LEVELS, Curve, Row, curve_picture, forest_picture, sorted_picture
 from lgmdsl.plot.fields import Heat, Map, heat_picture, map_picture

@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 import lgmdsl as lgm
-from lgmdsl.api import calibrate_pool
-from lgmdsl.api.calibrate_run import Task
+from lgmdsl.api.calibrate import pool as calibrate_pool
+from lgmdsl.api.calibrate.run import Task
 from lgmdsl.engines.choose import ENGINES, choose
 from lgmdsl.extend import (
     Array,

@@ -14,9 +14,9 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import bound
 from lgmdsl.contract.questions import Expected, ExpectedSlopes
-from lgmdsl.learning.topics import grouped
-from lgmdsl.sites import admixture
-from lgmdsl.sites.admixture import AdmixtureSoftmax
+from lgmdsl.learning.starts.topics import grouped
+from lgmdsl.sites.vector import admixture
+from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
 from lgmdsl.testing.site_checks import check_site
 
 

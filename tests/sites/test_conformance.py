@@ -13,9 +13,9 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ConjugateAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.sites.catalogue import BUILT_IN, sites
-from lgmdsl.sites.exponential_rate import PoissonLogRate
-from lgmdsl.sites.logistic import LogisticPotential
-from lgmdsl.sites.student_t import StudentTMean
+from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
+from lgmdsl.sites.scalar.logistic import LogisticPotential
+from lgmdsl.sites.scalar.student_t import StudentTMean
 from lgmdsl.testing.site_checks import check_site, site_failures
 from tests.sites.examples import example
 

@@ -13,12 +13,12 @@ from lgmdsl.arrays import Array
 from lgmdsl.errors import DataError
 from lgmdsl.site_questions import expected, tilted
 from lgmdsl.sites.catalogue import families, site
-from lgmdsl.sites.ordinal_adjacent import AdjacentLogit, StereotypeLogit
-from lgmdsl.sites.ordinal_adjacent_probit import AdjacentProbit, StereotypeProbit
-from lgmdsl.sites.ordinal_continuation import ContinuationLogit
-from lgmdsl.sites.ordinal_cumulative import OrdinalLogit, OrdinalProbit
+from lgmdsl.sites.ordinal.adjacent import AdjacentLogit, StereotypeLogit
+from lgmdsl.sites.ordinal.adjacent_probit import AdjacentProbit, StereotypeProbit
+from lgmdsl.sites.ordinal.continuation import ContinuationLogit
+from lgmdsl.sites.ordinal.cumulative import OrdinalLogit, OrdinalProbit
 from lgmdsl.sites.quadrature import tilted_by_quadrature
-from lgmdsl.sites.stick import CategoricalStick
+from lgmdsl.sites.vector.stick import CategoricalStick
 from tests.sites.examples import example
 
 NAMES = [f.spec.name for f in families() if f.spec.family == "ordinal"]

@@ -10,7 +10,7 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Site
-from lgmdsl.sites.softmax import CategoricalSoftmax, MultinomialSoftmax
+from lgmdsl.sites.vector.softmax import CategoricalSoftmax, MultinomialSoftmax
 from lgmdsl.testing.site_checks import check_site, site_failures
 
 

@@ -8,10 +8,10 @@ import pytest
 
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.numerics.stable import asinh_difference
-from lgmdsl.sites.cloglog import BernoulliCloglog
-from lgmdsl.sites.exponential_rate import GammaLogMean, PoissonLogRate
-from lgmdsl.sites.logistic import even_part
-from lgmdsl.sites.probit import BernoulliProbit
+from lgmdsl.sites.scalar.cloglog import BernoulliCloglog
+from lgmdsl.sites.scalar.exponential_rate import GammaLogMean, PoissonLogRate
+from lgmdsl.sites.scalar.logistic import even_part
+from lgmdsl.sites.scalar.probit import BernoulliProbit
 from tests.sites.examples import example
 
 

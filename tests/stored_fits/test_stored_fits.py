@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
-from lgmdsl.api.store import FORMAT
+from lgmdsl.api.files.store import FORMAT
 from lgmdsl.cli.main import main
 
 from .cases import CASES

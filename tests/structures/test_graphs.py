@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.structure import Shape
 from lgmdsl.errors import LgmError
-from lgmdsl.structures import besag as besag_module
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.structures.generalised import (
+from lgmdsl.structures.shared.generalised import (
     generalised_variances,
     log_determinant,
     log_pseudo_determinant,
 )
+from lgmdsl.structures.spatial import besag as besag_module
 from lgmdsl.testing.structure_checks import check_structure, dense_precision
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.prior import BlockPrior, covariance_adjoints, kron_times
+from lgmdsl.engines.shared.prior import BlockPrior, covariance_adjoints, kron_times
 from lgmdsl.structures import catalogue
 from lgmdsl.structures.catalogue import register_structure, structure
 from lgmdsl.testing.structure_checks import check_structure

@@ -12,9 +12,9 @@ from scipy.special import kv
 
 from lgmdsl.contract.structure import Shape
 from lgmdsl.errors import LgmError
-from lgmdsl.structures import gmrf as gmrf_module
 from lgmdsl.structures.catalogue import structure
-from lgmdsl.structures.mesh import grid_matrices, mesh_matrices
+from lgmdsl.structures.spatial import gmrf as gmrf_module
+from lgmdsl.structures.spatial.mesh import grid_matrices, mesh_matrices
 from lgmdsl.testing.structure_checks import check_structure, dense_precision
 
 RNG = np.random.default_rng(3)

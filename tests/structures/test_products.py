@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array
 from lgmdsl.contract.linear import PriorBlock
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.engines.prior import BlockPrior, precision_adjoints
+from lgmdsl.engines.shared.prior import BlockPrior, precision_adjoints
 from lgmdsl.structures.catalogue import structure
 
 GRAPH = sp.csr_array(

@@ -22,7 +22,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.problem import Problem
-from lgmdsl.numerics.anderson import Anderson
+from lgmdsl.numerics.optimisation.anderson import Anderson
 from lgmdsl_backends.ep.inner import Reference, minimise
 from lgmdsl_backends.ep.matching import Matched, own
 

@@ -18,7 +18,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.problem import Problem
-from lgmdsl.numerics.anderson import Anderson
+from lgmdsl.numerics.optimisation.anderson import Anderson
 from lgmdsl_backends.ep.matching import Matched, log_concave, matched, target_of
 from lgmdsl_backends.ep.sweep import sweep
 

@@ -23,11 +23,11 @@ from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from lgmdsl.contract.backend import Backend, BackendSpec
-from lgmdsl.contract.beginning import begin, comparable, lifted, resolved
-from lgmdsl.contract.elbo import ElboPoint, elbo_of, expected
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.fixed_point import profiled, undamped_move
 from lgmdsl.contract.joint import unstacked
+from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of, expected
+from lgmdsl.contract.objectives.elbo_start import begin, comparable, lifted, resolved
+from lgmdsl.contract.objectives.fixed_point import profiled, undamped_move
 from lgmdsl.contract.options import check_least, check_range
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem

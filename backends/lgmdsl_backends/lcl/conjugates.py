@@ -17,7 +17,7 @@ from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.joint import some_rows
 from lgmdsl.contract.questions import Decoupled, Expected
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.numerics.pair_newton import Moments, Pairs, Terms, maximise_pairs
+from lgmdsl.numerics.optimisation.pair_newton import Moments, Pairs, Terms, maximise_pairs
 
 # Sites are finite at this distance, and their slopes have come to their limits, if there are any.
 FAR = 1e4

@@ -18,15 +18,15 @@ import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract import rows
-from lgmdsl.contract.elbo import ElboPoint
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.joint import row_covariance, stacked, unstacked
 from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.objectives.elbo import ElboPoint
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
-from lgmdsl.numerics.box_newton import Box
 from lgmdsl.numerics.cholesky import cholesky
-from lgmdsl.numerics.pair_newton import Pairs, Terms
+from lgmdsl.numerics.optimisation.box_newton import Box
+from lgmdsl.numerics.optimisation.pair_newton import Pairs, Terms
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
 
 ROUNDING = 1e-13

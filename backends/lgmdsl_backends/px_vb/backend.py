@@ -17,7 +17,7 @@ import numpy as np
 
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Failed, Rows
-from lgmdsl.contract.iterated import Round
+from lgmdsl.contract.objectives.iterated import Round
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Augmented

@@ -6,8 +6,8 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp
-from lgmdsl.sites.cloglog import log_complement
 from lgmdsl.sites.laws.law import Curve, Law, Mass
+from lgmdsl.sites.scalar.cloglog import log_complement
 
 
 class GumbelLaw(Law):

@@ -1,0 +1,126 @@
+"""fit.to_arviz(): a fit as ArviZ reads it, an xarray.DataTree by the InferenceData schema."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.assess.components import Assessed, assessed, every_value
+from lgmdsl.api.assess.predictive import like_data
+from lgmdsl.arrays import Array
+from lgmdsl.assess.predictive import joint_draws, log_densities, responses
+from lgmdsl.posterior.frame import fitted_frame
+from lgmdsl.posterior.labelled import dataset, labelled
+from lgmdsl.posterior.marginals import Marginals, all_names, check_draws, named_tree
+from lgmdsl.posterior.mixture import evaluated
+from lgmdsl.posterior.shifted_draws import hypers_of
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.fit.fit import Fit
+
+
+def to_arviz(
+    fit: Fit,
+    size: int,
+    seed: int,
+    data: object = None,
+    mapping: Mapping[str, str] | None = None,
+) -> xr.DataTree:
+    """Draws and densities in ArviZ's groups. See `Fit.to_arviz`."""
+    import xarray as xr
+
+    check_draws(size, seed)
+    asked = assessed(fit, data, mapping, "to_arviz")
+    posterior, replicated, density = _drawn(fit, asked, size, seed)
+    where, sites = asked.observations, asked.at_points[0].sites
+    values = every_value(asked.canonical)
+    typed = [like_data(y, site) for y, site in zip(replicated, sites, strict=True)]
+    seen = [like_data(site.y.reshape(-1), site) for site in sites]  # type: ignore[attr-defined]
+    layout = asked.canonical.layout
+    groups = {
+        "posterior": _chain({
+            name: labelled(layout, dims, values, name, first="draw")
+            for name, (dims, values) in posterior.items()
+        }),
+        "posterior_predictive": _chain(
+            {n: values.labelled(typed, n, first="draw") for n in where.names}
+        ),
+        "log_likelihood": _chain(
+            {n: where.labelled(density, n, first="draw") for n in where.names}
+        ),
+        "observed_data": dataset({n: values.labelled(seen, n) for n in where.names}),
+        "constant_data": _constants(asked),
+    }  # fmt: skip
+    origin = {
+        "created_at": datetime.now(UTC).isoformat(),
+        "creation_library": "lgmdsl",
+        "creation_library_version": fit.provenance.get("version_lgmdsl", ""),
+        "inference_library": f"lgmdsl {fit.method}",
+    }
+    full = {name: group.assign_attrs(origin) for name, group in groups.items() if group.variables}
+    return xr.DataTree.from_dict(full, name="lgmdsl")
+
+
+def _drawn(
+    fit: Fit, asked: Assessed, size: int, seed: int
+) -> tuple[dict[str, tuple[tuple[str, ...], Array]], list[Array], list[Array]]:
+    """Named quantities, replicated responses and log densities at the same joint draws."""
+    canonical, first = asked.canonical, asked.at_points[0]
+    posterior: dict[str, tuple[tuple[str, ...], Array]] = {}
+    replicated = [np.empty((size, len(rows))) for _, _, rows in every_value(canonical).blocks]
+    density = [np.empty((size, len(m))) for m in first.mean]
+    names = tuple(dict.fromkeys((*canonical.latent_names, *all_names(canonical))))
+    of = {n: f for n in names if (f := fit.marginals.of_hypers(n)) is not None}
+    made = [hypers_of(named_tree(canonical, n)[1]) for n in names if n not in of]
+    noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed, any(made))
+    for drawn in joint_draws(asked.at_points, size, seed):
+        c = drawn.component
+        own = hypers.at(drawn.points, drawn.places)
+        marginals = Marginals(canonical, c.theta, fitted_frame(canonical, c.conditioned))
+        z = hypers.carry(drawn.points, drawn.places, drawn.z)
+        for name in names:
+            if name in of and own:
+                values = np.array([of[name](theta) for theta in own])
+            else:
+                values = evaluated(marginals, name, z, own if hypers.mixing else ())
+            if name not in posterior:
+                whole = np.empty((size, *values.shape[1:]))
+                posterior[name] = (marginals.quantity_dims(name), whole)
+            posterior[name][1][drawn.places] = values
+        for k, s in enumerate(asked.predictors(c, z, own)):
+            for turn, site in asked.drawn_sites(k, c.theta, own, len(s)):
+                with np.errstate(all="ignore"):
+                    density[k][drawn.places[turn]] = log_densities(site, s[turn])
+                y = responses(site, s[turn], noise, asked.observations.names[k])
+                replicated[k][drawn.places[turn]] = y.reshape(len(y), -1)
+    return posterior, replicated, density
+
+
+def _chain(arrays: Mapping[str, xr.DataArray]) -> xr.Dataset:
+    """With a chain of length 1 in front, and draws numbered."""
+    found = dataset(arrays)
+    for array in found.values():
+        draw = array.dims[0]
+        return found.assign_coords({draw: np.arange(found.sizes[draw])}).expand_dims(chain=[0])
+    return found
+
+
+def _constants(asked: Assessed) -> xr.Dataset:
+    """The other data that are arrays over index sets: covariates."""
+    canonical = asked.canonical
+    grounded, observed = canonical.grounded, set(asked.observations.names)
+    arrays, indices = {}, grounded.indices
+    for symbol in grounded.model.of_kind("data"):
+        value = grounded.values.get(symbol.name)
+        if symbol.name in observed or not isinstance(value, np.ndarray):
+            continue
+        if symbol.target is not None:
+            labels = indices[symbol.target].labels
+            value = np.where(value < 0, labels[:0].dtype.type(), labels[np.maximum(value, 0)])
+        arrays[symbol.name] = labelled(canonical.layout, symbol.dims, value, symbol.name)
+    return dataset(arrays)

@@ -1,0 +1,127 @@
+"""What a fit says of its model: information criteria, cross-validation, replicated responses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, cast
+
+from lgmdsl.memory import during
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.assess.convergence import Convergence
+    from lgmdsl.api.assess.criteria import Dic, Waic
+    from lgmdsl.api.assess.loo import Loo
+    from lgmdsl.api.assess.pit import Pit
+    from lgmdsl.api.fit.fit import Fit
+
+
+class Assessable:
+    """The methods of `Fit` that look at its observed data. A fit read from a file needs its `data`
+    again for each of them (`mapping` renames keys): DataError E305 without, E303 for other data;
+    MethodError E501 where nothing is observed, or variances are estimates."""
+
+    @during("computing the DIC")
+    def dic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
+        """Deviance information criterion, with the plug-in deviance at the posterior mean of the
+        predictors, as in R-INLA."""
+        from lgmdsl.api.assess.criteria import dic
+
+        return dic(self._fit, data, mapping)
+
+    @during("computing the WAIC")
+    def waic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
+        """Widely applicable information criterion, by quadrature over q's marginals."""
+        from lgmdsl.api.assess.criteria import waic
+
+        return waic(self._fit, data, mapping)
+
+    @during("leaving responses out")
+    def loo(
+        self,
+        groups: object = None,
+        exact: bool | str = False,
+        n: int = 4096,
+        seed: int = 0,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> Loo:
+        """Leave-one-out predictive densities log p(y_i | y_-i), from q without the site of y_i.
+
+        What cannot be trusted is flagged; `exact=True` fits again without each response that is
+        flagged, by the same method and at the same hyperparameters (those of every point, where
+        they were integrated: the points then have the weights that they have without the response;
+        after `map` hyperparameters stay at the mode), `exact="all"` without each.
+        `groups` leaves out all responses of a group together: the name of an index set or of a map
+        to one, or an array with a label for each entry. A group's joint density is exact for
+        Gaussian families, else by up to `n` quasi-random points, with its Monte Carlo error.
+        """
+        from lgmdsl.api.assess.loo import loo
+
+        return loo(self._fit, groups, exact, n, seed, data, mapping)
+
+    @during("computing transforms")
+    def pit(
+        self, exact: bool = False, data: object = None, mapping: Mapping[str, str] | None = None
+    ) -> Pit:
+        """Leave-one-out probability integral transforms P(Y_i <= y_i | y_-i); `exact` as in
+        `loo`."""
+        from lgmdsl.api.assess.pit import pit
+
+        return pit(self._fit, exact, data, mapping)
+
+    @during("examining convergence")
+    def convergence(
+        self, data: object = None, mapping: Mapping[str, str] | None = None
+    ) -> Convergence:
+        """How fast the fit converged: the rate of its own run, and for methods that are a map
+        (px-vb) the spectral radius of a round at the limit, with and without the expansion, by
+        finite differences on up to 500 sites.
+
+        Raises MethodError E501 for such a method's fit that did not converge.
+        """
+        from lgmdsl.api.assess.convergence import convergence
+
+        return convergence(self._fit, data, mapping)
+
+    @during("drawing responses")
+    def sample_predictive(
+        self,
+        size: int,
+        seed: int | None = None,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> xr.Dataset:
+        """Replicated responses: posterior predictive draws of each observed datum, with a leading
+        axis `sample`; NaN where an entry is missing. The same seed gives the same digits.
+
+        Raises NumericalError E602 where a family cannot be drawn from so far out.
+        """
+        from lgmdsl.api.assess.predictive import sample_predictive
+
+        return sample_predictive(self._fit, size, self._seed(seed), data, mapping)
+
+    @during("handing the fit to ArviZ")
+    def to_arviz(
+        self,
+        size: int = 1000,
+        seed: int | None = None,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> xr.DataTree:
+        """The fit as ArviZ reads it: an xarray.DataTree with `size` joint draws in one chain.
+
+        Groups: posterior (latents, lets, reports, hypers), posterior_predictive, log_likelihood
+        (each response), observed_data, constant_data. ArviZ itself is not needed for it.
+        """
+        from lgmdsl.api.assess.arviz import to_arviz
+
+        return to_arviz(self._fit, size, self._seed(seed), data, mapping)
+
+    @property
+    def _fit(self) -> Fit:
+        return cast("Fit", self)
+
+    def _seed(self, seed: int | None) -> int:
+        return self._fit.seed if seed is None else seed

@@ -1,0 +1,232 @@
+"""The components of a fit's posterior: what every assessment of it is computed from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.assess.observations import Observations
+from lgmdsl.api.own_data import with_responses
+from lgmdsl.arrays import Array
+from lgmdsl.assess.component import Component
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.affine import Affine
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.expressions.named import expand
+from lgmdsl.canonical.lowering.derived import Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.learning.mean_field.marginals import FactorMarginals
+from lgmdsl.posterior.event_moments import moments
+from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.mixture import KEPT, Mixture
+from lgmdsl.posterior.shifted_draws import DrawnHypers, by_theta, hypers_of
+from lgmdsl.posterior.site_draws import drawn_sites, parameter_rows
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Assessed:
+    """A fit as its assessments see it: the model with its responses, the components of the
+    posterior, and where the responses stand.
+
+    `at_points`: a component for each hyperparameter point; `components`: those to average over,
+    which are the same unless the sites' parameters have factors of their own (`hyper = vb`)."""
+
+    canonical: CanonicalModel
+    at_points: tuple[Component, ...]
+    components: tuple[Component, ...]
+    observations: Observations
+    mixture: Mixture
+
+    @cached_property
+    def mixing(self) -> bool:
+        """Whether predictors are made of latents and hyperparameters both."""
+        blocks = (self.canonical.blocks[k] for k in observed(self.canonical))
+        return any(hypers_of(Leaf(b.written)) for b in blocks)
+
+    def drawn_hypers(self, seed: int, mixing: bool | None = None) -> DrawnHypers:
+        """The hyperparameters of joint draws of `at_points`."""
+        return self.mixture.drawn(seed, self.mixing if mixing is None else mixing)
+
+    def predictors(self, component: Component, z: Array, thetas: Sequence[Theta]) -> Rows:
+        """The predictors at draws z (k, n) of a component, at the hyperparameters of each where
+        they are made of any."""
+        if not self.mixing or not thetas:
+            return component.at(z)
+        blocks = [self.canonical.blocks[k] for k in observed(self.canonical)]
+        out = tuple(np.empty((len(z), *m.shape)) for m in component.mean)
+        for theta, rows in by_theta(thetas):
+            made = partial(_predictors, self.canonical, blocks, theta)
+            for whole, s in zip(out, replace(component, predict=made).at(z[rows]), strict=True):
+                whole[rows] = s
+        return out
+
+    def drawn_sites(
+        self, block: int, theta: Theta, thetas: Sequence[Theta], count: int
+    ) -> Iterator[tuple[slice, Site]]:
+        """`drawn_sites` of one observed datum."""
+        own = self.canonical.blocks[observed(self.canonical)[block]]
+        return drawn_sites(own, theta, thetas, count, _response(own)["y"])
+
+
+def assessed(
+    fit: Fit, data: object, mapping: Mapping[str, str] | None, call: str, together: bool = False
+) -> Assessed:
+    """Everything behind `fit.CALL`; `together`: responses are not taken one by one.
+
+    Raises MethodError E501 where the model observes nothing, the fit is a mode alone, or its
+    variances are estimates; DataError as `with_responses`.
+    """
+    what = f"fit.{call}()"
+    canonical = with_responses(fit, data, mapping, what, f"fit.{call}(data=...)")
+    if not observed(canonical):
+        told = f"{what} is about observed data, and the model has potentials alone"
+        raise MethodError(Diagnostic("E501", told, help="fit.audit() tells how good the fit is"))
+    if np.isnan(fit.log_evidence):
+        told = f"{what} is about the posterior, and method `{fit.method}` finds its mode alone"
+        raise MethodError(Diagnostic("E501", told, help="fit by laplace, ep or natural-gradient"))
+    if fit.posterior.conditioned.errors is not None:
+        told = f"{what} needs exact variances, and this fit's are estimates (iterative engine)"
+        raise MethodError(Diagnostic("E501", told, help="fit a smaller part of the data exactly"))
+    blocks = tuple(canonical.blocks[k] for k in observed(canonical))
+    where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)
+    found = components(fit, canonical)
+    spread = tuple(c for one in found for c in _spread(fit, canonical, one, together))
+    return Assessed(canonical, found, spread, Observations(canonical.layout, where), fit.marginals)
+
+
+def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
+    """The posterior as a mixture over hyperparameter points: one point at fixed hyperparameters.
+
+    `canonical` is the fit's model with its responses.
+    """
+    kept = sum(b.size for b in canonical.latents) <= KEPT
+    return tuple(component(canonical, p, held(p) if kept else p.condition) for p in fit.points)
+
+
+def _spread(
+    fit: Fit, canonical: CanonicalModel, one: Component, together: bool
+) -> tuple[Component, ...]:
+    """A component for each of several values of the sites' parameters, where these have factors
+    that the latents know by a mean only: q(z) and its Gaussian sites are the same in all."""
+    if not isinstance(fit.hypers, FactorMarginals):
+        return (one,)
+    blocks = [canonical.blocks[k] for k in observed(canonical)]
+
+    def rows(theta: Theta) -> Array:
+        found = [parameter_rows(b, theta) for b in blocks]
+        wide = max(f.shape[1] for f in found)
+        return np.concatenate([np.pad(f, ((0, 0), (0, wide - f.shape[1]))) for f in found])
+
+    thetas, weights = fit.hypers.nodes(rows, together)
+    return tuple(
+        replace(one, weight=one.weight * float(w), sites=tuple(_sites(b, t) for b in blocks))
+        for t, w in zip(thetas, weights, strict=True)
+    ) or (one,)
+
+
+def _sites(block: SiteBlock, theta: Theta) -> Site:
+    return block.family(**block.parameter_values(theta), **_response(block))
+
+
+def held(point: Point) -> Callable[[], Conditioned]:
+    """The point's Gaussian, made once."""
+    q = point.condition()
+    return lambda: q
+
+
+def component(
+    canonical: CanonicalModel, point: Point, condition: Callable[[], Conditioned]
+) -> Component:
+    """The posterior at one point.
+
+    The compiler's rewrites are undone: a site on eta - y becomes the family of y on eta.
+    """
+    at, theta, q = observed(canonical), point.theta, condition()
+    blocks = [canonical.blocks[k] for k in at]
+
+    found = [
+        _scalar(b, theta, q, k) if b.whole is None else _whole(canonical, b, theta, q, k)
+        for k, b in zip(at, blocks, strict=True)
+    ]
+    mean, variance, site_weight, site_shift = zip(*found, strict=True)
+    return Component(
+        weight=point.share,
+        sites=tuple(_sites(b, theta) for b in blocks),
+        mean=mean,
+        variance=variance,
+        site_weight=site_weight,
+        site_shift=site_shift,
+        condition=condition,
+        predict=partial(_predictors, canonical, blocks, theta),
+        slices={b.name: canonical.layout.latent(b.name) for b in canonical.latents},
+        theta=theta,
+    )
+
+
+def _predictors(
+    canonical: CanonicalModel, blocks: Sequence[SiteBlock], theta: Theta
+) -> tuple[Predictor, ...]:
+    return tuple(canonical.as_written(b, theta, every=False) for b in blocks)
+
+
+def _scalar(block: SiteBlock, theta: Theta, q: Conditioned, k: int) -> tuple[Array, ...]:
+    """Mean and variance of the predictors as written, W and b of their sites."""
+    d = _moved(block, theta)
+    shift = q.shift[k] + q.weight[k] * d if d.any() else q.shift[k]
+    return q.mean[k] + d, q.variance[k], q.weight[k], shift
+
+
+def _whole(
+    canonical: CanonicalModel, block: SiteBlock, theta: Theta, q: Conditioned, k: int
+) -> tuple[Array, ...]:
+    """The same where several sites stand for each datum: W is diagonal, 0 where there is none."""
+    mean, variance = moments(q, canonical.as_written(block, theta, every=False))
+    data = block.data
+    entry = block.rows % data.event
+    weight, shift = np.zeros_like(variance), np.zeros_like(mean)
+    weight[data.owner, entry, entry] = q.weight[k]
+    shift[data.owner, entry] = q.shift[k]
+    return mean, variance, weight, shift
+
+
+def observed(canonical: CanonicalModel) -> tuple[int, ...]:
+    """The positions of the site blocks that observe data."""
+    return tuple(k for k, b in enumerate(canonical.blocks) if not b.family.spec.potential)
+
+
+def every_value(canonical: CanonicalModel) -> Observations:
+    """Where the values of the observed data belong: each count, where a row counts classes."""
+    blocks = [canonical.blocks[k] for k in observed(canonical)]
+    places = tuple((b.name, (*b.data.dims, *b.each), b.entries()) for b in blocks)
+    return Observations(canonical.layout, places)
+
+
+def _response(block: SiteBlock) -> dict[str, Array]:
+    y = block.data.y
+    assert y is not None
+    return {"y": y}
+
+
+def _moved(block: SiteBlock, theta: Theta) -> Array:
+    """The predictor as written less the one that the back ends see, for each observed row."""
+    if block.form is block.written:
+        return np.zeros(1)
+    return _offset(block, block.written, theta) - _offset(block, block.form, theta)
+
+
+def _offset(block: SiteBlock, form: Affine, theta: Theta) -> Array:
+    sizes = {**block.sizes, **form.sizes}
+    return np.asarray(
+        expand(form.offset.evaluate(theta), block.dims, sizes).reshape(-1)[block.rows]
+    )

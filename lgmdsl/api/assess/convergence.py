@@ -1,0 +1,86 @@
+"""fit.convergence(): how fast a method came to its end, and how fast its map contracts there."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from lgmdsl.api.own_data import with_responses
+from lgmdsl.api.page import counted
+from lgmdsl.assess.convergence import observed_rate, spectral_radius
+from lgmdsl.contract.objectives.iterated import Iterated
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.inference.plan import plan
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+# Sites beyond which differences of a round in each of them take too long.
+MOST = 500
+
+
+@dataclass(frozen=True)
+class Convergence:
+    """How fast a fit converged.
+
+    `rate`: by what factor the distance from the limit fell with each step at the end of the run;
+    nan for a run too short to tell. `radii`: spectral radius of a round's derivative at the limit,
+    by finite differences, for the method's own round and its variants; empty for methods whose
+    rounds are no such map, nan where the model has more than `MOST` sites.
+    """
+
+    method: str
+    steps: int
+    rate: float
+    radii: Mapping[str, float]
+
+    def __str__(self) -> str:
+        lines = [f"{self.method}: {counted(self.steps, 'step')}"]
+        if math.isfinite(self.rate):
+            lines.append(f"  observed rate    {self.rate:.6f} a step{_halving(self.rate)}")
+        lines += [
+            f"  spectral radius  {radius:.6f} ({name} round){_halving(radius)}"
+            for name, radius in self.radii.items()
+        ]
+        return "\n".join(lines)
+
+
+def convergence(fit: Fit, data: object, mapping: Mapping[str, str] | None) -> Convergence:
+    """See `Fit.convergence`."""
+    rate = observed_rate([e.residual for e in fit.trace if e.stage != "hyperparameters"])
+    settings = json.loads(fit.provenance.get("settings", "{}"))
+    options = json.loads(fit.provenance.get("options", "{}"))
+    planned = plan(fit.canonical, fit.method, settings.get("bound"), options)
+    radii: dict[str, float] = {}
+    if isinstance(planned.backend, Iterated):
+        if not fit.converged:
+            raise MethodError(_unfinished(fit))
+        rounds = planned.backend.rounds()
+        if sum(len(b) for b in fit.shift) > MOST:
+            return Convergence(fit.method, fit.steps, rate, dict.fromkeys(rounds, math.nan))
+        canonical = with_responses(
+            fit, data, mapping, "the rate of convergence", "fit.convergence(data=...)"
+        )
+        problem = plan(canonical, fit.method, settings.get("bound"), options).at(fit.theta)
+        radii = {
+            name: spectral_radius(problem, turn, fit.weight, fit.shift)
+            for name, turn in rounds.items()
+        }
+    return Convergence(fit.method, fit.steps, rate, radii)
+
+
+def _halving(rate: float) -> str:
+    if not 0.0 < rate < 1.0:
+        return ""
+    return f", a digit in {counted(max(1, round(math.log(0.1) / math.log(rate))), 'step')}"
+
+
+def _unfinished(fit: Fit) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        f"a rate is told at the limit, and this fit is not there: {fit.status}",
+        help="raise max_steps, and fit again",
+    )

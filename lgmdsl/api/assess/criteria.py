@@ -1,0 +1,140 @@
+"""fit.dic() and fit.waic(): information criteria, labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.assess.components import assessed
+from lgmdsl.api.assess.observations import Observations
+from lgmdsl.api.page import counted, wrapped
+from lgmdsl.assess.criteria import deviances, standard_error, widely
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import Rows
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.fit.fit import Fit
+
+# Above this posterior variance of a log density its WAIC is not to be trusted (Vehtari, Gelman and
+# Gabry 2017, section 2.3).
+MOST_EFFECTIVE = 0.4
+
+
+@dataclass(frozen=True, eq=False)
+class Dic:
+    """Deviance information criterion of a fit, D = -2 log p(y | predictors, hypers).
+
+    `mean_deviance` is its posterior mean; `deviance_at_mean` is, as in R-INLA, at the posterior
+    mean of the predictors (and the hyperparameters of largest weight, under `hyper = vb` those
+    whose precisions are expected); `p_d` their difference, the effective number of parameters;
+    `dic` = mean_deviance + p_d. No saturated deviance is taken off.
+    """
+
+    mean_deviance: float
+    deviance_at_mean: float
+    observations: Observations
+    local_mean: Rows
+    local_at_mean: Rows
+
+    @property
+    def p_d(self) -> float:
+        return self.mean_deviance - self.deviance_at_mean
+
+    @property
+    def dic(self) -> float:
+        return self.mean_deviance + self.p_d
+
+    def pointwise(self, name: str | None = None) -> xr.DataArray:
+        """Each response's share of `dic`; the name may be left out where one datum is observed."""
+        pairs = zip(self.local_mean, self.local_at_mean, strict=True)
+        return self.observations.labelled([2.0 * a - b for a, b in pairs], name)
+
+    def __str__(self) -> str:
+        return "\n".join([
+            _title("DIC", self.local_mean),
+            f"  mean deviance         {self.mean_deviance:.2f}",
+            f"  effective parameters  {self.p_d:.2f}",
+            f"  DIC                   {self.dic:.2f}",
+        ])  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Waic:
+    """Widely applicable information criterion of a fit.
+
+    `elpd` = lppd - p_waic estimates the expected log density of new responses, with the standard
+    error `se`; `waic` = -2 elpd. `lppd`: sum of log posterior means of p(y_i | s_i); `p_waic`: sum
+    of the posterior variances of log p(y_i | s_i).
+    """
+
+    elpd: float
+    se: float
+    lppd: float
+    p_waic: float
+    observations: Observations
+    local_lppd: Rows
+    local_effective: Rows
+
+    @property
+    def waic(self) -> float:
+        return -2.0 * self.elpd
+
+    @property
+    def doubtful(self) -> int:
+        """How many responses have a variance of log p(y_i | s_i) above 0.4."""
+        return int(sum(np.sum(p > MOST_EFFECTIVE) for p in self.local_effective))
+
+    def pointwise(self, name: str | None = None) -> xr.DataArray:
+        """Each response's share of `elpd`."""
+        pairs = zip(self.local_lppd, self.local_effective, strict=True)
+        return self.observations.labelled([a - b for a, b in pairs], name)
+
+    def effective(self, name: str | None = None) -> xr.DataArray:
+        """Each response's share of `p_waic`."""
+        return self.observations.labelled(self.local_effective, name)
+
+    def __str__(self) -> str:
+        lines = [
+            _title("WAIC", self.local_lppd),
+            f"  elpd                  {self.elpd:.2f}, standard error {self.se:.2f}",
+            f"  effective parameters  {self.p_waic:.2f}",
+            f"  WAIC                  {self.waic:.2f}",
+        ]
+        if self.doubtful:
+            told = (
+                f"{counted(self.doubtful, 'response')} with a log density of variance above "
+                f"{MOST_EFFECTIVE}: rather ask for fit.loo()"
+            )
+            lines += wrapped(f"  doubtful              {told}", 0, 24)
+        return "\n".join(lines)
+
+
+def dic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
+    """The DIC of a fit. Raises MethodError and DataError as `assessed`."""
+    asked = assessed(fit, data, mapping, "dic")
+    found = deviances(asked.components, asked.at_points)
+    return Dic(
+        rows.total(found.mean), rows.total(found.at_mean),
+        asked.observations, found.mean, found.at_mean,
+    )  # fmt: skip
+
+
+def waic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
+    """The WAIC of a fit. Raises MethodError and DataError as `assessed`."""
+    asked = assessed(fit, data, mapping, "waic")
+    found = widely(asked.components)
+    lppd, effective = rows.total(found.lppd), rows.total(found.effective)
+    local = tuple(a - b for a, b in zip(found.lppd, found.effective, strict=True))
+    return Waic(
+        lppd - effective, standard_error(local), lppd, effective,
+        asked.observations, found.lppd, found.effective,
+    )  # fmt: skip
+
+
+def _title(name: str, local: Rows) -> str:
+    return f"{name} of {counted(sum(len(x) for x in local), 'response')}"

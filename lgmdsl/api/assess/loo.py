@@ -1,0 +1,190 @@
+"""fit.loo(): leave-one-out and leave-group-out predictive densities, labelled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.assess.components import Assessed, assessed, observed
+from lgmdsl.api.assess.groups import grouped
+from lgmdsl.api.assess.observations import Places
+from lgmdsl.api.page import counted, wrapped
+from lgmdsl.arrays import BoolArray, IntArray
+from lgmdsl.assess import loo as one
+from lgmdsl.assess.criteria import density, standard_error
+from lgmdsl.assess.failure import WORDS, Failure
+from lgmdsl.assess.groups import groups_out
+from lgmdsl.assess.mixture import log_mean, weights_of
+from lgmdsl.assess.refit import Without
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import Rows
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.plan import plan
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.fit.fit import Fit
+
+# So many of the worst are shown.
+SHOWN = 6
+# Quasi-random points for each group that is not Gaussian.
+POINTS = 4096
+FEWEST = 512
+
+
+@dataclass(frozen=True, eq=False)
+class Loo:
+    """Predictive densities of what was left out, response by response or group by group.
+
+    `elpd`: the sum of log p(y_i | y_-i), NaN where one of them does not exist; `se`: its standard
+    error over the responses (or groups); `error`: the Monte Carlo error of the sum, 0 where every
+    integral is by quadrature or exact. `p_loo`: the effective number of parameters, the sum of
+    log p(y_i | y) - log p(y_i | y_-i); None for groups.
+    """
+
+    elpd: float
+    se: float
+    error: float
+    p_loo: float | None
+    places: Places
+    log_density: Rows
+    errors: Rows
+    flag: tuple[IntArray, ...]
+    refitted: tuple[BoolArray, ...]
+
+    @property
+    def flagged(self) -> int:
+        """How many are flagged, the influential ones too."""
+        return int(sum(np.sum(f > Failure.none) for f in self.flag))
+
+    @property
+    def failed(self) -> int:
+        """How many have no value, or one that means nothing."""
+        return int(sum(np.sum(f > Failure.influential) for f in self.flag))
+
+    @property
+    def looic(self) -> float:
+        """-2 elpd."""
+        return -2.0 * self.elpd
+
+    def pointwise(self, name: str | None = None) -> xr.DataArray:
+        """log p(y_i | y_-i); the name may be left out where one datum is observed."""
+        return self.places.labelled(self.log_density, name)
+
+    def pointwise_error(self, name: str | None = None) -> xr.DataArray:
+        """Monte Carlo standard errors of `pointwise`."""
+        return self.places.labelled(self.errors, name)
+
+    def flags(self, name: str | None = None) -> xr.DataArray:
+        """Why a value is not to be trusted, in words; empty for good ones."""
+        words = np.array([WORDS[f] for f in Failure])
+        return self.places.labelled([words[f] for f in self.flag], name)
+
+    def __str__(self) -> str:
+        total = counted(sum(len(f) for f in self.flag), self.places.word)
+        noise = f", Monte Carlo error {self.error:.2g}" if self.error > 0 else ""
+        lines = [
+            f"leave-one-out of {total}",
+            f"  elpd                  {self.elpd:.2f}, standard error {self.se:.2f}{noise}",
+        ]
+        if self.p_loo is not None:
+            lines.append(f"  effective parameters  {self.p_loo:.2f}")
+        refitted = int(sum(np.sum(r) for r in self.refitted))
+        if refitted:
+            lines.append(f"  fitted again without  {counted(refitted, self.places.word)}")
+        if self.flagged:
+            lines.append(f"  flagged               {self.flagged}, of which {self.failed} failed")
+            worst = [(int(f), k, i) for k, b in enumerate(self.flag) for i, f in enumerate(b) if f]
+            worst.sort(key=lambda w: -w[0])
+            for flag, k, i in worst[:SHOWN]:
+                said = f"    {self.places.entry(k, i)}: {WORDS[Failure(flag)]}"
+                lines += wrapped(said, 0, 6)
+            if any(f in (Failure.influential, Failure.not_finite) for f, _, _ in worst):
+                advice = "fit.loo(exact=True) fits again without each that is flagged"
+                lines += wrapped(f"  help                  {advice}", 0, 24)
+        return "\n".join(lines)
+
+
+def loo(
+    fit: Fit,
+    groups: object = None,
+    exact: bool | str = False,
+    n: int = POINTS,
+    seed: int = 0,
+    data: object = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Loo:
+    """Leave out each response, or each group. See `Fit.loo`."""
+    if exact not in (False, True, "all"):
+        told = f"`exact` is true (what is flagged), false or all, not {exact!r}"
+        raise MethodError(Diagnostic("E108", told))
+    for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+            told = f"`{name}` must be a whole number not below {least}"
+            raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
+    asked = assessed(fit, data, mapping, "loo", together=groups is not None)
+    refit = without(fit, asked) if exact else None
+    if groups is not None:
+        return _groups(asked, groups, refit, exact == "all", int(n), int(seed))
+    chosen = _every if exact == "all" else None
+    found = one.loo(asked.components, refit, chosen)
+    weight = weights_of(asked.components)
+    inside = [
+        log_mean(weight, np.stack([density(c, k) for c in asked.components]))
+        for k in range(len(found))
+    ]
+    local = tuple(b.log_density for b in found)
+    elpd = rows.total(local)
+    return Loo(
+        elpd=elpd,
+        se=standard_error(local),
+        error=0.0,
+        p_loo=rows.total(tuple(inside)) - elpd,
+        places=asked.observations,
+        log_density=local,
+        errors=tuple(np.zeros_like(x) for x in local),
+        flag=tuple(b.flag for b in found),
+        refitted=tuple(b.refitted for b in found),
+    )
+
+
+def _groups(
+    asked: Assessed, groups: object, refit: one.Refit | None, every: bool, n: int, seed: int
+) -> Loo:
+    places, members = grouped(groups, asked.canonical, asked.observations)
+    chosen = _every if every else None
+    found = groups_out(asked.components, members, n, seed, refit, chosen)
+    return Loo(
+        elpd=float(found.log_density.sum()),
+        se=standard_error((found.log_density,)),
+        error=float(np.sqrt(np.sum(found.error**2))),
+        p_loo=None,
+        places=places,
+        log_density=(found.log_density,),
+        errors=(found.error,),
+        flag=(found.flag,),
+        refitted=(found.refitted,),
+    )
+
+
+def without(fit: Fit, asked: Assessed) -> Without:
+    """What fits again without some responses: the method of the fit, its options and bound.
+
+    The tolerance is at most a hundredth of the default, for small differences are asked of it.
+    """
+    settings = json.loads(fit.provenance.get("settings", "{}"))
+    options = json.loads(fit.provenance.get("options", "{}"))
+    planned = plan(asked.canonical, fit.method, settings.get("bound"), options)
+    given = settings.get("tol")
+    tolerances = Tolerances.scaled(1e-9 if given is None else min(float(given), 1e-9))
+    return Without(planned, observed(asked.canonical), tolerances, settings.get("max_steps"))
+
+
+def _every(flag: IntArray) -> BoolArray:
+    return np.ones(len(flag), dtype=np.bool_)

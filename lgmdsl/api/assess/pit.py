@@ -1,0 +1,113 @@
+"""fit.pit(): leave-one-out probability integral transforms, labelled."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.assess.components import assessed
+from lgmdsl.api.assess.loo import without
+from lgmdsl.api.assess.observations import Observations
+from lgmdsl.api.page import counted
+from lgmdsl.arrays import IntArray
+from lgmdsl.assess.failure import WORDS, Failure
+from lgmdsl.assess.loo import loo
+from lgmdsl.assess.pit import PitBlock, histogram
+from lgmdsl.assess.pit import pit as transforms
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, MethodError, ModelError
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.fit.fit import Fit
+
+BAR = 40  # columns of the longest bar
+
+
+@dataclass(frozen=True, eq=False)
+class Pit:
+    """P(Y_i <= y_i | y_-i) of each response, uniform where the model is calibrated.
+
+    `lower` = P(Y_i < y_i | y_-i) and `upper` = P(Y_i <= y_i | y_-i) differ for discrete responses,
+    and for censored ones, whose `upper` is 1; `pointwise` is their mean. `histogram` spreads each
+    response between both. `flag`: as of `fit.loo()`.
+    """
+
+    observations: Observations
+    blocks: tuple[PitBlock, ...]
+    flag: tuple[IntArray, ...]
+
+    @property
+    def flagged(self) -> int:
+        """How many responses are flagged."""
+        return int(sum(np.sum(f > 0) for f in self.flag))
+
+    def pointwise(self, name: str | None = None) -> xr.DataArray:
+        """The mean of `lower` and `upper`: the transform itself for continuous responses."""
+        return self.observations.labelled([b.middle for b in self.blocks], name)
+
+    def lower(self, name: str | None = None) -> xr.DataArray:
+        """P(Y_i < y_i | y_-i)."""
+        return self.observations.labelled([b.lower for b in self.blocks], name)
+
+    def upper(self, name: str | None = None) -> xr.DataArray:
+        """P(Y_i <= y_i | y_-i)."""
+        return self.observations.labelled([b.upper for b in self.blocks], name)
+
+    def flags(self, name: str | None = None) -> xr.DataArray:
+        """Why a value is not to be trusted, in words; empty for good ones."""
+        words = np.array([WORDS[f] for f in Failure])
+        return self.observations.labelled([words[f] for f in self.flag], name)
+
+    def histogram(self, bins: int = 10) -> xr.DataArray:
+        """Density of all transforms in equal bins, 1 on average, by the bins' centres; without
+        random numbers for discrete responses (Czado, Gneiting and Held 2009)."""
+        import xarray as xr
+
+        if not isinstance(bins, int | np.integer) or isinstance(bins, bool) or bins < 1:
+            raise ModelError(Diagnostic("E108", "bins are a whole number from 1"))
+        low, high = (
+            np.concatenate([getattr(b, s) for b in self.blocks]) for s in ("lower", "upper")
+        )
+        centres = (np.arange(bins) + 0.5) / bins
+        return xr.DataArray(histogram(low, high, bins), {"pit": centres}, ("pit",), "density")
+
+    def __str__(self) -> str:
+        total = counted(sum(len(f) for f in self.flag), "response")
+        heights = self.histogram().values
+        longest = max(float(np.nanmax(heights, initial=0.0)), 1e-300)
+        lines = [f"leave-one-out PIT of {total}; 1.00 is uniform"]
+        for k, height in enumerate(heights):
+            bar = "#" * round(BAR * float(height) / longest) if np.isfinite(height) else ""
+            lines.append(f"  {k / 10:.1f} to {(k + 1) / 10:.1f}  {height:5.2f}  {bar}".rstrip())
+        if self.flagged:
+            lines.append(f"  flagged: {self.flagged} (fit.loo() says why)")
+        return "\n".join(lines)
+
+
+def pit(
+    fit: Fit,
+    exact: bool = False,
+    data: object = None,
+    mapping: Mapping[str, str] | None = None,
+) -> Pit:
+    """Leave-one-out transforms. See `Fit.pit`."""
+    asked = assessed(fit, data, mapping, "pit")
+    for site in asked.components[0].sites:
+        _check(site)
+    left = loo(asked.components, without(fit, asked) if exact else None)
+    found = transforms(asked.components, left)
+    return Pit(asked.observations, found, tuple(b.flag for b in left))
+
+
+def _check(site: Site) -> None:
+    kind = type(site)
+    if kind.cdf is Site.cdf and kind.distribution is Site.distribution:
+        told = f"`{site.spec.name}` gives no distribution function, which a PIT needs"
+        if site.spec.vector:
+            told += ": its classes have no order"
+        raise MethodError(Diagnostic("E501", told, help="fit.loo() needs none"))

@@ -1,0 +1,108 @@
+"""Replicated responses: posterior predictive draws over the observed rows, and at new data."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.assess.components import assessed, every_value
+from lgmdsl.api.assess.observations import class_labels
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.assess.predictive import joint_draws, responses
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.lowering.derived import Leaf
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.posterior.labelled import dataset
+from lgmdsl.posterior.marginals import check_draws
+from lgmdsl.posterior.shifted_draws import by_theta, hypers_of
+from lgmdsl.posterior.site_draws import drawn_sites
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.api.predict.predict import Prediction
+
+
+def sample_predictive(
+    fit: Fit, size: int, seed: int, data: object = None, mapping: Mapping[str, str] | None = None
+) -> xr.Dataset:
+    """Draws of every observed datum. See `Fit.sample_predictive`."""
+    check_draws(size, seed)
+    asked = assessed(fit, data, mapping, "sample_predictive")
+    where, first = every_value(asked.canonical), asked.at_points[0]
+    found = [np.empty((size, len(rows))) for _, _, rows in where.blocks]
+    noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed)
+    for drawn in joint_draws(asked.at_points, size, seed):
+        own = hypers.at(drawn.points, drawn.places)
+        z = hypers.carry(drawn.points, drawn.places, drawn.z)
+        for k, s in enumerate(asked.predictors(drawn.component, z, own)):
+            for turn, site in asked.drawn_sites(k, drawn.component.theta, own, len(s)):
+                y = responses(site, s[turn], noise, where.names[k])
+                found[k][drawn.places[turn]] = y.reshape(len(y), -1)
+    typed = [
+        like_data(y, site, class_labels(asked.canonical, name))
+        for y, site, name in zip(found, first.sites, where.names, strict=True)
+    ]
+    return dataset({n: where.labelled(typed, n, first="sample") for n in where.names})
+
+
+def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> xr.DataArray:
+    """Draws of one datum at new data. See `Prediction.sample_response`."""
+    check_draws(size, seed)
+    block = prediction.observed(name)
+    if block.own_trials and len(block.data.rows) < math.prod(block.data_shape):
+        raise DataError(_no_length(block))
+    canonical, noise = prediction.canonical, np.random.default_rng([seed, 1])
+    y = np.zeros((size, *block.blank().shape))
+    mixed = prediction.marginals
+    hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
+    for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
+        own, z = hypers.at(chosen, places), hypers.carry(chosen, places, z)
+        s: Array | None = None
+        turns = by_theta(own) if hypers.mixing and own else [(part.theta, np.arange(len(z)))]
+        for theta, rows in turns:
+            predictor = part.frame.embed(canonical.as_written(block, theta))
+            if s is None:
+                s = np.empty((len(predictor.offset), len(z)))
+            s[:, rows] = predictor.offset[:, None]
+            for latent, operator in predictor.columns.items():
+                s[:, rows] += operator.matvec(
+                    np.ascontiguousarray(part.frame.part(latent, z[rows]).T)
+                )
+        if s is None:
+            continue
+        shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)
+        at = s.T.reshape(shape)
+        for turn, site in drawn_sites(block, part.theta, own, len(z), block.blank(), True):
+            y[places[turn]] = responses(site, at[turn], noise, name)
+    typed = like_data(y, block.bind_family(mixed.thetas[0]), class_labels(canonical, name))
+    dims = (*block.data.dims, *block.each)
+    values = typed.reshape(size, *block.data_shape, *y.shape[2:])
+    return prediction.labelled(dims, values, name, first="sample")
+
+
+def _no_length(block: SiteBlock) -> Diagnostic:
+    return Diagnostic(
+        "E305",
+        f"the length of each {' and '.join(block.data.dims)} can only be read off its counts "
+        f"`{block.name}`, which are missing",
+        block.span,
+        help=f"give `{block.name}` at the new data: its sums over {block.classes} are the lengths",
+    )
+
+
+def like_data(y: Array, site: Site, labels: AnyArray | None = None) -> AnyArray:
+    """Whole numbers as such; positions of classes as their labels, where these are given, and a
+    missing one for -1 (no class to choose from)."""
+    if not site.spec.discrete:
+        return y
+    whole = y.astype(np.int64)
+    if labels is None:
+        return whole
+    missing = "" if labels.dtype.kind == "U" else -1
+    return np.where(whole < 0, missing, labels[np.maximum(whole, 0)])

@@ -1,0 +1,226 @@
+"""Simulation-based calibration: is the posterior what the model says it is?
+
+Draw latents and data from the model, fit the data, and ask where the truth lies in the posterior:
+if the method were exact, P(q < truth) would be uniform over runs (Cook, Gelman and Rubin 2006;
+Talts et al. 2018). q is Gaussian, so the probability takes the place of a rank among draws.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from types import MappingProxyType
+
+import numpy as np
+
+from lgmdsl.api.calibrate import pool as calibrate_pool
+from lgmdsl.api.calibrate.record import Record
+from lgmdsl.api.calibrate.run import Outcome, Task, run_once
+from lgmdsl.api.page import columns, counted, wrapped
+from lgmdsl.api.settings import check_fixed, check_numbers, check_options
+from lgmdsl.arrays import Array
+from lgmdsl.assess.uniformity import Uniformity, band, ecdf, uniformity
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.language.builder import Model
+
+NO_SIZES: Mapping[str, int] = MappingProxyType({})
+# The chance that any quantity of an exact posterior leaves its band.
+ALPHA = 0.05
+# Fewer values say nothing; a quantity may be missing from runs in which it is known exactly.
+FEWEST = 20
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The outcomes of a calibration, in the order of their numbers; `wanted` runs were asked for
+    (more than there are where it was interrupted)."""
+
+    task: Task
+    outcomes: tuple[Outcome, ...]
+    wanted: int
+
+    @cached_property
+    def values(self) -> Mapping[str, Array]:
+        """P(q < truth) of each quantity over the runs that ended in a posterior."""
+        found: dict[str, list[float]] = {}
+        for outcome in self.outcomes:
+            for name, value in outcome.values.items():
+                found.setdefault(name, []).append(value)
+        return {name: np.array(v) for name, v in found.items() if len(v) >= FEWEST}
+
+    @cached_property
+    def tests(self) -> Mapping[str, Uniformity]:
+        """Each quantity's test; its `p` is its own, not yet that of the worst of them all."""
+        return {name: uniformity(v) for name, v in self.values.items()}
+
+    @property
+    def method(self) -> str:
+        """The method that ran (what `auto` chose)."""
+        return next((o.method for o in self.outcomes if o.method), self.task.method)
+
+    @property
+    def interrupted(self) -> bool:
+        return len(self.outcomes) < self.wanted
+
+    @property
+    def failed(self) -> tuple[Outcome, ...]:
+        """Runs without a posterior."""
+        return tuple(o for o in self.outcomes if o.failure)
+
+    @property
+    def unfinished(self) -> int:
+        """Runs whose fit did not converge; their posteriors count."""
+        return sum(not o.converged and not o.failure for o in self.outcomes)
+
+    @property
+    def level(self) -> float:
+        """The p-value below which one of the quantities is at fault."""
+        return ALPHA / max(len(self.values), 1)
+
+    @property
+    def faults(self) -> Mapping[str, str]:
+        """The quantities outside their bands, and what that says."""
+        return {n: t.fault() for n, t in self.tests.items() if t.p < self.level}
+
+    @property
+    def calibrated(self) -> bool:
+        """Whether there is something to judge, and nothing at fault."""
+        return bool(self.tests) and not self.faults and not self.failed
+
+    @property
+    def verdict(self) -> str:
+        """One sentence."""
+        runs = counted(len(self.outcomes) - len(self.failed), "run")
+        if not self.tests:
+            return f"undecided: {runs}, too few to judge (at least {FEWEST})"
+        if self.faults:
+            worst = min(self.faults, key=lambda n: self.tests[n].p)
+            others = len(self.faults) - 1
+            more = f" (and {counted(others, 'more quantity', 'more quantities')})" if others else ""
+            return f"not calibrated: {worst}: {self.faults[worst]}{more}"
+        if self.failed:
+            return f"undecided: {counted(len(self.failed), 'run')} ended without a posterior"
+        return f"calibrated: in {runs} nothing leaves its {1 - ALPHA:.0%} band"
+
+    @property
+    def table(self) -> str:
+        """A page of 80 columns."""
+        rows = [("quantity", "runs", "bias", "spread", "p")]
+        for name, test in self.tests.items():
+            mark = " *" if name in self.faults else ""
+            rows.append(
+                (name, f"{test.count}", f"{test.bias:+.2f}", f"{test.spread:.2f}",
+                 f"{test.p:.2g}{mark}")
+            )  # fmt: skip
+        lines = [f"calibration of {self.method}, seed {self.task.seed}", ""]
+        lines += columns(rows, 0, (1, 2, 3)) if self.tests else []
+        if self.tests:
+            lines += ["", *wrapped(
+                "bias and spread: mean and sd of the truth's distance from the posterior mean, in "
+                "posterior sds (0 and 1 if exact). p: the chance of an ECDF as far from uniform; "
+                f"* is below {self.level:.2g}. name[.] is one random entry in each run."
+            )]  # fmt: skip
+        if self.unfinished:
+            lines += ["", f"{counted(self.unfinished, 'fit')} did not converge (counted)"]
+        for outcome in self.failed[:3]:
+            lines += wrapped(f"run {outcome.number} failed: {outcome.failure}", 0, 2)
+        if len(self.failed) > 3:
+            lines.append(f"... and {len(self.failed) - 3} more failed")
+        if self.interrupted:
+            lines.append(f"interrupted after {len(self.outcomes)} of {self.wanted} runs")
+        return "\n".join([*lines, "", *wrapped(self.verdict, 0, 2)])
+
+    def as_json(self) -> dict[str, object]:
+        """A JSON object: the verdict, and each quantity with its values."""
+        return {
+            "method": self.method, "seed": self.task.seed, "runs": len(self.outcomes),
+            "wanted": self.wanted, "failed": len(self.failed), "not_converged": self.unfinished,
+            "calibrated": self.calibrated, "verdict": self.verdict, "level": self.level,
+            "quantities": {
+                n: {"runs": t.count, "bias": t.bias, "spread": t.spread, "p": t.p,
+                    "values": self.values[n].tolist()}
+                for n, t in self.tests.items()
+            },
+        }  # fmt: skip
+
+    def picture(self, format: str = "png") -> bytes:
+        """The ECDFs with their band, as a png, svg or pdf. Raises MethodError E501 without
+        matplotlib."""
+        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+        from lgmdsl.plot.ecdf import Panel, ecdf_picture
+
+        check_matplotlib()
+        panels = []
+        for name, values in self.values.items():
+            z, low, high = band(len(values), self.level)
+            panels.append(Panel(name, z, ecdf(values, z), low, high, name in self.faults))
+        return ecdf_picture(f"Calibration of {self.method}", panels, format)
+
+
+def calibrate(
+    model: Model,
+    data: object = None,
+    sizes: Mapping[str, int] = NO_SIZES,
+    runs: int = 200,
+    method: str = "auto",
+    fixed: Mapping[str, object] | None = None,
+    bound: str | None = None,
+    options: Mapping[str, object] | None = None,
+    seed: int = 0,
+    tol: float | None = None,
+    max_steps: int | None = None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    jobs: int | None = None,
+    record: str | os.PathLike[str] | None = None,
+    on_run: Callable[[int, int], None] | None = None,
+) -> Calibration:
+    """Draw `runs` data sets from the model, fit each, and test where the truths lie.
+
+    `data`, `sizes` as in `simulate`; method, fixed, bound, options, tol, max_steps as in `fit`.
+    `jobs` processes share the runs (default: one for each core; 1 stays in this process, which a
+    part needs that was registered from a script or a notebook); the digits do not depend on it.
+    `record` is a file that is
+    written as runs end, and read again: what it holds already is not run again. `on_run` is called
+    with the number of runs there are and of those wanted. An interrupt (Ctrl-C) ends it with the
+    runs there are.
+
+    Raises what `simulate` and `fit` raise for the model and settings, DataError E306 for a
+    `record` that belongs to another calibration, MethodError E108 for a number that is none.
+    """
+    load_entry_points()
+    check_numbers(seed, tol, max_steps)
+    fixed, options = check_fixed(fixed), check_options(options)
+    workers = jobs if jobs is not None else os.cpu_count() or 1
+    for name, value in (("runs", runs), ("jobs", workers)):
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            told = f"`{name}` must be a whole number from 1"
+            raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
+    task = Task(
+        model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), method, fixed,
+        bound, options, seed, tol, max_steps,
+    )  # fmt: skip
+    kept = Record(record, task)
+    left = [k for k in range(runs) if k not in kept.done]
+
+    def add(outcome: Outcome) -> None:
+        kept.add(outcome)
+        if on_run is not None:
+            on_run(sum(k < runs for k in kept.done), runs)
+
+    try:
+        if left[:1] == [0]:  # in this process, so that errors of the model are raised as they are
+            add(run_once(model, task, left.pop(0)))
+        if workers == 1 or len(left) <= 1:
+            for number in left:
+                add(run_once(model, task, number))
+        else:
+            for outcome in calibrate_pool.outcomes(task, left, workers):
+                add(outcome)
+    except KeyboardInterrupt:
+        if not kept.done:
+            raise
+    return Calibration(task, tuple(kept.done[k] for k in sorted(kept.done) if k < runs), runs)

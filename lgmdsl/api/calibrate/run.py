@@ -1,0 +1,143 @@
+"""One run of a calibration: draw data from the model, fit them, and place the truth in the fit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.api.fit.fitting import fit as fit_model
+from lgmdsl.api.simulate.simulate import TRUTH, simulate
+from lgmdsl.arrays import Array
+from lgmdsl.errors import LgmError
+from lgmdsl.language.builder import Model
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+# The rank of the log likelihood among so many draws.
+DRAWS = 199
+LIKELIHOOD = "log likelihood"
+# An average of less variance, relative to that of independent entries, is one that a prior holds
+# fixed (a sum to zero): what is left of it is rounding.
+KNOWN = 1e-10
+
+
+@dataclass(frozen=True)
+class Task:
+    """What all runs share. `text` and `name` are the model's; `data` its given covariates."""
+
+    text: str
+    name: str
+    data: Any = None
+    mapping: Mapping[str, str] | None = None
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    method: str = "auto"
+    fixed: Mapping[str, object] | None = None
+    bound: str | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    seed: int = 0
+    tol: float | None = None
+    max_steps: int | None = None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """Run `number`: values in [0, 1] by quantity, uniform over runs where the posterior is exact;
+    `failure` where there was no posterior (or no data)."""
+
+    number: int
+    values: Mapping[str, float]
+    converged: bool = True
+    method: str = ""
+    failure: str = ""
+
+    def as_json(self) -> dict[str, object]:
+        return {
+            "run": self.number, "values": dict(self.values), "converged": self.converged,
+            "method": self.method, "failure": self.failure,
+        }  # fmt: skip
+
+    @classmethod
+    def of_json(cls, given: Mapping[str, Any]) -> Outcome:
+        return cls(
+            int(given["run"]), {str(k): float(v) for k, v in given["values"].items()},
+            bool(given["converged"]), str(given["method"]), str(given["failure"]),
+        )  # fmt: skip
+
+
+def run_once(model: Model, task: Task, number: int) -> Outcome:
+    """One run. Its digits depend on the task and the number alone.
+
+    An error in a fit of drawn data is the run's outcome; one that the first draw meets already (no
+    size for an index, a hyper without a value) is the model's and raised by run 0.
+    """
+    rng = np.random.default_rng([task.seed, number])
+    seed = int(rng.integers(2**62))
+    try:
+        data = simulate(model, task.data, task.sizes, task.fixed, seed, mapping=task.mapping)
+        found = fit_model(
+            model, data, task.method, fixed=task.fixed, bound=task.bound, options=task.options,
+            seed=seed, tol=task.tol, max_steps=task.max_steps,
+        )  # fmt: skip
+    except LgmError as error:
+        if number == 0:
+            raise
+        return Outcome(number, {}, False, "", str(error).splitlines()[0])
+    values = dict(_placed(found, data, rng))
+    return Outcome(number, values, found.converged, found.method)
+
+
+def _placed(fit: Fit, data: Mapping[str, Any], rng: np.random.Generator) -> Iterator[
+    tuple[str, float]
+]:  # fmt: skip
+    """Where the truth lies in q: P(q < truth) of one random entry of each latent and let, and of
+    each latent's average; the likelihood's rank among draws (Modrak et al. 2023: a quantity that
+    depends on the data finds posteriors that are the prior)."""
+    layout, q = fit.canonical.layout, fit.posterior.conditioned
+    z = np.zeros(len(q.latent_mean))
+    for block in fit.canonical.latents:
+        where = layout.latent(block.name)
+        z[where] = np.asarray(data[TRUTH + block.name], dtype=float).reshape(-1)
+        k = where.start + int(rng.integers(block.size))
+        entry = block.name if block.size == 1 else f"{block.name}[.]"
+        yield from _place(entry, z[k], q.latent_mean[k], q.latent_variance[k])
+        if block.size > 1:
+            c = np.zeros(len(z))
+            c[where] = 1.0 / block.size
+            mean, variance = float(c @ q.latent_mean), float(c @ q.solve(c))
+            if variance > KNOWN * float(c**2 @ q.latent_variance):
+                yield from _place(f"mean({block.name})", float(c @ z), mean, variance)
+    for name in fit.canonical.named:
+        at = fit.conditional.evaluate(name, z[None, :]).reshape(-1)
+        moments = fit.quantity(name)
+        if name in fit.conditional.affine and at.size:
+            k = int(rng.integers(at.size))
+            mean, sd = moments.mean.reshape(-1)[k], moments.sd.reshape(-1)[k]
+            yield from _place(f"{name}[.]" if at.size > 1 else name, at[k], mean, sd**2)
+    draws = np.vstack([z, q.sample(rng, DRAWS)])
+    level = log_likelihood(fit, draws)
+    below = np.count_nonzero(level[1:] < level[0]) + rng.random()
+    yield LIKELIHOOD, float(below / (DRAWS + 1))
+
+
+def _place(name: str, truth: float, mean: float, variance: float) -> Iterator[tuple[str, float]]:
+    """P(q < truth); nothing for a quantity that is known (a constrained direction)."""
+    if variance > 1e-20 * max(1.0, mean * mean):
+        yield name, float(special.ndtr((truth - mean) / np.sqrt(variance)))
+
+
+def log_likelihood(fit: Fit, z: Array) -> Array:
+    """sum log t(s) of all sites at draws z, (size, n)."""
+    linear, total = fit.canonical.linear(fit.theta), np.zeros(len(z))
+    for site, predictor in zip(fit.canonical.sites(fit.theta), linear.predictors, strict=True):
+        s = np.repeat(predictor.offset[:, None], len(z), axis=1)
+        for name, operator in predictor.columns.items():
+            s += operator.matvec(np.ascontiguousarray(z[:, linear.slices[name]].T))
+        for k in range(len(z)):
+            at = s[:, k] if not predictor.event else s[:, k].reshape(-1, predictor.event)
+            total[k] += float(np.sum(site.log_density(at)))
+    return total

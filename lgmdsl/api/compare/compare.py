@@ -1,0 +1,224 @@
+"""compare: one model and data, several methods, side by side.
+
+Differences are measured from a reference, the most accurate method that ran: one whose log evidence
+is exact, then by the ranks of `inference.accuracy`. Within a rank the highest log evidence among
+honest lower bounds is taken, and of equal ones (to 1e-6) the first. One that converged goes before
+all that did not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from lgmdsl.api.compare.comparison import Compared, Comparison, difference, moments
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.fit.fitting import fit_compiled
+from lgmdsl.api.fit.hyper_ways import check_hyper, learning_options
+from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
+from lgmdsl.assess.importance.pareto import check_arviz
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import compile_model
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, NumericalError
+from lgmdsl.inference.accuracy import rank
+from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.inference.plan import plan, verdict
+from lgmdsl.inference.registry import backends
+from lgmdsl.language.builder import Model
+from lgmdsl.sites import catalogue as sites
+
+# Log evidences that differ by less, relative to max(1, |evidence|), are equal.
+EQUAL = 1e-6
+
+REASONS = (
+    "its log evidence is exact",
+    "it matches the moments of the tilted sites",
+    "a variational Gaussian",
+    "a bound of the sites' functions",
+    "it knows the mode only",
+)
+
+
+def compare(
+    model: Model,
+    data: object,
+    methods: str | Sequence[str] | None = None,
+    hyper: str = "auto",
+    fixed: Mapping[str, object] | None = None,
+    bound: str | None = None,
+    options: Mapping[str, Mapping[str, object]] | None = None,
+    seed: int = 0,
+    tol: float | None = None,
+    max_steps: int | None = None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    audit: int | bool = False,
+    on_step: Callable[[str, TraceEntry], None] | None = None,
+) -> Comparison:
+    """Fit a model with several methods (default: every one that can run it) and compare them.
+
+    `options` are those of each method by its name; all else is as for `fit`. `seconds` are those
+    of the iterations, without compiling; what one method loads first the next finds loaded.
+    A method that fails has a row that says why. Ctrl-C ends the method that runs and those after.
+    `audit`: audit every fit (`fit.audited`), with so many draws (True: 4000).
+
+    Raises what `fit` raises where no method gets anywhere: MethodError where none can run the
+    model (and for a method or an option that does not exist), ModelError, DataError,
+    NumericalError.
+    """
+    if not isinstance(model, Model):
+        raise TypeError(f"compare takes a Model (lgm.load or lgm.loads), not {type(model)}")
+    check_hyper(hyper)
+    check_numbers(seed, tol, max_steps)
+    draws = 4000 if audit is True else int(audit)
+    if audit:
+        check_arviz()
+    backends()  # entry points may bring families
+    dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    canonical = compile_model(model.checked, dataset, sites.find_site)
+    fixed = check_fixed(fixed)
+    example = '{"ep": {"damping": 0.5}}'
+    given = {m: check_options(o) for m, o in check_named(options, "options", example).items()}
+    names, unable = _asked(canonical, methods, bound, given)
+    rows: list[Compared] = []
+    errors: list[Exception] = []
+    for name in names:
+        if rows and _stopped(rows[-1]):
+            rows.append(Compared(name, None, _interrupted()))
+            continue
+        try:
+            fit = fit_compiled(
+                model, canonical, name, hyper, fixed, bound, given.get(name, {}), None, seed, tol,
+                max_steps, _told(on_step, name),
+            )  # fmt: skip
+            rows.append(_audited(name, fit, draws, seed) if audit else Compared(name, fit))
+        except KeyboardInterrupt:
+            if not any(r.fit for r in rows):
+                raise
+            rows.append(Compared(name, None, _interrupted()))
+        except Exception as error:  # noqa: BLE001  a defect in one method is its own affair
+            errors.append(error)
+            rows.append(Compared(name, None, _failure(error)))
+    if not any(r.fit for r in rows):
+        raise _nothing(errors)
+    best, reason = _best(rows)
+    return Comparison(model, _measured(rows, best), best.method, reason, unable)
+
+
+def _audited(name: str, fit: Fit, draws: int, seed: int) -> Compared:
+    """The fit with its audit, or without it and why."""
+    if fit.status is Status.interrupted:
+        return Compared(name, fit)
+    try:
+        return Compared(name, replace(fit, audited=fit.audit(draws, seed)))
+    except LgmError as error:
+        return Compared(name, fit, _failure(error))
+
+
+def _told(
+    on_step: Callable[[str, TraceEntry], None] | None, method: str
+) -> Callable[[TraceEntry], None] | None:
+    return None if on_step is None else lambda entry: on_step(method, entry)
+
+
+def _asked(
+    canonical: CanonicalModel,
+    methods: str | Sequence[str] | None,
+    bound: str | None,
+    options: Mapping[str, Mapping[str, object]],
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The methods to run, and where none was named those that cannot."""
+    known = backends()
+    if methods is None:
+        able = [m for m in known if verdict(canonical.blocks, known[m], bound).runs]
+        names = tuple(able) or (plan(canonical, "auto", bound).method,)  # raises: none can
+        unable = tuple(m for m in known if m not in names)
+    else:
+        given = (methods,) if isinstance(methods, str) else tuple(methods)
+        if not given or not all(isinstance(m, str) for m in given):
+            raise TypeError("methods are names, at least one: methods=['laplace']")
+        names = tuple(
+            dict.fromkeys(plan(canonical, m, bound).method if m == "auto" else m for m in given)
+        )
+        unable = ()
+    for name in options:
+        if name not in names:
+            told = f"options are given for `{name}`, which is not compared"
+            raise MethodError(Diagnostic("E104", told, help=f"compared are: {', '.join(names)}"))
+    for name in names:
+        try:
+            plan(canonical, name, bound, learning_options(options.get(name, {}))[1])
+        except MethodError as error:
+            if {"E103", "E104"} & set(error.codes):
+                raise  # a wrong word, said before the work
+    return names, unable
+
+
+def _stopped(row: Compared) -> bool:
+    if row.fit is not None:
+        return row.fit.status is Status.interrupted
+    return row.failure is not None and row.failure.code == "interrupted"
+
+
+def _interrupted() -> Diagnostic:
+    return Diagnostic("interrupted", "interrupted before there was a result")
+
+
+def _failure(error: Exception) -> Diagnostic:
+    if isinstance(error, LgmError):
+        return error.diagnostics[0]
+    if isinstance(error, MemoryError):
+        return Diagnostic("E505", "there is not enough memory for this model and data")
+    lines = str(error).strip().split("\n")
+    return Diagnostic("defect", f"a defect: {type(error).__name__}: {lines[0]}".rstrip(": "))
+
+
+def _nothing(errors: Sequence[Exception]) -> Exception:
+    """Everything that was said, once; a defect where nothing else was."""
+    told = [e for e in errors if isinstance(e, LgmError)]
+    if not told:
+        return errors[0]
+    kinds = (NumericalError, ModelError, DataError, MethodError)
+    kind = next(k for k in kinds if any(isinstance(e, k) for e in told))
+    return kind(dict.fromkeys(d for e in told for d in e.diagnostics))
+
+
+def _best(rows: Sequence[Compared]) -> tuple[Compared, str]:
+    """The reference and the reason; see the module."""
+    ran = [(r, r.fit) for r in rows if r.fit is not None]
+    # One without an evidence (the mode) is no posterior to measure others by.
+    ran = [(r, f) for r, f in ran if _estimates(f)] or ran
+    pool = [(r, f) for r, f in ran if f.converged] or ran
+    top = min(_rank(f) for _, f in pool)
+    group = [(r, f) for r, f in pool if _rank(f) == top]
+    lower = [(r, f) for r, f in group if f.guarantee is Guarantee.LOWER]
+    if lower:
+        high = max(f.log_evidence for _, f in lower)
+        least = high - EQUAL * max(1.0, abs(high))
+        group = [(r, f) for r, f in lower if f.log_evidence >= least]
+    return group[0][0], REASONS[top]
+
+
+def _estimates(fit: Fit) -> bool:
+    """Whether the fit's method approximates the posterior, and not its mode alone."""
+    method = backends().get(fit.method)
+    return fit.guarantee is Guarantee.EXACT or method is None or method.spec.evidence
+
+
+def _rank(fit: Fit) -> int:
+    """Position in REASONS, from what the fit and its method declare."""
+    if fit.guarantee is Guarantee.EXACT:
+        return 0
+    return rank(backends().get(fit.method))
+
+
+def _measured(rows: Sequence[Compared], best: Compared) -> tuple[Compared, ...]:
+    assert best.fit is not None
+    base = moments(best.fit)
+    return tuple(
+        row if row.fit is None
+        else Compared(row.method, row.fit, row.failure, difference(moments(row.fit), base))
+        for row in rows
+    )  # fmt: skip

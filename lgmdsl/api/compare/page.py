@@ -1,0 +1,149 @@
+"""A comparison on a page of 80 columns."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from lgmdsl.api.assess.audit_page import largest
+from lgmdsl.api.page import WIDTH, columns, counted, wrapped
+from lgmdsl.contract.status import Guarantee, Status
+
+if TYPE_CHECKING:
+    from lgmdsl.api.assess.audit import Audit
+    from lgmdsl.api.compare.comparison import Compared, Comparison
+    from lgmdsl.api.fit.fit import Fit
+
+HEADER = (
+    ("", "log", "", "", "", "", "mean", "sd"),
+    ("method", "evidence", "bound", "status", "steps", "time", "diff.", "ratio"),
+)
+RIGHT = (1, 4, 5, 6, 7)
+
+BOUNDS = {
+    Guarantee.EXACT: "exact",
+    Guarantee.LOWER: "lower",
+    Guarantee.NUMERICAL: "numeric",
+    Guarantee.APPROXIMATE: "none",
+}
+AUDIT_HEADER = ("audit", "k-hat", "size", "evidence", "error", "largest shift", "verdict")
+STATUS = {Status.iteration_limit: "step limit", Status.numerical_error: "numerical"}
+
+
+def table(found: Comparison) -> str:
+    """A row for each method, what the numbers mean, and what went wrong where."""
+    ran = [(r, r.fit) for r in found if r.fit is not None]
+    rows = [_row(r, f, found.reference) for r, f in ran]
+    lines = _fitted([*HEADER, *rows])
+    remarks = [f"{r.method}: {f.status.value}" for r, f in ran if f.status is not Status.converged]
+    for r in found:
+        if r.failure is not None:
+            code, what = r.failure.code, "" if r.fit is None else "no audit: "
+            remarks.append(
+                f"{r.method}: {what}{_why(r)}" + (f" ({code})" if code[1:].isdigit() else "")
+            )
+    audits = [(f.method, f.audited) for _, f in ran if f.audited is not None]
+    if audits:
+        lines += ["", *_audits(audits)]
+    if remarks:
+        lines += ["", *(line for text in remarks for line in wrapped(text, 0, 2))]
+    return "\n".join([*lines, "", *_legend(found)])
+
+
+def _audits(audits: list[tuple[str, Audit]]) -> list[str]:
+    """What the audit says of each method."""
+    rows = [AUDIT_HEADER]
+    for method, a in audits:
+        found = largest(a)
+        label, shift = (found[0][0], f"{found[0][3]:+.3f}") if found else ("", "0")
+        k = f"{a.k_hat:.2f}" if math.isfinite(a.k_hat) else str(a.k_hat)
+        error = f"{a.log_evidence_se:.2g}"
+        rows.append((method, k, f"{a.ess:,.0f}", _evidence(a.log_evidence), error,
+                     f"{shift} {_short(label)}".rstrip(), str(a.outcome)))  # fmt: skip
+    n = audits[0][1].draws
+    lines = columns(rows, 0, (1, 2, 3, 4))
+    told = f"audit: {n:,} draws; effective size, log evidence, largest shift of a mean in sds"
+    return [*lines, *wrapped(told, 0, 7)]
+
+
+def _short(label: str) -> str:
+    return label if len(label) <= 12 else label[:11] + "…"
+
+
+def _row(row: Compared, fit: Fit, reference: str) -> tuple[str, ...]:
+    d = row.difference
+    same = row.method == reference
+    return (
+        row.method,
+        _evidence(fit.log_evidence),
+        BOUNDS[fit.guarantee],
+        STATUS.get(fit.status, str(fit.status)),
+        f"{fit.steps}",
+        _time(fit.seconds),
+        "-" if same or d is None else _small(d.mean_largest),
+        "-" if same or d is None else _ratio(d.sd_farthest),
+    )
+
+
+def _why(row: Compared) -> str:
+    """The message and what stands under it: `method ... cannot run this model: ... has a kink`."""
+    assert row.failure is not None
+    parts = [row.failure.message, row.failure.label or "; ".join(row.failure.details)]
+    return ": ".join(p for p in parts if p).removeprefix(f"method `{row.method}` ")
+
+
+def _fitted(rows: list[tuple[str, ...]]) -> list[str]:
+    """The columns; the names of methods are cut where the page would be too wide."""
+    lines = columns(rows, 0, RIGHT)
+    over = max(len(line) for line in lines) - WIDTH
+    if over <= 0:
+        return lines
+    keep = max(max(len(r[0]) for r in rows) - over, 8)
+    short = [(r[0] if len(r[0]) <= keep else f"{r[0][: keep - 1]}…", *r[1:]) for r in rows]
+    return columns(short, 0, RIGHT)
+
+
+def _legend(found: Comparison) -> list[str]:
+    best = found[found.reference]
+    assert best.fit is not None
+    size = counted(sum(b.size for b in best.fit.canonical.latents), "latent")
+    name = found.reference
+    reason = found.reason if best.converged else f"{found.reason}; no method converged"
+    out = wrapped(f"reference   {name} ({reason})", 0, 12)
+    if any(f.guarantee is Guarantee.APPROXIMATE for f in found.fits.values()):
+        out += wrapped(
+            "bound none  an approximation of the log evidence without a guarantee", 0, 12
+        )
+    if len(found.fits) > 1:
+        out += wrapped(f"mean diff.  the largest difference of a posterior mean from {name}'s, "
+                       f"in its posterior sds, of {size}", 0, 12)  # fmt: skip
+        out += wrapped(f"sd ratio    posterior sd / {name}'s, the one farthest from 1", 0, 12)
+    if found.unable:
+        out += wrapped(f"cannot run  {', '.join(found.unable)} (`lgm methods MODEL` says why)",
+                       0, 12)  # fmt: skip
+    return out
+
+
+def _evidence(value: float) -> str:
+    if math.isnan(value):
+        return "-"
+    size = abs(value)
+    return f"{value:.4f}" if size < 1e5 else f"{value:.2f}" if size < 1e8 else f"{value:.6g}"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 1:
+        return f"{seconds * 1e3:.2g} ms" if seconds < 0.01 else f"{seconds * 1e3:.0f} ms"
+    return f"{seconds:.3g} s" if seconds < 1000 else f"{seconds:.0f} s"
+
+
+def _small(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:.1e}" if value < 1e-3 or value >= 1e4 else f"{value:.3g}"
+
+
+def _ratio(value: float) -> str:
+    if not math.isfinite(value):
+        return str(value)
+    return f"{value:.4f}" if 1e-3 < value < 10 else f"{value:.1e}"

@@ -1,0 +1,172 @@
+"""From a fit and new data to a pool of candidates, and the error on test cases."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from lgmdsl.acquisition.pool import Pool
+from lgmdsl.acquisition.rows import times
+from lgmdsl.api.design.labels import labels_of
+from lgmdsl.api.page import counted
+from lgmdsl.api.predict.predict import Prediction, predicted
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.dataset import Dataset
+from lgmdsl.engines.shared.conditioned import RowConditioned
+from lgmdsl.errors import NOWHERE, DataError, Diagnostic, MethodError, listed
+from lgmdsl.inference.plan import plan
+from lgmdsl.posterior.joined_cases import check_joining
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+METHOD = "double-loop"
+FAMILY = "bernoulli.logit"
+# |b|^2 of a row above which its variance b' A^-1 b is computed at once: the updates multiply the
+# variances of two rows, so its square must not overflow.
+LARGE = 1e100
+
+
+def response_of(canonical: CanonicalModel) -> int:
+    """Which site block observes the labels. Raises MethodError E501 where not exactly one block
+    observes, or it is not `bernoulli(logit = ...)` over one index."""
+    seen = [k for k, b in enumerate(canonical.blocks) if not b.family.spec.potential]
+    first = canonical.blocks[seen[0]] if seen else None
+    if first is None:
+        found, reason = "active learning asks for labels, and the model observes none", ""
+    elif len(seen) > 1:
+        names = listed([f"`{canonical.blocks[k].name}`" for k in seen])
+        found, reason = f"active learning labels one observation, not {names}", ""
+    elif first.family.spec.name != FAMILY:
+        found = f"active learning needs `{FAMILY}`, one label a case"
+        reason = f"this is {first.family.spec.name}"
+    elif len(first.dims) != 1:
+        found = "active learning needs one index of cases"
+        reason = f"`{first.name}` has {len(first.dims)}"
+    else:
+        return seen[0]
+    told = "observe y ~ bernoulli(logit = eta), with one label `y` for each case"
+    span = NOWHERE if first is None else first.span
+    raise MethodError(Diagnostic("E501", found, span, reason, help=told))
+
+
+@dataclass(frozen=True, eq=False)
+class Cases:
+    """Candidates as a pool, and the index set of their rows."""
+
+    pool: Pool
+    members: IndexSet
+    extended: bool
+
+
+def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
+    """The pool of a fit and its candidates.
+
+    Raises DataError: what prediction raises for the candidates, E305 where they bring no rows,
+    E303 where the predictor or its variance is not finite; MethodError E501 where more than their
+    observations would join.
+    """
+    new, block = _predicted(fit, response, candidates, "candidates", check_joining)
+    frame = new.marginals.part(0).frame
+    extended = _extends(fit, new)
+    linear = _linear(fit, new) if extended else fit.canonical.linear(fit.theta)
+    predictor = frame.embed(new.canonical.predictor(block.form, block.dims, fit.theta))
+    _check_finite(block, predictor, new)
+    planned = plan(fit.canonical, METHOD)
+    pool = Pool(
+        linear, fit.canonical.sites(fit.theta), tuple(r.answer for r in planned.routes), response,
+        predictor,
+    )  # fmt: skip
+    return Cases(pool, new.canonical.grounded.indices[block.dims[0]], extended)
+
+
+def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[Array], float]:
+    """The share of test cases that a posterior mean of the latents puts on the wrong side.
+
+    Raises MethodError E501 where candidates or test cases have latents of their own.
+    """
+    new, block = _predicted(fit, response, test, "test cases")
+    if extended or _extends(fit, new):
+        raise MethodError(
+            Diagnostic(
+                "E501", "no test error where cases have latents of their own", block.span,
+                help="leave out the test cases",
+            )
+        )  # fmt: skip
+    predictor = new.canonical.predictor(block.form, block.dims, fit.theta)
+    _check_finite(block, predictor, new)
+    truth = labels_of(fit, response, test, "test cases")
+    linear = fit.canonical.linear(fit.theta)
+
+    def error(z: Array) -> float:
+        positive = times(predictor, z, linear) + predictor.offset > 0.0
+        return float(np.mean(positive != (truth > 0.5)))
+
+    return error
+
+
+def _predicted(
+    fit: Fit, response: int, cases: Dataset, what: str,
+    check: Callable[[GroundedModel], None] | None = None,
+) -> tuple[Prediction, SiteBlock]:  # fmt: skip
+    new = predicted(fit, cases, check)
+    block, index = new.canonical.blocks[response], fit.canonical.blocks[response].dims[0]
+    if index in new.canonical.grounded.replaced:
+        return new, block
+    over = [f"`{s.name}`" for s in fit.canonical.grounded.model.of_kind("data")
+            if index in s.dims and s.name != block.name]  # fmt: skip
+    wanted = f"give {listed(over)}" if over else f"give `{index}` with their labels"
+    has = f"{cases.name} has: {', '.join(cases.keys[:20])}" if cases.keys else "no arrays"
+    raise DataError(
+        Diagnostic(
+            "E305", f"the {what} bring no rows of `{index}`", details=(has,),
+            help=f"{wanted}, one entry for each new case", layout="plain",
+        )
+    )  # fmt: skip
+
+
+def _extends(fit: Fit, new: Prediction) -> bool:
+    """Whether new cases have latents that the fit has not."""
+    grounded = new.canonical.grounded
+    changed = {*grounded.replaced, *grounded.new_levels}
+    return any(changed & set(b.dims) for b in fit.canonical.latents)
+
+
+def _linear(fit: Fit, new: Prediction) -> LinearGaussian:
+    return cast(RowConditioned, new.marginals.part(0).frame.conditioned).linear
+
+
+def _check_finite(block: SiteBlock, predictor: Predictor, new: Prediction) -> None:
+    """Raise E303 for rows that cannot be scored: a division by zero, an overflow."""
+    square = np.where(np.isfinite(predictor.offset), 0.0, np.inf)
+    with np.errstate(all="ignore"):
+        for operator in predictor.columns.values():
+            matrix = operator.matrix()
+            if isinstance(matrix, np.ndarray):
+                square += np.einsum("ij,ij->i", matrix, matrix)
+            else:
+                square += np.asarray(matrix.multiply(matrix).sum(axis=1)).reshape(-1)
+        bad = ~np.isfinite(square)
+        far = np.flatnonzero(~bad & (square > LARGE))
+        if far.size:
+            part = new.canonical.predictor(block.form, block.dims, new.marginals.part(0).theta, far)
+            frame = new.marginals.part(0).frame
+            mean, variance = frame.conditioned.project(frame.embed(part))
+            bad[far] = ~(np.isfinite(mean) & np.isfinite(variance**2))
+    if bad.any():
+        labels = new.canonical.layout.labels[block.dims[0]]
+        rows = counted(int(bad.sum()), "row")
+        raise DataError(
+            Diagnostic(
+                "E303", f"the predictor of `{block.name}` or its variance is not finite in {rows}",
+                block.span, f"first at {block.dims[0]} {labels[np.flatnonzero(bad)[0]]}",
+                help="look for a division by zero, the log of 0, or numbers too large",
+            )
+        )  # fmt: skip

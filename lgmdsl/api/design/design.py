@@ -1,0 +1,180 @@
+"""Active learning: which cases of a pool to have labelled next (Nickisch and Seeger 2009, 3).
+
+From the fit of the labelled cases, candidates join one by one, each by the score of its label; the
+marginals of all cases are kept valid by rank-one updates, and every block ends with a re-fit.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.acquisition.scores import SCORES
+from lgmdsl.acquisition.sequence import Query, Refit, Settings, sequence
+from lgmdsl.api.design import page as design_page
+from lgmdsl.api.design.cases import METHOD, cases_of, response_of, tester
+from lgmdsl.api.design.labels import answers_of
+from lgmdsl.api.design.record import Point, Record, Task
+from lgmdsl.api.fit.fitting import fit_compiled
+from lgmdsl.api.page import counted
+from lgmdsl.api.settings import check_numbers
+from lgmdsl.arrays import AnyArray
+from lgmdsl.compile import compile_model
+from lgmdsl.dataset import read
+from lgmdsl.errors import Diagnostic, MethodError, suggestion
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.language.builder import Model
+from lgmdsl.sites import catalogue as sites
+
+
+@dataclass(frozen=True)
+class Design:
+    """The queries in their order, and how the posterior went along with them.
+
+    `labelled`: cases with labels at the start. `index`, `labels`: the candidates' index and their
+    labels in it; `response` the datum that is asked for. `queries`: `row` is the position among
+    the candidates. `course`: a point at the start and after each block. `wanted` queries were
+    asked for (more than there are where it was interrupted). `interrupted`: whether it was cut off
+    before all of them were made or the last block was re-fitted.
+    """
+
+    task: Task
+    labelled: int
+    index: str
+    labels: AnyArray
+    response: str
+    queries: tuple[Query, ...]
+    course: tuple[Point, ...]
+    wanted: int
+    interrupted: bool
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """The chosen candidates, in order."""
+        return tuple(q.row for q in self.queries)
+
+    @property
+    def table(self) -> str:
+        """A page of 80 columns."""
+        return design_page.table(self)
+
+    def as_json(self) -> dict[str, object]:
+        """A JSON object: the queries, and the course of the posterior."""
+        return design_page.as_json(self)
+
+    def picture(self, format: str = "png") -> bytes:
+        """Test error against labels, as a png, svg or pdf.
+
+        Raises MethodError E501 without matplotlib, or where there is no test error.
+        """
+        return design_page.picture(self, format)
+
+
+def design(
+    model: Model,
+    data: object,
+    candidates: object,
+    score: str = "uncertainty",
+    steps: int = 1,
+    block: int = 20,
+    oracle: object = None,
+    test: object = None,
+    fixed: Mapping[str, object] | None = None,
+    seed: int = 0,
+    *,
+    outer: int = 1,
+    mapping: Mapping[str, str] | None = None,
+    record: str | os.PathLike[str] | None = None,
+    on_query: Callable[[int, int], None] | None = None,
+) -> Design:
+    """Choose `steps` of the candidates by a score: uncertainty, information or random.
+
+    The model has one `bernoulli(logit = ...)` observation with a label a case, any priors and any
+    super-Gaussian potentials; it is fitted to `data` with the double loop. `candidates` holds the
+    covariates of unlabelled cases, as for `predict`. `oracle` holds their labels, matched by the
+    labels of the index (by position where neither has any), which join one by one; after every
+    `block` all sites are re-fitted by `outer` outer iterations. `test` holds covariates and labels
+    of cases on which the error is taken after each block.
+
+    Without an oracle the queries are ranked for someone to label: each that was chosen joins with
+    its expected weight, which narrows the variances of all that are like it and leaves the means.
+
+    `record` is a file written as queries are made, and read again: a design that was cut off goes
+    on with the same digits. `on_query` is called with the number of queries there are and of those
+    wanted. An interrupt (Ctrl-C) ends it with the queries there are. `seed` is for random.
+
+    Raises what `fit` and `predict` raise; MethodError E501 for another model, or one where cases
+    bring more than their observation, E103 for an unknown score, E108 for numbers that are none or
+    more steps than candidates; DataError E301 to E305 for candidates and labels that do not fit,
+    E306 for a record of another design.
+    """
+    load_entry_points()
+    _check(score, {"steps": steps, "block": block, "outer": outer})
+    check_numbers(seed)
+    task = Task(
+        model.to_lgm(), model.checked.source.name, data, candidates, oracle, test, mapping,
+        fixed, score, steps, block, outer, seed,
+    )  # fmt: skip
+    canonical = compile_model(model.checked, read(data, mapping), sites.find_site)
+    response = response_of(canonical)
+    fit = fit_compiled(
+        model, canonical, METHOD, "fixed", fixed, None, {}, None, seed, None, None, None
+    )
+    pool_data = read(candidates, mapping)
+    cases = cases_of(fit, response, pool_data)
+    if steps > cases.members.size:
+        number = cases.members.size
+        told = f"`steps` is {steps}, more than the {counted(number, 'candidate')}"
+        if number == 1:
+            told = f"`steps` is {steps}, and there is 1 candidate"
+        raise MethodError(Diagnostic("E108", told, help=f"ask for {number} at most"))
+    ask = None
+    if oracle is not None:
+        known = answers_of(fit, response, pool_data, cases.members, read(oracle, mapping))
+        ask = known.__getitem__
+    error = None
+    if test is not None:
+        error = tester(fit, response, read(test, mapping), cases.extended)
+    kept = Record(record, task)
+
+    def point(included: int, evidence: float, z: np.ndarray) -> Point:
+        return Point(included, evidence, None if error is None else error(z))
+
+    try:
+        z = fit.posterior.conditioned.latent_mean
+        kept.point(point(0, fit.log_evidence, z))
+        weight = fit.weight if kept.weight is None else kept.weight
+        settings = Settings(score, steps, block, seed, outer)
+        done = kept.queries[:]
+        for event in sequence(cases.pool, weight, settings, ask, done, kept.settled):
+            if isinstance(event, Refit):
+                kept.point(point(event.included, event.log_evidence, event.latent_mean), event)
+            else:
+                kept.query(event)
+                if on_query is not None:
+                    on_query(len(kept.queries), steps)
+    except KeyboardInterrupt:
+        if not kept.queries:
+            raise
+    points = [kept.points[k] for k in sorted(kept.points)]
+    course = [p for p in points if p.included == steps or p.included % block == 0]
+    # A record that went further ended these queries too, if not with a re-fit of their own.
+    ended = len(kept.queries) >= steps and (ask is None or max(kept.points, default=0) >= steps)
+    return Design(
+        task, len(canonical.blocks[response].rows), cases.members.name, cases.members.labels,
+        canonical.blocks[response].name, tuple(kept.queries[:steps]),
+        tuple(p for p in course if p.included <= steps), steps, not ended,
+    )  # fmt: skip
+
+
+def _check(score: str, counts: Mapping[str, object]) -> None:
+    if score not in SCORES:
+        told = suggestion(score, SCORES, f"scores: {', '.join(SCORES)}")
+        raise MethodError(Diagnostic("E103", f"unknown score `{score}`", help=told))
+    for name, value in counts.items():
+        if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+            told = f"`{name}` must be a whole number from 1"
+            raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))

@@ -1,0 +1,230 @@
+"""What the compiler makes of a model: sizes, canonical form, rewrites, engine, methods."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from lgmdsl.api.explain.methods import methods_of
+from lgmdsl.api.explain.outline import Outline, neutral, outline_of
+from lgmdsl.api.explain.terms import parameters, show_form
+from lgmdsl.api.explain.views import (
+    EngineView,
+    Explanation,
+    HyperView,
+    LatentView,
+    PartOfSite,
+    SiteView,
+)
+from lgmdsl.api.settings import check_fixed
+from lgmdsl.canonical.lowering.hypers import HyperBlock
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.engines.choose import preferred, table
+from lgmdsl.errors import LgmError
+from lgmdsl.graph.build import model_graph, site_name
+from lgmdsl.language.builder import Model
+from lgmdsl.language.shapes.shapes import names_in
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.print_expr import show
+from lgmdsl.memory import budget
+
+
+def explain(
+    model: Model,
+    data: object = None,
+    fixed: Mapping[str, object] | None = None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+) -> Explanation:
+    """Compile a model as far as it goes and say what came out.
+
+    Without data the form is shown and no numbers. Hyperparameters that have no value get one that
+    means nothing, to size the engines. Raises ModelError, and DataError for wrong data; a model
+    that this version cannot fit is explained all the same.
+    """
+    outline = outline_of(model, data, mapping)
+    checked, grounded = model.checked, outline.grounded
+    fixed = check_fixed(fixed)
+    linear, note = _linear(outline, fixed)
+    graph = model_graph(checked)
+    return Explanation(
+        model=checked.source.name,
+        data=grounded.source if outline.given else "",
+        sizes=_sizes(outline),
+        hypers=tuple(_hyper(b, fixed) for b in outline.hypers),
+        latents=_latents(outline),
+        groups=graph.components,
+        sites=_sites(outline, linear),
+        constraints=tuple(
+            f"{show(s.left)} = {show(s.right)}"
+            for s in checked.tree.statements
+            if isinstance(s, ast.Constrain)
+        ),
+        rewrites=tuple((r.block, r.description) for r in outline.rewrites),
+        refused=outline.refused,
+        engines=_engines(linear),
+        engine_note=note,
+        memory_budget=budget(),
+        methods=methods_of(outline, checked.source.name),
+    )
+
+
+def _sizes(outline: Outline) -> tuple[tuple[str, int | None, str], ...]:
+    """Index sets: name, size (None where only data would tell), and where the labels are from."""
+    found = []
+    for name, index in outline.grounded.indices.items():
+        statement = outline.grounded.model.symbols[name].statement
+        assert isinstance(statement, ast.Index)
+        known = outline.given or _declared(statement, outline)
+        origin = index.origin if known else "comes with the data"
+        found.append((name, index.size if known else None, origin))
+    return tuple(found)
+
+
+def _declared(statement: ast.Index, outline: Outline) -> bool:
+    definition = statement.definition
+    while isinstance(definition, ast.Head):
+        inner = outline.grounded.model.symbols[definition.of.id].statement
+        assert isinstance(inner, ast.Index)
+        definition = inner.definition
+    return definition is not None
+
+
+def _hyper(block: HyperBlock, fixed: Mapping[str, object]) -> HyperView:
+    name = f"{block.name}[{', '.join(block.dims)}]" if block.dims else block.name
+    if block.name in fixed:
+        return HyperView(name, block.type, "pinned", str(fixed[block.name]))
+    if block.prior is not None:
+        return HyperView(name, block.type, f"~ {show(block.prior.dist)}", "")
+    if block.value is not None and not block.value.depends:
+        value = block.value.evaluate({}).dense()
+        shown = f"{float(value):g}" if value.ndim == 0 else "an array"
+        return HyperView(name, block.type, "given", shown)
+    names = sorted(block.value.depends) if block.value is not None else []
+    return HyperView(name, block.type, f"from {', '.join(names)}", "computed")
+
+
+def _latents(outline: Outline) -> tuple[LatentView, ...]:
+    found = []
+    for symbol in outline.grounded.model.of_kind("latent"):
+        statement = symbol.statement
+        assert isinstance(statement, ast.Latent)
+        name = f"{symbol.name}[{', '.join(symbol.dims)}]" if symbol.dims else symbol.name
+        size = 1
+        for dim in symbol.dims:
+            size *= outline.grounded.indices[dim].size
+        known = outline.given or all(
+            _declared(outline.grounded.model.symbols[d].statement, outline)  # type: ignore[arg-type]
+            for d in symbol.dims
+        )
+        structure = " * ".join(show(f) for f in statement.factors)
+        proper = all(f.name.id != "flat" for f in statement.factors)
+        found.append(LatentView(name, structure, size if known else None, proper))
+    return tuple(found)
+
+
+def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, ...]:
+    found, number = [], 0
+    checked, grounded = outline.grounded.model, outline.grounded
+    for place, statement in enumerate(checked.tree.statements):
+        if not isinstance(statement, ast.Observe | ast.Potential):
+            continue
+        block = outline.blocks.get(place)
+        potential = isinstance(statement, ast.Potential)
+        family = site_name(statement.family, checked.symbols, potential=potential)
+        shown = _subject(statement, outline)
+        if block is None or not outline.lost.isdisjoint(_names(statement)):
+            found.append(_unlowered(shown, family, statement, outline))
+            continue
+        predictor = linear.predictors[number] if linear is not None else None
+        number += 1
+        operators: tuple[PartOfSite, ...] = ()
+        if predictor is not None and outline.given:
+            operators = tuple(
+                PartOfSite(name, *op.shape, _stored(op), op.is_sparse)
+                for name, op in predictor.columns.items()
+            )
+        entries = 1
+        for size in block.data_shape:
+            entries *= size
+        count = len(block.rows) if outline.given else None
+        found.append(
+            SiteView(
+                shown, block.family.spec.name, block.site.spec.name, count,
+                entries - len(block.data.rows) if outline.given else 0,
+                parameters(
+                    block.parameters, tuple(a.name for a in statement.family.arguments), grounded
+                ),
+                tuple(show_form(block.form, grounded)), operators,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def _unlowered(
+    shown: str, family: str, statement: ast.Observe | ast.Potential, outline: Outline
+) -> SiteView:
+    """A site that no back end takes yet: its predictor where that could be lowered."""
+    argument = family.partition(".")[2]
+    value = statement.family.get(argument) if argument else None
+    arguments = [a for a in statement.family.arguments if a.name != argument]
+    terms: tuple[str, ...] = ()
+    if isinstance(value, ast.Name) and value.id in outline.lets:
+        terms = tuple(show_form(outline.lets[value.id], outline.grounded))
+    elif value is not None:
+        terms = (_text(value, outline),)
+    told = ", ".join(f"{a.name} = {show(a.value)}" for a in arguments)
+    return SiteView(shown, family, family, None, 0, told, terms, ())
+
+
+def _text(value: ast.Value, outline: Outline) -> str:
+    """The expression as written; a let by what it stands for."""
+    if isinstance(value, ast.Name) and value.id in outline.lost:
+        statement = outline.grounded.model.symbols[value.id].statement
+        assert isinstance(statement, ast.Let)
+        return show(statement.value)
+    return show(value)
+
+
+def _names(statement: ast.Observe | ast.Potential) -> set[str]:
+    values = [a.value for a in statement.family.arguments]
+    if isinstance(statement, ast.Potential):
+        values.append(statement.value)
+    return {n.id for v in values if not isinstance(v, ast.String | ast.Bool) for n in names_in(v)}
+
+
+def _subject(statement: ast.Observe | ast.Potential, outline: Outline) -> str:
+    if isinstance(statement, ast.Potential):
+        return f"potential {show(statement.value)}"
+    dims = outline.grounded.model.symbols[statement.name.id].dims
+    return f"{statement.name.id}[{', '.join(dims)}]" if dims else statement.name.id
+
+
+def _stored(operator: Any) -> int:
+    rows, columns = operator.shape
+    return int(operator.sparse().nnz) if operator.is_sparse else rows * columns
+
+
+def _linear(outline: Outline, fixed: Mapping[str, object]) -> tuple[LinearGaussian | None, str]:
+    """The linear-Gaussian part at the given hypers, stand-ins for the others; and a remark."""
+    if outline.canonical is None:
+        return None, "no engine takes this model yet: see what is not available"
+    if not outline.given:
+        return None, "chosen when data are given"
+    space = outline.canonical.hypers
+    free = [b for b in space.blocks if b.value is None and b.name not in fixed]
+    values = {**{b.name: neutral(b) for b in free}, **fixed}
+    try:
+        linear = outline.canonical.linear(space.theta(values))
+    except LgmError as error:
+        return None, f"not sized: {error.diagnostics[0].message}"
+    note = f"sized at stand-in values for {', '.join(b.name for b in free)}" if free else ""
+    return linear, note
+
+
+def _engines(linear: LinearGaussian | None) -> tuple[EngineView, ...]:
+    if linear is None:
+        return ()
+    options = table(linear)
+    best = preferred(options)
+    return tuple(EngineView(o.name, o.refusal, o.flops, o is best, o.exact) for o in options)

@@ -1,0 +1,177 @@
+"""As far as the compiler gets with a model: the parts it can lower, and what it refuses.
+
+`compile.py` stops at the first stage that refuses something; explain, methods and check want to
+know about every part, so here each part is lowered by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.api.simulate.synthetic_covariates import sketch
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks.latents import latent_blocks
+from lgmdsl.canonical.blocks.rewrites import Rewrite, rewrite
+from lgmdsl.canonical.blocks.sites import SiteBlock, site_blocks
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.affine import Affine
+from lgmdsl.canonical.grounding.ground import GroundedModel, ground
+from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace, hyper_space
+from lgmdsl.canonical.lowering.lower import Lowered, Lowering, as_affine
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise, mapped
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.errors import Diagnostic, LgmError, MethodError
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.language.builder import Model
+from lgmdsl.language.shapes.shapes import names_in
+from lgmdsl.language.tree import ast
+from lgmdsl.sites import catalogue as sites
+
+
+@dataclass(frozen=True, eq=False)
+class Outline:
+    """`canonical` is None where something is refused. `lets` holds the affine forms of the lets
+    that could be lowered, by name; `blocks` the sites that could, by their statement's place;
+    `lost` the lets that could not, and those that use them.
+    Without data (`given` False) sizes and values are invented: only names and forms mean anything.
+    """
+
+    grounded: GroundedModel
+    given: bool
+    canonical: CanonicalModel | None
+    blocks: Mapping[int, SiteBlock]
+    lets: Mapping[str, Affine]
+    lost: frozenset[str]
+    hypers: tuple[HyperBlock, ...]
+    rewrites: tuple[Rewrite, ...]
+    refused: tuple[Diagnostic, ...]
+
+
+def outline_of(
+    model: Model, data: object = None, mapping: Mapping[str, str] | None = None
+) -> Outline:
+    """Lower every part of a model. Raises ModelError, and DataError where data are given."""
+    load_entry_points()
+    checked = model.checked
+    if data is None:
+        grounded = sketch(checked)
+    else:
+        dataset = data if isinstance(data, Dataset) else read(data, mapping)
+        grounded = ground(checked, dataset)
+    lowering = Lowering(grounded)
+    refused: list[Diagnostic] = []
+    lets, lost = _lets(lowering, refused)
+    try:
+        latent_blocks(lowering)
+    except MethodError as error:
+        refused += error.diagnostics
+    blocks: dict[int, SiteBlock] = {}
+    rewrites = [*mapped(lowering)]
+    potentials = 0
+    for place, statement in enumerate(checked.tree.statements):
+        if not isinstance(statement, ast.Observe | ast.Potential):
+            continue
+        potentials += isinstance(statement, ast.Potential)
+        try:
+            block = _site(statement, potentials, lowering)
+            blocks[place], done = rewrite(block, sites.find_site)
+            rewrites += done
+        except MethodError as error:
+            refused += error.diagnostics
+    hypers = hyper_space(lowering).blocks
+    canonical = None if refused else canonicalise(grounded, sites.find_site)
+    found = tuple(dict.fromkeys(refused))
+    return Outline(
+        grounded, data is not None, canonical, blocks, lets, lost, hypers, tuple(rewrites), found
+    )  # fmt: skip
+
+
+def _lets(
+    lowering: Lowering, refused: list[Diagnostic]
+) -> tuple[dict[str, Affine], frozenset[str]]:
+    """Lower every let; those that could be, and the names of the others."""
+    forms: dict[str, Affine] = {}
+    lost: set[str] = set()
+    for symbol in lowering.grounded.model.of_kind("let"):
+        assert isinstance(symbol.statement, ast.Let)
+        value = symbol.statement.value
+        try:
+            lowered = lowering(value)
+            if lost.isdisjoint(n.id for n in names_in(value)):
+                forms[symbol.name] = as_affine(lowered, lowering.sizes)
+            else:
+                lost.add(symbol.name)
+        except MethodError as error:
+            refused += error.diagnostics
+            lowered = _blank(lowering, symbol.degree == "affine")
+            lost.add(symbol.name)
+        lowering.lets[symbol.name] = lowered
+    return forms, frozenset(lost)
+
+
+def _blank(lowering: Lowering, affine: bool) -> Lowered:
+    """What stands for a let that could not be lowered, so that later parts are looked at too."""
+    zero = co.number(0.0)
+    return Affine((), zero, lowering.sizes) if affine else zero
+
+
+def _site(statement: ast.Observe | ast.Potential, number: int, lowering: Lowering) -> SiteBlock:
+    """Lower one site statement, alone. Raises MethodError."""
+    grounded = lowering.grounded
+    tree = replace(grounded.model.tree, statements=(statement,))
+    alone = Lowering(replace(grounded, model=replace(grounded.model, tree=tree)))
+    alone.lets.update(lowering.lets)
+    (block,) = site_blocks(alone, sites.find_site)
+    if isinstance(statement, ast.Potential):
+        block = replace(block, name=f"potential {number}")
+    return block
+
+
+def neutral(block: HyperBlock) -> Array | float:
+    """A value inside a hyper's type; it decides no size and no sparsity."""
+    sizes = block.sizes
+    if block.type == "covariance":
+        return np.eye(sizes[0])
+    if block.type == "simplex":
+        return np.full(sizes, 1.0 / sizes[-1])
+    if block.type == "ordered":
+        return np.broadcast_to(np.arange(sizes[-1], dtype=np.float64), sizes).copy()
+    return {"unit": 0.5, "correlation": 0.5}.get(block.type, 1.0)
+
+
+def check_priors(outline: Outline) -> None:
+    """Raise LgmError for arguments that hyperpriors refuse, where no other hyper is in them, and
+    for what the structures refuse of their axes and data: every block's, with stand-ins for
+    hyperparameters without a value (then what is out of range may be theirs)."""
+    if outline.canonical is None or not outline.given:
+        return
+    space = outline.canonical.hypers
+    free = {b.name: neutral(b) for b in space.blocks if b.value is None}
+    wrong, found = _wrong_priors(space), list[Diagnostic]()
+    try:
+        theta = space.theta(free)
+        for block in outline.canonical.latents:
+            try:
+                block.at(theta)
+            except LgmError as error:
+                found += error.diagnostics
+    except LgmError as error:
+        found += error.diagnostics
+    found = [d for d in dict.fromkeys(found) if not (free and d.code.startswith("E3"))]
+    if wrong or found:
+        raise LgmError(tuple(dict.fromkeys((*wrong, *found))))
+
+
+def _wrong_priors(space: HyperSpace) -> list[Diagnostic]:
+    wrong: list[Diagnostic] = []
+    for block in space.blocks:
+        if block.prior is not None and not block.prior.depends:
+            try:
+                block.prior.at({})
+            except LgmError as error:
+                wrong += error.diagnostics
+    return wrong

@@ -1,0 +1,109 @@
+"""What `explain` finds, as plain values: the page and the JSON are both made from these."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from lgmdsl.api.explain.methods import ModelMethods
+from lgmdsl.api.explain.page import page
+from lgmdsl.errors import Diagnostic
+
+
+@dataclass(frozen=True)
+class PartOfSite:
+    """The operator that takes one latent to the predictors of one site."""
+
+    latent: str
+    rows: int
+    columns: int
+    stored: int
+    sparse: bool
+
+
+@dataclass(frozen=True)
+class SiteView:
+    """One site: its family, number, predictor and operators (the last with data only)."""
+
+    name: str
+    family: str
+    seen_as: str
+    count: int | None
+    missing: int
+    arguments: str
+    predictor: tuple[str, ...]
+    operators: tuple[PartOfSite, ...]
+
+
+@dataclass(frozen=True)
+class LatentView:
+    """One latent: its structure as written, its size, and whether its prior is proper."""
+
+    name: str
+    structure: str
+    size: int | None
+    proper: bool
+
+
+@dataclass(frozen=True)
+class HyperView:
+    """One hyperparameter; `value` is empty where it has only a prior and was not pinned."""
+
+    name: str
+    type: str
+    declared: str
+    value: str
+
+
+@dataclass(frozen=True)
+class EngineView:
+    """One engine: what one conditioning costs, or why it cannot; whether variances and evidence
+    are `exact` to rounding, or estimates."""
+
+    name: str
+    refusal: str
+    flops: float
+    chosen: bool
+    exact: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Everything `lgm explain` prints; `str` is the page."""
+
+    model: str
+    data: str
+    sizes: tuple[tuple[str, int | None, str], ...]
+    hypers: tuple[HyperView, ...]
+    latents: tuple[LatentView, ...]
+    groups: tuple[tuple[str, ...], ...]
+    sites: tuple[SiteView, ...]
+    constraints: tuple[str, ...]
+    rewrites: tuple[tuple[str, str], ...]
+    refused: tuple[Diagnostic, ...]
+    engines: tuple[EngineView, ...]
+    engine_note: str
+    memory_budget: int
+    methods: ModelMethods
+
+    def __str__(self) -> str:
+        return page(self)
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain values for `lgm explain --json`."""
+        return {
+            "model": self.model,
+            "data": self.data,
+            "indices": [{"name": n, "size": s, "origin": o} for n, s, o in self.sizes],
+            "hypers": [asdict(h) for h in self.hypers],
+            "latents": [asdict(v) for v in self.latents],
+            "independent_groups": [list(g) for g in self.groups],
+            "sites": [asdict(s) for s in self.sites],
+            "constraints": list(self.constraints),
+            "rewrites": [{"site": b, "rewrite": d} for b, d in self.rewrites],
+            "not_available": [d.as_json() for d in self.refused],
+            "engines": [asdict(e) for e in self.engines],
+            "engine_note": self.engine_note,
+            "memory_budget": self.memory_budget,
+            "methods": self.methods.as_json()["methods"],
+        }

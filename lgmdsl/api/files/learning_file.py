@@ -1,0 +1,153 @@
+"""The part of a result file that says what was learned of the hyperparameters.
+
+Group `learning`: how (attributes), the search's steps, the mode and axes of the standardised
+coordinates and, where hyperparameters were integrated, the nodes of their posterior; the statistics
+of the factors over them, where they were averaged (vb). Group
+`points`: theta, share, evidence and the sites' weights and shifts of every point of the mixture,
+stacked along a first axis.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.learning.coordinates.standardised import Standardised
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
+from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
+from lgmdsl.learning.mean_field.factor import factor
+from lgmdsl.learning.mean_field.marginals import FactorMarginals
+from lgmdsl.learning.search.maximise import LearningStep
+from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.learning_record import Learning
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+COLUMNS = ("step", "objective", "gain", "calls")
+
+
+def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None]) -> None:
+    """Add the groups; `put` writes one array into a group."""
+    record, hypers = fit.learning, fit.hypers
+    if record is None:
+        return
+    group = file.create_group("learning")
+    group.attrs.update(
+        hyper=fit.hyper, fits=record.fits, iterations=record.iterations, design=record.design,
+        points=record.points, modes=record.modes,
+    )  # fmt: skip
+    for column in COLUMNS:
+        put(group, column, np.array([getattr(s, column) for s in record.steps]))
+    if isinstance(hypers, Asymptotic | HyperPosterior | ModeOnly):
+        group.attrs["pinned"] = json.dumps(sorted(hypers.coordinates.pinned))
+    if isinstance(hypers, Asymptotic | HyperPosterior):
+        put(group, "mode", hypers.frame.mode)
+        put(group, "axes", hypers.frame.axes)
+        put(group, "flat", hypers.frame.flat.astype(np.int8))
+        if hypers.frame.unknown is not None:
+            put(group, "unknown", hypers.frame.unknown)
+    if isinstance(hypers, HyperPosterior):
+        group.attrs.update(log_integral=hypers.log_integral, lattice=int(hypers.lattice))
+        put(group, "nodes", hypers.z)
+        put(group, "shares", hypers.weights)
+    if isinstance(hypers, FactorMarginals):
+        group.attrs["fixed"] = json.dumps(sorted(hypers.pinned))
+        group.attrs["exponents"] = json.dumps({n: f.exponent for n, f in hypers.factors.items()})
+        for name, held in hypers.factors.items():
+            put(group, f"count_{name}", held.count)
+            put(group, f"rate_{name}", held.rate)
+    if fit.mixed:
+        points = file.create_group("points")
+        put(points, "share", np.array([p.share for p in fit.mixed]))
+        put(points, "log_evidence", np.array([p.log_evidence for p in fit.mixed]))
+        for block in fit.canonical.hypers.blocks:
+            put(points, f"theta_{block.name}", np.array([p.theta[block.name] for p in fit.mixed]))
+        for k in range(len(fit.weight)):
+            put(points, f"weight_{k}", np.array([p.weight[k] for p in fit.mixed]))
+            put(points, f"shift_{k}", np.array([p.shift[k] for p in fit.mixed]))
+
+
+def read_learning(
+    file: Any,
+    fit: Fit,
+    array: Callable[[Any], AnyArray],
+    recondition: Callable[..., Conditioned],
+) -> Fit:
+    """The fit with what the groups hold."""
+    if "learning" not in file.groups:
+        return fit
+    group = file["learning"]
+    held, given = {n: array(v) for n, v in group.variables.items()}, group.attrs
+    steps = tuple(
+        LearningStep(int(a), float(b), float(c), int(d))
+        for a, b, c, d in zip(*(held[c] for c in COLUMNS), strict=True)
+    )
+    record = Learning(
+        steps, int(given["fits"]), int(given["iterations"]), str(given["design"]),
+        int(given["points"]), int(given.get("modes", 1)),
+    )  # fmt: skip
+    fit = replace(fit, hyper=str(given["hyper"]), learning=record)
+    if "exponents" in given:
+        return replace(fit, hypers=_factors(fit, given, held))
+    if "pinned" in given:
+        pinned = {n: fit.theta[n] for n in json.loads(given["pinned"])}
+        closed = fit.hyper != "integrate"
+        coordinates = Coordinates(fit.canonical.hypers, pinned, closed)
+        if "axes" not in held:
+            return replace(fit, hypers=ModeOnly(coordinates, fit.theta))
+        flat = held["flat"].astype(bool)
+        frame = Standardised(held["mode"], held["axes"], flat, held.get("unknown"))
+        if "nodes" in held:
+            integral = float(given["log_integral"])
+            # Earlier files say nothing: up to two hyperparameters had a lattice.
+            lattice = bool(given.get("lattice", frame.size <= 2))
+            posterior = HyperPosterior(
+                coordinates, frame, held["nodes"], held["shares"], integral, lattice
+            )
+            fit = replace(fit, hypers=posterior)
+        else:
+            fit = replace(fit, hypers=Asymptotic(coordinates, fit.theta, frame))
+    return replace(fit, mixed=_points(file, fit, array, recondition))
+
+
+def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -> FactorMarginals:
+    space, found = fit.canonical.hypers, {}
+    for name, exponent in json.loads(str(given["exponents"])).items():
+        block = space.block(name)
+        assert block is not None and block.prior is not None
+        prior = block.prior.at(fit.theta)
+        found[name] = factor(prior, exponent, held[f"count_{name}"], held[f"rate_{name}"])
+    pinned = {n: fit.theta[n] for n in json.loads(str(given["fixed"]))}
+    return FactorMarginals(space, pinned, found)
+
+
+def _points(
+    file: Any,
+    fit: Fit,
+    array: Callable[[Any], AnyArray],
+    recondition: Callable[..., Conditioned],
+) -> tuple[Point, ...]:
+    if "points" not in file.groups:
+        return ()
+    held = {n: array(v) for n, v in file["points"].variables.items()}
+
+    def point(m: int) -> Point:
+        theta = {b.name: held[f"theta_{b.name}"][m] for b in fit.canonical.hypers.blocks}
+        weight, shift = (
+            tuple(held[f"{kind}_{k}"][m] for k in range(len(fit.weight)))
+            for kind in ("weight", "shift")
+        )
+        return Point(
+            theta, float(held["share"][m]), float(held["log_evidence"][m]), weight, shift,
+            lambda: recondition(fit.canonical, theta, weight, shift, fit.seed, fit.provenance),
+        )  # fmt: skip
+
+    return tuple(point(m) for m in range(len(held["share"])))

@@ -1,0 +1,187 @@
+"""Writing result files: NetCDF with the model's text, the sites' weights and shifts, and what
+prediction needs, in groups index, input, hyper, site, mean, sd, trace and provenance.
+
+Built in memory, then written whole or not at all: HDF5 on a full disk ends the process.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl import __version__
+from lgmdsl.api.files.digest import ATTRIBUTE, digest
+from lgmdsl.api.files.learning_file import write_learning
+from lgmdsl.api.pictures.positions import coordinate_pairs
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.grounding.model import GroundedModel
+from lgmdsl.canonical.grounding.usage import usage_of
+from lgmdsl.canonical.lowering.lower import distinct
+from lgmdsl.errors import Diagnostic
+from lgmdsl.files import write
+
+if TYPE_CHECKING:
+    from lgmdsl.api.assess.audit import Audit
+    from lgmdsl.api.fit.fit import Fit
+
+# Raised where an earlier version could not read the file, or would read it wrongly. Files of all
+# formats up to this one are read (tests/stored_fits holds some of each).
+FORMAT = 2  # 2: index sets say whether their order was given, and whether labels are positions
+NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "log_evidence", "log_evidence_se")
+KINDS = ("mean", "sd", "shift", "error")
+PARTS = ("data", "indices", "indptr", "shape")
+
+
+def save(fit: Fit, path: str | os.PathLike[str]) -> None:
+    """Write a fit. A killed process leaves the old file or the new one, whole.
+
+    Raises DataError E306 where the place cannot be written.
+    """
+    write(path, packed(fit).getbuffer())
+
+
+def packed(fit: Fit) -> io.BytesIO:
+    """The content of a fit's file."""
+    import h5netcdf
+
+    content = io.BytesIO()
+    grounded, layout = fit.canonical.grounded, fit.canonical.layout
+    with h5netcdf.File(content, "w") as file:
+        file.attrs.update(
+            lgmdsl_format=FORMAT,
+            lgmdsl_version=__version__,
+            model=fit.model.to_lgm(),
+            model_name=_text(grounded.model.source.name),
+            method=fit.method,
+            status=str(fit.status),
+            guarantee=str(fit.guarantee),
+            log_evidence=fit.log_evidence,
+            steps=fit.steps,
+            seconds=fit.seconds,
+            seed=fit.seed,
+        )
+        labels = {name: i.labels for name, i in grounded.indices.items()}
+        index = file.create_group("index")
+        for name_, values in labels.items():
+            _variable(index, name_, (name_,), values)
+            kept = grounded.indices[name_]
+            index.variables[name_].attrs.update(
+                origin=_text(kept.origin), given=int(kept.given), spaced=int(kept.spaced)
+            )
+        inputs = file.create_group("input")
+        for name_ in sorted(_kept_inputs(grounded)):
+            _input(inputs, name_, grounded.values[name_])
+        hyper = file.create_group("hyper")
+        for block in fit.canonical.hypers.blocks:
+            coords = layout.coords(block.dims)
+            _labelled(hyper, block.name, block.dims, fit.theta[block.name], coords)
+        site = file.create_group("site")
+        for k, block_ in enumerate(fit.canonical.blocks):
+            _plain(site, f"weight_{k}", fit.weight[k])
+            _plain(site, f"shift_{k}", fit.shift[k])
+            data = block_.data
+            _plain(site, f"rows_{k}", data.rows)
+            moved = block_.form is not block_.written or block_.whole is not None
+            if moved and data.y is not None:
+                _plain(site, f"y_{k}", data.y)  # the rewritten predictor holds the response
+            site.variables[f"weight_{k}"].attrs["of"] = block_.name
+        mean, sd = file.create_group("mean"), file.create_group("sd")
+        for name_ in kept_names(fit):
+            quantity = fit.quantity(name_)
+            coords = layout.coords(quantity.dims)
+            _labelled(mean, name_, quantity.dims, quantity.mean, coords)
+            _labelled(sd, name_, quantity.dims, quantity.sd, coords)
+        trace = file.create_group("trace")
+        for column in ("step", "objective", "residual", "seconds"):
+            _plain(trace, column, np.array([getattr(e, column) for e in fit.trace]))
+        _plain(trace, "stage", np.array([e.stage for e in fit.trace], dtype=np.str_))
+        if fit.audited is not None:
+            _audit(file, fit.audited)
+        write_learning(file, fit, _plain)
+        provenance = {key: _text(value) for key, value in fit.provenance.items()}
+        file.create_group("provenance").attrs.update(provenance)
+        file.attrs[ATTRIBUTE] = digest(file)
+    return content
+
+
+def _kept_inputs(grounded: GroundedModel) -> frozenset[str]:
+    """Data that predictions need, and coordinates that maps are drawn by."""
+    placed = {name for pair in coordinate_pairs(grounded.model).values() for name in pair}
+    return (usage_of(grounded.model).referenced | placed) & grounded.values.keys()
+
+
+def kept_names(fit: Fit) -> tuple[str, ...]:
+    """The names whose means and sds a file holds: hypers only where they were learned."""
+    latents = (b.name for b in fit.canonical.latents)
+    hypers = (b.name for b in fit.canonical.hypers.blocks) if fit.learning is not None else ()
+    return (*latents, *fit.canonical.named, *hypers)
+
+
+def _audit(file: Any, audit: Audit) -> None:
+    """The audit: numbers and words as attributes, the corrections in a group for each kind."""
+    group = file.create_group("audit")
+    for name in NUMBERS:
+        group.attrs[name] = getattr(audit, name)
+    group.attrs.update(
+        outcome=str(audit.outcome), verdict=audit.verdict, proposal=audit.proposal,
+        along=json.dumps(dict(audit.along)),
+    )  # fmt: skip
+    for kind in KINDS:
+        part = file.create_group(f"audit_{kind}")
+        for name, corrected in audit.corrected.items():
+            dims = audit.dims[name]
+            values = getattr(corrected, kind).reshape(audit.layout.shape(dims))
+            _labelled(part, name, dims, values, audit.layout.coords(dims))
+
+
+def _text(value: str) -> str:
+    """A text that a file can hold: the name of a file may have bytes that are no characters."""
+    return value.encode("utf-8", "replace").decode("utf-8")
+
+
+def _labelled(
+    group: Any, name: str, dims: tuple[str, ...], values: Array, coords: Mapping[str, AnyArray]
+) -> None:
+    axes = distinct(dims)
+    for dim in axes:
+        if dim not in group.variables:
+            _variable(group, dim, (dim,), coords[dim])
+    _variable(group, name, axes, np.asarray(values))
+
+
+def _plain(group: Any, name: str, values: AnyArray) -> None:
+    _variable(group, name, tuple(f"{name}_{i}" for i in range(values.ndim)), values)
+
+
+def _input(group: Any, name: str, value: Any) -> None:
+    if isinstance(value, np.ndarray):
+        _plain(group, name, value)
+        return
+    for part in PARTS:
+        _plain(group, f"{name}.{part}", np.asarray(getattr(value, part)))
+
+
+def _variable(group: Any, name: str, dims: tuple[str, ...], values: AnyArray) -> None:
+    import h5py
+
+    for dim, size in zip(dims, values.shape, strict=True):
+        if dim not in group.dimensions:
+            group.dimensions[dim] = size
+    if values.dtype.kind == "U":
+        group.create_variable(name, dims, h5py.string_dtype(), data=values.astype(object))
+    else:
+        group.create_variable(name, dims, values.dtype, data=values)
+
+
+def unusable(place: Path, reason: str) -> Diagnostic:
+    """E306 for a result file."""
+    help = ""
+    if reason.startswith("is not"):
+        help = "give a file that `lgm fit -o OUT.nc` or fit.save wrote"
+    return Diagnostic("E306", f"`{place}` {reason}", help=help)

@@ -1,0 +1,285 @@
+"""The result of a fit: labelled moments, quantiles, draws, predictions, a summary, a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lgmdsl.api.assess.assessable import Assessable
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.errors import Diagnostic
+from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.inference.starts import Started
+from lgmdsl.language.builder import Model
+from lgmdsl.memory import during
+from lgmdsl.posterior.frame import fitted_frame
+from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.labelled import dataset, labelled
+from lgmdsl.posterior.learning_record import Learning
+from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
+from lgmdsl.posterior.mixture import HyperMarginals, Mixture, mixture
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.assess.audit import Audit
+    from lgmdsl.api.predict.impute import Imputation
+    from lgmdsl.api.predict.predict import Prediction
+
+
+@dataclass(frozen=True, eq=False)
+class Fit(Assessable):
+    """A posterior of a model, and how it was found: Gaussian at fixed or maximised hyperparameters,
+    a mixture of Gaussians over `points` where they were integrated (`hyper`).
+
+    `log_evidence` is log p(y | hypers) in nats, as the method estimates it, and log p(y) where
+    hyperparameters were integrated; `guarantee` says what that promises. `theta`, `weight` and
+    `shift` (the sites' W and b), `posterior` and `trace` are those at the hyperparameters' mode.
+    Everything named in the model can be asked for by name; results are xarray.DataArrays with the
+    model's labels. `starts`: how each start ended, where the sites are not log-concave and
+    several were tried. `audited`: the audit that summary and file show, where one was asked for.
+    `hypers`: marginals of what was learned; `learning`: how.
+    """
+
+    model: Model
+    method: str
+    status: Status
+    log_evidence: float
+    guarantee: Guarantee
+    weight: Rows = field(repr=False)
+    shift: Rows = field(repr=False)
+    trace: tuple[TraceEntry, ...]
+    steps: int
+    seconds: float
+    seed: int
+    canonical: CanonicalModel = field(repr=False)
+    theta: Mapping[str, Array] = field(repr=False)
+    condition: Callable[[], Conditioned] = field(repr=False)
+    warnings: tuple[Diagnostic, ...] = ()
+    starts: tuple[Started, ...] = ()
+    provenance: Mapping[str, str] = field(default_factory=dict, repr=False)
+    stored: Mapping[str, Quantity] = field(default_factory=dict, repr=False)
+    audited: Audit | None = field(default=None, repr=False)
+    hyper: str = "fixed"
+    hypers: HyperMarginals | None = field(default=None, repr=False)
+    mixed: tuple[Point, ...] = field(default=(), repr=False)
+    learning: Learning | None = field(default=None, repr=False)
+
+    @property
+    def converged(self) -> bool:
+        return self.status is Status.converged
+
+    @property
+    def engine(self) -> str:
+        """The engine that conditioned the Gaussian part; empty in files of earlier versions."""
+        return self.provenance.get("engine", "")
+
+    @property
+    def memory_budget(self) -> int | None:
+        """Bytes that the engine was chosen within; None in files of earlier versions."""
+        given = self.provenance.get("memory_budget")
+        return None if given is None else int(given)
+
+    @cached_property
+    def posterior(self) -> GaussianPosterior:
+        """q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned when first asked for."""
+        return GaussianPosterior(
+            self.weight, self.shift, self.condition(), self.log_evidence, self.guarantee
+        )
+
+    @property
+    def points(self) -> tuple[Point, ...]:
+        """The hyperparameter points that the posterior is a mixture of, the heaviest first."""
+        mode = Point(
+            self.theta, 1.0, self.log_evidence, self.weight, self.shift,
+            lambda: self.posterior.conditioned,
+        )  # fmt: skip
+        return self.mixed or (mode,)
+
+    @cached_property
+    def marginals(self) -> Mixture:
+        """The unlabelled moments behind the methods below."""
+        return mixture(self.canonical, self.points, self._at, self.hypers, self.seed)
+
+    @cached_property
+    def conditional(self) -> Marginals:
+        """The unlabelled moments given the hyperparameters `theta`."""
+        frame = fitted_frame(self.canonical, self.posterior.conditioned)
+        return Marginals(self.canonical, self.theta, frame, self.seed)
+
+    def _at(self, point: Point) -> Marginals:
+        if point.theta is self.theta:
+            return self.conditional
+        frame = fitted_frame(self.canonical, point.condition())
+        return Marginals(self.canonical, point.theta, frame, self.seed)
+
+    def quantity(self, name: str) -> Quantity:
+        """Unlabelled mean and sd; those of a loaded file are read, not computed again."""
+        return self.stored[name] if name in self.stored else self.marginals.quantity(name)
+
+    @during("computing means")
+    def mean(self, name: str) -> xr.DataArray:
+        """Posterior mean of a latent, let, report or hyper; raises ModelError E103 if unknown."""
+        quantity = self.quantity(name)
+        return self._labelled(name, quantity.dims, quantity.mean)
+
+    @during("computing sds")
+    def sd(self, name: str) -> xr.DataArray:
+        """Posterior standard deviation of a latent, let, report or hyper."""
+        quantity = self.quantity(name)
+        return self._labelled(name, quantity.dims, quantity.sd)
+
+    @during("computing precisions")
+    def precision(self, name: str) -> xr.DataArray:
+        """(k, k) the inverse of a covariance hyper's value; its zeros under a graphical lasso are
+        exactly 0. Raises ModelError E103 for a name that is no covariance."""
+        from lgmdsl.posterior.precisions import precision
+
+        return precision(self, name)
+
+    @during("computing quantiles")
+    def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
+        """Posterior quantiles, with a leading `quantile` axis.
+
+        Gaussian for affine quantities, transformed for monotone reports, else from draws.
+        """
+        levels = probability_levels(probabilities)
+        dims, values = self.marginals.quantile(name, levels)
+        layout = self.canonical.layout
+        return labelled(layout, dims, values, name, first="quantile", labels=levels)
+
+    @during("computing densities")
+    def density(self, name: str, size: int = 201) -> xr.Dataset:
+        """Marginal densities of a latent, let, report or learned hyper, entry by entry: variables
+        `x` and `density` with a last axis `point` of `size` points, all but 1e-5 of each tail.
+
+        A mixture of normals for affine quantities, transformed for monotone reports; hypers from
+        the nodes of their posterior, or normal in unconstrained coordinates after `map`. Reports
+        that only draws can tell have a kernel estimate of them (attribute `from`). NaN for entries
+        that are fixed; raises MethodError E501 where all are, ModelError E103 or E108.
+        """
+        from lgmdsl.posterior.marginal_density import labelled_density
+
+        return labelled_density(self, name, size)
+
+    @during("drawing samples")
+    def sample(
+        self, size: int, seed: int | None = None, names: Sequence[str] | None = None
+    ) -> xr.Dataset:
+        """Exact joint draws from q of every latent, let and report (or of `names`).
+
+        The same seed gives the same digits. The leading axis is `sample`. Where hyperparameters
+        were integrated, latents are drawn at the points of the mixture, and hyperparameters, if
+        named, from the part of their posterior that each point stands for.
+        """
+        wanted = [names] if isinstance(names, str) else names
+        if wanted is None:
+            wanted = [*(b.name for b in self.canonical.latents), *self.canonical.named]
+        drawn = self.marginals.draws(wanted, size, self.seed if seed is None else seed)
+        arrays = {}
+        for name, values in drawn.items():
+            dims = self.marginals.quantity_dims(name)
+            arrays[name] = labelled(self.canonical.layout, dims, values, first="sample")
+        return dataset(arrays)
+
+    @during("predicting")
+    def predict(self, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
+        """Predictions at new rows, new levels and new inputs, without refitting: the rows of
+        `data`, in their order, labels as often as they are given.
+
+        Index sets over which a structure is ordered (`ar1 ar rw1 rw2 seasonal ou`) take labels
+        under their own name, `{"t": [30, 31]}`, before, between and beyond those of the fit, known
+        ones among them, and so do maps into them. New members are what the fitted prior says of
+        them given the fitted ones: its scale and its sum to zero stay as they are. Rows without
+        labels are new ones: their own latents have their prior.
+
+        `data` holds what the predictors of the new rows need, and `n` or `exposure` for responses
+        on their scale. The response, `event`, `lower` and `upper` may be left out and say nothing
+        where they are given: responses of new units that are known in part are completed by a fit
+        to them, `lgm.fit(model, data, fixed=...).impute()`.
+
+        Raises DataError: E305 where `data` name nothing that rows could be asked for by, or lack a
+        covariate; E302 for members that a structure cannot have.
+        """
+        from lgmdsl.api.predict.predict import predict
+
+        return predict(self, data, mapping)
+
+    @during("imputing")
+    def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
+        """Every observed datum completed, by name: given entries as they are, missing ones their
+        predictive mean (binary: the probability of 1; of classes that of each, over one more axis);
+        `.sd(name)` says how sure that is, and `.probability(name)` gives P(y = value).
+
+        A fit read from a file needs its `data` again (`mapping` renames keys): DataError E305
+        without, E303 for other data.
+        """
+        from lgmdsl.api.predict.impute import impute
+
+        return impute(self, data, mapping)
+
+    @during("auditing the posterior")
+    def audit(
+        self,
+        n: int = 4000,
+        seed: int = 0,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> Audit:
+        """How far this posterior is from the truth, by importance sampling with n draws: k-hat,
+        corrected log evidence, means and sds, and a verdict. The same seed gives the same digits.
+
+        A fit read from a file needs its `data` again (`mapping` renames keys). Raises MethodError
+        E501 without arviz-stats (extra `arviz`), DataError for other data.
+        """
+        from lgmdsl.api.assess.audit import audit
+
+        return audit(self, n, seed, data, mapping)
+
+    @during("summarising the fit")
+    def summary(self, full: bool = False) -> str:
+        """A page of text in 80 columns: status, evidence, hypers, latents (`full`: all rows)."""
+        from lgmdsl.api.summary import summary
+
+        text = summary(self, full)
+        return text if self.audited is None else f"{text}\n\n{self.audited}"
+
+    def plot(
+        self,
+        directory: str | os.PathLike[str],
+        format: str = "png",
+        names: Sequence[str] | None = None,
+        data: object = None,
+        mapping: Mapping[str, str] | None = None,
+    ) -> tuple[Path, ...]:
+        """Draw everything that is not fixed (or `names`) into a folder, which is made if need be;
+        the files written. `format`: png, svg or pdf.
+
+        Effects with bands (`latent_f.png`, `let_eta.png`, `report_p.png`, `scalars.png`), maps
+        where a gp has inputs of two columns or the model has data named lon and lat or x and y
+        (`map_f.png`), marginals of learned hypers (`hyper.png`), and the histogram of
+        leave-one-out transforms (`pit.png`), for which a fit read from a file needs its `data`.
+        Raises MethodError E501 without matplotlib (extra `plot`) or where nothing can be drawn,
+        ModelError E103 for an unknown name, DataError E306 for a folder that takes no files.
+        """
+        from lgmdsl.api.pictures.pictures import plot
+
+        return tuple(plot(self, directory, format, names, data, mapping).files)
+
+    @during("writing the fit")
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write a NetCDF file, whole or not at all; `load_fit` and plain xarray open it."""
+        from lgmdsl.api.files.store import save
+
+        save(self, path)
+
+    def _labelled(self, name: str, dims: tuple[str, ...], values: Array) -> xr.DataArray:
+        return labelled(self.canonical.layout, dims, values, name)

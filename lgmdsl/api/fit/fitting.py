@@ -1,0 +1,222 @@
+"""load and fit: from a model and data to a posterior."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from lgmdsl.api.files.provenance import provenance
+from lgmdsl.api.fit.hyper_starts import starting_values
+from lgmdsl.api.fit.hyper_ways import (
+    check_hyper,
+    check_learning,
+    chosen_way,
+    learning_options,
+)
+from lgmdsl.api.fit.learned_fit import with_factors, with_hypers
+from lgmdsl.api.fit.only_finite import only_finite
+from lgmdsl.api.fit.solved import Solved, solve
+from lgmdsl.api.fit.warnings import local_optima, undefined_reports, unfinished
+from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
+from lgmdsl.api.third_parties import record, used_parts
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import compile_model
+from lgmdsl.contract.questions import Expected
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.engines.choose import AUTO as ANY_ENGINE
+from lgmdsl.inference.driver import Tolerances, TraceEntry
+from lgmdsl.inference.plan import Plan, plan
+from lgmdsl.inference.quasi_random_error import standard_error
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.inference.routes import combined, error_notes
+from lgmdsl.language.builder import Model
+from lgmdsl.learning.mean_field.mean_field import MeanField
+from lgmdsl.memory import during
+from lgmdsl.sites import catalogue as sites
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+NONE: Mapping[str, object] = MappingProxyType({})
+
+
+def fit(
+    model: Model,
+    data: object,
+    method: str = "auto",
+    hyper: str = "auto",
+    fixed: Mapping[str, object] | None = None,
+    bound: str | None = None,
+    options: Mapping[str, object] | None = NONE,
+    start_from: Fit | str | os.PathLike[str] | None = None,
+    seed: int = 0,
+    tol: float | None = None,
+    max_steps: int | None = None,
+    *,
+    mapping: Mapping[str, str] | None = None,
+    start: Mapping[str, object] | None = None,
+    on_step: Callable[[TraceEntry], None] | None = None,
+) -> Fit:
+    """Fit a model to data.
+
+    `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
+    hyperparameters by name (a scalar fills an indexed one). `hyper` says what becomes of those
+    that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
+    scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)
+    and for noise sds, then L-BFGS (`map` where there is no such step; rotations of loadings have no
+    standard errors),
+    `integrate` makes the posterior a mixture over their posterior, `fixed` wants all of them
+    pinned, `vb` keeps a factor over each that is a scale of Gaussians and reports the bound of
+    log p(y) (px-vb and other methods that have one), `auto` takes em where loadings multiply a
+    latent or words are drawn from topics, else integrates up to 6 scalars and maximises over more.
+    `options` are fields of the back end, and `engine`: covariance, precision, batched, wide, sparse
+    or iterative (default: the cheapest that fits the memory budget, `LGM_MEMORY` or half of the
+    machine's memory; never what is free); `integration`: grid, ccd or gauss-hermite (default:
+    grid for one or two hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none,
+    and `batch` of em: rows of a mini-batch, with `epochs` (default 3), for models of very many rows
+    that fall apart over an index; `learning_steps`: the most that the search for hyperparameters
+    takes (200). `bound` names a bound through which the sites answer that it applies to
+    (`lgm methods`). `seed` is that of draws, and of the estimates of an engine that gives any: the
+    same seed, data and budget give the same bits in every process, pool and thread; another number
+    of BLAS threads, or another processor, changes the last digits (below 1e-10, relative).
+    `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd); a looser
+    one holds for the search over hyperparameters too.
+    `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are
+    learned start at its values too. `start` gives values to start from by name (a scalar fills an
+    indexed hyper); otherwise they start in the middle of their priors.
+
+    Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
+    NumericalError where there is no usable state at all; a fit that merely stopped early is
+    returned with its status. MethodError E505 names what is larger than the memory budget.
+    TypeError for a model, mapping or path that is none.
+    """
+    load_entry_points()
+    if not isinstance(model, Model):
+        raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
+    check_hyper(hyper)
+    check_numbers(seed, tol, max_steps)
+    fixed, options = check_fixed(fixed), check_options(options)
+    start = check_named(start, "start", '{"s": 0.5}')
+    with during("reading the data and compiling the model"):
+        dataset = data if isinstance(data, Dataset) else read(data, mapping)
+        canonical = compile_model(model.checked, dataset, sites.find_site)
+    return fit_compiled(
+        model, canonical, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
+        on_step, start,
+    )  # fmt: skip
+
+
+def _scatter(planned: Plan, found: Solved) -> tuple[str, ...]:
+    """What quasi-random points leave open of a variational evidence."""
+    if planned.backend.spec.needs is not Expected:
+        return ()
+    q, sites = found.posterior.conditioned, planned.canonical.sites(found.theta)
+    error = standard_error(planned.routes, sites, q.mean, q.variance)
+    told = f"log evidence +- {error:.2g} (standard error of the points of its sites' averages)"
+    return (told,) if error else ()
+
+
+def fit_compiled(
+    model: Model,
+    canonical: CanonicalModel,
+    method: str,
+    hyper: str,
+    fixed: Mapping[str, object] | None,
+    bound: str | None,
+    options: Mapping[str, object],
+    start_from: Fit | str | os.PathLike[str] | None,
+    seed: int,
+    tol: float | None,
+    max_steps: int | None,
+    on_step: Callable[[TraceEntry], None] | None,
+    start: Mapping[str, object] | None = None,
+) -> Fit:
+    """Fit a model that is compiled already, for those who fit it more than once. See `fit`."""
+    from lgmdsl.api.fit.fit import Fit
+
+    learning, rest = learning_options(options)
+    planned = plan(canonical, method, bound, rest)
+    way = chosen_way(canonical, hyper, fixed, planned.backend.spec, learning.design)
+    check_learning(options, hyper, way)
+    earlier = None if start_from is None else _earlier(start_from)
+    warm = None if earlier is None else earlier.posterior
+    known = None if earlier is None else earlier.theta
+    begin = starting_values(canonical.hypers, start, known, fixed, way)
+    with during(_doing(planned, way)):
+        found = solve(
+            planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, learning, seed,
+            begin,
+        )  # fmt: skip
+    q = found.posterior
+    settings = {
+        "bound": bound, "hyper": None if hyper == "auto" else hyper, "fixed": fixed or None,
+        "tol": tol,
+        "max_steps": max_steps,
+        "engine": None if planned.terms.engine == ANY_ENGINE else planned.terms.engine,
+    }  # fmt: skip
+    origin = provenance(model, canonical, planned.backend, seed, settings)
+    origin |= {"engine": found.engine, "memory_budget": str(planned.terms.budget)}
+    origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
+    notes = (*q.notes, *_scatter(planned, found))
+    if notes:
+        origin["notes"] = "; ".join(notes)
+    if found.starts:
+        origin["starts"] = "; ".join(map(str, found.starts))
+    bounds = [r.bound for r in planned.routes]
+    engine = origin.get("engine", "")
+    origin |= record(used_parts(model.tree, planned.method, bounds, engine))
+    fit = Fit(
+        model=model,
+        method=planned.method,
+        status=found.run.status,
+        log_evidence=q.log_evidence,
+        guarantee=combined(q.guarantee, planned.routes),
+        weight=q.weight,
+        shift=q.shift,
+        trace=found.run.trace,
+        steps=found.run.steps,
+        seconds=found.run.seconds,
+        seed=seed,
+        starts=found.starts,
+        canonical=canonical,
+        theta=found.theta,
+        condition=lambda: q.conditioned,
+        warnings=(
+            *canonical.grounded.model.warnings,
+            *canonical.grounded.warnings,
+            *local_optima(canonical, found.starts),
+            *(unfinished(found.run) if _fit_alone(found) else ()),
+        ),
+        provenance=origin,
+    )
+    if isinstance(found.learned, MeanField):
+        fit = with_factors(fit, found.learned, fixed)
+    elif found.learned is not None:
+        fit = with_hypers(fit, found.learned, way)
+    return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
+
+
+def _doing(planned: Plan, way: str) -> str:
+    """What memory would run out of: `learning 3 hyperparameters by map of 2,000 latents`."""
+    size = planned.canonical.size
+    at = f"{size:,} latent{'' if size == 1 else 's'} by method `{planned.method}`"
+    return f"fitting {at}" if way == "fixed" else f"fitting {at} and its hyperparameters ({way})"
+
+
+def _fit_alone(found: Solved) -> bool:
+    """Whether the status is that of a fit, and not of a search for hyperparameters, nor of an
+    integration over them."""
+    learned = found.learned
+    if learned is None or isinstance(learned, MeanField):
+        return learned is None
+    return learned.found_mode and learned.status is learned.mode.run.status
+
+
+def _earlier(given: Fit | str | os.PathLike[str]) -> Fit:
+    from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.api.fit.restore import load_fit
+
+    return given if isinstance(given, Fit) else load_fit(given)

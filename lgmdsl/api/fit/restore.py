@@ -1,0 +1,235 @@
+"""Reading result files back into a Fit."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl import __version__
+from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
+from lgmdsl.api.files.learning_file import read_learning
+from lgmdsl.api.files.store import FORMAT, KINDS, PARTS, unusable
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.third_parties import engine_missing, unreadable
+from lgmdsl.arrays import Array
+from lgmdsl.assess.importance.moments import Corrected
+from lgmdsl.assess.importance.verdict import Outcome
+from lgmdsl.canonical.blocks.observed import Observed
+from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.engines.choose import Terms, choose, names
+from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError, NumericalError
+from lgmdsl.files import irregular
+from lgmdsl.inference.driver import TraceEntry
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.language.load import loads
+from lgmdsl.memory import during
+from lgmdsl.posterior.marginals import Quantity
+from lgmdsl.sites import catalogue as sites
+
+if TYPE_CHECKING:
+    from lgmdsl.api.assess.audit import Audit
+
+
+@during("reading the fit")
+def load_fit(path: str | os.PathLike[str]) -> Fit:
+    """Read a fit. Stored means and sds are served as they are; anything else (quantiles, draws,
+    predictions) conditions the prior on the stored sites again, when first asked for.
+
+    Raises DataError E306 for a file that is no result file, and for one whose model uses a part of
+    a third party that is not here, with the package that has it.
+    """
+    import h5netcdf
+
+    place = Path(path)
+    what = irregular(place)
+    if what:
+        raise DataError(unusable(place, f"is {what}, not a result file"))
+    try:
+        with h5netcdf.File(place, "r") as file:
+            if "lgmdsl_format" not in file.attrs:
+                raise DataError(unusable(place, "is not a result file of lgmdsl"))
+            _check_format(place, file)
+            if file.attrs.get(ATTRIBUTE) != digest(file):
+                raise DataError(unusable(place, "is damaged: it is not as it was written"))
+            return _read(file, place)
+    except FileNotFoundError as error:
+        raise DataError(unusable(place, "does not exist")) from error
+    except (LgmError, MemoryError):
+        raise
+    except Exception as error:  # a damaged file makes the library fail in many ways
+        if place.is_file() and not h5_signature(place):
+            raise DataError(unusable(place, "is not a result file of lgmdsl")) from error
+        reason = str(error).partition("\n")[0][:200] or type(error).__name__
+        raise DataError(unusable(place, f"cannot be read: {reason}")) from error
+
+
+def _check_format(place: Path, file: Any) -> None:
+    """A file of a later format is refused; those of all earlier ones are read."""
+    number = int(file.attrs["lgmdsl_format"])
+    if 1 <= number <= FORMAT:
+        return
+    writer = str(file.attrs.get("lgmdsl_version", "a later version"))
+    if number < 1:
+        raise DataError(unusable(place, f"is not a result file of lgmdsl: format {number}"))
+    least = f"'lgmdsl>={writer}'" if "lgmdsl_version" in file.attrs else "--upgrade lgmdsl"
+    raise DataError(
+        Diagnostic(
+            "E306",
+            f"`{place}` was written by lgmdsl {writer} in format {number}; "
+            f"lgmdsl {__version__} reads formats up to {FORMAT}",
+            help=f"pip install {least}, or fit the model again with this version",
+        )
+    )
+
+
+def h5_signature(place: Path) -> bool:
+    """Whether a file begins like an HDF5 file, which is what NetCDF 4 is."""
+    with place.open("rb") as file:
+        return file.read(8) == b"\x89HDF\r\n\x1a\n"
+
+
+def _read(file: Any, place: Path) -> Fit:
+    load_entry_points()
+    provenance = {k: str(v) for k, v in file["provenance"].attrs.items()}
+    try:
+        model = loads(str(file.attrs["model"]), str(file.attrs["model_name"]))
+    except ModelError as error:
+        raise unreadable(error, provenance, place) from error
+    # Files without these attributes are of a version that took every order as given, and all
+    # steps as equal.
+    indices = {
+        n: IndexSet(
+            n, array(v), str(v.attrs["origin"]),
+            given=bool(v.attrs.get("given", 1)), spaced=bool(v.attrs.get("spaced", 0)),
+        )
+        for n, v in file["index"].variables.items()
+    }  # fmt: skip
+    values = _inputs(file["input"])
+    grounded = GroundedModel(
+        model.checked, indices, values, source=provenance.get("data_source", "a result file")
+    )
+    site = file["site"].variables
+    count = sum(1 for name in site if name.startswith("weight_"))
+    observed = [
+        Observed(
+            array(site[f"rows_{k}"]).astype(np.int64),
+            array(site[f"y_{k}"]) if f"y_{k}" in site else None,
+        )
+        for k in range(count)
+    ]
+    canonical = canonicalise(grounded, sites.find_site, observed)
+    weight: Rows = tuple(array(site[f"weight_{k}"]) for k in range(count))
+    shift: Rows = tuple(array(site[f"shift_{k}"]) for k in range(count))
+    seed = int(file.attrs["seed"])
+    theta = {b.name: array(file["hyper"].variables[b.name]) for b in canonical.hypers.blocks}
+    dims = {
+        **canonical.layout.dims, **{n: d for n, (d, _) in canonical.named.items()},
+        **{b.name: b.dims for b in canonical.hypers.blocks},
+    }  # fmt: skip
+    mean, sd = file["mean"].variables, file["sd"].variables
+    trace = file["trace"].variables
+    columns = [array(trace[c]) for c in ("step", "objective", "residual", "seconds")]
+    columns.append(array(trace["stage"]) if "stage" in trace else np.full(len(columns[0]), ""))
+    fit = Fit(
+        model=model,
+        method=str(file.attrs["method"]),
+        status=Status[str(file.attrs["status"])],
+        log_evidence=float(file.attrs["log_evidence"]),
+        guarantee=Guarantee[str(file.attrs["guarantee"]).upper()],
+        weight=weight,
+        shift=shift,
+        trace=tuple(
+            TraceEntry(int(a), float(b), float(c), float(d), str(e))
+            for a, b, c, d, e in zip(*columns, strict=True)
+        ),
+        steps=int(file.attrs["steps"]),
+        seconds=float(file.attrs["seconds"]),
+        seed=seed,
+        canonical=canonical,
+        theta=theta,
+        condition=lambda: recondition(canonical, theta, weight, shift, seed, provenance),
+        provenance=provenance,
+        stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
+        audited=_audit(file, canonical) if "audit" in file.groups else None,
+    )
+    return read_learning(file, fit, array, recondition)
+
+
+def _audit(file: Any, canonical: CanonicalModel) -> Audit:
+    from lgmdsl.api.assess.audit import Audit, judged_names
+
+    given = file["audit"].attrs
+    groups = {kind: file[f"audit_{kind}"].variables for kind in KINDS}
+    dims = {
+        **canonical.layout.dims,
+        **{n: d for n, (d, _) in canonical.named.items()},
+        **{b.name: b.dims for b in canonical.hypers.blocks},
+    }
+    return Audit(
+        draws=int(given["draws"]),
+        seed=int(given["seed"]),
+        k_hat=float(given["k_hat"]),
+        own_ess=float(given["own_ess"]),
+        ess=float(given["ess"]),
+        log_evidence=float(given["log_evidence"]),
+        log_evidence_se=float(given["log_evidence_se"]),
+        along=json.loads(str(given["along"])),
+        proposal=str(given["proposal"]),
+        outcome=Outcome[str(given["outcome"])],
+        verdict=str(given["verdict"]),
+        corrected={
+            n: Corrected(*(array(groups[kind][n]).reshape(-1) for kind in KINDS)) for n in dims
+        },
+        dims=dims,
+        layout=canonical.layout,
+        judged=judged_names(canonical),
+    )
+
+
+@np.errstate(all="ignore")  # what overflows fails to factorise
+def recondition(
+    canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows,
+    seed: int, provenance: Mapping[str, str],
+) -> Conditioned:  # fmt: skip
+    """The posterior of given sites, by the engine of the fit (files before it was recorded: by the
+    one chosen now). Raises NumericalError E602 where it does not factorise, DataError E306 where a
+    third party's engine is not here."""
+    engine = provenance.get("engine", "")
+    if engine and engine not in names():
+        raise engine_missing(engine, provenance)
+    linear = canonical.linear(theta)
+    made, why = None, ""
+    if engine:  # whatever the budget is now: the fit had it
+        made, why = choose(linear, Terms(math.inf, engine), seed)
+    if made is None:
+        made, why = choose(linear, seed=seed)
+    outcome = Failed(why) if made is None else made.condition(weight, shift)
+    if isinstance(outcome, Failed):
+        raise NumericalError(
+            Diagnostic("E602", f"the stored posterior cannot be rebuilt: {outcome.reason}")
+        )
+    return outcome
+
+
+def _inputs(group: Any) -> dict[str, Any]:
+    import scipy.sparse as sp
+
+    out: dict[str, Any] = {}
+    for name, variable in group.variables.items():
+        base, dot, part = name.partition(".")
+        if not dot:
+            out[name] = array(variable)
+        elif part == "data":
+            data, indices, indptr, shape = (array(group.variables[f"{base}.{p}"]) for p in PARTS)
+            out[base] = sp.csr_array((data, indices, indptr), shape=(int(shape[0]), int(shape[1])))
+    return out

@@ -1,0 +1,262 @@
+"""What a fit tells its user without being asked: W601 to W608."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Status
+from lgmdsl.errors import Diagnostic, listed
+from lgmdsl.inference.driver import Run
+from lgmdsl.inference.starts import Started
+from lgmdsl.learning.identify import findings
+from lgmdsl.learning.integration.integrate import ROUGH
+from lgmdsl.learning.integration.other_modes import OtherMode
+from lgmdsl.learning.learn import Learned
+from lgmdsl.learning.mean_field.mean_field import MeanField
+from lgmdsl.learning.objective.log_posterior import Evaluation
+from lgmdsl.remedies import either, number, option, pin, setting, start
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+SHOWN = 6  # names in a headline
+CLOSE = 3.0  # nats below a maximum, down to which another one is worth a word
+
+START_FROM = either("--start-from FIT", "start_from=fit")
+
+
+def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
+    """W603 for reports that are not finite in some draws."""
+    reports = {s.name: s.statement.span for s in fit.model.checked.of_kind("report")}
+    shares = {name: fit.marginals.undefined(name) for name in reports}
+    return tuple(
+        Diagnostic(
+            "W603",
+            f"report `{name}` is not finite in {max(100 * share, 0.1):.1f} % of draws",
+            reports[name],
+            "its mean and sd mean nothing",
+            help="look for the log or the root of a negative number, or a division by zero",
+            severity="warning",
+        )
+        for name, share in shares.items()
+        if share > 0.0
+    )
+
+
+def local_optima(canonical: CanonicalModel, starts: tuple[Started, ...]) -> tuple[Diagnostic, ...]:
+    """W602 where a site is not log-concave, so that another optimum may exist."""
+    curved = [b for b in canonical.blocks if Property.LOG_CONCAVE not in b.site.spec.properties]
+    told = (f"the highest of {len(starts)} starts is kept:", *map(str, starts)) if starts else ()
+    return tuple(
+        Diagnostic(
+            "W602",
+            f"`{b.family.spec.name}` is not log-concave: the optimum found may be a local one",
+            b.span,
+            details=told,
+            help=f"compare fits from other starts: {START_FROM}, or other methods",
+            severity="warning",
+        )
+        for b in curved[:1]
+    )
+
+
+def unfinished(result: Run) -> tuple[Diagnostic, ...]:
+    """W601 for a fit that stopped early."""
+    if result.status is Status.converged:
+        return ()
+    last = result.trace[-1]
+    before = result.trace[-2].objective if len(result.trace) > 1 else last.objective
+    advice = {
+        Status.iteration_limit: f"{number('max-steps', 2 * max(result.steps, 1))}, or {START_FROM}",
+    }.get(result.status, result.status.value)
+    return (
+        Diagnostic(
+            "W601",
+            _HEADLINES[result.status],
+            details=(
+                f"status {result.status}, step {result.steps}"
+                + (f": {result.reason}" if result.reason else ""),
+                f"last change of the objective {abs(last.objective - before):.1e}, "
+                f"distance from a fixed point {last.residual:.1e} sd",
+            ),
+            help=advice,
+            severity="warning",
+        ),
+    )
+
+
+_HEADLINES = {
+    Status.iteration_limit: "stopped at the iteration limit; "
+    "the result is usable but not converged",
+    Status.stalled: "no further progress; the best state is reported, not a converged one",
+    Status.diverged: "the fit ran away; do not use the result",
+    Status.numerical_error: "numerical trouble; the last good state is reported",
+    Status.interrupted: "interrupted; the last complete step is reported",
+}
+
+
+def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
+    """W601 for a search that stopped early, W604 and W605 for what the data do not say, W606 for
+    an integral that is not to be trusted, W607 for one around one of two modes, W608 for loadings
+    that vanished."""
+    out = []
+    if learned.maximum.status is not Status.converged:
+        last = learned.maximum.steps[-1]
+        out.append(_warning(
+            "W601", "the search for the hyperparameters' mode stopped early",
+            f"{learned.maximum.reason or 'at its limit'}, step {last.step}; another step promises "
+            f"{_nats(last.gain)}",
+            help=_further(learned),
+        ))  # fmt: skip
+    elif learned.cut_short:
+        out.append(_warning(
+            "W601", "the integration over the hyperparameters was interrupted",
+            "their mode was found: latents, predictions and log evidence are conditional on it",
+            help=f"run it again to its end, or take the mode alone: {setting('hyper', 'map')}",
+        ))  # fmt: skip
+    for found in findings(learned):
+        names = listed([f"`{n}`" for n in found.names])
+        if found.kind == "flat":
+            out.append(_warning(
+                "W604", f"data and priors hardly say where {names} {_is(found.names)}",
+                "the density hardly falls within 5 units (of the log of a scale, the logit of a "
+                "share) of the mode",
+                help=f"give a prior that says more, or pin it: {pin(found.names[0])}",
+            ))  # fmt: skip
+        else:
+            out.append(_warning(
+                "W605", f"{names} {_is(found.names)} at the edge of the range",
+                "the density rises up to the edge: there is no mode inside",
+                help="leave the term out, or give a prior that keeps away from the edge",
+            ))  # fmt: skip
+    if learned.idle:
+        names = listed([f"`{n}`" for n in learned.idle])
+        out.append(_warning(
+            "W608", f"{names} {_is(learned.idle)} 0 throughout: what it multiplies has no effect",
+            "0 is a maximum: the responses do not vary together, or the method does not see it",
+            help=f"compare with another method ({setting('method', 'natural-gradient')}, laplace), "
+            "or leave the term out",
+        ))  # fmt: skip
+    integrated = learned.integrated
+    if integrated is None:
+        out += [_another_maximum(learned, at) for at in learned.others[:1]
+                if learned.mode.value - at.value < CLOSE]  # fmt: skip
+    if integrated is not None:
+        wrong = []
+        if integrated.unbounded:
+            names = listed([f"`{n}`" for n in integrated.unbounded])
+            wrong.append(
+                f"the density has not fallen off where the exploration along {names} ended"
+            )
+        if integrated.lost:
+            wrong.append(f"{integrated.lost} of the fits that were tried did not succeed")
+        if integrated.unfinished:
+            wrong.append(f"{integrated.unfinished} of the points' fits did not converge")
+        if not integrated.holds and integrated.uncertain > ROUGH:
+            wrong.append(f"the fits leave {integrated.uncertain:.0%} of the integral uncertain")
+        if integrated.doubtful:
+            wrong.append(f"the fits leave {integrated.doubtful}")
+        if wrong:
+            headline = "is rough" if integrated.holds else "does not hold"
+            out.append(_warning(
+                "W606", f"the integral over the hyperparameters {headline}", *wrong,
+                help="give hyperparameters tighter priors, or use "
+                f"{setting('hyper', 'map')}, which needs none of these points",
+            ))  # fmt: skip
+        if integrated.other is not None:
+            out.append(_another_mode(integrated.other))
+    return tuple(out)
+
+
+def _further(learned: Learned) -> str:
+    if learned.maximum.status is Status.iteration_limit:
+        more = 2 * max(learned.maximum.steps[-1].step, 100)
+        return f"{option('learning_steps', more)}, or {START_FROM}"
+    if learned.maximum.away:
+        away = learned.maximum.away
+        return (
+            f"give `{away}` a prior whose density falls off there, pin it: {pin(away)}, or "
+            f"integrate over it: {setting('hyper', 'integrate')}"
+        )
+    return f"start from other values: {start('NAME')}, or pin what the data do not determine"
+
+
+def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:
+    """W601 for rounds that stopped early."""
+    if found.status is Status.converged:
+        return ()
+    last = found.steps[-1]
+    return (
+        _warning(
+            "W601", "the rounds over the factors of the hyperparameters stopped early",
+            f"{found.reason or 'at their limit'}, round {last.step}, {found.iterations} steps in "
+            f"all; {_nats(last.gain)} of the bound are left to gain",
+            help=f"{number('max-steps', 2 * max(found.iterations, 1))}, a larger "
+            f"{either('--tol', 'tol')}, or {setting('hyper', 'map')}",
+        ),
+    )  # fmt: skip
+
+
+def _another_mode(other: OtherMode) -> Diagnostic:
+    """W607: there is more of the posterior than was integrated."""
+    names = listed([f"`{n}`" for n in other.names[:SHOWN]])
+    away = "as high as this one" if other.below < 0.1 else f"{other.below:.1f} nats lower"
+    if other.below < -0.1:
+        away = f"{-other.below:.1f} nats higher"
+    where = ", ".join(
+        f"{n} = {np.array2string(np.asarray(v), precision=3, threshold=6)}"
+        for n, v in other.theta.items()
+        if any(name.partition("[")[0] == n for name in other.names)
+    )
+    help = {
+        "mirrored": "give one loading a sign: a positive hyper, or 1 in its place; means, sds and "
+        "draws are of this mode, and log evidence lacks the other's share",
+        "exchanged": "give the two priors that tell them apart, or put them in order (an ordered "
+        "hyper); means, sds and draws are of this mode, and log evidence lacks the other's share",
+        "apart": f"fit again with {pin('NAME')} near the other mode, compare the log evidences, "
+        "and give priors that say which is meant",
+    }[other.kind]
+    return _warning(
+        "W607", f"the posterior of {names} has another mode, {away}", f"it is at {where}",
+        {"mirrored": "with other signs the data are explained as well",
+         "exchanged": "with their values exchanged the data are explained as well",
+         "apart": "the integral is around one of the two"}[other.kind],
+        help=help,
+    )  # fmt: skip
+
+
+def _another_maximum(learned: Learned, at: Evaluation) -> Diagnostic:
+    """W607: the highest maximum is not the only one that matters."""
+    moved = np.abs(at.x - learned.mode.x) > 1.0
+    names = tuple(n for n, m in zip(learned.coordinates.names, moved, strict=True) if m)
+    below = learned.mode.value - at.value
+    where = ", ".join(
+        f"{n} = {np.array2string(np.asarray(v), precision=3, threshold=6)}"
+        for n, v in at.theta.items()
+        if any(name.partition("[")[0] == n for name in names)
+    )
+    shown = listed([f"`{n}`" for n in names[:SHOWN]])
+    return _warning(
+        "W607", f"the posterior of {shown} has another maximum, {below:.1f} nats lower",
+        f"it is at {where}", "the higher of the two is reported",
+        help=f"integrate over both: {setting('hyper', 'integrate')}, or give priors that say "
+        "which is meant",
+    )  # fmt: skip
+
+
+def _nats(gain: float) -> str:
+    """An expected gain; a search of one step knows none."""
+    return f"about {gain:.1e} nats" if math.isfinite(gain) else "an unknown number of nats"
+
+
+def _is(names: tuple[str, ...]) -> str:
+    return "is" if len(names) == 1 else "are"
+
+
+def _warning(code: str, message: str, *details: str, help: str) -> Diagnostic:
+    return Diagnostic(code, message, details=details, help=help, severity="warning")

@@ -1,0 +1,105 @@
+"""What the picture of the hyperparameters is drawn from: posterior and prior of each entry."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.named import expand
+from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace
+from lgmdsl.canonical.lowering.lower import distinct
+from lgmdsl.errors import LgmError
+from lgmdsl.plot.hypers import Panel
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+POINTS = 401
+GRID = 800  # values of a free hyper at which a computed one's prior is told
+
+
+def panels(fit: Fit, names: Sequence[str]) -> list[Panel]:
+    """One for each entry that has a density; each pair of a covariance once."""
+    layout, space, out = fit.canonical.layout, fit.canonical.hypers, []
+    for name in names:
+        block = space.block(name)
+        assert block is not None, "a learned hyper"
+        found = fit.marginals.density(name, POINTS)
+        median = fit.marginals.quantile(name, np.array([0.5]))[1][0]
+        doc = getattr(fit.canonical.grounded.model.symbols[name].statement, "doc", None) or ""
+        labels = [layout.labels[d].tolist() for d in block.dims]
+        for at in np.ndindex(*block.sizes):
+            x, density = found.x[at], found.density[at]
+            if not np.isfinite(density).all() or (block.type == "covariance" and at[-2] < at[-1]):
+                continue
+            entry = ", ".join(str(own[k]) for own, k in zip(labels, at, strict=True))
+            title = f"{name}[{entry}]" if at else name
+            prior = prior_density(space, block, x)
+            out.append(Panel(title, doc, x, density, float(median[at]), prior))
+    return out
+
+
+def prior_density(space: HyperSpace, block: HyperBlock, x: Array) -> Array | None:
+    """The prior density of one entry at x, (n,): of hypers whose entries are independent with the
+    same prior, which no other hyper is in, and of what is computed from one such number. None for
+    others."""
+    if block.value is None:
+        return _own_density(block, x)
+    parents = [b for b in space.blocks if b.name in block.value.depends]
+    if len(parents) != 1 or parents[0].sizes or block.sizes or parents[0].value is not None:
+        return None
+    return _computed_density(block, parents[0], x)
+
+
+def _own_density(block: HyperBlock, x: Array) -> Array | None:
+    prior = block.prior
+    joint = block.type in ("covariance", "simplex", "ordered")
+    own = block.sizes and any(a.dims for a in getattr(prior, "arguments", {}).values())
+    if prior is None or prior.depends or joint or own:
+        return None
+    made, count = prior.at({}), int(np.prod(block.sizes, dtype=np.int64))
+    out = np.zeros(len(x))
+    for k, value in enumerate(x):
+        try:
+            with np.errstate(all="ignore"):
+                out[k] = np.exp(made.log_density(np.full(block.sizes, value)) / count)
+        except (LgmError, ValueError):
+            return None
+    return np.where(np.isfinite(out), out, np.nan)
+
+
+def _computed_density(block: HyperBlock, parent: HyperBlock, x: Array) -> Array | None:
+    """p(g(v)) |dv/dg| where g is monotone over the values of v that reach x, found by bisection
+    on a logarithmic or plain grid."""
+    assert block.value is not None
+    axes = distinct(block.dims)
+
+    def curve(v: Array) -> Array:
+        values = [block.value.evaluate({parent.name: np.array(one)}) for one in v]  # type: ignore[union-attr]
+        return np.array([float(expand(n, axes, {})) for n in values])
+
+    positive = parent.type == "positive"
+    grid = np.geomspace(1e-12, 1e12, GRID) if positive else np.linspace(-1.0, 1.0, GRID)[1:-1]
+    if parent.type not in ("positive", "unit", "correlation"):
+        return None
+    if parent.type == "unit":
+        grid = np.linspace(0.0, 1.0, GRID)[1:-1]
+    with np.errstate(all="ignore"):
+        g = curve(grid)
+    rising = np.sign(np.diff(g))
+    if not (np.isfinite(g).all() and abs(rising.sum()) == len(rising)):
+        return None
+    order = np.argsort(g)
+    log = np.log if positive else (lambda v: v)
+    back = np.exp if positive else (lambda v: v)
+    v = back(np.interp(x, g[order], log(grid)[order]))
+    for _ in range(3):  # Newton's steps from a point of the grid's chord
+        step = 1e-6 * np.maximum(np.abs(v), 1e-12)
+        slope = (curve(v + step) - curve(v - step)) / (2.0 * step)
+        moved = v - (curve(v) - x) / slope
+        v = np.where(moved > 0.0, moved, v) if positive else moved
+    density = _own_density(parent, v)
+    return None if density is None else density / np.abs(slope)

@@ -1,0 +1,140 @@
+"""Where the members of an index set lie: along a line, or at places on a map."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks.latents import FactorSpec
+from lgmdsl.canonical.expressions.coefficient import Coefficient
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.language.checked import CheckedModel
+from lgmdsl.language.tree import ast
+
+# Structures whose members follow one another.
+CHAINS = frozenset({"rw1", "rw2", "seasonal", "ar1", "ar", "ou"})
+# Names that two data over one index have where they are coordinates, the first to the right.
+PAIRS = (
+    ("lon", "lat"), ("long", "lat"), ("longitude", "latitude"), ("x", "y"), ("xcoord", "ycoord"),
+    ("x_coord", "y_coord"), ("coord_x", "coord_y"), ("east", "north"), ("easting", "northing"),
+    ("eastings", "northings"),
+)  # fmt: skip
+DEGREES = ("lon", "long", "longitude")
+
+
+@dataclass(frozen=True, eq=False)
+class Line:
+    """Members of an index along a line: x (n,), what x is, and labels where x only numbers them."""
+
+    x: Array
+    axis: str
+    labels: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Places:
+    """Members of an index on a map: places (n, 2), what the coordinates are, and the length of one
+    unit of the second over one of the first."""
+
+    places: Array
+    axes: tuple[str, str]
+    ratio: float = 1.0
+
+
+def line(canonical: CanonicalModel, dim: str) -> Line | None:
+    """The index as a line, where a structure goes along it or the model counts it from one number
+    to another; None where its members have no order."""
+    index = canonical.grounded.indices[dim]
+    statement = canonical.grounded.model.symbols[dim].statement
+    chained = isinstance(statement, ast.Index) and isinstance(statement.definition, ast.Range)
+    for factor in _factors(canonical, dim):
+        inputs = _inputs(canonical, factor)
+        if inputs is not None and inputs.shape[1] == 1:
+            return Line(inputs[:, 0], _told(canonical, factor, dim))
+        chained |= factor.name in CHAINS
+    if not chained:
+        return None
+    if index.labels.dtype.kind in "iuf":
+        return Line(index.labels.astype(np.float64), told(canonical.grounded.model, dim))
+    labels = tuple(map(str, index.labels.tolist()))
+    return Line(np.arange(index.size, dtype=np.float64), dim, labels)
+
+
+def places(canonical: CanonicalModel, dim: str) -> Places | None:
+    """The index on a map: inputs of two columns that a Gaussian process over it has, or two data
+    over it that are named as coordinates are (PAIRS)."""
+    grounded = canonical.grounded
+    for factor in _factors(canonical, dim):
+        inputs = _inputs(canonical, factor)
+        if inputs is not None and inputs.shape[1] == 2:
+            name = _datum(factor)
+            columns = grounded.model.symbols[name].dims[1:] if name else ()
+            labels = grounded.indices[columns[0]].labels.tolist() if columns else [1, 2]
+            named = [str(v) for v in labels]
+            if columns and grounded.indices[columns[0]].counted:
+                named = [f"{name}[{v}]" for v in named]
+            return Places(inputs, (named[0], named[1]))
+    pair = coordinate_pairs(grounded.model).get(dim)
+    if pair is None or any(name not in grounded.values for name in pair):
+        return None
+    found = np.stack([np.asarray(grounded.values[n], dtype=np.float64) for n in pair], axis=1)
+    ratio = 1.0
+    if pair[0].lower() in DEGREES and np.abs(found[:, 1]).max() < 89.0:
+        ratio = float(1.0 / np.cos(np.radians(found[:, 1].mean())))
+    axes = tuple(told(grounded.model, n) for n in pair)
+    return Places(found, (axes[0], axes[1]), ratio)
+
+
+def coordinate_pairs(model: CheckedModel) -> dict[str, tuple[str, str]]:
+    """For each index, the two data over it that are named as coordinates are."""
+    observed = {s.name.id for s in model.tree.statements if isinstance(s, ast.Observe)}
+    found: dict[str, tuple[str, str]] = {}
+    held: dict[tuple[str, str], str] = {}
+    for symbol in model.of_kind("data"):
+        if len(symbol.dims) == 1 and symbol.target is None and symbol.name not in observed:
+            held[symbol.dims[0], symbol.name.lower()] = symbol.name
+    for dim, _ in held:
+        for first, second in PAIRS:
+            if (dim, first) in held and (dim, second) in held:
+                found.setdefault(dim, (held[dim, first], held[dim, second]))
+    return found
+
+
+def told(model: CheckedModel, name: str) -> str:
+    """A name with its description: `t: years since 1906.5`."""
+    statement = model.symbols[name].statement
+    doc = getattr(statement, "doc", None)
+    return f"{name}: {doc}" if doc else name
+
+
+def _factors(canonical: CanonicalModel, dim: str) -> Iterator[FactorSpec]:
+    for block in canonical.latents:
+        for factor in block.factors:
+            if factor.dims == (dim,):
+                yield factor
+
+
+def _inputs(canonical: CanonicalModel, factor: FactorSpec) -> Array | None:
+    """(n, k) the `at` of a factor, where it is data and finite."""
+    at = factor.arguments.get("at")
+    if not isinstance(at, Coefficient) or at.depends:
+        return None
+    values = np.asarray(at.evaluate({}).dense(), dtype=np.float64)
+    values = values.reshape(len(values), -1) if values.ndim else values.reshape(0, 0)
+    return values if len(values) == factor.size and np.isfinite(values).all() else None
+
+
+def _datum(factor: FactorSpec) -> str:
+    """The name of the datum that is the `at` of a factor; empty for an expression."""
+    for argument in factor.factor.arguments:
+        if argument.name == "at" and isinstance(argument.value, ast.Name):
+            return argument.value.id
+    return ""
+
+
+def _told(canonical: CanonicalModel, factor: FactorSpec, dim: str) -> str:
+    name = _datum(factor)
+    return told(canonical.grounded.model, name) if name else dim

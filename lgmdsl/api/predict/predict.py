@@ -1,0 +1,299 @@
+"""Predictions at new rows, new levels and new GP inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.predict.requested import ambiguous, check_asked
+from lgmdsl.api.predict.unchanged_priors import check_members, check_prior_data
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.grounding.ground import GroundedModel, ground_new
+from lgmdsl.canonical.grounding.usage import usage_of
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.errors import Diagnostic, ModelError, suggestion
+from lgmdsl.learning.mean_field.marginals import FactorMarginals
+from lgmdsl.memory import during
+from lgmdsl.posterior.class_response import class_moments
+from lgmdsl.posterior.event_moments import moments
+from lgmdsl.posterior.frame import extended_frame, fitted_frame
+from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.labelled import dataset, labelled
+from lgmdsl.posterior.marginals import Marginals, probability_levels
+from lgmdsl.posterior.mixture import Mixture, mixture
+from lgmdsl.posterior.new_axes import check_places
+from lgmdsl.posterior.normal_mixtures import mixed_moments
+from lgmdsl.posterior.response import probabilities, response_moments
+from lgmdsl.posterior.site_draws import parameter_rows
+from lgmdsl.sites import catalogue as sites
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+    from lgmdsl.api.fit.fit import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """The posterior at new data: lets, reports and latents there, and the predictive of y.
+
+    Results have the rows that were asked for, in their order, with the new data's labels.
+    `warnings`: where what was asked for can be meant in two ways, how it was taken (W305, W306).
+    """
+
+    canonical: CanonicalModel
+    marginals: Mixture
+    warnings: tuple[Diagnostic, ...] = ()
+
+    def __repr__(self) -> str:
+        return f"Prediction({', '.join((*self._latents, *self._names, *self._responses))})"
+
+    @during("predicting")
+    def mean(self, name: str) -> xr.DataArray:
+        """Mean of a let, report or latent at the new data."""
+        quantity = self.marginals.quantity(name)
+        return self.labelled(quantity.dims, quantity.mean, name)
+
+    @during("predicting")
+    def sd(self, name: str) -> xr.DataArray:
+        """Standard deviation of a let, report or latent at the new data."""
+        quantity = self.marginals.quantity(name)
+        return self.labelled(quantity.dims, quantity.sd, name)
+
+    @during("predicting")
+    def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
+        """Quantiles, with a leading `quantile` axis."""
+        levels = probability_levels(probabilities)
+        dims, values = self.marginals.quantile(name, levels)
+        return self.labelled(dims, values, name, first="quantile", labels=levels)
+
+    @during("drawing samples")
+    def sample(self, size: int, seed: int = 0) -> xr.Dataset:
+        """Joint draws of every let and report at the new data (leading axis `sample`)."""
+        arrays = {}
+        names = self._names or tuple(self.canonical.named)
+        for name, values in self.marginals.draws(names, size, seed).items():
+            dims = self.marginals.quantity_dims(name)
+            arrays[name] = self.labelled(dims, values, first="sample")
+        return dataset(arrays)
+
+    @during("predicting the response")
+    def response(self, name: str) -> xr.Dataset:
+        """The predictive distribution of an observed datum at the new data.
+
+        `mean` and `sd` of y (NaN where the family has none); for binary and count data also
+        `probability`, P(y = value) with a trailing axis `value`. Of classes `probability` alone,
+        with their index set as its last axis; of counts over classes all three, of each class.
+        Texts (admixtures) are as long as their counts at the new data say: `mean` and `sd` are NaN
+        of those without.
+        Raises ModelError E103 where the model observes no such datum.
+        """
+        block = self.observed(name)
+        at, weights = self._at(block)
+        if block.classes:
+            return self._classes(block, at, weights)
+        shape, dims = block.data_shape, block.data.dims
+        known = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
+        means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
+        first, spread = mixed_moments(weights, means, sds)
+        out = {
+            "mean": self.labelled(dims, first.reshape(shape), "mean"),
+            "sd": self.labelled(dims, spread.reshape(shape), "sd"),
+        }
+        tables = [probabilities(block, t, m, v, first, spread) for t, m, v in at]
+        found = [t for t in tables if t is not None]
+        if found:
+            table = np.tensordot(weights, np.array(found), axes=1)
+            out["probability"] = self.labelled(
+                dims, table.reshape(*shape, -1), last="value", labels=np.arange(table.shape[-1])
+            )
+        return dataset(out)
+
+    def _classes(
+        self,
+        block: SiteBlock,
+        at: Sequence[tuple[Mapping[str, Array], Array, Array]],
+        weights: Array,
+    ) -> xr.Dataset:
+        """`response` of classes, or of counts over them."""
+        dims = (*block.data.dims, block.classes)
+        count = self.canonical.sizes[block.classes]
+        found = [class_moments(block, t, m, v, count) for t, m, v in at]
+        probability = np.tensordot(weights, np.array([f.probability for f in found]), axes=1)
+        parts = {"probability": probability}
+        if block.each:
+            means, sds = np.array([f.mean for f in found]), np.array([f.sd for f in found])
+            parts["mean"], parts["sd"] = mixed_moments(weights, means, sds)
+        shape = (*block.data_shape, count)
+        return dataset({k: self.labelled(dims, x.reshape(shape), k) for k, x in parts.items()})
+
+    @during("drawing responses")
+    def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
+        """Predictive draws of an observed datum at the new data (leading axis `sample`).
+
+        Raises ModelError E103 where the model observes no such datum, DataError E305 for texts
+        whose counts, and so whose lengths, are not given, NumericalError E602 where its family
+        cannot be drawn from so far out.
+        """
+        from lgmdsl.api.assess.predictive import sample_response
+
+        return sample_response(self, name, size, seed)
+
+    @during("predicting")
+    def to_dataset(self) -> xr.Dataset:
+        """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability; and of
+        the latents over an index set whose members were named."""
+        out = {}
+        for name in (*self._latents, *self._names):
+            quantity = self.marginals.quantity(name)
+            out[f"{name}_mean"] = self.labelled(quantity.dims, quantity.mean, name)
+            out[f"{name}_sd"] = self.labelled(quantity.dims, quantity.sd, name)
+        for name in self._responses:
+            for key, values in self.response(name).items():
+                out[f"{name}_{key}"] = values
+        return dataset(out)
+
+    def _dims(self, name: str) -> tuple[str, ...]:
+        return self.marginals.quantity_dims(name)
+
+    @property
+    def _changed(self) -> set[str]:
+        """The index sets that have members which were asked for."""
+        grounded = self.canonical.grounded
+        return {*grounded.replaced, *grounded.new_levels, *grounded.asked}
+
+    @property
+    def _latents(self) -> tuple[str, ...]:
+        """Latents over members that were named, or over what is new where nothing else is."""
+        members = {*self.canonical.grounded.asked}
+        if not (self._names or self._responses):
+            members = self._changed
+        known = [n for n in self.canonical.latent_names if n not in self.canonical.named]
+        return tuple(n for n in known if members & {*self._dims(n)})
+
+    @property
+    def _names(self) -> tuple[str, ...]:
+        """Lets and reports over what is new, or all of them where nothing is."""
+        named = self.canonical.named
+        return tuple(n for n, (dims, _) in named.items()
+                     if not self._changed or self._changed & {*dims})  # fmt: skip
+
+    @property
+    def _responses(self) -> tuple[str, ...]:
+        """Observed data over what is new, or all of them where nothing is."""
+        observed = [b for b in self.canonical.blocks if not b.family.spec.potential]
+        return tuple(b.name for b in observed
+                     if not self._changed or self._changed & {*b.data.dims, *b.each})  # fmt: skip
+
+    def _at(self, block: SiteBlock) -> tuple[list[tuple[Mapping[str, Array], Array, Array]], Array]:
+        """Hyperparameters of the sites, means and variances of their predictors; the weights. The
+        sites' own parameters are averaged over the factors of a mean field, whose latents know
+        them by a mean only."""
+        hypers, at, weights = self.marginals.hypers, [], []
+        thetas, shares = (
+            hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True))
+            if isinstance(hypers, FactorMarginals)
+            else ((), np.zeros(0))
+        )
+        for k, weight in enumerate(self.marginals.weights):
+            part = self.marginals.part(k)
+            predictor = self._predictor(block, part)
+            at += [(theta, *predictor) for theta in thetas or (part.theta,)]
+            weights += list(weight * shares) if thetas else [weight]
+        return at, np.array(weights)
+
+    def _predictor(self, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:
+        predictor = self.canonical.as_written(block, part.theta)
+        return moments(part.frame.conditioned, part.frame.embed(predictor))
+
+    def observed(self, name: str) -> SiteBlock:
+        """The block of an observed datum; raises ModelError E103 where there is none."""
+        for block in self.canonical.blocks:
+            if block.name == name and not block.family.spec.potential:
+                return block
+        known = [b.name for b in self.canonical.blocks if not b.family.spec.potential]
+        raise ModelError(
+            Diagnostic(
+                "E103",
+                f"the model observes no `{name}`",
+                help=suggestion(name, known, f"it observes: {', '.join(known)}"),
+            )
+        )
+
+    def labelled(
+        self, dims: tuple[str, ...], values: AnyArray, name: str | None = None, first: str = "",
+        last: str = "", labels: AnyArray | None = None,
+    ) -> xr.DataArray:  # fmt: skip
+        """Values over `dims` and one more axis, `first` or `last`: the members asked for."""
+        layout, indices = self.canonical.layout, self.canonical.grounded.indices
+        asked = self.canonical.grounded.asked
+        for axis, dim in enumerate(dims):
+            if dim in asked:
+                at = indices[dim].positions(asked[dim])
+                values = np.take(values, at, axis=axis + bool(first))
+        layout = replace(layout, labels={**layout.labels, **asked})
+        return labelled(layout, dims, values, name, first, last, labels)
+
+
+def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:
+    """The posterior of a fit at new data.
+
+    Raises DataError for data that do not fit the model, that name nothing of it (E305), or that
+    would change the prior of what was fitted: E303 by their values, E302 by new members of an axis
+    whose structure says nothing of them.
+    """
+    dataset = data if isinstance(data, Dataset) else read(data, mapping)
+    model = fit.canonical.grounded.model
+    check_asked(model, usage_of(model), dataset)
+    return predicted(fit, dataset)
+
+
+def predicted(
+    fit: Fit, dataset: Dataset, check: Callable[[GroundedModel], None] | None = None
+) -> Prediction:
+    """As `predict`, also where nothing says at what: then at the rows of the fit. `check` looks at
+    the new data first."""
+    usage = usage_of(fit.canonical.grounded.model)
+    # Counts of words say how long a text is, and nothing else here.
+    lengths = {b.name for b in fit.canonical.blocks if b.own_trials}
+    responses = usage.responses - lengths
+    grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
+    if check is not None:
+        check(grounded)
+    check_members(fit.canonical, grounded)
+    check_prior_data(fit.canonical.grounded, grounded)
+    kept = {n: v for n, v in grounded.values.items() if n not in responses}
+    missing = {n: m for n, m in grounded.missing.items() if n not in responses}
+    new = canonicalise(replace(grounded, values=kept, missing=missing), sites.find_site)
+    check_places(fit.canonical, new, fit.theta)
+    changed = {*grounded.replaced, *grounded.new_levels}
+    renamed = any(a.name != b.name for a, b in zip(fit.canonical.latents, new.latents, strict=True))
+    extended = renamed or any(changed & set(b.dims) for b in new.latents)
+
+    def at(point: Point) -> Marginals:
+        if extended:
+            frame = extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
+        else:
+            frame = fitted_frame(fit.canonical, point.condition())
+        return Marginals(new, point.theta, frame, fit.seed)
+
+    warnings = ambiguous(fit.canonical, grounded, dataset)
+    return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed), warnings)
+
+
+def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Dataset:
+    """The data without the responses, which say nothing here, where other data size their indices:
+    a file of the old responses and new covariates is no error."""
+    model = fit.canonical.grounded.model
+    symbols = model.of_kind("data")
+    given = [s for s in symbols if s.name not in responses and dataset.ask(s.name) is not None]
+    sized = {dim for s in given for dim in s.dims}
+    sized |= {s.name for s in model.of_kind("index") if dataset.key(s.name) in dataset.entries}
+    idle = {dataset.key(s.name) for s in symbols if s.name in responses and sized >= set(s.dims)}
+    return replace(dataset, entries={k: e for k, e in dataset.entries.items() if k not in idle})

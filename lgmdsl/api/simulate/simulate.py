@@ -1,0 +1,272 @@
+"""Draws from a model: covariates, latents from their prior, and responses given both."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.api.settings import check_fixed, check_numbers
+from lgmdsl.api.simulate.synthetic_covariates import complete
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
+from lgmdsl.canonical.grounding.usage import usage_of
+from lgmdsl.canonical.lowering.bym2 import owner
+from lgmdsl.canonical.lowering.derived import Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise
+from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.structure import Shape
+from lgmdsl.dataset import Dataset, read
+from lgmdsl.engines.choose import choose
+from lgmdsl.errors import DataError, Diagnostic, ModelError, NumericalError
+from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.language.builder import Model
+from lgmdsl.language.tree import ast
+from lgmdsl.memory import during
+from lgmdsl.sites import catalogue as sites
+
+TRUTH = "truth."
+WORDS = 100.0  # mean length of a row of words, where no data tell it
+
+# Counts beyond this are not whole in float64 any more; real responses that large mean no good.
+MOST = 2.0**53
+
+
+@during("simulating")
+def simulate(
+    model: Model,
+    data: object = None,
+    sizes: Mapping[str, int] | None = None,
+    fixed: Mapping[str, object] | None = None,
+    seed: int = 0,
+    *,
+    mapping: Mapping[str, str] | None = None,
+) -> dict[str, Any]:
+    """A complete data set of the model, drawn from it.
+
+    Covariates in `data` are used; others are drawn by type (real: standard normal; positive:
+    gamma of mean 1; unit: uniform; count: 1 + Poisson(9); binary: fair; maps: uniform and onto;
+    graph: a ring); an admixture has as many words in each row as in `data`, else Poisson(100).
+    Then hypers without a value from their priors, z from its own, exactly and within the
+    constraints, and y given z. The result holds the labels of index sets, all data, and
+    each latent and drawn hyper as `truth.NAME`: it can be given to `fit` as it is. The same seed
+    gives the same digits.
+
+    Raises DataError (E305: no size for an index set), MethodError (E503: a hyper without a
+    value whose prior cannot be drawn from; E501: a part this version cannot draw) and ModelError
+    E402 for an improper prior.
+    """
+    load_entry_points()
+    check_numbers(seed)
+    rng = np.random.default_rng(seed)
+    dataset = data if isinstance(data, Dataset) else _read(data, mapping)
+    checked = model.checked
+    found = complete(checked, dataset, dict(sizes or {}), rng)
+    grounded = _without(found.grounded, _responses(checked.tree))
+    canonical = canonicalise(grounded, sites.find_site)
+    fixed = check_fixed(fixed)
+    theta = canonical.hypers.sample(rng, fixed)
+    _refuse_potentials(canonical)
+    _refuse_censored(canonical, theta)
+    linear = canonical.linear(theta)
+    _refuse_improper(canonical, linear)
+    z = _prior_draw(linear, rng)
+    responses = {
+        b.name: _respond(b, canonical, theta, z, rng, _lengths(b, dataset))
+        for b in canonical.blocks
+    }
+    out: dict[str, Any] = {}
+    for name, index in grounded.indices.items():
+        statement = checked.symbols[name].statement
+        if isinstance(statement, ast.Index) and statement.definition is None:
+            out[name] = index.labels
+    for symbol in checked.of_kind("data"):
+        if symbol.name in responses:
+            drawn, classes = responses[symbol.name], grounded.indices.get(symbol.target or "")
+            if classes is not None:
+                out[symbol.name] = classes.labels[drawn.astype(np.int64)]
+            else:
+                out[symbol.name] = _typed(drawn, symbol.type)
+        elif symbol.name in found.grounded.values:
+            value = found.grounded.values[symbol.name]
+            target = grounded.indices.get(symbol.target or "")
+            out[symbol.name] = _external(value, symbol.type, target, symbol.dims, grounded)
+    for hyper in canonical.hypers.unpinned(fixed or ()):
+        out[TRUTH + hyper.name] = theta[hyper.name]
+    for block in canonical.latents:
+        out[TRUTH + block.name] = z[canonical.layout.latent(block.name)].reshape(block.sizes)
+    for name in canonical.latent_names:
+        if name not in canonical.layout.starts:
+            out[TRUTH + name] = _mapped(canonical, name, theta, z)
+    return out
+
+
+def _mapped(canonical: CanonicalModel, name: str, theta: Theta, z: Array) -> Array:
+    """A latent that is a map of blocks, at z."""
+    dims, tree = canonical.named[name]
+    assert isinstance(tree, Leaf), "a map of blocks is affine"
+    made = canonical.predictor(tree.form, dims, theta)
+    parts = (op.matvec(z[canonical.layout.latent(b)]) for b, op in made.columns.items())
+    return np.asarray((made.offset + sum(parts)).reshape(canonical.layout.shape(dims)))
+
+
+def _read(data: object, mapping: Mapping[str, str] | None) -> Dataset:
+    return Dataset("no data", {}) if data is None else read(data, mapping)
+
+
+def _responses(tree: ast.Ast) -> tuple[str, ...]:
+    return tuple(s.name.id for s in tree.statements if isinstance(s, ast.Observe))
+
+
+def _without(grounded: GroundedModel, names: tuple[str, ...]) -> GroundedModel:
+    """The grounded model with its responses left out, unless something else reads them."""
+    dropped = set(names) - usage_of(grounded.model).referenced
+    return replace(
+        grounded,
+        values={n: v for n, v in grounded.values.items() if n not in dropped},
+        missing={n: m for n, m in grounded.missing.items() if n not in dropped},
+    )
+
+
+def _lengths(block: SiteBlock, dataset: Dataset) -> Array | None:
+    """How many words each row has in the given data."""
+    entry = dataset.ask(block.name) if block.own_trials else None
+    if entry is None:
+        return None
+    given = np.asarray(entry.loaded.values, dtype=np.float64)
+    return np.asarray(np.nan_to_num(given.reshape(-1, given.shape[-1])).sum(axis=1))
+
+
+def _prior_draw(linear: LinearGaussian, rng: np.random.Generator) -> Array:
+    """One draw of z from its prior, within the constraints: an engine that is given no sites."""
+    engine, why = choose(LinearGaussian(linear.blocks, (), linear.constraints))
+    outcome = Failed(why) if engine is None else engine.condition((), ())
+    if isinstance(outcome, Failed):
+        raise NumericalError(
+            Diagnostic("E601", f"the prior cannot be drawn from: {outcome.reason}")
+        )
+    drawn: Array = outcome.sample(rng, 1)[0]
+    return drawn
+
+
+def _respond(
+    block: SiteBlock, canonical: CanonicalModel, theta: Theta, z: Array, rng: np.random.Generator,
+    lengths: Array | None,
+) -> Array:  # fmt: skip
+    """y for every entry of an observed block; `lengths`: of rows of words."""
+    predictor = canonical.as_written(block, theta)
+    s = predictor.offset.copy()
+    for name, operator in predictor.columns.items():
+        s += operator.matvec(z[canonical.layout.latent(name)])
+    s = s.reshape(-1, predictor.event) if predictor.event else s
+    counts = None
+    if block.own_trials:  # only the sum of each row matters
+        counts = np.zeros((len(s), block.sizes[block.classes]))
+        counts[:, 0] = rng.poisson(WORDS, len(s)) if lengths is None else lengths
+    try:
+        with np.errstate(invalid="ignore"):  # no class on offer: refused below
+            y = block.bind_family(theta, counts).sample(s, rng)
+    except ValueError:  # numpy's generators refuse rates beyond 1e18
+        y = np.full(len(s), np.nan)
+    if not (np.abs(y) <= MOST).all():
+        raise NumericalError(
+            Diagnostic(
+                "E602",
+                f"`{block.name}` cannot be drawn: its predictor reaches {np.abs(s).max():.3g}",
+                block.span,
+                help="give the latents priors on the scale of the link, e.g. sd = 1",
+            )
+        )
+    if block.family.spec.vector and "available" in block.parameters:
+        with np.errstate(invalid="ignore"):
+            possible = np.isfinite(block.bind_family(theta, y).log_density(s))
+        if not possible.all():
+            raise DataError(_nothing_offered(block, int(np.sum(~possible))))
+    return y.reshape(*block.data_shape, *y.shape[1:])
+
+
+def _nothing_offered(block: SiteBlock, rows: int) -> Diagnostic:
+    return Diagnostic(
+        "E303",
+        f"`{block.name}` cannot be drawn in {rows} rows: none of its classes is available there",
+        block.span,
+        help="give what `available` stands for in the data, each row with one class or more",
+    )
+
+
+def _typed(values: Array, type_: str) -> Any:
+    return values.astype(np.int64) if type_ in ("count", "binary", "integer") else values
+
+
+def _external(
+    value: Any, type_: str, target: IndexSet | None, dims: tuple[str, ...], grounded: GroundedModel
+) -> Any:
+    """A grounded value as a data file would hold it: labels for maps, label pairs for graphs."""
+    if target is not None:
+        labels = target.labels[np.maximum(value, 0)]
+        missing = "" if labels.dtype.kind == "U" else -1
+        return np.where(value < 0, missing, labels)
+    if type_ == "graph":
+        labels = grounded.indices[dims[0]].labels
+        pairs = value.tocoo()
+        upper = pairs.row < pairs.col
+        return np.stack([labels[pairs.row[upper]], labels[pairs.col[upper]]], axis=1)
+    if isinstance(value, np.ndarray) and not np.isnan(value).any():
+        return _typed(value, type_)
+    return value
+
+
+def _refuse_potentials(canonical: CanonicalModel) -> None:
+    """A potential reshapes the prior, and no exact draw of such a prior exists in general."""
+    for block in canonical.blocks:
+        if block.family.spec.potential:
+            raise ModelError(
+                Diagnostic(
+                    "E501",
+                    "a model with a potential cannot be simulated",
+                    block.span,
+                    "makes the prior something that is not Gaussian",
+                    help="leave it out, and give its latents a prior, e.g. normal(sd = 1)",
+                )
+            )
+
+
+def _refuse_censored(canonical: CanonicalModel, theta: Theta) -> None:
+    """Whether a row is censored depends on its response, and no model says how."""
+    for block in canonical.blocks:
+        if not block.family.spec.potential and block.bind_family(theta).censored.any():
+            raise ModelError(
+                Diagnostic(
+                    "E501",
+                    f"`{block.name}` is censored in some rows, which cannot be simulated",
+                    block.span,
+                    "says that rows are censored, but not how that comes about",
+                    help="leave out `event`, `lower` and `upper`, and censor the draws yourself",
+                )
+            )
+
+
+def _refuse_improper(canonical: CanonicalModel, linear: LinearGaussian) -> None:
+    found = []
+    for block in linear.blocks:
+        if Shape.IMPROPER in block.shape:
+            symbol = canonical.grounded.model.symbols[owner(block.name)]
+            whole = Shape.DIAGONAL in block.shape
+            dims = f"[{', '.join(symbol.dims)}]" if symbol.dims else ""
+            found.append(
+                Diagnostic(
+                    "E402",
+                    f"`{symbol.name}` has an improper prior, which cannot be drawn from",
+                    symbol.statement.span,
+                    f"has density 1 {'everywhere' if whole else 'in some directions'}",
+                    help=f"give it a proper one: latent {symbol.name}{dims} ~ normal(sd = 1)",
+                )
+            )
+    if found:
+        raise ModelError(found)

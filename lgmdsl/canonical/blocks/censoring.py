@@ -1,0 +1,88 @@
+"""`event`, `lower` and `upper` of an observe statement, checked against what is observed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.named import expand
+from lgmdsl.canonical.grounding.errors import count_of
+from lgmdsl.canonical.grounding.usage import names_in
+from lgmdsl.contract.censoring import CENSORING, censoring_fault
+from lgmdsl.errors import DataError, Diagnostic, ModelError
+from lgmdsl.language.tree import ast
+
+if TYPE_CHECKING:
+    from lgmdsl.canonical.blocks.sites import SiteBlock
+    from lgmdsl.canonical.grounding.model import GroundedModel
+
+
+def as_observed(family: ast.Dist, grounded: GroundedModel) -> ast.Dist:
+    """The family without the arguments that say how a response was observed, where nothing is known
+    of that: new data, whose responses are those before any censoring."""
+    kept = tuple(
+        a for a in family.arguments
+        if a.name not in CENSORING or all(n in grounded.values for n in _data_in(a.value, grounded))
+    )  # fmt: skip
+    return family if len(kept) == len(family.arguments) else replace(family, arguments=kept)
+
+
+def _data_in(value: ast.Value, grounded: GroundedModel) -> list[str]:
+    symbols = grounded.model.symbols
+    names = [name for name, _ in names_in(value)]
+    return [n for n in names if n in symbols and symbols[n].kind == "data"]
+
+
+def check_censoring(block: SiteBlock, given: Mapping[str, ast.Value]) -> None:
+    """Raises ModelError E104 (`event` beside `lower` or `upper`), DataError E303 (an interval that
+    does not hold y) and E304 (a missing y that has an interval)."""
+    ends = [name for name in ("lower", "upper") if name in given]
+    if "event" in given and ends:
+        raise ModelError(
+            Diagnostic(
+                "E104",
+                f"`event` and `{ends[0]}` both say how `{block.name}` is censored",
+                block.span,
+                help="keep one: event = 0 is lower = y without an upper end",
+            )
+        )
+    nodes = [block.parameters[name] for name in (*ends, "event") if name in given]
+    if any(node.depends for node in nodes):
+        raise ModelError(
+            Diagnostic("E104", "how a row is censored cannot depend on a hyper", block.span)
+        )
+    values: dict[str, Array] = {
+        name: expand(block.parameters[name].evaluate({}), block.dims, block.sizes).reshape(-1)
+        for name in given.keys() & set(CENSORING)
+    }
+    present = np.zeros(int(np.prod(block.shape)), dtype=np.bool_)
+    present[block.rows] = True
+    for name in ends:
+        lost = np.flatnonzero(~np.isnan(values[name]) & ~present)
+        if len(lost):
+            rows = count_of(len(lost), "row")
+            raise DataError(
+                Diagnostic(
+                    "E304",
+                    f"`{block.name}` is missing in {rows} with a value of `{name}`",
+                    block.span,
+                    f"first at {block.place(int(lost[0]))}: the row would be left out",
+                    help=f"put a value between the ends there, e.g. that of `{name}`",
+                )
+            )
+    fault = censoring_fault(block.y, {n: v[block.rows] for n, v in values.items()})
+    if fault is not None:
+        what, wrong = fault
+        raise DataError(
+            Diagnostic(
+                "E303",
+                what.format(y=f"`{block.name}`") + f" in {count_of(len(wrong), 'row')}",
+                block.span,
+                f"first at {block.place(int(block.rows[wrong[0]]))}",
+                help="an end that is missing (NaN, type `real?`) is open; both are: observed",
+            )
+        )

@@ -1,0 +1,84 @@
+"""The family that a statement names, and the values of its parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from lgmdsl.canonical.blocks import unfitted
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.coefficient import Coefficient
+from lgmdsl.canonical.lowering.lower import Lowering
+from lgmdsl.contract.censoring import CENSORING
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import Diagnostic, MethodError, Span
+from lgmdsl.language.tree import ast
+from lgmdsl.vocabulary.lookup import lookup
+
+FindSite = Callable[[str], "type[Site] | None"]
+
+
+def family_of(
+    family: ast.Dist, find: FindSite, potential: bool = False
+) -> tuple[type[Site], dict[str, ast.Value]]:
+    """The site of a distribution: its name is family.argument for the latent argument given."""
+    given = {a.name: a.value for a in family.arguments}
+    variant = unfitted.variant(family.name.id, given)
+    names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in given]
+    if given.keys() & set(CENSORING):
+        names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
+    found = [site for name in names if (site := find(name)) is not None]
+    # `normal(mean = 0, log_var = h)` names two sites; the one meant takes all the arguments.
+    for site in found:
+        if given.keys() <= {site.spec.argument, *site.spec.parameters}:
+            return site, given
+    if found:
+        return found[0], given
+    signature = lookup("family", family.name.id)
+    linking = {p.name for p in signature.parameters if p.type == "latent"} if signature else set()
+    shown = [name for name in names if linking.intersection(name.split(".")[1:2])] or names
+    what = family.name.id if potential else " or ".join(shown)
+    raise MethodError(
+        Diagnostic(
+            "E501",
+            f"no back end takes `{what}` yet",
+            family.span,
+            "is parsed and checked, but cannot be fitted in this version",
+            help=unfitted.HELP,
+        )
+    )
+
+
+def parameters_of(
+    site: type[Site], given: Mapping[str, ast.Value], lowering: Lowering, span: Span
+) -> dict[str, Coefficient]:
+    """The arguments given, and defaults for the others.
+
+    Raises MethodError E501 for an argument of the family that this variant has no parameter for,
+    E104 for one that it cannot do without.
+    """
+    extra = [a for name, a in given.items() if name not in site.spec.parameters]
+    if extra:
+        name = next(n for n in given if n not in site.spec.parameters)
+        raise MethodError(
+            Diagnostic(
+                "E501",
+                f"no back end takes the argument `{name}` of `{site.spec.family}` yet",
+                extra[0].span,
+                "is parsed and checked, but cannot be fitted in this version",
+            )
+        )
+    out: dict[str, Coefficient] = {}
+    for name, default in site.spec.parameters.items():
+        if name in given:
+            out[name] = lowering.coefficient(given[name])
+        else:
+            if default is None:
+                raise MethodError(_wanting(site, name, span))
+            out[name] = co.number(default)
+    return out
+
+
+def _wanting(site: type[Site], name: str, span: Span) -> Diagnostic:
+    """What a variant of a family asks for and others do not: the scores of a stereotype model."""
+    help = unfitted.wanted(site.spec.name, name)
+    return Diagnostic("E104", f"`{site.spec.name}` needs `{name}`", span, help=help)

@@ -1,0 +1,252 @@
+"""Latent statements to prior blocks: structures whose arguments are coefficients of theta."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.expressions.named import collapse, expand
+from lgmdsl.canonical.grounding.structure_errors import located
+from lgmdsl.canonical.lowering import bym2
+from lgmdsl.canonical.lowering.lower import Lowering
+from lgmdsl.canonical.lowering.positions import Places, constant
+from lgmdsl.contract.linear import PriorBlock
+from lgmdsl.contract.structure import Structure
+from lgmdsl.errors import DataError, Diagnostic, MethodError
+from lgmdsl.language.tree import ast
+from lgmdsl.memory import TooLarge
+from lgmdsl.structures import catalogue
+from lgmdsl.structures.kernels.kernels import Kernel
+from lgmdsl.structures.shared.refusals import Refused
+from lgmdsl.vocabulary.lookup import lookup
+
+# Standard deviations beyond these have a variance, or a precision, of 0 or infinity.
+SQUARABLE = (1e-150, 1e150)
+
+
+@dataclass(frozen=True, eq=False)
+class KernelTerm:
+    """A kernel expression: a named kernel with arguments, or a sum or product of two."""
+
+    name: str
+    arguments: Mapping[str, Coefficient]
+    parts: tuple[KernelTerm, ...] = ()
+
+    def evaluate(self, theta: Theta) -> Kernel:
+        """The kernel at theta."""
+        if self.parts:
+            left, right = (p.evaluate(theta) for p in self.parts)
+            return left + right if self.name == "+" else left * right
+        return catalogue.kernel(
+            self.name, **{k: c.evaluate(theta).dense() for k, c in self.arguments.items()}
+        )
+
+    def coefficients(self, path: str = "kernel") -> dict[str, Coefficient]:
+        """Every argument under its path, as the structure's pullback names it."""
+        if not self.parts:
+            return {f"{path}.{k}": c for k, c in self.arguments.items()}
+        return {
+            name: node
+            for k, part in enumerate(self.parts)
+            for name, node in part.coefficients(f"{path}.{k}").items()
+        }
+
+
+Argument: TypeAlias = Coefficient | KernelTerm | str | bool
+
+
+@dataclass(frozen=True, eq=False)
+class FactorSpec:
+    """One structure of a block over `dims` (one axis, or all of them for normal and flat).
+
+    `factor` is its text, `labels` those of its axis (None for several): errors name them. Where
+    its members lie on a line, `places` says where; tied ones share an entry of the block.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    sizes: tuple[int, ...]
+    arguments: Mapping[str, Argument]
+    factor: ast.Dist
+    labels: AnyArray | None
+    places: Places | None = None
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.sizes, dtype=np.int64)) if self.sizes else 1
+
+    def build(self, theta: Theta) -> Structure:
+        """The structure at theta. Raises ModelError or DataError for what it refuses."""
+        values = {k: self._value(a, theta) for k, a in self.arguments.items()}
+        try:
+            return catalogue.structure(self.name, self.size, **values)
+        except Refused as refused:
+            raise located(refused, self.factor, self.dims, self.labels) from None
+
+    def _value(self, argument: Argument, theta: Theta) -> object:
+        if isinstance(argument, str | bool):
+            return argument
+        if isinstance(argument, KernelTerm):
+            return argument.evaluate(theta)
+        named = argument.evaluate(theta)
+        if named.sparse:
+            return named.values
+        if self._elementwise:
+            sizes = dict(zip(self.dims, self.sizes, strict=True))
+            full = named.dense() if not named.dims else expand(named, self.dims, sizes).reshape(-1)
+            return np.asarray(full, dtype=np.float64)
+        return named.dense()
+
+    @property
+    def _elementwise(self) -> bool:
+        """Arguments run over the block's own indices (normal), not over a matrix's axes."""
+        return self.name == "normal"
+
+    def coefficients(self) -> dict[str, Coefficient]:
+        """Every argument that is a coefficient, kernels' ones under their paths."""
+        nodes: dict[str, Coefficient] = {}
+        for name, argument in self.arguments.items():
+            if isinstance(argument, KernelTerm):
+                nodes.update(argument.coefficients(name))
+            elif isinstance(argument, Coefficient):
+                nodes[name] = argument
+        return nodes
+
+    def pull(self, adjoints: Mapping[str, Array], theta: Theta, out: Gradient) -> None:
+        """Add dF/dtheta from dF/dargument, keyed as the structure's pullback names them."""
+        nodes = self.coefficients()
+        for name, adjoint in adjoints.items():
+            node = nodes.get(name)  # absent where the argument has its default
+            if node is None or not node.depends:
+                continue
+            if self._elementwise and node.dims:
+                adjoint = collapse(np.asarray(adjoint).reshape(self.sizes), self.dims, node.dims)
+            node.pull(np.asarray(adjoint), theta, out)
+
+
+@dataclass(frozen=True, eq=False)
+class LatentBlock:
+    """One latent: its indices, and one factor for each axis (or one for all)."""
+
+    name: str
+    dims: tuple[str, ...]
+    sizes: tuple[int, ...]
+    factors: tuple[FactorSpec, ...]
+
+    @property
+    def size(self) -> int:
+        return int(np.prod(self.sizes, dtype=np.int64)) if self.sizes else 1
+
+    def at(self, theta: Theta) -> PriorBlock:
+        """The prior block at theta. Raises DataError E303 for an argument out of range."""
+        for factor in self.factors:
+            for path, node in factor.coefficients().items():
+                self._check(path, node, theta)
+        try:
+            factors = tuple(f.build(theta) for f in self.factors)
+        except TooLarge as large:
+            raise large.named(f"the prior of `{self.name}`", self.factors[0].factor.span) from None
+        mean = factors[0].mean() if len(factors) == 1 else None
+        return PriorBlock(self.name, factors, np.zeros(self.size) if mean is None else mean)
+
+    def _check(self, path: str, node: Coefficient, theta: Theta) -> None:
+        values = node.evaluate(theta).values
+        entries = np.asarray(values if isinstance(values, np.ndarray | np.generic) else values.data)
+        name = path.rpartition(".")[2]
+        fine = bool(np.isfinite(entries).all())
+        if fine and name == "sd":
+            size = np.abs(entries[entries != 0])
+            fine = bool(((size > SQUARABLE[0]) & (size < SQUARABLE[1])).all())
+        if not fine:
+            low, high = SQUARABLE
+            wanted = (
+                f"wanted {low:g} to {high:g}, whose squares are doubles" if name == "sd" else ""
+            )
+            raise DataError(
+                Diagnostic(
+                    "E303",
+                    f"`{name}` of the prior of `{self.name}` is not finite, or beyond the doubles",
+                    details=(wanted,) if wanted else (),
+                    help="change the units of the data",
+                )
+            )
+
+
+def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
+    """Lower every latent statement.
+
+    Raises MethodError E501 for structures that no engine takes yet, all of them in one pass.
+    """
+    blocks, refused, indices = [], [], lowering.grounded.indices
+    for symbol in lowering.grounded.model.of_kind("latent"):
+        statement = symbol.statement
+        assert isinstance(statement, ast.Latent)
+        ties, places = lowering.axes.ties(symbol), lowering.axes.places(symbol)
+        sizes = tuple(lowering.sizes[d] for d in ties.dims)
+        parts = bym2.PARTS if bym2.split_factor(symbol) is not None else ("",)
+        for part in parts:
+            factors = []
+            whole = len(statement.factors) == 1
+            for k, factor in enumerate(statement.factors):
+                name, given = factor.name.id, factor.arguments
+                if part and name == bym2.NAME:
+                    name, given = bym2.part_factor(factor, part)
+                if name not in catalogue.STRUCTURES:
+                    refused.append(_unsupported(factor))
+                    continue
+                own = slice(None) if whole else slice(k, k + 1)
+                signature = lookup("structure", factor.name.id)
+                parameters = signature.parameters if signature else ()
+                kernels = {p.name for p in parameters if p.type == "kernel"}
+                arguments = {
+                    a.name: _kernel(a.value, lowering) if a.name in kernels
+                    else _argument(a.value, lowering) for a in given
+                }  # fmt: skip
+                dims, there = ties.dims[own], None
+                labels = indices[symbol.dims[own][0]].labels if len(dims) == 1 else None
+                if len(dims) == 1 and (there := places[own][0]) is not None:
+                    if there.tied:
+                        labels = there.labels
+                    if there.tied or (there.argument not in arguments and not there.regular):
+                        arguments[there.argument] = constant(there, dims[0], not there.tied)
+                made = FactorSpec(name, dims, sizes[own], arguments, factor, labels, there)
+                factors.append(made)
+            block = bym2.part_name(symbol.name, part) if part else lowering.axes.block_name(symbol)
+            blocks.append(LatentBlock(block, ties.dims, sizes, tuple(factors)))
+    if refused:
+        raise MethodError(refused)
+    return tuple(blocks)
+
+
+def _argument(value: ast.Value, lowering: Lowering) -> Argument:
+    if isinstance(value, ast.String):
+        return value.value
+    if isinstance(value, ast.Bool):
+        return value.value
+    return lowering.coefficient(value)
+
+
+def _kernel(value: ast.Value, lowering: Lowering) -> KernelTerm:
+    if isinstance(value, ast.Binary):
+        parts = (_kernel(value.left, lowering), _kernel(value.right, lowering))
+        return KernelTerm(value.op, {}, parts)
+    if isinstance(value, ast.Name):  # without arguments
+        return KernelTerm(value.id, {})
+    assert isinstance(value, ast.Call)
+    arguments = {a.name: lowering.coefficient(a.value) for a in value.named}
+    return KernelTerm(value.function.id, arguments)
+
+
+def _unsupported(factor: ast.Dist) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        f"no engine takes the structure `{factor.name.id}` yet",
+        factor.span,
+        "is parsed and checked, but cannot be fitted in this version",
+        help=f"structures that can: {', '.join(catalogue.STRUCTURES)}",
+    )

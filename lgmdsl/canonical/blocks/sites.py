@@ -1,0 +1,261 @@
+"""Observe and potential statements to site blocks: predictor, data, parameters, rows kept."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical.blocks.censoring import as_observed, check_censoring
+from lgmdsl.canonical.blocks.choice_sets import left_out
+from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
+from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
+from lgmdsl.canonical.blocks.observed import Whole
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.affine import Affine
+from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
+from lgmdsl.canonical.expressions.named import expand
+from lgmdsl.canonical.grounding.limits import check_rows
+from lgmdsl.canonical.lowering.lower import Lowering
+from lgmdsl.contract.censoring import CENSORING
+from lgmdsl.contract.site import Site
+from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
+from lgmdsl.language.tree import ast
+
+
+@dataclass(frozen=True, eq=False)
+class SiteBlock(Event):
+    """N sites of one family: one statement of the model, after the compiler's rewrites.
+
+    `name` is the observed datum or `potential k`; `dims` the indices of the rows; `rows` the flat
+    positions of the entries that are observed; `y` their values (None for potentials).
+    `family` on `written` is the site as written, `site` on `form` the one that the back ends see;
+    `whole` the data as written, where they have other rows than the sites; `labels` those of the
+    classes.
+    """
+
+    name: str
+    dims: tuple[str, ...]
+    family: type[Site]
+    site: type[Site]
+    form: Affine
+    written: Affine
+    parameters: Mapping[str, Coefficient]
+    y: Array | None
+    rows: IntArray
+    span: Span
+    sizes: Mapping[str, int]
+    whole: Whole | None = None
+    classes: str = ""
+    event: str = ""
+    labels: AnyArray | None = None
+
+    @property
+    def data(self) -> Whole:
+        """The data as the model writes them."""
+        if self.whole is not None:
+            return self.whole
+        return Whole(self.dims, self.rows, self.y, self.predictors, np.arange(len(self.rows)))
+
+    @property
+    def data_shape(self) -> tuple[int, ...]:
+        """Sizes of all rows of the observed datum."""
+        return tuple(self.sizes[d] for d in self.data.dims)
+
+    @property
+    def each(self) -> tuple[str, ...]:
+        """The index of the classes where every row of the datum counts them, none otherwise."""
+        return (self.classes,) if "y" in self.family.spec.wide else ()
+
+    def entries(self) -> IntArray:
+        """Flat positions of what was observed: of each count, where a row counts classes."""
+        return event_rows(self.data.rows, self.sizes[self.classes] if self.each else 0)
+
+    @property
+    def own_trials(self) -> bool:
+        """Whether counts over classes alone say how many trials there were."""
+        return bool(self.each) and "n" not in self.parameters
+
+    def blank(self) -> Array:
+        """A y for every row, where its value does not matter: 0, but the counts that are known
+        where they alone say how many trials there were."""
+        out = np.zeros((math.prod(self.data_shape), *(self.sizes[d] for d in self.each)))
+        if self.own_trials and self.data.y is not None:
+            out[self.data.rows] = self.data.y
+        return out
+
+    def without(self, data: IntArray) -> SiteBlock:
+        """The block without some of its data, by their places among those observed."""
+        kept = np.flatnonzero(~np.isin(self.data.owner, data))
+        whole = self.whole
+        if whole is not None:
+            left = np.delete(np.arange(len(whole.rows)), data)
+            place = np.zeros(len(whole.rows), dtype=np.int64)
+            place[left] = np.arange(len(left))
+            y = None if whole.y is None else whole.y[left]
+            owner = place[whole.owner[kept]]
+            whole = Whole(whole.dims, whole.rows[left], y, whole.event, owner)
+        y = None if self.y is None else self.y[kept]
+        return replace(self, rows=self.rows[kept], y=y, whole=whole)
+
+    def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
+        """Each parameter at theta, one value (or one row, over classes or an index of its own) for
+        each kept row, or for every entry; without rows for those that all share."""
+        out = {}
+        for name, node in self.parameters.items():
+            full = expand(node.evaluate(theta), self.dims_of(name), self.sizes)
+            if name in self.family.spec.shared:
+                out[name] = np.array(full, dtype=np.float64)
+                continue
+            full = full.reshape(math.prod(self.shape), *full.shape[len(self.dims) :])
+            out[name] = np.array(full if all_rows else full[self.rows], dtype=np.float64)
+        return out
+
+    def bind(self, theta: Theta) -> Site:
+        """The sites at theta. Raises DataError E303 for an observation that cannot occur."""
+        values: dict[str, Any] = self.parameter_values(theta)
+        if self.y is not None and not self.site.spec.potential:
+            values["y"] = self.y
+        site = self.site(**values)
+        with np.errstate(all="ignore"):
+            impossible = ~np.isfinite(site.log_density(np.zeros(self.predictor_shape)))
+        if impossible.any():
+            raise DataError(self._impossible(values, np.flatnonzero(impossible)))
+        return site
+
+    def _impossible(self, values: Mapping[str, Array], bad: IntArray) -> Diagnostic:
+        """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
+        place = self.place(int(self.rows[bad[0]]))
+        if "available" in values and self.labels is not None:
+            told = left_out(self.name, values, self.labels, bad, place, self.span)
+            if told is not None:
+                return told
+        shared = self.family.spec.shared
+        shown = ", ".join(
+            f"{k} = {_shown(v[bad[0]])}" for k, v in values.items() if k not in shared
+        )
+        return Diagnostic(
+            "E303",
+            f"`{self.name}` cannot occur under `{self.family.spec.name}` in {len(bad)} rows",
+            self.span,
+            f"the density is zero or undefined, first at {place}: {shown}",
+        )
+
+    def place(self, row: int) -> str:
+        """Where a flat position lies, for messages: `obs 3, item 0`."""
+        at = np.unravel_index(row, self.shape) if self.shape else ()
+        names = (d.partition("~")[0] for d in self.dims)
+        return ", ".join(f"{d} {i}" for d, i in zip(names, at, strict=True)) or "its only entry"
+
+    def bind_family(self, theta: Theta, y: Array | None = None) -> Site:
+        """Sites of the family as written for every entry, for simulation and prediction."""
+        values: dict[str, Any] = self.parameter_values(theta, all_rows=True)
+        if not self.family.spec.potential:
+            values["y"] = self.blank() if y is None else y
+        return self.family(**values)
+
+
+def _shown(value: Array) -> str:
+    return f"{value:g}" if not np.ndim(value) else f"[{', '.join(f'{v:g}' for v in value)}]"
+
+
+def site_blocks(lowering: Lowering, find: FindSite) -> tuple[SiteBlock, ...]:
+    """Lower every observe and potential statement.
+
+    Raises MethodError E501 for families that no back end takes yet, all of them in one pass.
+    """
+    blocks: list[SiteBlock] = []
+    refused: list[Diagnostic] = []
+    potentials = 0
+    for statement in lowering.grounded.model.tree.statements:
+        if isinstance(statement, ast.Potential):
+            potentials += 1
+        elif not isinstance(statement, ast.Observe):
+            continue
+        try:
+            if isinstance(statement, ast.Observe):
+                blocks.append(_observed(statement, lowering, find))
+            else:
+                blocks.append(_potential(statement, potentials, lowering, find))
+        except MethodError as error:
+            refused += error.diagnostics
+    if refused:
+        raise MethodError(refused)
+    return tuple(blocks)
+
+
+def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
+    family = as_observed(statement.family, lowering.grounded)
+    site, given = family_of(family, find)
+    symbol = lowering.grounded.model.symbols[statement.name.id]
+    value = given.pop(site.spec.argument)
+    form = lowering.affine(value)
+    y = cast("AnyArray | None", lowering.grounded.values.get(symbol.name))
+    wide = "y" in site.spec.wide
+    dims = symbol.dims[:-1] if wide else symbol.dims
+    missing = lowering.grounded.missing.get(symbol.name)
+    if missing is not None and wide:
+        missing = whole_rows(missing, symbol)
+    rows, observed = _rows(y, missing, dims, lowering)
+    classes = symbol.dims[-1] if wide else symbol.target or ""
+    parameters = parameters_of(site, given, lowering, statement.span)
+    block = SiteBlock(
+        name=symbol.name,
+        dims=dims,
+        family=site,
+        site=site,
+        form=form,
+        written=form,
+        parameters=parameters,
+        y=observed,
+        rows=rows,
+        span=statement.span,
+        sizes={**lowering.sizes, **form.sizes},
+        classes=classes,
+        event=event_of(form, dims, classes, lowering.grounded) if site.spec.vector else "",
+        labels=lowering.grounded.indices[classes].labels if classes else None,
+    )
+    if observed is not None and given.keys() & set(CENSORING):
+        check_censoring(block, given)
+    return block
+
+
+def _potential(
+    statement: ast.Potential, number: int, lowering: Lowering, find: FindSite
+) -> SiteBlock:
+    site, given = family_of(statement.family, find, potential=True)
+    form = lowering.affine(statement.value)
+    parameters = parameters_of(site, given, lowering, statement.span)
+    dims = co.union(form.dims, *(p.dims for p in parameters.values()))
+    name = f"potential {number}"
+    size = check_rows(name, [form.sizes[d] for d in dims], statement.span)
+    return SiteBlock(
+        name=name,
+        dims=dims,
+        family=site,
+        site=site,
+        form=form,
+        written=form,
+        parameters=parameters,
+        y=None,
+        rows=np.arange(size),
+        span=statement.span,
+        sizes={**lowering.sizes, **form.sizes},
+    )
+
+
+def _rows(
+    y: AnyArray | None, missing: AnyArray | None, dims: tuple[str, ...], lowering: Lowering
+) -> tuple[IntArray, Array | None]:
+    """Positions of the observed entries, and their values (None where the datum is not given)."""
+    size = int(np.prod([lowering.sizes[d] for d in dims], dtype=np.int64))
+    if y is None:
+        return np.arange(0), None
+    flat = np.asarray(y, dtype=np.float64)
+    flat = flat.reshape(size, *flat.shape[len(dims) :])
+    rows = np.arange(size) if missing is None else np.flatnonzero(~missing.reshape(-1))
+    return rows, flat[rows]

@@ -1,0 +1,205 @@
+"""Axes of the data against those declared: order by name, members by label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, BoolArray, IntArray
+from lgmdsl.canonical.grounding.errors import absent_labels, repeated_labels, wrong_labels
+from lgmdsl.canonical.grounding.labels import LabelArray, labels_of
+from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.dataset import Dataset, Entry
+from lgmdsl.errors import Diagnostic
+from lgmdsl.language.checked import Symbol
+from lgmdsl.remedies import key
+
+
+@dataclass(frozen=True, eq=False)
+class Bound:
+    """An entry taken for a datum: values with axes in the declared order, labels for each axis.
+
+    `values` is dense or csr; `weak` labels are a frame's default 0..n-1. `pairs` marks a graph
+    that is given as an (E, 2) array of labels. `levels` are those of an ordered categorical;
+    `added` marks entries of members that are steps without data; `named` is whether the source
+    names the axes.
+    """
+
+    symbol: Symbol
+    entry: Entry
+    values: Any
+    missing: BoolArray | None
+    labels: tuple[LabelArray | None, ...]
+    weak: bool
+    pairs: bool = False
+    levels: AnyArray | None = None
+    added: BoolArray | None = None
+    named: bool = False
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return tuple(int(n) for n in self.values.shape)
+
+    @property
+    def fits(self) -> bool:
+        """Whether the array has as many axes as are declared."""
+        return not self.pairs and len(self.shape) == len(self.symbol.dims)
+
+    @property
+    def two_by_two(self) -> bool:
+        """A graph [[0, 1], [1, 0]] is one edge either way: two members, or a pair twice."""
+        return self.symbol.type == "graph" and self.shape == (2, 2) and not self.sparse
+
+    @property
+    def sparse(self) -> bool:
+        return not isinstance(self.values, np.ndarray)
+
+
+def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> Bound | Diagnostic:
+    """Expand an entry and put its axes into the declared order where they have names."""
+    loaded = entry.loaded
+    values, missing = loaded.values, loaded.missing
+    labels = [
+        labels_of(part) if part is not None and part.values.ndim == 1 else None
+        for part in entry.labels
+    ]
+    labels += [None] * (len(loaded.shape) - len(labels))
+    pairs = symbol.type == "graph" and _is_pairs(values, entry, symbol, dataset)
+    named = entry.dims and not pairs and not all(d.startswith("dim_") for d in entry.dims)
+    if named:
+        wanted = axis_names(symbol, dataset)
+        if sorted(wanted) != sorted(entry.dims):
+            return _other_axes(symbol, entry, wanted)
+        order = [entry.dims.index(name) for name in wanted]
+        values = np.transpose(values, order)
+        missing = None if missing is None else np.transpose(missing, order)
+        labels = [labels[k] for k in order]
+    return Bound(
+        symbol, entry, values, missing, tuple(labels), entry.weak, pairs, loaded.levels,
+        named=bool(named),
+    )  # fmt: skip
+
+
+def axis_names(symbol: Symbol, dataset: Dataset) -> list[str]:
+    """The source's names for a datum's axes; a repeated `term` is `term_2` the second time."""
+    seen: dict[str, int] = {}
+    names: list[str] = []
+    for dim in symbol.dims:
+        seen[dim] = seen.get(dim, 0) + 1
+        key = dataset.key(dim)
+        names.append(key if seen[dim] == 1 else f"{key}_{seen[dim]}")
+    return names
+
+
+def _is_pairs(values: Any, entry: Entry, symbol: Symbol, dataset: Dataset) -> bool:
+    """A graph as label pairs: two columns, and not the adjacency of two members."""
+    shape = values.shape
+    if len(shape) != 2 or shape[1] != 2 or not isinstance(values, np.ndarray):
+        return False
+    if shape[0] != 2:
+        return True
+    if entry.dims and list(entry.dims) == axis_names(symbol, dataset):
+        return False
+    return (
+        values.dtype.kind == "U" or not np.isin(values, (0, 1)).all() or (values != values.T).any()
+    )
+
+
+def _other_axes(symbol: Symbol, entry: Entry, wanted: Sequence[str]) -> Diagnostic:
+    odd = [d for d in entry.dims if d not in wanted]
+    lack = [d for d in wanted if d not in entry.dims]
+    helps = ""
+    if odd and len(odd) == len(lack):
+        renames = ", ".join(f"{a}={b!r}" for a, b in zip(odd, lack, strict=True))
+        helps = f".rename({renames}), or {key(lack[0], odd[0])}"
+    return Diagnostic(
+        "E301",
+        f"data `{symbol.name}` has the wrong shape",
+        symbol.statement.span,
+        details=(
+            f"declared {symbol.name}[{', '.join(symbol.dims)}]",
+            f"given    axes ({', '.join(entry.dims)})",
+        ),
+        help=helps or "give an array with the declared axes",
+        layout="plain",
+    )
+
+
+def align(
+    bound: Bound,
+    indices: Mapping[str, IndexSet],
+    from_keys: Mapping[str, LabelArray],
+    observed: bool = False,
+) -> Bound | Diagnostic:
+    """Reorder every axis to the order of its index set's labels.
+
+    `from_keys` are the labels that the source gives under the index's own name; an axis that
+    carries none itself, or that is the rows of the table they are a column of, has these. An axis
+    without any labels is taken as it stands. What is `observed` is missing at members that are
+    steps without data.
+    """
+    values, missing, added = bound.values, bound.missing, bound.added
+    for axis, dim in enumerate(bound.symbol.dims):
+        index, own = indices[dim], bound.labels[axis]
+        size = bound.shape[axis]
+        if bound.entry.table and dim in from_keys and from_keys[dim].table == bound.entry.source:
+            own = None
+        if own is not None and bound.weak:
+            same = size == index.size and bool((index.positions(own.values) >= 0).all())
+            own = own if same else None
+        if own is None and dim in from_keys and from_keys[dim].values.size == size:
+            own = from_keys[dim]
+        if own is None:
+            continue
+        order = _order(bound.symbol, index, own, observed and not bound.sparse)
+        if isinstance(order, Diagnostic):
+            return order
+        if order is not None:
+            values = _take(values, order, axis)
+            missing = None if missing is None else np.take(missing, order, axis=axis)
+            added = None if added is None else np.take(added, order, axis=axis)
+            if (order < 0).any():
+                added = np.zeros(values.shape, dtype=bool) if added is None else added
+                added[(slice(None),) * axis + (order < 0,)] = True
+                missing = added if missing is None else missing | added
+    return replace(bound, values=values, missing=missing, added=added)
+
+
+def _order(
+    symbol: Symbol, index: IndexSet, own: LabelArray, observed: bool
+) -> IntArray | Diagnostic | None:
+    """Where each member of the index stands on the axis, or None where they agree already; -1 for
+    steps without data."""
+    if own.values.shape == index.labels.shape and np.array_equal(own.values, index.labels):
+        return None
+    at = index.positions(own.values)
+    unknown = (at < 0) | own.missing
+    named = own.values[~own.missing]
+    repeated = np.unique(named).size < named.size
+    if unknown.any() and not repeated:
+        return wrong_labels(symbol, index, own.values[unknown], "")
+    if repeated or np.unique(at).size < at.size:
+        return repeated_labels(
+            index.name,
+            f"along `{symbol.name}`",
+            own.values,
+            symbol.statement.span,
+            "give every row a label of its own; in pandas: reset_index(drop=True)",
+        )
+    order: IntArray = np.full(index.size, -1, dtype=np.int64)
+    order[at] = np.arange(at.size)
+    lacking = order < 0
+    steps = index.added if index.added is not None else np.zeros(index.size, dtype=bool)
+    if (lacking & ~steps).any() or (lacking.any() and not observed):
+        return absent_labels(symbol, index, index.labels[lacking], bool(steps[lacking].all()))
+    return order
+
+
+def _take(values: Any, order: IntArray, axis: int) -> AnyArray:
+    if isinstance(values, np.ndarray):
+        return np.take(values, order, axis=axis)
+    taken: AnyArray = values[order, :] if axis == 0 else values[:, order]
+    return taken

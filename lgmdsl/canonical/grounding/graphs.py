@@ -1,0 +1,111 @@
+"""Graphs: an adjacency matrix or an (E, 2) array of label pairs, to one symmetric csr matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.errors import places, show, tally, wrong_labels, wrong_values
+from lgmdsl.canonical.grounding.labels import labels_of
+from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.canonical.grounding.warnings import dropped_loops
+from lgmdsl.dataset import Loaded
+from lgmdsl.errors import Diagnostic
+
+
+def graph_of(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
+    """The adjacency (csr, float64 ones, no diagonal) and what is wrong or was dropped.
+
+    Pairs may come in one direction or both, and more than once; loops are dropped with W303.
+    Raises nothing: E302 for unknown labels, E303 for weights or a matrix that is not symmetric.
+    """
+    if bound.pairs:
+        return _from_pairs(bound, index)
+    return _from_matrix(bound, index)
+
+
+def _from_pairs(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
+    labels = labels_of(Loaded(bound.values, bound.missing))
+    if labels.missing.any():
+        return None, [
+            wrong_values(
+                bound.symbol,
+                f"{int(labels.missing.sum())} missing ends",
+                f"rows {', '.join(map(str, np.flatnonzero(labels.missing.any(axis=1))[:5]))}",
+                "drop these pairs",
+                f"`{bound.symbol.name}` has pairs with a missing end",
+            )
+        ]
+    ends = index.positions(labels.values)
+    unknown = ends < 0
+    if unknown.any():
+        rows = np.flatnonzero(unknown.any(axis=1))
+        more = f" and {rows.size - 5} more" if rows.size > 5 else ""
+        where = f"in rows {', '.join(map(str, rows[:5].tolist()))}{more}"
+        remedy = ""
+        if index.counted and labels.values.dtype.kind == "i":
+            low, high = int(labels.values.min()), int(labels.values.max())
+            if low >= 1 and high == index.size:
+                remedy = f"{bound.symbol.name} - 1"
+        return None, [wrong_labels(bound.symbol, index, labels.values[unknown], where, remedy)]
+    return _assembled(bound, ends[:, 0], ends[:, 1], index)
+
+
+def _from_matrix(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
+    import scipy.sparse as sp
+
+    name, values = bound.symbol.name, bound.values
+    weights: AnyArray = values.data if bound.sparse else values
+    if weights.dtype.kind not in "biuf":
+        return None, [wrong_values(bound.symbol, tally(weights), "", "give 0 and 1")]
+    if bound.missing is not None or (weights.dtype.kind == "f" and np.isnan(weights).any()):
+        return None, [wrong_values(bound.symbol, "missing entries", "", f"np.nan_to_num({name})")]
+    odd = (weights != 0) & (weights != 1)
+    if odd.any():
+        where = "" if bound.sparse else places(odd, bound.symbol.dims, {index.name: index})
+        return None, [
+            wrong_values(
+                bound.symbol, tally(weights[odd]), where, f"{name} != 0 (a graph has no weights)"
+            )
+        ]
+    matrix = sp.csr_array(values)
+    matrix.eliminate_zeros()
+    rows, columns = matrix.nonzero()
+    forward = rows.astype(np.int64) * index.size + columns
+    backward = columns.astype(np.int64) * index.size + rows
+    lone = ~np.isin(forward, backward)
+    if lone.any():
+        first = int(np.flatnonzero(lone)[0])
+        ends = [show(index.labels[rows[first]]), show(index.labels[columns[first]])]
+        return None, [
+            wrong_values(
+                bound.symbol,
+                f"{int(lone.sum())} of {lone.size} edges in one direction only",
+                f"the first from {ends[0]} to {ends[1]}",
+                f"np.maximum({name}, {name}.T)",
+                f"the graph `{name}` is not symmetric",
+            )
+        ]
+    return _assembled(bound, rows, columns, index)
+
+
+def _assembled(
+    bound: Bound, rows: AnyArray, columns: AnyArray, index: IndexSet
+) -> tuple[Any, list[Diagnostic]]:
+    import scipy.sparse as sp
+
+    notes: list[Diagnostic] = []
+    loops = rows == columns
+    if loops.any():
+        member = show(index.labels[int(rows[np.flatnonzero(loops)[0]])])
+        notes.append(dropped_loops(bound.symbol, int(loops.sum()), member))
+        rows, columns = rows[~loops], columns[~loops]
+    both: Any = np.concatenate([rows, columns]), np.concatenate([columns, rows])
+    shape: Any = (index.size, index.size)
+    matrix: Any = sp.csr_array((np.ones(both[0].size), both), shape=shape, dtype=np.float64)
+    matrix.sum_duplicates()
+    matrix.data[:] = 1.0
+    return matrix, notes

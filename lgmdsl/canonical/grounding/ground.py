@@ -1,0 +1,296 @@
+"""CheckedModel and Dataset to GroundedModel: every datum typed, labelled and in the model's order.
+
+Rules 3, 4 and 13 of the language: index sets get their labels from the model, from the data or
+from the maps into them; members are matched by label, axes by name where they have one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import BoolArray
+from lgmdsl.canonical.grounding.axes import Bound, align, bind
+from lgmdsl.canonical.grounding.errors import absent, absent_labels, wrong_shape
+from lgmdsl.canonical.grounding.graphs import graph_of
+from lgmdsl.canonical.grounding.indices import Resolver
+from lgmdsl.canonical.grounding.islands import disconnected
+from lgmdsl.canonical.grounding.keys import unknown_names
+from lgmdsl.canonical.grounding.limits import check_sizes
+from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
+from lgmdsl.canonical.grounding.reuse import completed, named_part, reused
+from lgmdsl.canonical.grounding.usage import Usage, usage_of
+from lgmdsl.canonical.grounding.values import RULES, numbers_of, positions_of, sparse_numbers
+from lgmdsl.canonical.grounding.warnings import expanded, guessed_order
+from lgmdsl.dataset import Dataset
+from lgmdsl.dataset.refusals import check_memory
+from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.remedies import key
+
+__all__ = ["GroundedModel", "IndexSet", "ground", "ground_new"]
+
+
+def ground(
+    model: CheckedModel,
+    dataset: Dataset,
+    partial: bool = False,
+    sizes: Mapping[str, int] | None = None,
+) -> GroundedModel:
+    """Bind the data of a model.
+
+    `partial`: responses may be absent (prediction, simulation); they are left out. `sizes` gives
+    the size of index sets that no datum runs over. Raises DataError with every problem of every
+    datum: E301 shape, E302 labels, E303 values, E304 missing, E305 absent, E306 refused.
+    """
+    return _Grounding(model, dataset, partial, dict(sizes or {})).run()
+
+
+def ground_new(fitted: GroundedModel, dataset: Dataset) -> GroundedModel:
+    """Bind new data to a fitted model, for prediction.
+
+    Index sets of the rows (axes of a response that no hyperparameter, graph or structure ties
+    down) take their members from the new data and are named in `replaced`; so do those over which
+    a structure is ordered (`steps`), where the new data name members of theirs. All others keep the
+    fit's labels, to which new labels of maps, or under the index's own name, are appended
+    (`new_levels`). Data over kept index sets alone may be left out: the fit's are used. Responses
+    may be absent, and what says how they were observed.
+    """
+    usage = usage_of(fitted.model)
+    fixed = frozenset(fitted.indices) - usage.rows - usage.steps
+    return _Grounding(fitted.model, dataset, True, {}, fitted, fixed).run()
+
+
+@dataclass
+class _Grounding:
+    model: CheckedModel
+    dataset: Dataset
+    partial: bool
+    sizes: Mapping[str, int]
+    fitted: GroundedModel | None = None
+    fixed: frozenset[str] = frozenset()
+    problems: list[Diagnostic] = field(default_factory=list)
+    troubled: set[str] = field(default_factory=set)
+    warnings: list[Diagnostic] = field(default_factory=list)
+    values: dict[str, Any] = field(default_factory=dict)
+    missing: dict[str, BoolArray] = field(default_factory=dict)
+
+    def run(self) -> GroundedModel:
+        usage = usage_of(self.model)
+        self.problems += unknown_names(self.model, self.dataset, self.sizes)
+        bound = self._bind(usage)
+        resolver = Resolver(
+            self.model,
+            self.dataset,
+            bound,
+            self.sizes,
+            self.fitted.indices if self.fitted else {},
+            self.fixed,
+            usage.steps if self.fitted else frozenset(),
+            usage.growing if self.fitted else frozenset(),
+            frozenset(self.troubled),
+        )
+        resolver.resolve()
+        self.problems, indices = self.problems + resolver.problems, resolver.indices
+        check_sizes(self.model, {name: i.size for name, i in indices.items()})
+        for item in bound:
+            self._ground(item, resolver, usage)
+        replaced = self._replaced(indices)
+        if self.fitted is not None:
+            names, changed = {b.symbol.name for b in bound}, {*replaced, *resolver.appended}
+            old = reused(self.fitted, self.dataset, names, indices, changed, usage)
+            self.values |= old.values
+            self.missing |= old.missing
+            self.problems += old.problems
+        if self.problems:
+            raise DataError(self.problems)
+        return GroundedModel(
+            self.model,
+            indices,
+            self.values,
+            self.missing,
+            self.dataset.name,
+            tuple(self.warnings),
+            replaced,
+            resolver.appended,
+            usage.steps & set(replaced),
+            resolver.asked,
+            self.fitted is not None,
+        )
+
+    def _bind(self, usage: Usage) -> list[Bound]:
+        bound: list[Bound] = []
+        for symbol in self.model.of_kind("data"):
+            try:
+                entry = self.dataset.ask(symbol.name)
+                if entry is None:
+                    self._absent(symbol, usage)
+                    continue
+                found = bind(symbol, entry, self.dataset)
+            except DataError as error:
+                self._refused(symbol, error)
+                self.troubled.add(symbol.name)
+                continue
+            if isinstance(found, Diagnostic):
+                self.troubled.add(symbol.name)
+                self.problems.append(found)
+            else:
+                bound.append(found)
+        return bound
+
+    def _absent(self, symbol: Symbol, usage: Usage) -> None:
+        name = symbol.name
+        response = name in usage.observed and name not in usage.referenced
+        outcome = self.fitted is not None and name in usage.outcome
+        kept = self.fitted is not None and name in self.fitted.values
+        if (self.partial and response) or outcome or (kept and name not in self.dataset.mapping):
+            return
+        self.troubled.add(name)
+        keys = self.dataset.keys
+        help = ""
+        parts = {"data", "indices", "indptr", "shape"}
+        if parts <= set(keys) and len(symbol.dims) == 2 and name not in self.dataset.mapping:
+            help = f"the file holds a sparse matrix without a name: {key(name, '.')}"
+        elif symbol.target is not None and self.dataset.key(symbol.target) in keys:
+            help = f"if `{symbol.target}` is it: {key(name, symbol.target)}"
+        self.problems.append(
+            absent(
+                symbol,
+                self.dataset.name,
+                keys,
+                self.dataset.suggestion(name),
+                self.dataset.key(name),
+                help,
+            )
+        )
+
+    def _ground(self, bound: Bound, resolver: Resolver, usage: Usage) -> None:
+        symbol, indices = bound.symbol, resolver.indices
+        part = named_part(bound, indices, resolver.asked)
+        if part is not None:
+            indices = {**indices, part[1].name: part[1]}
+        if any(dim not in indices for dim in symbol.dims):
+            if not bound.fits and not bound.pairs:
+                self.problems.append(wrong_shape(symbol, bound.shape, indices))
+            return  # else it is said already why the index set is unknown
+        if bound.two_by_two and indices[symbol.dims[0]].size != 2:
+            bound = replace(bound, pairs=True)
+        if symbol.type == "graph" and bound.pairs:
+            self._keep_graph(bound, indices)
+            return
+        sizes = tuple(indices[dim].size for dim in symbol.dims)
+        observed = symbol.name in usage.observed and symbol.name not in usage.referenced
+        if not bound.fits or bound.shape != sizes:
+            # With labels on its axes a wrong size is better told by the labels that lack.
+            aligned = align(bound, indices, resolver.from_keys, observed) if bound.fits else bound
+            if isinstance(aligned, Bound) and (aligned.shape != sizes or not aligned.fits):
+                aligned = wrong_shape(symbol, bound.shape, indices, self._unnamed(symbol, usage))
+        else:
+            aligned = align(bound, indices, resolver.from_keys, observed)
+        if isinstance(aligned, Diagnostic):
+            if aligned.message not in {p.message for p in self.problems}:
+                self.problems.append(aligned)
+            return
+        self._warn_order(aligned, resolver)
+        try:
+            self._type(aligned, indices, usage)
+        except DataError as error:
+            self._refused(symbol, error)
+        if part is not None and symbol.name in self.values:
+            self._complete(symbol, *part, resolver.indices)
+
+    def _complete(
+        self, symbol: Symbol, axis: int, part: IndexSet, indices: Mapping[str, IndexSet]
+    ) -> None:
+        """Values of the members that were named, and the fit's of the others."""
+        assert self.fitted is not None, "members are named of a fit"
+        name, whole = symbol.name, indices[part.name]
+        none, before = np.zeros(self.values[name].shape, dtype=np.bool_), self.fitted.values
+        known = np.asarray(before[name]) if name in before else None
+        nowhere = None if known is None else np.zeros(known.shape, dtype=np.bool_)
+        lacking = self.fitted.missing.get(name, nowhere)
+        for own, given, fit in (
+            (self.missing, self.missing.get(name, none), lacking),
+            (self.values, self.values[name], known),
+        ):
+            found = completed(given, axis, part, whole, fit)
+            if found is None:
+                self.problems.append(absent_labels(symbol, whole, whole.labels))
+                return
+            own[name] = found
+        if not self.missing[name].any():
+            del self.missing[name]
+
+    def _unnamed(self, symbol: Symbol, usage: Usage) -> str:
+        """What would have said which members of an ordered axis new data are of."""
+        dims = [d for d in symbol.dims if d in usage.steps] if self.fitted is not None else []
+        return f"name the labels of its entries under `{dims[0]}`" if dims else ""
+
+    def _refused(self, symbol: Symbol, error: DataError) -> None:
+        """A reader knows the file only; the declaration that wanted it is added here."""
+        span = symbol.statement.span
+        self.problems += [d if d.span.known else replace(d, span=span) for d in error.diagnostics]
+
+    def _type(self, bound: Bound, indices: Mapping[str, IndexSet], usage: Usage) -> None:
+        symbol, name = bound.symbol, bound.symbol.name
+        if symbol.type == "graph":
+            self._keep_graph(bound, indices)
+            return
+        if symbol.target is None and bound.sparse and name in usage.contracted:
+            self._keep(name, sparse_numbers(bound, indices), None)
+            return
+        if bound.sparse:
+            bound = self._densified(bound)
+        check_memory(bound.entry.source, name, bound.shape, 8)
+        observed = name in usage.observed
+        if symbol.target is not None:
+            if symbol.target in indices:
+                self._keep(name, positions_of(bound, indices[symbol.target], indices, observed))
+        elif symbol.type in RULES:
+            self._keep(name, numbers_of(bound, indices, observed))
+
+    def _keep(self, name: str, found: Any, missing: BoolArray | None = None) -> None:
+        if isinstance(found, (Diagnostic, list)):
+            self.problems += found if isinstance(found, list) else [found]
+            return
+        value, missing = found if isinstance(found, tuple) else (found, missing)
+        self.values[name] = value
+        if missing is not None:
+            self.missing[name] = missing
+
+    def _keep_graph(self, bound: Bound, indices: Mapping[str, IndexSet]) -> None:
+        index = indices[bound.symbol.dims[0]]
+        graph, notes = graph_of(bound, index)
+        if graph is None:
+            self.problems += notes
+        else:
+            self.values[bound.symbol.name] = graph
+            self.warnings += notes + disconnected(self.model, bound.symbol.name, graph, index)
+
+    def _densified(self, bound: Bound) -> Bound:
+        """Only operands of `@` stay sparse; anything else is expanded, and that is said."""
+        name = bound.symbol.name
+        check_memory(bound.entry.source, name, bound.shape, 8)
+        self.warnings.append(expanded(bound.symbol, bound.shape, bound.values.nnz))
+        return Bound(
+            bound.symbol, bound.entry, bound.values.toarray(), None, bound.labels, bound.weak
+        )
+
+    def _warn_order(self, bound: Bound, resolver: Resolver) -> None:
+        """An unlabelled array over labels that only the maps gave: the order is a guess."""
+        for axis, dim in enumerate(bound.symbol.dims):
+            if dim in resolver.guessed and bound.labels[axis] is None:
+                self.warnings.append(guessed_order(bound.symbol, resolver.indices[dim]))
+
+    def _replaced(self, indices: Mapping[str, IndexSet]) -> tuple[str, ...]:
+        if self.fitted is None:
+            return ()
+        old = self.fitted.indices
+        return tuple(
+            name
+            for name, index in indices.items()
+            if name not in self.fixed and index is not old.get(name)
+        )

@@ -1,0 +1,292 @@
+"""Index sets from the model, the data's labels, the maps, the shapes, and given sizes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.errors import (
+    count_of,
+    index_conflict,
+    no_size,
+    unknown_members,
+)
+from lgmdsl.canonical.grounding.keys import checked, declared, keyed
+from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain, union
+from lgmdsl.canonical.grounding.limits import check_sizes, most
+from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.canonical.grounding.order import by_levels, misplaced, settled
+from lgmdsl.canonical.grounding.order_needs import Need, needs_of
+from lgmdsl.dataset import Dataset, Loaded
+from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.language.tree import ast
+
+
+@dataclass
+class Resolver:
+    """Finds the labels of every index set of a model; problems are collected, not raised.
+
+    `kept` are the index sets of an earlier fit. Those in `fixed` stay: labels of maps that they
+    lack are appended, and noted in `appended`; labels under the name of such a set are the members
+    that are `asked` for, and new ones among them are appended to those that are `growing`. Those in
+    `steps` have the members that are named, in any order and again and again.
+    """
+
+    model: CheckedModel
+    dataset: Dataset
+    bound: Sequence[Bound]
+    sizes: Mapping[str, int]
+    kept: Mapping[str, IndexSet] = field(default_factory=dict)
+    fixed: frozenset[str] = frozenset()
+    steps: frozenset[str] = frozenset()
+    growing: frozenset[str] = frozenset()
+    troubled: frozenset[str] = frozenset()
+    problems: list[Diagnostic] = field(default_factory=list)
+    indices: dict[str, IndexSet] = field(default_factory=dict)
+    from_keys: dict[str, LabelArray] = field(default_factory=dict)
+    appended: dict[str, AnyArray] = field(default_factory=dict)
+    asked: dict[str, AnyArray] = field(default_factory=dict)
+    needs: Mapping[str, tuple[Need, ...]] = field(default_factory=dict)
+    guessed: set[str] = field(default_factory=set)
+
+    def resolve(self) -> None:
+        """Fill `indices` in the order of declaration."""
+        taken = {self.dataset.key(b.symbol.name) for b in self.bound}
+        self.needs = needs_of(self.model)
+        for symbol in self.model.of_kind("index"):
+            self._read_labels(symbol, taken)
+        for symbol in self.model.of_kind("index"):
+            found = self._find(symbol)
+            if found is None:
+                if not self._blamed(symbol.name):
+                    self.problems.append(no_size(symbol))
+                continue
+            if isinstance(found, Diagnostic):
+                self.problems.append(found)
+                continue
+            found = self._in_order(symbol, found)
+            self.indices[symbol.name] = found
+            if found.size == 0:
+                self.problems.append(
+                    index_conflict(
+                        symbol,
+                        f"is empty: it has 0 labels, {found.origin}",
+                        "give at least one row",
+                    )
+                )
+
+    def _in_order(self, symbol: Symbol, index: IndexSet) -> IndexSet:
+        """The index set as those who need its order take it; members of a fit keep theirs."""
+        needs = self.needs.get(symbol.name, ())
+        if symbol.name in self.fixed or symbol.name in self.steps:
+            new = self.appended.get(symbol.name)
+            if symbol.name in self.steps:
+                unknown = index.labels[self.kept[symbol.name].positions(index.labels) < 0]
+                new = unknown if unknown.size else None
+            wrong = None if new is None else misplaced(self.kept[symbol.name], new, needs)
+            if wrong is not None:
+                self.problems.append(wrong)
+            return index
+        assert isinstance(symbol.statement, ast.Index)
+        maps = [b for b, _ in self._mapped(symbol.name)]
+        found = settled(index, needs, symbol.statement.definition is None, maps)
+        if isinstance(found, IndexSet):
+            return found
+        self.problems.append(found)
+        return index
+
+    def _read_labels(self, symbol: Symbol, taken: set[str]) -> None:
+        """Labels under the index's own name, unless a datum is mapped to that key."""
+        key = self.dataset.key(symbol.name)
+        entry = self.dataset.entries.get(key)
+        if entry is None or key in taken:
+            if key != symbol.name and key not in taken:
+                self.problems.append(
+                    index_conflict(
+                        symbol,
+                        f"is mapped to `{key}`, which {self.dataset.name} does not have",
+                        f"it has: {', '.join(self.dataset.keys)}",
+                    )
+                )
+            return
+        try:
+            loaded = entry.loaded
+        except DataError as error:
+            self.problems.extend(error.diagnostics)
+            return
+        origin = f"{entry.source}:{key}"
+        if not isinstance(loaded.values, np.ndarray) or loaded.values.ndim != 1:
+            self.problems.append(
+                index_conflict(
+                    symbol,
+                    f"takes its labels from {origin}, which has the shape {loaded.shape}",
+                    f"rename `{key}`, or give one label each",
+                )
+            )
+            return
+        check_sizes(self.model, {symbol.name: len(loaded.values)})
+        again = bool(self.kept) and symbol.name not in self.fixed
+        into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
+        idle = [name for name in into if self.dataset.ask(name) is None]
+        maps = None if into and not idle else idle
+        labels = checked(self.problems, symbol, loaded, origin, maps, again)
+        if labels is not None:
+            table = entry.source if entry.table else ""
+            self.from_keys[symbol.name] = replace(labels, table=table)
+
+    def _find(self, symbol: Symbol) -> IndexSet | Diagnostic | None:
+        statement = symbol.statement
+        assert isinstance(statement, ast.Index)
+        name = symbol.name
+        if name in self.steps:
+            return self._named(name) or self.kept[name]
+        if statement.definition is not None and not (name in self.kept and name in self.growing):
+            given, origin = self.from_keys.get(name), self._origin(name)
+            return declared(self.model, symbol, statement.definition, self.indices, given, origin)
+        if name in self.sizes and name not in self.kept:
+            found = self._from_data(name)
+            if isinstance(found, IndexSet) and found.size != self.sizes[name]:
+                return index_conflict(
+                    symbol,
+                    f"has {count_of(found.size, 'label')}, {found.origin}, but its size "
+                    f"was given as {self.sizes[name]}",
+                    f"leave out {name}={self.sizes[name]}",
+                )
+            if found is not None:
+                return found
+            size = self.sizes[name]
+            if not 0 < size <= most():
+                return index_conflict(symbol, f"cannot have the size {size}", f"{name}=10")
+            check_sizes(self.model, {name: size})
+            return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
+        if name in self.fixed:
+            return self._extended(symbol, self.kept[name])
+        return self._from_data(name) or self.kept.get(name)
+
+    def _blamed(self, name: str) -> bool:
+        """Whether a datum that would give the size is at fault, which is said of the datum."""
+        misfits = {b.symbol.name for b in self.bound if not b.fits}
+        return any(
+            (name in s.dims or s.target == name) and (s.name in misfits | self.troubled)
+            for s in self.model.of_kind("data")
+        )
+
+    def _origin(self, name: str) -> str:
+        return f"from {self.dataset.name}:{self.dataset.key(name)}"
+
+    def _from_data(self, name: str) -> IndexSet | Diagnostic | None:
+        """Labels by key, by a labelled axis, by the maps, or 0..n-1 by the arrays' shapes."""
+        if name in self.from_keys:
+            return keyed(name, self.from_keys[name], self._origin(name))
+        axes = [
+            (b, axis)
+            for b in self.bound
+            if b.fits
+            for axis, dim in enumerate(b.symbol.dims)
+            if dim == name
+        ]
+        axes = [item for item in axes if not item[0].two_by_two] or axes
+        for weak in (False, True):
+            for b, axis in axes:
+                own = b.labels[axis]
+                if (
+                    own is not None
+                    and b.weak == weak
+                    and not own.missing.any()
+                    and np.unique(own.values).size == own.values.size
+                ):
+                    return IndexSet(name, plain(own.values), f"from {_place(b)}", given=b.named)
+        seen = self._mapped(name)
+        if name in self.needs:
+            leveled = by_levels(name, [b for b, _ in seen])
+            if leveled is not None:
+                return leveled
+        if not axes:
+            if not seen:
+                return None
+            return IndexSet(
+                name,
+                union([v for _, v in seen]),
+                f"from the values of {seen[0][0].symbol.name}",
+            )
+        votes = Counter(b.shape[axis] for b, axis in axes)
+        size = max(votes, key=lambda n: votes[n])
+        origin = f"from {next(_place(b) for b, axis in axes if b.shape[axis] == size)}"
+        values = union([v for _, v in seen])
+        counted = values.dtype.kind == "i" and (
+            not values.size or (int(values[0]) >= 0 and int(values[-1]) < size)
+        )
+        if values.size == size and not counted:
+            if not _consecutive(values):
+                self.guessed.add(name)
+            return IndexSet(name, values, f"from the values of {seen[0][0].symbol.name}")
+        if size > most():
+            symbol = self.model.symbols[name]
+            return index_conflict(
+                symbol, f"has {size} labels, and {most()} are the most", "give a smaller array"
+            )
+        check_sizes(self.model, {name: size})
+        return IndexSet(name, np.arange(size, dtype=np.int64), origin)
+
+    def _mapped(self, name: str) -> list[tuple[Bound, AnyArray]]:
+        """The labels that maps (and graphs given as pairs) use of an index set."""
+        found: list[tuple[Bound, AnyArray]] = []
+        for b in self.bound:
+            into = b.symbol.target == name or (b.pairs and name in b.symbol.dims)
+            if not into or b.sparse:
+                continue
+            labels = labels_of(Loaded(b.values, b.missing))
+            present = labels.present
+            # These stand for a missing entry, so they name no member.
+            if present.dtype.kind == "i":
+                present = present[present != -1]
+            elif isinstance(b.symbol.statement, ast.Data) and b.symbol.statement.type.missing:
+                present = present[present != "NA"]
+            found.append((b, present))
+        return found
+
+    def _named(self, name: str) -> IndexSet | None:
+        """The members that new data name, under the index's name or along an axis."""
+        if name in self.from_keys:
+            return IndexSet(name, plain(self.from_keys[name].values), self._origin(name))
+        for b in self.bound:
+            for axis, dim in enumerate(b.symbol.dims if b.fits else ()):
+                own = b.labels[axis]
+                if dim == name and own is not None and not b.weak and not own.missing.any():
+                    return IndexSet(name, plain(own.values), f"from {_place(b)}")
+        return None
+
+    def _extended(self, symbol: Symbol, index: IndexSet) -> IndexSet | Diagnostic:
+        """A kept index set, and after its labels those that maps (not responses) bring new, and
+        those that are asked for by name."""
+        observed = {s.name.id for s in self.model.tree.statements if isinstance(s, ast.Observe)}
+        used = [v for b, v in self._mapped(index.name) if b.symbol.name not in observed]
+        if index.name in self.from_keys:
+            labels = self.from_keys[index.name].values
+            unknown = labels[index.positions(labels) < 0]
+            if unknown.size and index.name not in self.growing:
+                return unknown_members(symbol, index, unknown)
+            self.asked[index.name] = labels
+            used.append(labels)
+        new = union([v[index.positions(v) < 0] for v in used])
+        if not new.size:
+            return index
+        both = [index.labels, new]
+        if new.dtype.kind != index.labels.dtype.kind:
+            both = [part.astype(np.str_) for part in both]
+        self.appended[index.name] = both[1]
+        return replace(index, labels=plain(np.concatenate(both)), added=None, placed=None)
+
+
+def _place(bound: Bound) -> str:
+    return f"{bound.entry.source}:{bound.entry.name}"
+
+
+def _consecutive(values: AnyArray) -> bool:
+    return values.dtype.kind == "i" and int(values[-1]) - int(values[0]) == values.size - 1

@@ -1,0 +1,75 @@
+"""W401: a graph of an intrinsic structure that falls into several components."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from lgmdsl.arrays import IntArray, SparseMatrix
+from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show
+from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.errors import Diagnostic
+from lgmdsl.language.checked import CheckedModel
+from lgmdsl.language.tree import ast
+from lgmdsl.structures.spatial.graphs import Components
+
+# Structures whose level is free in each component.
+INTRINSIC = ("besag", "bym2")
+
+
+def disconnected(
+    model: CheckedModel, name: str, graph: SparseMatrix, index: IndexSet
+) -> list[Diagnostic]:
+    """One warning for each intrinsic structure over the graph `name`; none where it is connected.
+    (Without any edge it is refused later.)"""
+    parts = Components.of(graph)
+    if graph.nnz == 0 or len(parts.sizes) == 1:
+        return []
+    several = np.flatnonzero(parts.sizes > 1)
+    several = several[np.argsort(-parts.sizes[several], kind="stable")]
+    alone = np.flatnonzero(parts.alone)
+    told = []
+    if len(several) > 1:
+        told.append(f"{len(several)} components")
+    if len(alone):
+        told.append(f"{count_of(len(alone), 'member')} without neighbours")
+    message = f"the graph `{name}` falls into {' and '.join(told)}"
+    if len(several) == 1:
+        message = f"the graph `{name}` has {told[0]}"
+    details = []
+    if len(several) > 1:
+        sizes = ", ".join(str(parts.sizes[c]) for c in several[:SHOWN])
+        more = f" and {len(several) - SHOWN} more" if len(several) > SHOWN else ""
+        smallest = _members(index, np.flatnonzero(parts.label == several[-1]))
+        details.append(f"components of {sizes}{more}; the smallest holds {smallest}")
+    if len(alone):
+        details.append(f"without neighbours: {_members(index, alone)}")
+    notes = []
+    if len(several) > 1:
+        notes.append("each component sums to zero and is scaled by itself")
+    if len(alone):
+        notes.append("a member without neighbours is independent of all others, N(0, sd^2)")
+    return [
+        Diagnostic(
+            "W401", message, value.span, f"of `{factor.name.id}`", details=tuple(details),
+            note="; ".join(notes), severity="warning",
+            help=f"leave it as it is where that is meant; else join them by pairs in `{name}`",
+        )
+        for factor, value in _uses(model, name)
+    ]  # fmt: skip
+
+
+def _uses(model: CheckedModel, name: str) -> list[tuple[ast.Dist, ast.Value]]:
+    found: list[tuple[ast.Dist, ast.Value]] = []
+    for statement in model.tree.statements:
+        if not isinstance(statement, ast.Latent):
+            continue
+        for factor in statement.factors:
+            value = factor.get("graph")
+            if factor.name.id in INTRINSIC and isinstance(value, ast.Name) and value.id == name:
+                found.append((factor, value))
+    return found
+
+
+def _members(index: IndexSet, at: IntArray) -> str:
+    shown = ", ".join(show(index.labels[k]) for k in at[:SHOWN])
+    return f"{shown} and {len(at) - SHOWN} more" if len(at) > SHOWN else shown

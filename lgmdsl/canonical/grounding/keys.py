@@ -1,0 +1,130 @@
+"""Index sets as the model declares them, and as labels under their own names give them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lgmdsl.canonical.grounding.errors import count_of, index_conflict, repeated_labels
+from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain
+from lgmdsl.canonical.grounding.limits import check_sizes, most
+from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.dataset import Dataset, Loaded
+from lgmdsl.errors import Diagnostic, suggestion
+from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.language.tree import ast
+from lgmdsl.remedies import either, key
+
+
+def keyed(name: str, given: LabelArray, origin: str) -> IndexSet:
+    """The index set of labels under its name: in the order of the labels, or of their levels."""
+    labels = plain(given.values)
+    if given.levels is not None:
+        rank = IndexSet(name, given.levels).positions(labels)
+        labels = labels[np.argsort(rank, kind="stable")]
+    return IndexSet(name, labels, origin, given=True)
+
+
+def checked(
+    problems: list[Diagnostic],
+    symbol: Symbol,
+    loaded: Loaded,
+    origin: str,
+    maps: Sequence[str] | None,
+    again: bool = False,
+) -> LabelArray | None:
+    """Labels are whole: none missing, none twice (unless rows may come `again`).
+
+    `maps` are the data without a key that map into the index, which these may be meant for; None
+    where all maps have data of their own.
+    """
+    labels = labels_of(loaded)
+    if labels.missing.any():
+        rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
+        problems.append(
+            index_conflict(
+                symbol,
+                f"has {count_of(int(labels.missing.sum()), 'missing label')} in {origin}",
+                f"give a label at position {rows}",
+            )
+        )
+        return None
+    if not again and np.unique(labels.values).size < labels.values.size:
+        if maps:
+            help = f"if these map rows to {symbol.name}: {key(maps[0], symbol.name)}"
+        elif maps is not None:
+            help = (
+                f"let rows map to {symbol.name}: index row, data to[row] : {symbol.name}, the "
+                f"other data over row, and {key('to', symbol.name)}"
+            )
+        else:
+            help = "give every member a label of its own"
+        problems.append(
+            repeated_labels(symbol.name, origin, labels.values, symbol.statement.span, help)
+        )
+        return None
+    return labels
+
+
+def declared(
+    model: CheckedModel, symbol: Symbol,
+    definition: ast.Size | ast.Range | ast.Labels | ast.Head,
+    indices: Mapping[str, IndexSet], given: LabelArray | None, source: str,
+) -> IndexSet | Diagnostic | None:  # fmt: skip
+    """An index set that the model declares; labels are `given` to one of which it says the size
+    alone. Raises MethodError E505 where what runs over it is larger than the memory budget."""
+    name = symbol.name
+    span = symbol.statement.span
+    origin = f"from line {span.line}" if span.known else "from the model"
+    match definition:
+        case ast.Head(of=of):
+            whole = indices.get(of.id)
+            if whole is None:  # why it is unknown has been said where it was looked for
+                return None
+            if whole.size < 2:
+                return index_conflict(
+                    symbol,
+                    f"is empty: {of.id} has {count_of(whole.size, 'label')}",
+                    "give more classes",
+                )
+            return replace(whole, name=name, labels=whole.labels[:-1], origin=origin, added=None)
+        case ast.Labels(labels=labels):
+            return IndexSet(name, plain(np.array(labels, dtype=np.str_)), origin, given=True)
+        case ast.Range(first=first, last=last):
+            size = last - first + 1
+        case ast.Size(size=size):
+            first = 0
+    if not 0 <= size <= most() or not -(2**62) < first < 2**62:
+        return index_conflict(
+            symbol, f"has {size} labels, and {most()} are the most", "declare a smaller set"
+        )
+    check_sizes(model, {name: size})
+    if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
+        return keyed(name, given, source)
+    return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)
+
+
+def unknown_names(
+    model: CheckedModel, dataset: Dataset, sizes: Mapping[str, int]
+) -> Iterator[Diagnostic]:
+    """Names given by `--map` and `--sizes` must be names of the model."""
+    known = [s.name for s in model.symbols.values() if s.kind in ("data", "index")]
+    indices = [s.name for s in model.of_kind("index")]
+    for option, names, allowed in (
+        (either("--map", "mapping"), dataset.mapping, known),
+        (either("--sizes", "sizes"), sizes, indices),
+    ):
+        for name in names:
+            if name in allowed:
+                continue
+            what = "datum or index" if allowed is known else "index"
+            yield (
+                Diagnostic(
+                    "E305",
+                    f"{option} names `{name}`, which is no {what} of the model",
+                    help=suggestion(name, allowed, f"one of: {', '.join(allowed)}"),
+                    layout="plain",
+                )
+            )

@@ -1,0 +1,73 @@
+"""Raw arrays as labels: whole numbers stay numbers, everything else is text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, BoolArray
+from lgmdsl.canonical.grounding.label_line import sorted_labels
+from lgmdsl.dataset import Loaded
+
+
+@dataclass(frozen=True, eq=False)
+class LabelArray:
+    """Labels (int64 or text) of any shape, with a mask of the missing ones."""
+
+    values: AnyArray
+    missing: BoolArray
+    levels: AnyArray | None = None  # of an ordered categorical, in their order
+    table: str = ""  # the table whose column they are
+
+    @property
+    def present(self) -> AnyArray:
+        """The labels that are there, flat."""
+        return self.values[~self.missing]
+
+
+def labels_of(loaded: Loaded) -> LabelArray:
+    """Labels from a raw dense array: floats that are whole become integers (csv with gaps does
+    that to ids), other numbers become text, NaN and empty text are missing."""
+    found = _labels(loaded)
+    if loaded.levels is None:
+        return found
+    return replace(found, levels=_labels(Loaded(loaded.levels)).values)
+
+
+def _labels(loaded: Loaded) -> LabelArray:
+    values = loaded.values
+    missing = np.zeros(values.shape, dtype=bool)
+    if loaded.missing is not None:
+        missing |= loaded.missing
+    if values.dtype.kind == "f":
+        missing |= np.isnan(values)
+        filled = np.where(missing, 0.0, values).astype(np.float64)
+        if bool((np.abs(filled) < 2**53).all()) and bool((filled == np.round(filled)).all()):
+            return LabelArray(filled.astype(np.int64), missing)
+        flat = [f"{v:.15g}" for v in filled.reshape(-1).tolist()]
+        return LabelArray(np.array(flat, dtype=np.str_).reshape(values.shape), missing)
+    if values.dtype.kind == "U":
+        missing |= values == ""
+        return LabelArray(values, missing)
+    if values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max:
+        return LabelArray(values.astype(np.str_), missing)
+    return LabelArray(values.astype(np.int64), missing)
+
+
+def plain(labels: AnyArray) -> AnyArray:
+    """Labels of an index set: text without spare room for characters, and contiguous."""
+    if labels.dtype.kind == "U":
+        return np.array(labels.tolist(), dtype=np.str_)
+    return np.ascontiguousarray(labels, dtype=np.int64)
+
+
+def union(parts: list[AnyArray]) -> AnyArray:
+    """The sorted distinct labels of several arrays; text where any is text, in which numbers are
+    sorted by value."""
+    kept = [part.reshape(-1) for part in parts if part.size]
+    if not kept:
+        return np.zeros(0, dtype=np.int64)
+    if any(part.dtype.kind == "U" for part in kept):
+        kept = [part.astype(np.str_) for part in kept]
+    return sorted_labels(plain(np.unique(np.concatenate(kept))))

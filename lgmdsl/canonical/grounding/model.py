@@ -1,0 +1,140 @@
+"""A model with its data bound: index sets with labels, typed arrays in the model's order."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
+from lgmdsl.canonical.grounding.label_line import Line, line_of
+from lgmdsl.errors import Diagnostic
+from lgmdsl.language.checked import CheckedModel
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+
+@dataclass(frozen=True, eq=False)
+class IndexSet:
+    """An index set: `labels` are int64 or text, in the model's order; `origin` says whence.
+
+    `given`: somebody gave this order. `spaced`: labels that are numbers or dates say where members
+    lie (not so in fits of versions that took all steps as equal). `added` marks members that are
+    steps between the labels of the data. `placed` overrides the positions by labels.
+    """
+
+    name: str
+    labels: AnyArray
+    origin: str = "from the model"
+    given: bool = False
+    spaced: bool = True
+    added: BoolArray | None = None
+    placed: Array | None = None
+
+    @property
+    def size(self) -> int:
+        return int(self.labels.size)
+
+    @cached_property
+    def line(self) -> Line | None:
+        """The labels as points of a line: numbers and dates; None for other text."""
+        return line_of(self.labels) if self.spaced else None
+
+    @property
+    def ordered(self) -> bool:
+        """Whether the order of the members is known."""
+        return self.given or self.line is not None
+
+    @property
+    def places(self) -> Array | None:
+        """(n,) where members lie by their labels; None where these are no numbers and no dates."""
+        if self.placed is not None:
+            return self.placed
+        return None if self.line is None else self.line.places
+
+    @cached_property
+    def _sorted(self) -> tuple[IntArray, AnyArray]:
+        order = np.argsort(self.labels, kind="stable")
+        return order, self.labels[order]
+
+    def positions(self, values: AnyArray) -> IntArray:
+        """The position of each label of `values`, -1 for a label that is not in the set.
+
+        Whole numbers and text are compared as text, so the label "3" and the number 3 are one.
+        """
+        order, ordered = self._sorted
+        if values.dtype.kind != ordered.dtype.kind:
+            if values.dtype.kind == "U":
+                return IndexSet(self.name, self.labels.astype(np.str_)).positions(values)
+            values = values.astype(np.str_)
+        if not self.size:
+            return np.full(values.shape, -1, dtype=np.int64)
+        at = np.minimum(np.searchsorted(ordered, values), self.size - 1)
+        return np.where(ordered[at] == values, order[at], -1).astype(np.int64)
+
+    def position(self, label: str | int) -> int | None:
+        """The position of one label, or None."""
+        found = int(self.positions(np.array([label]))[0])
+        return None if found < 0 else found
+
+    @property
+    def counted(self) -> bool:
+        """Whether the labels are 0..n-1, that is, only positions."""
+        return self.labels.dtype.kind == "i" and bool(
+            (self.labels == np.arange(self.size, dtype=np.int64)).all()
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class GroundedModel:
+    """The model and its data.
+
+    `values`: float64 arrays, or csr matrices for sparse data used in `@`; index-valued data are
+    int64 positions, -1 where missing; graphs are symmetric csr adjacencies of ones without a
+    diagonal. `missing` has an entry only where something is missing (there `values` holds NaN, or
+    -1). A response that is absent (`partial`) is in neither.
+
+    After `ground_new`, `replaced` names the index sets whose members are those of the new data, and
+    `new_levels` the labels appended to a kept index set, which stand after the old ones; `steps`
+    are those of the replaced ones whose labels are the fit's, or take their places among them.
+    `asked`: the labels that were named of a kept index set, in their order. `untied`: members at
+    one position have entries of their own, as which of them are one is said where they are joined
+    to the fit's.
+    """
+
+    model: CheckedModel
+    indices: Mapping[str, IndexSet]
+    values: Mapping[str, AnyArray | sp.csr_array]
+    missing: Mapping[str, BoolArray] = field(default_factory=dict)
+    source: str = "no data"
+    warnings: tuple[Diagnostic, ...] = ()
+    replaced: tuple[str, ...] = ()
+    new_levels: Mapping[str, AnyArray] = field(default_factory=dict)
+    steps: frozenset[str] = frozenset()
+    asked: Mapping[str, AnyArray] = field(default_factory=dict)
+    untied: bool = False
+
+    @cached_property
+    def hashes(self) -> Mapping[str, str]:
+        """The sha256 of every datum as it was bound; computed when first asked for."""
+        return {name: hash_of(value) for name, value in self.values.items()}
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        """The index names of a datum."""
+        return self.model.symbols[name].dims
+
+
+def hash_of(value: Any) -> str:
+    """sha256 over type, shape and bytes of an array or csr matrix."""
+    digest = hashlib.sha256(f"{value.dtype.str}{value.shape}".encode())
+    parts = [value]
+    if not isinstance(value, np.ndarray):
+        parts = [value.data, value.indices.astype(np.int64), value.indptr.astype(np.int64)]
+    for part in parts:
+        digest.update(np.ascontiguousarray(part).tobytes())
+    return digest.hexdigest()

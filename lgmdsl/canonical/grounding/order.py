@@ -1,0 +1,179 @@
+"""The order of index sets: whether it is known where it is needed, and axes in equal steps.
+
+An order comes from labels in the model, labels bound under the index's name, an ordered
+categorical, numbers or dates. Text whose order nobody gave is E307.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show
+from lgmdsl.canonical.grounding.label_line import Line, Uneven, equal_steps
+from lgmdsl.canonical.grounding.labels import labels_of, plain
+from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.canonical.grounding.order_needs import Need
+from lgmdsl.dataset import Loaded
+from lgmdsl.errors import Diagnostic, listed
+from lgmdsl.remedies import either
+
+# Levels that a remedy writes out.
+WRITTEN = 8
+
+
+def settled(
+    index: IndexSet, needs: Sequence[Need], open_ended: bool, maps: Sequence[Bound]
+) -> IndexSet | Diagnostic:
+    """An index set as those who need its order take it.
+
+    `open_ended`: its members came with the data, so steps without data become members too.
+    `maps` are the data whose values are its labels. Returns E307 for an order that nobody
+    gave, E302 for labels that are not in equal steps where these are wanted.
+    """
+    if not needs or not index.size:
+        return index
+    if not index.ordered:
+        return unordered(index, needs, maps)
+    line = index.line
+    if line is None:
+        return index
+    stepping = next((n for n in needs if n.numbers == "steps"), None)
+    if stepping is not None:
+        return _stepped(index, stepping, open_ended)
+    positioned = next((n for n in needs if n.numbers == "positions"), None)
+    if positioned is not None and not line.distinct:
+        return _too_close(index, positioned)
+    return index
+
+
+def _stepped(index: IndexSet, need: Need, open_ended: bool) -> IndexSet | Diagnostic:
+    """The index in equal steps; the order of its members is that of the line."""
+    line = index.line
+    assert line is not None, "text has no steps"
+    if index.counted:
+        return index
+    try:
+        labels = equal_steps(line)
+    except Uneven as error:
+        return _uneven(index, line, need, str(error))
+    if not open_ended:  # the model says which members there are
+        whole = labels.size == index.size
+        return index if whole else _uneven(index, line, need, "some steps are left out")
+    if np.array_equal(labels, index.labels):
+        return index
+    added = index.positions(labels) < 0
+    return replace(index, labels=plain(labels), added=added if added.any() else None)
+
+
+def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> Diagnostic:
+    """E307: text whose order nobody gave."""
+    users = listed([f"`{u}`" for u in dict.fromkeys(n.user for n in needs)])
+    shown = [show(v) for v in index.labels[:WRITTEN].tolist()]
+    listing = ", ".join(shown) + (", ..." if index.size > WRITTEN else "")
+    name, few = index.name, ", ".join(shown[:2]) + (", ..." if index.size > 2 else "")
+    verb = "need" if len({n.user for n in needs}) > 1 else "needs"
+    remedies = [f"in the model: index {name} = {{{listing}}}"]
+    if not any(b.entry.table for b in maps):
+        remedies.append(either(f"a key `{name}` of the data", f'data["{name}"] = [{few}]'))
+    if maps:
+        column = maps[0].symbol.name
+        levels = f"pd.Categorical({column}, [{few}], ordered=True)"
+        remedies.append(
+            either(
+                f"`{column}` as an ordered categorical of a .parquet file", f"{column} = {levels}"
+            )
+        )
+    return Diagnostic(
+        "E307",
+        f"nobody gave the order of index `{name}`, which {users} {verb}",
+        needs[0].span,
+        f"{name} has {count_of(index.size, 'label')}, {index.origin}: {listing}",
+        help="name the labels in their order (here it is that of the alphabet), "
+        f"{'; or '.join(remedies)}",
+    )
+
+
+def by_levels(name: str, maps: Sequence[Bound]) -> IndexSet | Diagnostic | None:
+    """The levels of the ordered categoricals that map into an index set, unused ones too; None
+    where no map is one, E307 where two differ."""
+    known = [(b, labels_of(Loaded(b.levels)).values) for b in maps if b.levels is not None]
+    if not known:
+        return None
+    widest, levels = max(known, key=lambda pair: pair[1].size)
+    origin = f"from the levels of {widest.symbol.name}"
+    index = IndexSet(name, plain(levels), origin, given=True)
+    for b, others in known:
+        at = index.positions(others)
+        if (at < 0).any() or (np.diff(at) <= 0).any():
+            return disagreeing(index, widest.symbol.name, b.symbol.name, others)
+    return index
+
+
+def disagreeing(index: IndexSet, name: str, other: str, levels: AnyArray) -> Diagnostic:
+    """E307: two ordered categoricals that map into one index set differ."""
+    return Diagnostic(
+        "E307",
+        f"`{name}` and `{other}` give different orders of index `{index.name}`",
+        details=(f"{name}: {_shown(index.labels)}", f"{other}: {_shown(levels)}"),
+        help=f"give both the same levels, or name them in the model: index {index.name} = "
+        f"{{{_shown(index.labels)}}}",
+        layout="plain",
+    )
+
+
+def _uneven(index: IndexSet, line: Line, need: Need, why: str) -> Diagnostic:
+    shown = _shown(line.labels[np.argsort(line.places, kind="stable")])
+    return Diagnostic(
+        "E302",
+        f"`{need.user}` wants equal steps, and the labels of `{index.name}` have none: {why}",
+        need.span,
+        f"{index.name} has {count_of(index.size, 'label')}, {index.origin}: {shown}",
+        help="for positions at any distance: ou(sd = ..., rate = ...), or rw1 or rw2, which take "
+        "the labels as positions; or give labels in equal steps",
+    )
+
+
+def _too_close(index: IndexSet, need: Need) -> Diagnostic:
+    places = index.places
+    assert places is not None, "only points of a line are too close"
+    order = np.argsort(places, kind="stable")
+    same = np.flatnonzero(np.diff(places[order]) == 0.0)
+    pair = index.labels[order[same[0] : same[0] + 2]]
+    return Diagnostic(
+        "E302",
+        f"labels of `{index.name}` lie too close for `{need.user}` to tell their positions apart",
+        need.span,
+        f"{_shown(pair)}{'' if len(same) == 1 else f' and {len(same) - 1} more'}",
+        help=f"give positions from a nearer origin: {need.user}(at = ...), with one number for "
+        f"each member of {index.name}",
+    )
+
+
+def _shown(labels: AnyArray) -> str:
+    return ", ".join(show(v) for v in labels[:SHOWN].tolist()) + (
+        ", ..." if labels.size > SHOWN else ""
+    )
+
+
+def misplaced(index: IndexSet, new: AnyArray, needs: Sequence[Need]) -> Diagnostic | None:
+    """E302 where labels that new data bring to a fitted axis are no points of its line."""
+    need = next((n for n in needs if n.numbers != "order"), None)
+    if need is None or index.line is None or not index.spaced:
+        return None
+    kind = index.line.unit
+    whole = IndexSet(index.name, new)
+    if whole.line is not None and whole.line.unit == kind:
+        return None
+    wanted = "numbers" if kind == "number" else f"dates (by the {kind})"
+    return Diagnostic(
+        "E302",
+        f"`{index.name}` takes new members by {wanted}, as in the fit",
+        need.span,
+        f"found {_shown(new)}; the fit has {_shown(index.labels)}",
+        help="write the new labels as those of the fit are written",
+    )

@@ -1,0 +1,260 @@
+"""Values against their declared type: float64 arrays, csr matrices, or positions of labels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array, BoolArray
+from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.errors import (
+    places,
+    show,
+    tally,
+    unexpected_missing,
+    wrong_labels,
+    wrong_values,
+)
+from lgmdsl.canonical.grounding.labels import labels_of
+from lgmdsl.canonical.grounding.model import IndexSet
+from lgmdsl.canonical.grounding.text import no_numbers, remedy
+from lgmdsl.dataset import Loaded
+from lgmdsl.errors import Diagnostic
+from lgmdsl.language.tree import ast
+
+Checked = tuple[Any, BoolArray | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What a type allows: `outside` marks the values it does not, `remedy` says how to help."""
+
+    outside: Callable[[Array], BoolArray]
+    remedy: Callable[[str, Array], str]
+
+
+def numbers_of(
+    bound: Bound, indices: Mapping[str, IndexSet], observed: bool = False
+) -> Checked | list[Diagnostic]:
+    """A dense datum of a number type as float64, NaN where missing.
+
+    Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
+    `observed`: it stands behind `observe`; that leaves 0 and 1 out of `unit`, which a beta response
+    cannot be, and without it `?` is no remedy: a covariate is whole.
+    """
+    symbol, values = bound.symbol, bound.values
+    missing = np.zeros(values.shape, dtype=bool)
+    if bound.missing is not None:
+        missing |= bound.missing
+    if values.dtype.kind == "U":
+        parsed = _parsed(values, missing, bound, indices)
+        if isinstance(parsed, Diagnostic):
+            return [parsed]
+        values, missing = parsed[0], np.asarray(parsed[1], dtype=bool)
+    with np.errstate(over="ignore", invalid="ignore"):
+        result: Array = np.array(values, dtype=np.float64)
+    missing |= np.isnan(result)
+    result[missing] = np.nan
+    problem = _outside(bound, result, missing, indices, observed)
+    problems = [] if problem is None else [problem]
+    if _unexpected(missing, bound).any() and not _allows_missing(bound):
+        problems.append(unexpected_missing(symbol, missing, indices, observed))
+    return problems or (result, missing if missing.any() else None)
+
+
+def _unexpected(missing: BoolArray, bound: Bound) -> BoolArray:
+    """Missing entries, but for those of steps without data."""
+    return missing if bound.added is None else missing & ~bound.added
+
+
+def _allows_missing(bound: Bound) -> bool:
+    statement = bound.symbol.statement
+    return isinstance(statement, ast.Data) and statement.type.missing
+
+
+def _parsed(
+    values: AnyArray, missing: BoolArray, bound: Bound, indices: Mapping[str, IndexSet]
+) -> Checked | Diagnostic:
+    """Text where numbers are wanted: empty text is missing, other text is refused."""
+    gone = missing | (np.char.strip(values) == "") | (values == "NA")
+    odd = ~gone
+    if not odd.any():
+        return np.full(values.shape, np.nan), gone
+    odd[odd] = no_numbers(values[odd])
+    symbol = bound.symbol
+    return wrong_values(
+        symbol,
+        "text: " + tally(values[odd]),
+        places(odd, symbol.dims, indices),
+        remedy(symbol.name, symbol.type, values[odd], bool((odd | gone).all())),
+    )
+
+
+def _outside(
+    bound: Bound,
+    result: Array,
+    missing: BoolArray,
+    indices: Mapping[str, IndexSet],
+    observed: bool,
+) -> Diagnostic | None:
+    symbol = bound.symbol
+    infinite = np.isinf(result)
+    if infinite.any():
+        return wrong_values(
+            symbol,
+            tally(result[infinite]),
+            places(infinite, symbol.dims, indices),
+            f"drop these rows, or mark them as missing: NaN, and `{symbol.type}?`"
+            if observed
+            else "drop these rows, or put finite numbers there",
+            f"`{symbol.name}` holds infinite values",
+        )
+    rule = UNIT_OPEN if observed and symbol.type == "unit" else RULES[symbol.type]
+    # Missing entries are replaced by a value inside every type, which costs a copy.
+    present = np.where(missing, _harmless(symbol.type), result) if missing.any() else result
+    odd = rule.outside(present) & ~missing
+    if not odd.any():
+        return None
+    given = result[~missing]
+    remedy = rule.remedy(symbol.name, given)
+    # A column coded otherwise throughout is told by its values alone; strays by their places.
+    whole = symbol.type == "binary" and np.unique(given).size <= 2
+    where = "" if whole else places(odd, symbol.dims, indices)
+    return wrong_values(symbol, tally(given if whole else result[odd]), where, remedy)
+
+
+def _harmless(kind: str) -> float:
+    return 0.5 if kind == "unit" else 1.0
+
+
+def sparse_numbers(bound: Bound, indices: Mapping[str, IndexSet]) -> Any | Diagnostic:
+    """A sparse datum as a csr matrix of float64, duplicates summed."""
+    import scipy.sparse as sp
+
+    symbol = bound.symbol
+    with np.errstate(over="ignore", invalid="ignore"):
+        matrix = sp.csr_array(bound.values, dtype=np.float64)
+        if matrix is bound.values or np.shares_memory(matrix.data, bound.values.data):
+            matrix = matrix.copy()
+        matrix.sum_duplicates()
+    rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
+    odd = ~np.isfinite(matrix.data)
+    found, message = "values that are not finite", f"`{symbol.name}` holds values not finite"
+    if not odd.any():
+        implicit = np.zeros(1 if matrix.nnz < int(np.prod(matrix.shape, dtype=object)) else 0)
+        outside = RULES[symbol.type].outside
+        odd, message = outside(matrix.data), ""
+        found = tally(matrix.data[odd]) if odd.any() else ""
+        if not odd.any():
+            if not outside(implicit).any():
+                return matrix
+            found = "0 where the sparse matrix has no entry"
+    first = np.unique(rows[odd])[:5]
+    dim = symbol.dims[0]
+    where = f"at {dim} " + ", ".join(str(indices[dim].labels[k]) for k in first)
+    remedy = "give it dense, NaN where missing" if _allows_missing(bound) else "drop these entries"
+    return wrong_values(symbol, found, where if first.size else "", remedy, message)
+
+
+def positions_of(
+    bound: Bound, target: IndexSet, indices: Mapping[str, IndexSet], observed: bool = False
+) -> Checked | Diagnostic:
+    """An index-valued datum as int64 positions, -1 where missing; labels are matched by label."""
+    symbol = bound.symbol
+    labels = labels_of(Loaded(bound.values, bound.missing))
+    at = target.positions(labels.values)
+    missing = labels.missing.copy()
+    known = at >= 0
+    if labels.values.dtype.kind == "i":
+        missing |= (labels.values == -1) & ~known
+    else:
+        missing |= (labels.values == "NA") & ~known
+    at = np.where(missing, -1, at)
+    unknown = (at < 0) & ~missing
+    if unknown.any():
+        return wrong_labels(
+            symbol,
+            target,
+            labels.values[unknown],
+            places(unknown, symbol.dims, indices),
+            _map_remedy(symbol.name, target, labels.values[~missing]),
+        )
+    if not missing.any():
+        return at, None
+    if _unexpected(missing, bound).any() and not _allows_missing(bound):
+        return unexpected_missing(symbol, missing, indices, observed)
+    return at, missing
+
+
+def _map_remedy(name: str, target: IndexSet, values: AnyArray) -> str:
+    if values.dtype.kind != "i" or not values.size:
+        return ""
+    low, high = int(values.min()), int(values.max())
+    if target.labels.dtype.kind == "U" and low >= 0 and high <= target.size:
+        shift = "" if low == 0 else " - 1"
+        listed = ", ".join(show(v) for v in target.labels[:4].tolist())
+        more = ", ..." if target.size > 4 else ""
+        if high - (low > 0) < target.size:
+            return f"give the labels: np.array([{listed}{more}])[{name}{shift}]"
+    if target.counted and low >= 1 and high == target.size:
+        return f"{name} - 1"
+    if target.labels.dtype.kind == "i" and low == 0 and target.labels.size:
+        first = int(target.labels.min())
+        if high + first <= int(target.labels.max()):
+            return f"{name} + {first}"
+    return ""
+
+
+def _binary_remedy(name: str, given: Array) -> str:
+    distinct = [float(v) for v in np.unique(given)[:4]]
+    if set(distinct) <= {-1.0, 1.0}:
+        return f"({name} + 1) / 2"
+    if set(distinct) <= {1.0, 2.0}:
+        return f"{name} - 1"
+    if set(distinct) == {-1.0, 0.0, 1.0}:
+        return f"if -1 means missing: np.where({name} == -1, np.nan, {name}), and `binary?`"
+    if len(distinct) <= 2:
+        return f"{name} == {show(distinct[-1])}"
+    return f"a truth value for each entry, e.g. {name} > {show(float(np.median(given)))}"
+
+
+def _count_remedy(name: str, given: Array) -> str:
+    whole = bool((given == np.round(given)).all())
+    if whole and given.min() == -1:
+        return f"if -1 means missing: np.where({name} == -1, np.nan, {name}), and `count?`"
+    if whole:
+        return f"counts are 0, 1, 2 ...: drop these rows, or declare `{name} : integer`"
+    return f"counts are 0, 1, 2 ...: np.round({name}), or declare `{name} : real`"
+
+
+def _positive_remedy(name: str, given: Array) -> str:
+    kind = "0 is not positive" if given.min() == 0 else "negative values are not positive"
+    return f"{kind}: drop these rows, or declare `{name} : real`"
+
+
+def _unit_remedy(name: str, given: Array) -> str:
+    if given.min() >= 0 and 1 < given.max() <= 100:
+        return f"{name} / 100"
+    return f"unit means between 0 and 1: rescale `{name}`, or declare it `real`"
+
+
+def _open_remedy(name: str, given: Array) -> str:
+    if given.min() < 0 or given.max() > 1:
+        return _unit_remedy(name, given)
+    return f"a beta response lies inside (0, 1): np.clip({name}, 1e-6, 1 - 1e-6)"
+
+
+RULES: Mapping[str, Rule] = {
+    "real": Rule(lambda v: np.zeros(v.shape, dtype=bool), lambda name, v: ""),
+    "positive": Rule(lambda v: v <= 0, _positive_remedy),
+    "unit": Rule(lambda v: (v < 0) | (v > 1), _unit_remedy),
+    "count": Rule(lambda v: (v < 0) | (v != np.round(v)), _count_remedy),
+    "integer": Rule(
+        lambda v: v != np.round(v), lambda name, v: f"np.round({name}), or declare it `real`"
+    ),
+    "binary": Rule(lambda v: (v != 0) & (v != 1), _binary_remedy),
+}
+UNIT_OPEN = Rule(lambda v: (v <= 0) | (v >= 1), _open_remedy)

@@ -1,0 +1,257 @@
+"""Reports that are not affine: a tree of functions over affine leaves.
+
+A monotone function of one affine leaf has a transformed marginal; anything else goes by samples.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.affine import Affine
+from lgmdsl.canonical.expressions.named import Named, expand
+from lgmdsl.canonical.expressions.node import ordered
+from lgmdsl.canonical.lowering.lower import ELEMENTWISE, Lowering
+from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.language.checked import Symbol
+from lgmdsl.language.tree import ast
+
+Elementwise: TypeAlias = Callable[[Array], Array]
+
+# The strictly increasing functions of reports.
+MONOTONE: Mapping[str, Elementwise] = {
+    "exp": np.exp,
+    "invlogit": special.expit,
+    "normal_cdf": special.ndtr,
+}
+SLOPES: Mapping[str, Elementwise] = {
+    "exp": np.exp,
+    "invlogit": lambda x: special.expit(x) * special.expit(-x),
+    "normal_cdf": lambda x: np.exp(-0.5 * x * x) / np.sqrt(2.0 * np.pi),
+}
+DOMAIN: Mapping[str, Elementwise] = {"log": np.log, "sqrt": np.sqrt}
+
+CURVED = (*MONOTONE, *DOMAIN, "softmax")
+FOR_REPORTS = tuple(name for name in CURVED if name not in ELEMENTWISE)
+
+SAMPLE = "~sample"
+
+
+@dataclass(frozen=True, eq=False)
+class Leaf:
+    """An affine form (or a latent-free value)."""
+
+    form: Affine
+
+
+@dataclass(frozen=True, eq=False)
+class Apply:
+    """A function of one value: exp, invlogit, normal_cdf, log, sqrt, negation, or softmax and sum
+    over an index."""
+
+    function: str
+    operand: Derived
+    over: str = ""
+
+
+@dataclass(frozen=True, eq=False)
+class Join:
+    """Two values joined by name with + - * / ^ or @."""
+
+    op: str
+    left: Derived
+    right: Derived
+
+
+Derived: TypeAlias = Leaf | Apply | Join
+
+
+def derive(expr: ast.Value, lowering: Lowering, earlier: Mapping[str, Derived]) -> Derived:
+    """The tree of a let or report, its largest affine parts as leaves.
+
+    `earlier` holds the trees of earlier reports that are not affine; affine ones are lowered lets.
+    Raises MethodError E501 where such a report is gathered or a label of it picked.
+    """
+    if degree(expr, lowering.grounded.model.symbols, earlier) != "nonlinear":
+        return Leaf(lowering.affine(expr))
+    if isinstance(expr, ast.Name):
+        return earlier[expr.id]
+    if isinstance(expr, ast.Indexed):
+        return _indexed(expr, lowering, earlier)
+    if isinstance(expr, ast.Unary):
+        return Apply("-", derive(expr.operand, lowering, earlier))
+    if isinstance(expr, ast.Binary):
+        left, right = (derive(e, lowering, earlier) for e in (expr.left, expr.right))
+        return Join(expr.op, left, right)
+    assert isinstance(expr, ast.Call), "numbers are free of latents"
+    if expr.function.id not in (*CURVED, "sum"):
+        raise MethodError(
+            Diagnostic(
+                "E501",
+                f"no report can apply `{expr.function.id}` to what is not affine, in this version",
+                expr.span,
+                "is parsed and checked, but cannot be computed",
+                help=f"apply `{expr.function.id}` to the latents, inside the function",
+            )
+        )
+    over = ""
+    if len(expr.positional) > 1 and isinstance(expr.positional[1], ast.Name):
+        over = expr.positional[1].id
+    return Apply(expr.function.id, derive(expr.positional[0], lowering, earlier), over)
+
+
+def _indexed(expr: ast.Indexed, lowering: Lowering, earlier: Mapping[str, Derived]) -> Derived:
+    """A report over its own indices; gathering from it waits for draws that carry labels."""
+    dims = lowering.grounded.model.symbols[expr.base.id].dims
+    slots = tuple(s.id if isinstance(s, ast.Name) else "" for s in expr.slots)
+    if slots == dims:
+        return earlier[expr.base.id]
+    raise MethodError(
+        Diagnostic(
+            "E501",
+            f"no report can gather from `{expr.base.id}`, which is not affine, in this version",
+            expr.span,
+            "is parsed and checked, but cannot be computed",
+            help="gather the latents inside the function instead",
+        )
+    )
+
+
+Degree: TypeAlias = Literal["free", "affine", "nonlinear"]
+_RANK: Mapping[Degree, int] = {"free": 0, "affine": 1, "nonlinear": 2}
+
+
+def degree(
+    expr: ast.Value, symbols: Mapping[str, Symbol], earlier: Mapping[str, Derived]
+) -> Degree:
+    """How an expression depends on the latents: not at all, affinely, or otherwise (as do the
+    functions that only reports have, whatever their argument)."""
+    if isinstance(expr, ast.Name | ast.Indexed):
+        name = expr.id if isinstance(expr, ast.Name) else expr.base.id
+        if name in earlier:
+            return "nonlinear"
+        known = symbols[name].degree
+        return known if known in ("affine", "nonlinear") else "free"
+    if isinstance(expr, ast.Unary):
+        return degree(expr.operand, symbols, earlier)
+    if isinstance(expr, ast.Call):
+        inner = degree(expr.positional[0], symbols, earlier) if expr.positional else "free"
+        curved = FOR_REPORTS if inner == "free" else CURVED
+        return "nonlinear" if expr.function.id in curved else inner
+    if not isinstance(expr, ast.Binary):
+        return "free"
+    left, right = (degree(e, symbols, earlier) for e in (expr.left, expr.right))
+    worse = max(left, right, key=_RANK.__getitem__)
+    if worse != "affine" or expr.op in "+-":
+        return worse
+    linear = right == "free" if expr.op == "/" else expr.op in "*@" and "free" in (left, right)
+    return "affine" if linear else "nonlinear"
+
+
+def order(tree: Derived) -> tuple[Derived, ...]:
+    """All parts of a report, each once (an earlier report may be used many times), operands before
+    what is made of them."""
+    return ordered(tree, _operands)
+
+
+def _operands(node: Derived) -> tuple[Derived, ...]:
+    if isinstance(node, Apply):
+        return (node.operand,)
+    return (node.left, node.right) if isinstance(node, Join) else ()
+
+
+def leaves(tree: Derived) -> tuple[Leaf, ...]:
+    """The affine leaves, left to right, each once."""
+    return tuple(node for node in order(tree) if isinstance(node, Leaf))
+
+
+def monotone(tree: Derived) -> tuple[Affine, Elementwise] | None:
+    """(affine form, increasing function) where the report is one, else None."""
+    chain: list[Elementwise] = []
+    while isinstance(tree, Apply) and tree.function in MONOTONE:
+        chain.append(MONOTONE[tree.function])
+        tree = tree.operand
+    if not isinstance(tree, Leaf) or not chain:
+        return None
+
+    def composed(x: Array) -> Array:
+        for function in reversed(chain):
+            with np.errstate(over="ignore"):
+                x = function(x)
+        return x
+
+    return tree.form, composed
+
+
+def slope(tree: Derived, x: Array) -> Array:
+    """The derivative of a monotone report's function at x, by the chain rule."""
+    chain: list[str] = []
+    while isinstance(tree, Apply):
+        chain.append(tree.function)
+        tree = tree.operand
+    out = np.ones_like(x)
+    with np.errstate(all="ignore"):
+        for function in reversed(chain):
+            out, x = out * SLOPES[function](x), MONOTONE[function](x)
+    return out
+
+
+def evaluate(tree: Derived, draws: Mapping[int, Named]) -> Named:
+    """The report at draws of its leaves (keyed by identity), each with a leading sample axis."""
+    values: dict[int, Named] = {}
+    for node in order(tree):
+        if isinstance(node, Leaf):
+            values[id(node)] = draws[id(node)]
+        elif isinstance(node, Apply):
+            values[id(node)] = _apply(node, values[id(node.operand)])
+        else:
+            values[id(node)] = _join(node.op, values[id(node.left)], values[id(node.right)])
+    return values[id(tree)]
+
+
+def _join(op: str, left: Named, right: Named) -> Named:
+    if op != "@":
+        return _joined(op, left, right)
+    shared = next(d for d in left.dims if d in right.dims and d != SAMPLE)
+    return _summed(_joined("*", left, right), shared)
+
+
+_OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
+    "+": np.add,
+    "-": np.subtract,
+    "*": np.multiply,
+    "/": np.divide,
+    "^": np.power,
+}
+
+
+def _joined(op: str, left: Named, right: Named) -> Named:
+    dims = co.union(left.dims, right.dims)
+    sizes = {d: n for p in (left, right) for d, n in zip(p.dims, p.dense().shape, strict=True)}
+    with np.errstate(all="ignore"):
+        values = _OPERATIONS[op](expand(left, dims, sizes), expand(right, dims, sizes))
+    return Named(dims, values)
+
+
+def _apply(node: Apply, value: Named) -> Named:
+    if node.function == "sum":
+        return _summed(value, node.over)
+    if node.function == "softmax":
+        axis = value.dims.index(node.over) if node.over else len(value.dims) - 1
+        return Named(value.dims, special.softmax(value.dense(), axis=axis))
+    if node.function == "-":
+        return Named(value.dims, -value.dense())
+    function = MONOTONE.get(node.function) or DOMAIN[node.function]
+    with np.errstate(all="ignore"):
+        return Named(value.dims, function(value.dense()))
+
+
+def _summed(value: Named, over: str) -> Named:
+    axis = value.dims.index(over)
+    return Named(tuple(d for d in value.dims if d != over), value.dense().sum(axis=axis))

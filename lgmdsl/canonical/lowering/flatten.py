@@ -1,0 +1,254 @@
+"""Operator terms to matrices, and matrix adjoints back to the factors' hyperparameters.
+
+Rows run over the predictor's indices in row-major order, columns over the latent's axes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import TypeAlias
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import IntArray, Matrix, SparseMatrix
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.affine import Applied, Term, compose, substitute
+from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.expressions.named import (
+    Axis,
+    Named,
+    Slot,
+    Through,
+    expand,
+    product,
+    slot_indices,
+    sparse_refused,
+)
+from lgmdsl.canonical.grounding.limits import TERM, counted
+from lgmdsl.memory import check
+from lgmdsl.operators.base import Operator
+from lgmdsl.operators.compose import Sum
+from lgmdsl.operators.compose import product as chain
+from lgmdsl.operators.explicit import Dense, Identity, Sparse
+
+Sizes: TypeAlias = Mapping[str, int]
+
+NONZERO = "~nonzero"  # the axis of a sparse factor's non-zeros; no user's index can have this name
+
+
+def operator(
+    terms: Sequence[Term],
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
+) -> Operator:
+    """The (P, n) operator of all terms on one latent whose axes have the given sizes.
+
+    Terms that went through an operator stay products of operators; nothing is multiplied out.
+    """
+    through = []
+    for term in terms:
+        if term.applied:
+            outer, inner = _around(term, term.applied, dims, latent, sizes, theta)
+            through.append(chain(outer, term.applied.transform.operator, inner))
+    terms = [t for t in terms if not t.applied]
+    if through:
+        plain = [operator(terms, dims, latent, sizes, theta)] if terms else []
+        return Sum((*plain, *through)) if len(plain + through) > 1 else through[0]
+    if len(terms) == 1 and _is_identity(terms[0], dims, latent, sizes):
+        return Identity(_length(latent))
+    parts = [_matrix(t, dims, latent, sizes, theta) for t in terms]
+    if any(isinstance(p, np.ndarray) for p in parts):
+        return Dense(reduce(add, [p if isinstance(p, np.ndarray) else p.toarray() for p in parts]))
+    return Sparse(_sum([sp.csr_array(p) for p in parts]))
+
+
+def _sum(parts: Sequence[SparseMatrix]) -> SparseMatrix:
+    """The sum, on all the places that any part stores: a loading that is 0 keeps its derivative."""
+    if len(parts) == 1:
+        return parts[0]
+    stored = [p.tocoo() for p in parts]
+    rows, columns = (np.concatenate(x) for x in zip(*((p.row, p.col) for p in stored), strict=True))
+    values = np.concatenate([p.data for p in stored])
+    return sp.csr_array((values, (rows, columns)), shape=parts[0].shape)
+
+
+def _around(
+    term: Term,
+    applied: Applied,
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
+) -> tuple[Operator, Operator]:
+    """What is done with the operator's value, and what the operator is applied to."""
+    t = applied.transform
+    outer = operator([replace(term, applied=None)], dims, t.result, sizes, theta)
+    return outer, operator(applied.terms, t.before, latent, sizes, theta)
+
+
+def depends(terms: Sequence[Term]) -> bool:
+    """Whether a hyperparameter stands in the terms."""
+    return any(
+        any(f.depends for f in t.factors) or (t.applied and depends(t.applied.terms)) for t in terms
+    )
+
+
+def pull_operator(
+    terms: Sequence[Term],
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
+    adjoint: Matrix,
+    out: Gradient,
+) -> None:
+    """Add dF/dtheta to `out` from dF/dB, (P, n) dense or csr on B's pattern."""
+    for term in terms:
+        if term.applied and depends([term]):
+            _pull_applied(term, term.applied, dims, latent, sizes, theta, adjoint, out)
+            continue
+        if not any(f.depends for f in term.factors):
+            continue
+        grid = grid_of(term, dims, latent, sizes, theta)
+        slopes = Named(
+            grid.joint, np.asarray(adjoint[grid.rows, grid.columns]).reshape(grid.extent)
+        )
+        values = [f.evaluate(theta) for f in grid.factors]
+        for k, factor in enumerate(grid.factors):
+            if factor.depends:
+                others = [slopes, *values[:k], *values[k + 1 :]]
+                factor.pull(product(others, factor.dims), theta, out)
+
+
+def _pull_applied(
+    term: Term,
+    applied: Applied,
+    dims: tuple[str, ...],
+    latent: tuple[int, ...],
+    sizes: Sizes,
+    theta: Theta,
+    adjoint: Matrix,
+    out: Gradient,
+) -> None:
+    """With B = O T I: dF/dO = dF/dB (T I)', dF/dI = (O T)' dF/dB."""
+    t, dense = applied.transform, adjoint if isinstance(adjoint, np.ndarray) else adjoint.toarray()
+    outer, inner = _around(term, applied, dims, latent, sizes, theta)
+    if term.factors:
+        around = chain(t.operator, inner).matvec(np.ascontiguousarray(dense.T)).T
+        plain = [replace(term, applied=None)]
+        pull_operator(plain, dims, t.result, sizes, theta, np.ascontiguousarray(around), out)
+    if depends(applied.terms):
+        within = chain(outer, t.operator).rmatvec(dense)
+        pull_operator(applied.terms, t.before, latent, sizes, theta, within, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """The elementary entries of a term: one for each joint index, or for each non-zero of a
+    sparse factor and each other index; entries that meet in one cell add up."""
+
+    joint: tuple[str, ...]
+    extent: tuple[int, ...]
+    rows: IntArray
+    columns: IntArray
+    factors: tuple[Coefficient, ...]
+
+
+def grid_of(
+    term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
+) -> Grid:
+    """The entries of a term over rows `dims`, on a latent whose axes have the given sizes."""
+    rows: tuple[Slot, ...] = tuple(Axis(d) for d in dims)
+    row_sizes = [sizes[d] for d in dims]
+    sparse = [k for k, f in enumerate(term.factors) if f.dims and f.evaluate(theta).sparse]
+    if len(sparse) > 1:
+        raise sparse_refused(term.factors[sparse[1]].dims)
+    if sparse:
+        # The pattern's two axes become one axis of non-zeros, and every index follows.
+        pattern = term.factors[sparse[0]].evaluate(theta)
+        coo = pattern.values.tocoo()  # type: ignore[union-attr]
+        at = {
+            d: Through(np.asarray(i, dtype=np.int64), (NONZERO,))
+            for d, i in zip(pattern.dims, (coo.row, coo.col), strict=True)
+        }
+        entries = co.Constant((NONZERO,), np.asarray(coo.data, dtype=np.float64))
+        sizes = {**sizes, NONZERO: len(coo.data)}
+        others = tuple(f for k, f in enumerate(term.factors) if k != sparse[0])
+        term = substitute(replace(term, factors=others), at, sizes)
+        term = replace(term, factors=(entries, *term.factors))
+        rows = tuple(compose(r, at, sizes) for r in rows)
+    joint = co.union(*(getattr(r, "dims", None) or (r.dim,) for r in rows), term.joint)  # type: ignore[union-attr]
+    extent = tuple(sizes[d] for d in joint)
+    size = math.prod(extent)
+    shown = [d.partition("~")[0] or "the stored entries of a sparse matrix" for d in joint]
+    what = f"{counted(size, list(extent))} of a term over {', '.join(shown)}"
+    check("a term", what, TERM * size, help="a sum over fewer indices, or `X @ b` with X data")
+    return Grid(
+        joint,
+        extent,
+        _ravel(slot_indices(rows, joint, sizes), row_sizes, extent),
+        _ravel(slot_indices(term.slots, joint, sizes), latent, extent),
+        term.factors,
+    )
+
+
+def _ravel(indices: Sequence[IntArray], sizes: Sequence[int], extent: tuple[int, ...]) -> IntArray:
+    flat = np.zeros((1,) * len(extent), dtype=np.int64)
+    for index, size in zip(indices, sizes, strict=True):
+        flat = flat * size + index
+    return np.broadcast_to(flat, extent).ravel()
+
+
+def _length(sizes: Sequence[int]) -> int:
+    return int(np.prod(sizes, dtype=np.int64)) if sizes else 1
+
+
+def _is_identity(term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes) -> bool:
+    return (
+        not term.factors
+        and term.slots == tuple(Axis(d) for d in dims)
+        and latent == tuple(sizes[d] for d in dims)
+    )
+
+
+def _matrix(
+    term: Term, dims: tuple[str, ...], latent: tuple[int, ...], sizes: Sizes, theta: Theta
+) -> Matrix:
+    design = _whole_design(term, dims, sizes, theta)
+    if design is not None:
+        return design
+    grid = grid_of(term, dims, latent, sizes, theta)
+    entries = np.ones(grid.extent)
+    extents = dict(zip(grid.joint, grid.extent, strict=True))
+    for factor in grid.factors:
+        entries *= expand(factor.evaluate(theta), grid.joint, extents)
+    shape = (_length([sizes[d] for d in dims]), _length(latent))
+    return sp.csr_array((entries.ravel(), (grid.rows, grid.columns)), shape=shape)
+
+
+def _whole_design(term: Term, dims: tuple[str, ...], sizes: Sizes, theta: Theta) -> Matrix | None:
+    """`X @ b`: one array over exactly the rows and the summed axes of the latent, kept whole
+    (dense, or sparse as it came) up to a scalar; None for any other term."""
+    columns = tuple(s.dim for s in term.slots if isinstance(s, Axis))
+    if len(columns) != len(term.slots) or sorted(columns) != sorted(term.summed):
+        return None
+    order = (*dims, *columns)
+    arrays = [f for f in term.factors if f.dims]
+    if len(arrays) != 1 or set(arrays[0].dims) != set(order):
+        return None
+    scalar = 1.0
+    for f in term.factors:
+        scalar *= 1.0 if f.dims else float(f.evaluate(theta).dense())
+    named = arrays[0].evaluate(theta)
+    if named.sparse:
+        values = named.values if named.dims == order else sp.csr_array(named.values.T)
+    else:
+        values = expand(named, order, sizes).reshape(_length([sizes[d] for d in dims]), -1)
+    return values if scalar == 1.0 else scalar * values

@@ -1,0 +1,289 @@
+"""The hyperparameter space: types, priors, values in earlier hypers, and what the user pinned."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.expressions.named import collapse, expand
+from lgmdsl.canonical.lowering.hyper_priors import HyperPrior, hyper_prior
+from lgmdsl.canonical.lowering.lower import Lowering, distinct
+from lgmdsl.errors import DataError, Diagnostic, MethodError, Span, suggestion
+from lgmdsl.language.tree import ast
+from lgmdsl.priors.prior import VALUE, Prior
+from lgmdsl.remedies import pin, setting
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+# Of a covariance's largest eigenvalue: what rounding may take from one that is zero.
+ROUNDING = 1e-14
+
+
+@dataclass(frozen=True, eq=False)
+class HyperBlock:
+    """One declared hyperparameter. `value` is set where the model gives one; `prior` otherwise."""
+
+    name: str
+    dims: tuple[str, ...]
+    sizes: tuple[int, ...]
+    type: str
+    span: Span
+    prior: HyperPrior | None
+    value: Coefficient | None
+
+
+@dataclass(frozen=True, eq=False)
+class HyperSpace:
+    """All hyperparameters of a model, in the order of their declaration.
+
+    `labels` are those of the index sets.
+    """
+
+    blocks: tuple[HyperBlock, ...]
+    labels: Mapping[str, AnyArray] = field(default_factory=dict)
+
+    def block(self, name: str) -> HyperBlock | None:
+        return next((b for b in self.blocks if b.name == name), None)
+
+    @property
+    def free(self) -> tuple[str, ...]:
+        """Those that have a prior and so no value of their own."""
+        return tuple(b.name for b in self.blocks if b.value is None)
+
+    def theta(self, fixed: Mapping[str, object] | None = None) -> dict[str, Array]:
+        """Every hyperparameter's value, `fixed` first (a scalar fills an indexed one).
+
+        Raises MethodError E503 for one without a value, and DataError for a pinned value of the
+        wrong name (E103), shape (E301) or type (E303).
+        """
+        return self.filled(fixed)
+
+    def filled(
+        self,
+        fixed: Mapping[str, object] | None = None,
+        give: Callable[[HyperBlock, Theta], Array] | None = None,
+    ) -> dict[str, Array]:
+        """As `theta`, with `give(block, theta so far)` the value of each free hyper not pinned."""
+        pinned = dict(fixed or {})
+        for name in pinned:
+            if self.block(name) is None:
+                raise MethodError(unknown_hyper(name, tuple(b.name for b in self.blocks)))
+        theta: dict[str, Array] = {}
+        unset = []
+        for block in self.blocks:
+            if block.name in pinned:
+                theta[block.name] = as_value(block, pinned[block.name])
+            elif block.value is not None:
+                if block.value.depends <= theta.keys():
+                    theta[block.name] = _computed(block, block.value, theta)
+            elif give is not None:
+                theta[block.name] = give(block, theta)
+            else:
+                unset.append(block)
+        if unset:
+            raise MethodError(tuple(_no_value(b) for b in unset))
+        return theta
+
+    def start(
+        self, fixed: Mapping[str, object] | None = None, given: Theta | None = None
+    ) -> dict[str, Array]:
+        """Every hyper's value, a free one's of those `given`, or in the middle of its prior given
+        the earlier ones."""
+
+        def value(block: HyperBlock, theta: Theta) -> Array:
+            own = None if given is None else given.get(block.name)
+            return _prior(block, theta).typical(block.sizes) if own is None else own
+
+        return self.filled(fixed, value)
+
+    def sample(self, rng: Generator, fixed: Mapping[str, object] | None = None) -> dict[str, Array]:
+        """Every hyper's value, a free one's drawn from its prior given the earlier ones.
+
+        Raises MethodError E503 for those whose prior cannot be drawn from.
+        """
+        improper = [b for b in self.unpinned(fixed or ()) if b.prior and not b.prior.draws]
+        if improper:
+            raise MethodError(tuple(_improper(b) for b in improper))
+        return self.filled(
+            fixed, lambda block, theta: _prior(block, theta).sample(rng, block.sizes)
+        )
+
+    def unpinned(self, pinned: Collection[str] = ()) -> tuple[HyperBlock, ...]:
+        """The free blocks that are not pinned, in order."""
+        return tuple(b for b in self.blocks if b.value is None and b.name not in pinned)
+
+    def log_prior(self, theta: Theta, pinned: Collection[str] = ()) -> tuple[float, Gradient]:
+        """The log density of all hypers with a prior and not pinned, at a complete theta.
+
+        On the natural scale; its gradient there, over the same hypers, with what flows to them
+        through the arguments of later priors. A covariance's is symmetric, and that of a simplex
+        is in all its entries. Raises DataError E303 where an argument leaves its range.
+        """
+        total, gradient = 0.0, Gradient()
+        for block in self.unpinned(pinned):
+            prior, value = _prior(block, theta), theta[block.name]
+            total += prior.log_density(value)
+            slopes = prior.gradient(value)
+            gradient[block.name] = gradient.get(block.name, 0.0) + slopes.pop(VALUE)
+            block.prior.pull(slopes, theta, gradient)  # type: ignore[union-attr]
+        folded = self.pull(gradient, theta, pinned)
+        return total, {k: v for k, v in folded.items() if k not in pinned}
+
+    def pull(self, gradient: Gradient, theta: Theta, fixed: Collection[str]) -> Gradient:
+        """Fold the gradients of hypers with values in earlier ones back onto the free ones."""
+        out = dict(gradient)
+        for block in reversed(self.blocks):
+            if block.name not in fixed:
+                fold(block, theta, out)
+        return {k: v for k, v in out.items() if k in self.free}
+
+
+def fold(block: HyperBlock, theta: Theta, out: Gradient) -> None:
+    """Move the gradient of a hyper given by a value onto the hypers in it."""
+    if block.value is not None and block.name in out:
+        adjoint = np.asarray(out.pop(block.name))
+        block.value.pull(collapse(adjoint, distinct(block.dims), block.value.dims), theta, out)
+
+
+def hyper_space(lowering: Lowering) -> HyperSpace:
+    """Lower every hyper statement."""
+    blocks = []
+    for symbol in lowering.grounded.model.of_kind("hyper"):
+        statement = symbol.statement
+        assert isinstance(statement, ast.Hyper)
+        value = None if statement.value is None else lowering.coefficient(statement.value)
+        dist = statement.prior
+        prior = None if dist is None else hyper_prior(symbol, dist, lowering)
+        sizes = tuple(lowering.sizes[d] for d in symbol.dims)
+        blocks.append(
+            HyperBlock(
+                symbol.name, symbol.dims, sizes, symbol.type, statement.name.span,
+                prior, value,
+            )
+        )  # fmt: skip
+    labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
+    return HyperSpace(tuple(blocks), labels)
+
+
+def _prior(block: HyperBlock, theta: Theta) -> Prior:
+    assert block.prior is not None, "a hyper has a prior or a value"
+    return block.prior.at(theta)
+
+
+def _computed(block: HyperBlock, value: Coefficient, theta: Theta) -> Array:
+    named = value.evaluate(theta)
+    axes = distinct(block.dims)
+    values = np.array(expand(named, axes, dict(zip(axes, block.sizes, strict=True))))
+    problem = _violation(block.type, values)
+    if problem:
+        raise DataError(_outside(block, problem, "in the model"))
+    return values
+
+
+def as_value(
+    block: HyperBlock, given: object, role: str = "pinned", give: Callable[[str, str], str] = pin
+) -> Array:
+    """A value of the hyper's shape and type; a scalar fills an array. Raises DataError E301 or
+    E303, with the value's role and the remedy that gives one."""
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise DataError(_outside(block, f"{given!r} is not a number", role)) from None
+    if values.ndim == 0 and block.type == "covariance":
+        values = float(values) ** 2 * np.eye(block.sizes[0])  # a scalar is the common sd
+    elif values.ndim == 0:
+        values = np.full(block.sizes, float(values))
+    if values.shape != block.sizes:
+        raise DataError(
+            Diagnostic(
+                "E301",
+                f"the value {role} for hyper `{block.name}` has the wrong shape",
+                block.span,
+                details=(
+                    f"declared {block.name}[{', '.join(block.dims)}]   {block.sizes}"
+                    if block.dims
+                    else f"declared {block.name}   a single number",
+                    f"given    {values.shape}",
+                ),
+                help="give a scalar, which fills it, or an array of that shape"
+                if block.dims
+                else f"give one number: {give(block.name, '0.5')}",
+            )
+        )
+    problem = _violation(block.type, values)
+    if problem:
+        raise DataError(_outside(block, problem, role))
+    return values
+
+
+def _violation(type_: str, values: Array) -> str:
+    """What is wrong with values of a hyper type, empty where nothing is."""
+    if not np.isfinite(values).all():
+        return "it is not finite"
+    if type_ == "positive" and not (values > 0).all():
+        return f"{values.min():g} is not positive"
+    if type_ == "unit" and not ((values >= 0) & (values <= 1)).all():
+        return "it is not between 0 and 1"
+    if type_ == "correlation" and not (np.abs(values) < 1).all():
+        return "it is not strictly between -1 and 1"
+    if type_ == "simplex" and not (
+        (values >= 0).all() and np.allclose(values.sum(axis=-1), 1.0, atol=1e-8)
+    ):
+        return "its rows are not non-negative with sum 1"
+    if type_ == "ordered" and not (np.diff(values, axis=-1) > 0).all():
+        return "it does not increase"
+    if type_ == "covariance":
+        if not np.allclose(values, np.swapaxes(values, -1, -2), rtol=1e-10, atol=0.0):
+            return "it is not symmetric"
+        eigenvalues = np.linalg.eigvalsh(values)
+        if (eigenvalues[..., 0] < -ROUNDING * eigenvalues[..., -1]).any():
+            return "it is not positive semi-definite"
+    return ""
+
+
+def _outside(block: HyperBlock, problem: str, where: str) -> Diagnostic:
+    return Diagnostic(
+        "E303",
+        f"the value {where} for hyper `{block.name}` is outside its type `{block.type}`",
+        block.span,
+        problem,
+    )
+
+
+def unknown_hyper(name: str, known: tuple[str, ...]) -> Diagnostic:
+    """E103 for a name that is not of the `known` hypers."""
+    listed = f"the hypers are: {', '.join(known)}" if known else "the model has no hyper"
+    return Diagnostic(
+        "E103",
+        f"no hyper is named `{name}`",
+        help=suggestion(name, known, listed),
+    )
+
+
+def _no_value(block: HyperBlock) -> Diagnostic:
+    return Diagnostic(
+        "E503",
+        f"hyper `{block.name}` has a prior but no value, and hyperparameters are held fixed",
+        block.span,
+        f"declared {block.type}, with a prior",
+        note="VALUE is a matrix, as in [[1, 0.3], [0.3, 2]]" if block.type == "covariance" else "",
+        help=f"pin it: {pin(block.name)}, or write = VALUE in the model; or learn it: "
+        f"{setting('hyper', 'auto')}",
+    )
+
+
+def _improper(block: HyperBlock) -> Diagnostic:
+    return Diagnostic(
+        "E503",
+        f"hyper `{block.name}` has no value, and its prior cannot be drawn from",
+        block.span,
+        f"declared {block.type}, with an improper prior",
+        help=f"pin it: {pin(block.name)}",
+    )

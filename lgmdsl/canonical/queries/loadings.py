@@ -1,0 +1,225 @@
+"""Hyperparameters that enter the predictors linearly: loadings, offsets, regression coefficients.
+
+    s_r = rest + sum_e value_e h[place_e] u_e,   u_e a latent, or 1
+
+over the entries e of row r. Read off the terms and their factors, at their index names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import product
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.affine import Affine, Term
+from lgmdsl.canonical.expressions.coefficient import Coefficient, Gather, HyperValue, Theta
+from lgmdsl.canonical.expressions.named import Axis, expand, slot_indices
+from lgmdsl.canonical.lowering.flatten import Grid, grid_of
+from lgmdsl.canonical.model import CanonicalModel
+
+Sizes = Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class LinearHypers:
+    """`names`: real hypers that stand in predictors alone, and there linearly; `loadings`: those
+    of them that multiply a latent."""
+
+    names: tuple[str, ...]
+    loadings: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Entries:
+    """The entries of one site block's predictors, (E,) each: `rows` count those of the observed
+    rows (of a vector site as many as it has predictors, one after the other), `columns` the latents
+    of the model (-1: none), `places` those of the hyper `names[hyper]`.
+    """
+
+    rows: IntArray
+    columns: IntArray
+    names: tuple[str, ...]
+    hyper: IntArray
+    places: IntArray
+    values: Array
+
+
+def linear_hypers(
+    canonical: CanonicalModel, theta: Theta, pinned: Collection[str] = ()
+) -> LinearHypers:
+    """The free hypers without bounds that every predictor is linear in, all of them at once, and
+    that nothing else depends on."""
+    space = canonical.hypers
+    free = unbounded(canonical, theta, pinned)
+    other = {n for f in _elsewhere(canonical) for n in f}
+    found: set[str] = set()
+    loadings: set[str] = set()
+    for block in canonical.blocks:
+        for term in terms_of(block.form):
+            moving = [f for f in term.factors if f.depends]
+            names = {n for f in moving for n in f.depends}
+            if len(moving) != 1 or leaf(moving[0]) is None:
+                other |= names
+                continue
+            found |= names
+            loadings |= names if term.latent else set()
+        for term in block.form.terms:
+            if term.applied:
+                other |= _depending(term)
+    kept = tuple(b.name for b in space.blocks if b.name in (found & free) - other)
+    return LinearHypers(kept, tuple(n for n in kept if n in loadings))
+
+
+def unbounded(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> set[str]:
+    """The free hypers that may be any real number."""
+    return {
+        b.name for b in canonical.hypers.unpinned(pinned)
+        if b.type == "real" and b.prior and np.isinf(b.prior.at(theta).bounds.lower).all()
+    }  # fmt: skip
+
+
+def entries(
+    canonical: CanonicalModel, block: SiteBlock, names: Collection[str], theta: Theta
+) -> Entries:
+    """What the hypers `names` do to the predictor of a block. They are of `linear_hypers`."""
+    order = tuple(names)
+    observed = block.predictor_rows()
+    position = np.full(int(np.prod(block.shape, dtype=np.int64)) * max(block.predictors, 1), -1)
+    position[observed] = np.arange(len(observed))
+    parts: list[tuple[AnyArray, ...]] = []
+    for term in terms_of(block.form):
+        moving = {n for f in term.factors for n in f.depends}
+        if not moving or not moving <= set(order):
+            continue
+        latent = canonical.latent(term.latent).sizes if term.latent else ()
+        start = canonical.layout.starts[term.latent] if term.latent else -1
+        grid = grid_of(term, block.predictor_dims, latent, block.sizes, theta)
+        rows = position[grid.rows]
+        places, values = _places(grid, theta)
+        hyper = np.full(len(rows), order.index(next(iter(moving))))
+        every: tuple[AnyArray, ...] = (rows, grid.columns + start, hyper, places, values)
+        parts.append(tuple(a[rows >= 0] for a in every))
+    whole = [np.concatenate(p) for p in zip(*parts, strict=True)] or [np.zeros(0)] * 5
+    numbers = [np.asarray(a, dtype=np.int64) for a in whole[:4]]
+    return Entries(numbers[0], numbers[1], order, numbers[2], numbers[3], whole[4])
+
+
+def leaf(node: Coefficient) -> HyperValue | None:
+    """The hyper that a node is, as it stands or gathered; None for anything else."""
+    if isinstance(node, Gather):
+        node = node.operand
+    return node if isinstance(node, HyperValue) else None
+
+
+def leaf_places(
+    node: Coefficient, joint: tuple[str, ...], sizes: Sizes, shape: tuple[int, ...]
+) -> IntArray:
+    """Flat positions of a leaf's entries over `joint` in its hyper of that shape."""
+    if isinstance(node, Gather):
+        index = slot_indices(node.slots, joint, sizes)
+    else:
+        axes = tuple(Axis(d) for d in node.dims)
+        index = slot_indices(axes, joint, sizes)
+    flat = np.zeros((1,) * len(joint), dtype=np.int64)
+    for at, size in zip(index, shape, strict=True):
+        flat = flat * size + at
+    return np.broadcast_to(flat, tuple(sizes[d] for d in joint)).reshape(-1)
+
+
+def _places(grid: Grid, theta: Theta) -> tuple[IntArray, Array]:
+    """The hyper's positions and what it is multiplied by, entry by entry."""
+    sizes = dict(zip(grid.joint, grid.extent, strict=True))
+    values = np.ones(grid.extent)
+    for factor in grid.factors:
+        if not factor.depends:
+            values *= expand(factor.evaluate(theta), grid.joint, sizes)
+    moving = next(f for f in grid.factors if f.depends)
+    hyper = leaf(moving)
+    assert hyper is not None
+    places = leaf_places(moving, grid.joint, sizes, np.shape(theta[hyper.name]))
+    return places, values.reshape(-1)
+
+
+# Nodes of a product written out, beyond which it is not multiplied out: what it holds is then no
+# linear hyper. A loading needs some ten.
+MOST = 2000
+
+
+def terms_of(form: Affine) -> Iterator[Term]:
+    """Elementary terms: products of factors on one latent, or on none (latent "")."""
+    for term in form.terms:
+        if not term.applied:
+            for factors in _products(term.factors, form.sizes):
+                yield Term(term.latent, term.slots, factors, term.summed)
+    for factors in _products((form.offset,), form.sizes):
+        yield Term("", (), factors)
+
+
+def _products(factors: tuple[Coefficient, ...], sizes: Sizes) -> Iterator[tuple[Coefficient, ...]]:
+    """The product of the factors, multiplied out into products of nodes that are no sums; as it is
+    where that would be very many."""
+    if sum(f.size for f in factors if f.depends) > MOST:
+        yield factors
+        return
+    for choice in product(*(list(_parts(f, sizes)) for f in factors)):
+        yield tuple(f for part in choice for f in part)
+
+
+def _parts(node: Coefficient, sizes: Sizes) -> Iterator[tuple[Coefficient, ...]]:
+    if not node.depends:
+        yield (node,)
+    elif isinstance(node, co.Total):
+        for term in node.terms:
+            yield from _parts(term, sizes)
+    elif isinstance(node, co.Contraction):
+        summed = [d for d in co.union(*(f.dims for f in node.factors)) if d not in node.dims]
+        for part in _products(node.factors, sizes):
+            lacking = [d for d in summed if d not in co.union(*(f.dims for f in part))]
+            yield (*part, *(co.Constant((d,), np.ones(sizes[d])) for d in lacking))
+    else:
+        yield (node,)
+
+
+def _depending(term: Term) -> set[str]:
+    names = {n for f in term.factors for n in f.depends}
+    for inner in term.applied.terms if term.applied else ():
+        names |= _depending(inner)
+    return names
+
+
+def _elsewhere(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
+    """What depends on hypers and is no predictor."""
+    for block in canonical.blocks:
+        for node in block.parameters.values():
+            yield node.depends
+    yield from uses_of_priors(canonical)
+
+
+def uses_of_predictors(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
+    """The hypers in each term and offset of the predictors."""
+    for block in canonical.blocks:
+        yield block.form.offset.depends
+        for term in block.form.terms:
+            yield frozenset(_depending(term))
+
+
+def uses_of_priors(canonical: CanonicalModel) -> Iterator[frozenset[str]]:
+    """The hypers in each argument of a latent's prior, each constraint, and in other hypers."""
+    for latent in canonical.latents:
+        for factor in latent.factors:
+            for node in factor.coefficients().values():
+                yield node.depends
+    for equation in canonical.equations:
+        yield equation.value.depends | equation.form.offset.depends
+        for term in equation.form.terms:
+            yield frozenset(_depending(term))
+    for hyper in canonical.hypers.blocks:
+        if hyper.value is not None:
+            yield hyper.value.depends
+        if hyper.prior is not None:
+            yield hyper.prior.depends

@@ -1,0 +1,212 @@
+"""Hyperparameters that are scales of Gaussians: every sd that they stand in is c h^k.
+
+    sd = c prod_j h_j^k_j          s;  sqrt(v);  1 / sqrt(tau);  2 * s[group];  s * t
+
+Read off the coefficients of the sites' and the latents' sds, through hypers given by values.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TypeAlias
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.blocks.latents import FactorSpec, LatentBlock
+from lgmdsl.canonical.blocks.sites import SiteBlock
+from lgmdsl.canonical.expressions import coefficient as co
+from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
+from lgmdsl.canonical.expressions.named import collapse
+from lgmdsl.canonical.lowering.hypers import HyperSpace
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.queries.loadings import uses_of_predictors
+
+# The sds of sites that are Gaussian as they stand.
+GAUSSIAN = frozenset({("normal.mean", "sd"), ("normal", "sd"), ("lognormal.mean", "sd")})
+# Scales of mixtures of Gaussians, for methods that hold a Gaussian of the mixture.
+MIXTURES = frozenset({("student_t", "scale")})
+
+
+@dataclass(frozen=True)
+class Scales:
+    """`exponents`: k of every hyper that is a scale and nothing else; `others`: why each other one
+    is none, in words."""
+
+    exponents: Mapping[str, float]
+    others: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class _Use:
+    """One sd: its node, where it stands in words, and whether it is one of a Gaussian."""
+
+    node: Coefficient
+    place: str
+    gaussian: bool
+
+
+def scales(
+    canonical: CanonicalModel, pinned: Collection[str] = (), mixtures: bool = False
+) -> Scales:
+    """Which free hypers are scales of Gaussians and nothing else; with `mixtures`, of Student-t
+    sites too."""
+    space = canonical.hypers
+    free = [b.name for b in space.unpinned(pinned)]
+    found: dict[str, float] = {}
+    others: dict[str, str] = {}
+
+    def refuse(names: Collection[str], why: str) -> None:
+        for name in roots(names, space, pinned):
+            others.setdefault(name, why)
+
+    for use in _uses(canonical, mixtures):
+        powers = exponents(use.node, space, pinned) if use.gaussian else None
+        if powers is None:
+            refuse(use.node.depends, use.place)
+            continue
+        for name, k in powers.items():
+            if found.setdefault(name, k) != k:
+                others.setdefault(name, "stands in sds in two different powers")
+    for depends in uses_of_predictors(canonical):
+        refuse(depends, "stands in a predictor")
+    for equation in canonical.equations:
+        refuse(equation.value.depends | equation.form.offset.depends, "stands in a constraint")
+    for block in space.unpinned(pinned):
+        if block.prior is not None:
+            refuse(block.prior.depends, f"stands in the prior of `{block.name}`")
+            if roots(block.prior.depends, space, pinned):
+                others.setdefault(block.name, "has a prior with another hyper in it")
+    for name in free:
+        if name not in found:
+            others.setdefault(name, "stands in no sd")
+    return Scales({n: k for n, k in found.items() if n not in others and k != 0.0}, others)
+
+
+def roots(names: Collection[str], space: HyperSpace, pinned: Collection[str]) -> frozenset[str]:
+    """The free hypers, neither pinned nor given by a value, behind some names."""
+    blocks = {n: space.block(n) for n in _behind(names, space, pinned) if n not in pinned}
+    return frozenset(n for n, block in blocks.items() if block is not None and block.value is None)
+
+
+def _behind(names: Collection[str], space: HyperSpace, pinned: Collection[str]) -> set[str]:
+    """The names, and those in the values of hypers among them, pinned ones the last."""
+    out, waiting = set(names), list(names)
+    while waiting:
+        name = waiting.pop()
+        block = None if name in pinned else space.block(name)
+        if block is not None and block.value is not None:
+            waiting += block.value.depends - out
+            out |= block.value.depends
+    return out
+
+
+Powers: TypeAlias = dict[str, float] | None
+
+
+def exponents(node: Coefficient, space: HyperSpace, pinned: Collection[str]) -> Powers:
+    """k of each free hyper where the node is a constant times a product of powers; else None."""
+    behind, known = _behind(node.depends, space, pinned), dict[str, Powers]()
+    for block in space.blocks:  # a value has earlier hypers in it
+        if block.name in behind and block.name not in pinned:
+            value = block.value
+            known[block.name] = {block.name: 1.0} if value is None else _powers(value, known)
+    return _powers(node, known)
+
+
+def _powers(node: Coefficient, known: Mapping[str, Powers]) -> Powers:
+    """`exponents`, from those of the hypers in the node that are not pinned."""
+    parts: dict[int, Powers] = {}
+    for part in node.order:
+        parts[id(part)] = _power(part, parts, known)
+    return parts[id(node)]
+
+
+def _power(node: Coefficient, parts: Mapping[int, Powers], known: Mapping[str, Powers]) -> Powers:
+    if all(known.get(name, {}) == {} for name in node.depends):
+        return {}
+    if isinstance(node, co.HyperValue):
+        return known[node.name]
+    if isinstance(node, co.Gather):
+        return parts[id(node.operand)]
+    if isinstance(node, co.Elementwise) and node.function == "sqrt":
+        return _times(parts[id(node.operand)], 0.5)
+    if isinstance(node, co.Power) and not node.exponent.depends:
+        power = np.unique(node.exponent.evaluate({}).dense())
+        return _times(parts[id(node.base)], power[0]) if len(power) == 1 else None
+    if isinstance(node, co.Contraction) and node.dims == co.union(*(f.dims for f in node.factors)):
+        total: dict[str, float] = {}
+        for factor in node.factors:
+            part = parts[id(factor)]
+            if part is None:
+                return None
+            for name, k in part.items():
+                total[name] = total.get(name, 0.0) + k
+        return total
+    return None
+
+
+def _times(powers: Powers, factor: float) -> Powers:
+    return None if powers is None else {n: float(factor * k) for n, k in powers.items()}
+
+
+def log_sd_slopes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> Gradient:
+    """d(sum log sd)/dhyper of every free hyper at theta, the sum being over observed rows and over
+    the ranks of the latents' priors: for a scale h^k that n Gaussians share, k n / h."""
+    raw: Gradient = {}
+    for block in canonical.blocks:
+        for name, node in block.parameters.items():
+            if node.depends and (block.site.spec.name, name) in GAUSSIAN | MIXTURES:
+                _pull(node, _rows(block), block.dims, theta, raw)
+    for latent in canonical.latents:
+        rank = _rank(latent, theta)
+        for factor in latent.factors:
+            sd = factor.coefficients().get("sd")
+            if sd is not None and sd.depends:
+                whole = np.ones(factor.sizes) if _elementwise(factor) else np.asarray(float(rank))
+                _pull(sd, whole, factor.dims if _elementwise(factor) else (), theta, raw)
+    return canonical.hypers.pull(raw, theta, pinned)
+
+
+def _pull(
+    node: Coefficient, count: Array, over: tuple[str, ...], theta: Theta, out: Gradient
+) -> None:
+    own = collapse(count, over, node.dims)
+    node.pull(own / node.evaluate(theta).dense(), theta, out)
+
+
+def _rows(block: SiteBlock) -> Array:
+    full = np.zeros(math.prod(block.shape))
+    full[block.rows] = 1.0
+    return full.reshape(block.shape)
+
+
+def _elementwise(factor: FactorSpec) -> bool:
+    return factor.name == "normal"
+
+
+def _rank(latent: LatentBlock, theta: Theta) -> int:
+    return math.prod(f.size - f.nullity for f in latent.at(theta).factors)
+
+
+def _uses(canonical: CanonicalModel, mixtures: bool) -> Iterator[_Use]:
+    """Every argument of a site or a prior that depends on hypers."""
+    known = GAUSSIAN | MIXTURES if mixtures else GAUSSIAN
+    for block in canonical.blocks:
+        site = block.site.spec.name
+        for name, node in block.parameters.items():
+            if node.depends:
+                place = f"is the {name} of `{block.family.spec.family}` sites"
+                yield _Use(node, _of_sds(place, name), (site, name) in known)
+    for latent in canonical.latents:
+        for factor in latent.factors:
+            for path, node in factor.coefficients().items():
+                if node.depends:
+                    place = f"is the {path} of `{factor.name}`, the prior of `{latent.name}`"
+                    yield _Use(node, _of_sds(place, path), path == "sd")
+
+
+def _of_sds(place: str, name: str) -> str:
+    return place.replace("is the", "is part of the", 1) if name == "sd" else place

@@ -1,0 +1,108 @@
+"""`lgm calibrate`: does a method's posterior mean what it says, on data drawn from the model?"""
+
+from __future__ import annotations
+
+import click
+
+from lgmdsl import files
+from lgmdsl.cli.options import (
+    bound_option,
+    data_argument,
+    json_option,
+    map_option,
+    max_steps_option,
+    model_argument,
+    option_option,
+    read_model,
+    seed_option,
+    set_option,
+    sizes_option,
+    tol_option,
+)
+from lgmdsl.cli.output import note
+from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
+
+
+@click.command("calibrate")
+@model_argument
+@data_argument(required=False)
+@sizes_option
+@click.option("--runs", type=click.IntRange(min=1), default=200, show_default=True, metavar="N",
+              help="How many data sets to draw and fit.")  # fmt: skip
+@click.option("--method", default="auto", metavar="M", show_default=True, help="The method.")
+@set_option
+@bound_option
+@option_option
+@tol_option
+@max_steps_option
+@click.option("--jobs", type=click.IntRange(min=1), metavar="N",
+              help="Processes (default: one for each core).")  # fmt: skip
+@click.option("--record", metavar="FILE.jsonl",
+              help="Keep each run there, and go on from it after an interrupt.")  # fmt: skip
+@click.option("--plot", "picture", metavar="OUT.png",
+              help="Draw the ECDFs there (.png, .svg or .pdf).")  # fmt: skip
+@seed_option
+@map_option
+@json_option
+def command(
+    model: str,
+    data: str | None,
+    sizes: dict[str, int],
+    runs: int,
+    method: str,
+    fixed: dict[str, object],
+    bound: str | None,
+    options: dict[str, object],
+    tol: float | None,
+    max_steps: int | None,
+    jobs: int | None,
+    record: str | None,
+    picture: str | None,
+    seed: int,
+    mapping: dict[str, str],
+    as_json: bool,
+) -> int:
+    """Draw data sets from MODEL, fit each, and test whether the truths lie where the fits say.
+
+    \b
+    lgm calibrate model.lgm --sizes obs=200,feat=3 --set s=1 --runs 200
+    lgm calibrate model.lgm data.npz --method laplace --record runs.jsonl --plot ecdf.png
+
+    Covariates come from DATA, or are drawn by type in each run. Exit status 0 if nothing leaves
+    its band, 1 for an error in the model or the data, 3 if something does (or a run ended without
+    a posterior), 130 if it was interrupted.
+    """
+    from lgmdsl.cli.files import PICTURES, deliver, report, writable
+    from lgmdsl.cli.progress import Progress
+
+    place, read_files = None, {"the model": model, "the data": data}
+    if picture is not None:
+        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+
+        place = writable(picture, PICTURES, {**read_files, "the record": record})
+        check_matplotlib()
+    if record is not None:
+        writable(record, (".jsonl",), read_files)
+    read = read_model(model)
+    from lgmdsl.api.calibrate.calibrate import calibrate
+
+    with Progress() as progress:
+        found = calibrate(
+            read, data, sizes, runs, method, fixed, bound, options, seed, tol, max_steps,
+            mapping=mapping, jobs=jobs, record=record,
+            on_run=lambda done, wanted: progress.show(f"{done} of {wanted} runs"),
+        )  # fmt: skip
+    drawn = place if found.tests else None
+    lost = deliver(
+        None if as_json else found.table, found.as_json() if as_json else None,
+        None if drawn is None else lambda: files.write(drawn, found.picture(drawn.suffix[1:])),
+    )  # fmt: skip
+    if drawn is not None:
+        report(drawn, lost, as_json)
+    elif place is not None:
+        note(f"{place}: not written: there are too few runs to draw")
+    if lost is not None:
+        return REFUSED
+    if found.interrupted:
+        return INTERRUPTED
+    return UNFINISHED if found.faults or found.failed else OK

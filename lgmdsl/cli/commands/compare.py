@@ -1,0 +1,133 @@
+"""`lgm compare`: several methods on one model and data."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from lgmdsl.cli.options import (
+    audit_options,
+    bound_option,
+    data_argument,
+    hyper_option,
+    json_option,
+    map_option,
+    max_steps_option,
+    model_argument,
+    read_model,
+    seed_option,
+    set_option,
+    split,
+    tol_option,
+)
+from lgmdsl.cli.output import diagnose
+from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
+
+if TYPE_CHECKING:
+    from lgmdsl.api.compare.comparison import Comparison
+
+FORM = "METHOD.NAME=VALUE"
+
+
+def _options(
+    context: click.Context, _: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, dict[str, object]]:
+    found: dict[str, dict[str, object]] = {}
+    for key, value in split(texts, "--option", FORM).items():
+        method, dot, name = key.rpartition(".")
+        if not dot or not method or not name:
+            raise click.UsageError(f"--option takes {FORM}, not `{key}={value}`", context)
+        found.setdefault(method, {})[name] = value
+    return found
+
+
+@click.command("compare")
+@model_argument
+@data_argument(required=True)
+@click.option("--method", "methods", metavar="M", multiple=True,
+              help="A method, as often as wanted (default: all that can run it).")  # fmt: skip
+@click.option("--plot", "picture", metavar="OUT.png",
+              help="Draw runs and marginals there (.png, .svg or .pdf).")  # fmt: skip
+@hyper_option
+@set_option
+@bound_option
+@click.option("--option", "options", metavar=FORM, multiple=True, callback=_options,
+              help="An option of one of the methods.")  # fmt: skip
+@tol_option
+@max_steps_option
+@map_option
+@audit_options
+@seed_option
+@json_option
+def command(
+    model: str,
+    data: str,
+    methods: tuple[str, ...],
+    picture: str | None,
+    hyper: str,
+    fixed: dict[str, object],
+    bound: str | None,
+    options: dict[str, dict[str, object]],
+    tol: float | None,
+    max_steps: int | None,
+    mapping: dict[str, str],
+    audit: bool,
+    draws: int,
+    seed: int,
+    as_json: bool,
+) -> int:
+    """Fit MODEL to DATA with several methods and print how they differ.
+
+    \b
+    lgm compare model.lgm data.npz
+    lgm compare model.lgm data.npz --method laplace --method lcl --plot out.png
+    lgm compare model.lgm data.npz --audit
+
+    Exit status 0 if a method converged, 1 for an error in the model or the data or if no method
+    can run it, 3 if none converged, 130 if it was interrupted.
+    """
+    from lgmdsl.cli.files import PICTURES, deliver, report, writable
+    from lgmdsl.cli.progress import Progress
+
+    place = None
+    if picture is not None:
+        from lgmdsl.api.pictures.compare_picture import check_matplotlib
+
+        place = writable(picture, PICTURES, {"the model": model, "the data": data})
+        check_matplotlib()
+    read = read_model(model)
+    from lgmdsl.api.compare.compare import compare
+
+    with Progress() as progress:
+        found = compare(
+            read, data, methods or None, hyper, fixed, bound, options, seed, tol, max_steps,
+            mapping=mapping, audit=draws if audit else False,
+            on_step=lambda method, entry: progress.on_step(entry, method),
+        )  # fmt: skip
+    lost = deliver(
+        None if as_json else found.table, found.as_json() if as_json else None,
+        None if place is None else lambda: found.plot(place),
+    )  # fmt: skip
+    _warn(found)
+    if place is not None:
+        report(place, lost, as_json)
+    return _status(found) if lost is None else REFUSED
+
+
+def _warn(found: Comparison) -> None:
+    """What the fits warn of, once; that one stopped early stands in the table."""
+    warnings = [w for f in found.fits.values() for w in f.warnings if w.code != "W601"]
+    if warnings:
+        # Methods word the same warning with their own numbers.
+        diagnose({(w.code, w.message, w.span): w for w in reversed(warnings)}.values())
+
+
+def _status(found: Comparison) -> int:
+    from lgmdsl.contract.status import Status
+
+    if any(f.status is Status.interrupted for f in found.fits.values()):
+        return INTERRUPTED
+    if any(r.failure and r.failure.code == "interrupted" for r in found):
+        return INTERRUPTED
+    return OK if found.converged else UNFINISHED

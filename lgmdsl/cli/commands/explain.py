@@ -1,0 +1,45 @@
+"""`lgm explain`: what the compiler makes of a model."""
+
+from __future__ import annotations
+
+import click
+
+from lgmdsl.cli.options import (
+    data_argument,
+    json_option,
+    map_option,
+    model_argument,
+    read_model,
+    set_option,
+)
+from lgmdsl.cli.output import diagnose, show, show_json
+
+
+@click.command("explain")
+@model_argument
+@data_argument(required=False)
+@set_option
+@map_option
+@json_option
+def command(
+    model: str, data: str | None, fixed: dict[str, object], mapping: dict[str, str], as_json: bool
+) -> None:
+    """Show what the compiler makes of MODEL, and which methods can run it.
+
+    \b
+    lgm explain model.lgm
+    lgm explain model.lgm data.npz
+
+    Sizes, sparsity, priors, predictors, rewrites, the engine and why, and for each method whether
+    it runs and why not. What this version cannot fit yet is listed, and is no error here.
+    """
+    from lgmdsl.api.explain.explain import explain
+
+    read = read_model(model)
+    found = explain(read, data, fixed, mapping=mapping)
+    if as_json:
+        show_json(found.as_json())
+        return
+    if read.checked.warnings:
+        diagnose(read.checked.warnings)
+    show(str(found))

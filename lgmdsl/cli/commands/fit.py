@@ -1,0 +1,132 @@
+"""`lgm fit`: a model and data to a posterior."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from lgmdsl.cli.options import (
+    audit_options,
+    bound_option,
+    data_argument,
+    hyper_option,
+    json_option,
+    map_option,
+    max_steps_option,
+    method_option,
+    model_argument,
+    option_option,
+    read_model,
+    seed_option,
+    set_option,
+    start_option,
+    tol_option,
+)
+from lgmdsl.cli.output import diagnose, note
+from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+
+@click.command("fit")
+@model_argument
+@data_argument(required=True)
+@click.option("-o", "--output", metavar="OUT.nc", help="Write the result there (NetCDF).")
+@method_option
+@hyper_option
+@set_option
+@start_option
+@bound_option
+@option_option
+@tol_option
+@max_steps_option
+@click.option("--start-from", metavar="OUT.nc", help="Start from an earlier result.")
+@map_option
+@audit_options
+@seed_option
+@json_option
+@click.option("--full", is_flag=True, help="Print every entry of every latent.")
+def command(
+    model: str,
+    data: str,
+    output: str | None,
+    method: str,
+    hyper: str,
+    fixed: dict[str, object],
+    start: dict[str, object],
+    bound: str | None,
+    options: dict[str, str],
+    tol: float | None,
+    max_steps: int | None,
+    start_from: str | None,
+    mapping: dict[str, str],
+    audit: bool,
+    draws: int,
+    seed: int,
+    as_json: bool,
+    full: bool,
+) -> int:
+    """Fit MODEL to DATA (.npz .csv .parquet .nc) and print a summary.
+
+    \b
+    lgm fit model.lgm data.npz -o model.fit.nc
+    lgm fit model.lgm data.npz --method laplace --set s=0.5 --json
+    lgm fit model.lgm data.npz --audit
+
+    Exit status 0 if it converged, 1 for an error in the model, the data or the method, 3 if it
+    did not converge (what there is is written and says so), 130 if it was interrupted.
+    """
+    from lgmdsl.cli.files import deliver, report, writable
+    from lgmdsl.cli.progress import Progress
+
+    if audit:
+        from lgmdsl.assess.importance.pareto import check_arviz
+
+        check_arviz()
+    if output is not None:
+        read_files = {"the model": model, "the data": data, "the fit to start from": start_from}
+        writable(output, (".nc",), read_files)
+    read = read_model(model)
+    from lgmdsl.api.fit.fitting import fit
+
+    with Progress() as progress:
+        result = fit(
+            read, data, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
+            mapping=mapping, start=start, on_step=progress.on_step,
+        )  # fmt: skip
+    status, failure = _status(result), None
+    if audit and status != INTERRUPTED:
+        from lgmdsl.cli.audited import audited
+
+        result, failure = audited(result, draws, seed)
+    page: str | None = None
+    fields: dict[str, Any] | None = None
+    left_out: tuple[str, ...] = ()
+    if as_json:
+        from lgmdsl.cli.fit_json import fit_json
+
+        fields, left_out = fit_json(result, full)
+        if failure is not None:
+            fields["audit"] = {"errors": [d.as_json() for d in failure.diagnostics]}
+    else:
+        page = result.summary(full)
+    lost = deliver(page, fields, None if output is None else lambda: result.save(output))
+    if left_out:
+        note(f"left out, too long: {', '.join(left_out)} (--full prints all)")
+    if result.warnings:
+        diagnose(result.warnings)
+    if output is not None:
+        report(output, lost, as_json)
+    if failure is not None:
+        diagnose(failure.diagnostics, failure.left_out)
+    return status if failure is None and lost is None else REFUSED
+
+
+def _status(result: Fit) -> int:
+    from lgmdsl.contract.status import Status
+
+    if result.status is Status.converged:
+        return OK
+    return INTERRUPTED if result.status is Status.interrupted else UNFINISHED

@@ -1,0 +1,29 @@
+"""`lgm info`: what a model declares."""
+
+from __future__ import annotations
+
+import click
+
+from lgmdsl.cli.options import data_argument, json_option, map_option, model_argument, read_model
+from lgmdsl.cli.output import show, show_json
+
+
+@click.command("info")
+@model_argument
+@data_argument(required=False)
+@map_option
+@json_option
+def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool) -> None:
+    """List what MODEL declares, with descriptions; with DATA also sizes, labels and ranges.
+
+    \b
+    lgm info model.lgm
+    lgm info model.lgm data.npz
+    """
+    from lgmdsl.api.explain.info import info
+
+    found = info(read_model(model), data, mapping=mapping)
+    if as_json:
+        show_json(found.as_json())
+    else:
+        show(str(found))

@@ -1,0 +1,32 @@
+"""`lgm methods`: the computed table of sites and methods, or the verdicts on one model."""
+
+from __future__ import annotations
+
+import click
+
+from lgmdsl.cli.options import json_option, read_model
+from lgmdsl.cli.output import show, show_json
+
+
+@click.command("methods")
+@click.argument("model", metavar="[MODEL]", required=False)
+@click.option("--markdown", is_flag=True, help="Print the table as README has it.")
+@json_option
+def command(model: str | None, markdown: bool, as_json: bool) -> None:
+    """Show which sites each method can take; with MODEL, which methods run it and why not.
+
+    \b
+    lgm methods
+    lgm methods model.lgm
+    """
+    from lgmdsl.api.explain.methods import MethodTable, methods
+
+    if model is not None and markdown:
+        raise click.UsageError("--markdown prints the whole table: leave MODEL out")
+    found = methods(None if model is None else read_model(model))
+    if as_json:
+        show_json(found.as_json())
+    elif markdown and isinstance(found, MethodTable):
+        show(found.markdown(), end="")
+    else:
+        show(str(found))

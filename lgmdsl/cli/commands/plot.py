@@ -1,0 +1,58 @@
+"""`lgm plot`: a saved fit as pictures."""
+
+from __future__ import annotations
+
+import click
+
+from lgmdsl.cli.options import json_option, map_option
+from lgmdsl.cli.output import note, show, show_json
+
+
+@click.command("plot")
+@click.argument("fit", metavar="FIT.nc")
+@click.option("--out", "directory", metavar="DIR", required=True,
+              help="Write the pictures there; made if need be.")  # fmt: skip
+@click.option("--format", "format_", type=click.Choice(["png", "svg", "pdf"]), default="png",
+              show_default=True, help="Kind of file.")  # fmt: skip
+@click.option("--names", metavar="NAME,...", multiple=True,
+              help="Draw these alone (pit: the histogram of transforms).")  # fmt: skip
+@click.option("--data", metavar="DATA", help="The data of the fit, which pit.png needs.")
+@map_option
+@json_option
+def command(
+    fit: str,
+    directory: str,
+    format_: str,
+    names: tuple[str, ...],
+    data: str | None,
+    mapping: dict[str, str],
+    as_json: bool,
+) -> None:
+    """Draw the result in FIT.nc into DIR, a file for each picture, and list the files.
+
+    Effects with bands, dots with whiskers or heat maps (latent_f.png, let_eta.png, report_p.png,
+    scalars.png), maps where there are coordinates (map_f.png), marginals of learned
+    hyperparameters (hyper.png), and leave-one-out transforms (pit.png, with --data).
+
+    \b
+    lgm plot model.fit.nc --out pictures
+    lgm plot model.fit.nc --out pictures --data data.npz
+    lgm plot model.fit.nc --out pictures --names f,s --format pdf
+    """
+    chosen = [n.strip() for text in names for n in text.split(",") if n.strip()]
+    if names and not chosen:
+        raise click.UsageError("--names takes NAME,...", click.get_current_context())
+    from lgmdsl.cli.files import spared
+
+    spared(directory, f".{format_}", {"the fit": fit, "the data": data})
+    from lgmdsl.api.fit.restore import load_fit
+    from lgmdsl.api.pictures.pictures import plot
+
+    drawn = plot(load_fit(fit), directory, format_, chosen or None, data, mapping)
+    if as_json:
+        show_json({"files": [str(f) for f in drawn.files], "left_out": drawn.left_out})
+    else:
+        for file in drawn.files:
+            show(str(file))
+    for line in drawn.left_out:
+        note(f"left out: {line}")

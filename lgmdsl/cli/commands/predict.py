@@ -1,0 +1,74 @@
+"""`lgm predict`: a saved fit at new data."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+from lgmdsl.cli.options import json_option, map_option
+from lgmdsl.cli.status import OK, REFUSED
+from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
+
+
+@click.command("predict")
+@click.argument("fit", metavar="FIT.nc")
+@click.argument("new", metavar="NEW")
+@click.option("-o", "--output", metavar="FILE", help="Write to a .nc, .csv or .npz file.")
+@click.option("--data", metavar="OLD", help="The data of the fit, should its file lack some.")
+@map_option
+@json_option
+def command(
+    fit: str, new: str, output: str | None, data: str | None, mapping: dict[str, str], as_json: bool
+) -> int:
+    """Predict at the rows, levels, inputs and labels in NEW from the result in FIT.nc.
+
+    \b
+    lgm predict model.fit.nc new.npz -o predictions.csv
+
+    Gives mean and sd of every predictor and report there, and of the response; for binary and
+    count responses also the probability of each value. Without -o prints csv.
+
+    The rows are those of NEW, in its order. Structures over an ordered index set (ar1 ar rw1 rw2
+    seasonal ou) take labels before, between and beyond those of the fit: a column with the index's
+    name. Responses, and what says how they were censored, need not be there.
+    """
+    from lgmdsl.cli.files import deliver, report, writable
+
+    place = None
+    if output is not None:
+        read_files = {"the fit": fit, "the new data": new, "the data": data}
+        place = writable(output, SUFFIXES, read_files)
+    from lgmdsl.api.fit.restore import load_fit
+    from lgmdsl.cli.output import diagnose, note
+    from lgmdsl.dataset import read
+
+    sources = [new] if data is None else [new, data]
+    wanted = read(new, mapping) if data is None else _merged(new, data, mapping)
+    prediction = load_fit(fit).predict(wanted)
+    if prediction.warnings:
+        diagnose(prediction.warnings)
+    found = prediction.to_dataset()
+    lost = deliver(
+        table(found) if place is None and not as_json else None,
+        {"data": sources, **fields(found)} if as_json else None,
+        None if place is None else lambda: write(place, found),
+    )  # fmt: skip
+    csv = not as_json if place is None else place.suffix == ".csv"
+    outside = outside_table(found) if csv else ()
+    if place is not None:
+        inside = (str(n) for n in found.data_vars if n not in outside)
+        report(place, lost, as_json, ", ".join(inside))
+    if outside:
+        note(f"left out, not over the rows of the table: {', '.join(outside)} (-o FILE.nc has all)")
+    return OK if lost is None else REFUSED
+
+
+def _merged(new: str, old: str, mapping: dict[str, str]) -> Any:
+    """The new data, and from the old what the new leave out."""
+    from dataclasses import replace
+
+    from lgmdsl.dataset import read
+
+    first, second = read(new, mapping), read(old)
+    return replace(first, entries={**second.entries, **first.entries})

@@ -1,0 +1,183 @@
+"""The variational Gaussian's objective, which five back ends share.
+
+    ELBO(q) = sum f(m, v) - KL(q || p),   f(m, v) = E_{N(m,v)}[l(s)]
+
+For q in canonical form (W, b), the KL follows from the normaliser:
+
+    ELBO = log_normaliser(W, b) + sum f + 1/2 tr W (m m' + V) - b'm
+
+At its optimum W = -2 f_v and b = f_m + W m (Opper and Archambeau 2009).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.joint import newton_move
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import ExpectedAnswer, ExpectedSlopes
+from lgmdsl.contract.site import Site
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.errors import Diagnostic, MethodError
+
+
+class Standing(Protocol):
+    """Where a q stands, whatever its parametrisation."""
+
+    @property
+    def mean(self) -> Rows: ...
+
+    @property
+    def variance(self) -> Rows: ...
+
+    @property
+    def target(self) -> tuple[Rows, Rows]:
+        """(-2 f_v, f_m - 2 f_v m) there."""
+
+
+@dataclass(frozen=True)
+class ElboPoint:
+    """q in canonical form, its moments at the predictors, the sites' answers there, the ELBO."""
+
+    conditioned: Conditioned
+    mean: Rows
+    variance: Rows
+    answers: tuple[ExpectedAnswer, ...]
+    elbo: float
+
+    @property
+    def weight(self) -> Rows:
+        return self.conditioned.weight
+
+    @property
+    def shift(self) -> Rows:
+        return self.conditioned.shift
+
+    @property
+    def target(self) -> tuple[Rows, Rows]:
+        """(-2 f_v, f_m - 2 f_v m): what (W, b) are at the optimum."""
+        return target_of(self.answers, self.mean)
+
+    @property
+    def alpha(self) -> Rows:
+        """b - W m: dlog_normaliser/dc. At the optimum it equals f_m."""
+        return rows.slope_of(self.shift, self.weight, self.mean)
+
+    def posterior(self, problem: Problem, claim: Guarantee) -> GaussianPosterior:
+        """What a back end hands back of this point: exact where all sites are Gaussian, else what
+        the back end claims."""
+        guarantee = Guarantee.EXACT if problem.gaussian else claim
+        return GaussianPosterior(
+            self.weight, self.shift, self.conditioned, self.elbo, guarantee,
+            slopes=lambda: expected_slopes(problem, self.mean, self.variance),
+        )  # fmt: skip
+
+
+def expected(problem: Problem, mean: Rows, variance: Rows) -> tuple[ExpectedAnswer, ...]:
+    """The Expected answers of all blocks."""
+    return tuple(
+        site.expected(m, v) for site, m, v in zip(problem.expecting(), mean, variance, strict=True)
+    )
+
+
+def expected_slopes(
+    problem: Problem, mean: Rows, variance: Rows
+) -> tuple[Mapping[str, Array], ...]:
+    """df/dparameter of each site block, f being what the answers give: at the ELBO's optimum its
+    slope in the parameters. Raises MethodError E501 where nobody knows it."""
+    found: list[Mapping[str, Array]] = []
+    sites = zip(problem.sites, problem.answers, mean, variance, strict=True)
+    for k, (site, answer, m, v) in enumerate(sites):
+        if isinstance(answer, ExpectedSlopes):
+            found.append(answer.expected_slopes(m, v))
+        elif not site.parameter_slopes(m):
+            found.append({})
+        elif answer is site and problem.lift is not None:  # f is the expectation itself
+            lifted = cast("tuple[ExpectedSlopes, ...]", problem.lift(ExpectedSlopes))
+            found.append(lifted[k].expected_slopes(m, v))
+        else:
+            raise MethodError(_unknown_slope(site, answer))
+    return tuple(found)
+
+
+def _unknown_slope(site: Site, answer: object) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        f"the bound that answers for `{site.spec.name}` does not tell its slope in "
+        f"{' and '.join(site.spec.parameters)}",
+        help=f"{type(answer).__name__} needs a method `expected_slopes`; or fit without the bound",
+    )
+
+
+def target_of(answers: tuple[ExpectedAnswer, ...], mean: Rows) -> tuple[Rows, Rows]:
+    """(-2 f_v, f_m - 2 f_v m) from the sites' answers at these means."""
+    weight = tuple(-2.0 * a.d_variance for a in answers)
+    return weight, rows.shift_of(tuple(a.d_mean for a in answers), weight, mean)
+
+
+def elbo_at(
+    problem: Problem, weight: Rows, shift: Rows, near: Conditioned | None = None
+) -> ElboPoint | Failed:
+    """Condition on (W, b) and evaluate the ELBO there; Failed where q does not exist. Where `near`
+    has the same weights, its factorisation and variances are taken."""
+    if near is not None and all(map(np.array_equal, near.weight, weight)):
+        return elbo_of(problem, near.with_shift(shift))
+    return elbo_of(problem, problem.engine.condition(weight, shift))
+
+
+def elbo_of(problem: Problem, conditioned: Conditioned | Failed) -> ElboPoint | Failed:
+    """The ELBO of a q that is conditioned already."""
+    if isinstance(conditioned, Failed):
+        return conditioned
+    mean, variance = conditioned.mean, conditioned.variance
+    answers = expected(problem, mean, variance)
+    gain = sum(
+        float(np.sum(a.value)) + 0.5 * float(np.sum(rows.trace(w, v)))
+        for a, w, v in zip(answers, conditioned.weight, variance, strict=True)
+    )
+    elbo = conditioned.centred + gain
+    if not np.isfinite(elbo):
+        return Failed("the bound is not finite")
+    return ElboPoint(conditioned, mean, variance, answers, elbo)
+
+
+def decrement(problem: Problem, point: ElboPoint) -> float:
+    """`newton_move` of f_m - alpha, the ELBO's slope in the mean of s."""
+    gaps = tuple(a.d_mean - alpha for a, alpha in zip(point.answers, point.alpha, strict=True))
+    return newton_move(problem.engine.linear, point.conditioned, gaps)
+
+
+def distance(point: Standing, following: Conditioned) -> float:
+    """How far the means move, in posterior sds, from a point to the conditioning on its target:
+    zero exactly at a stationary point of the ELBO."""
+    gaps = [
+        np.abs(new - old) / np.sqrt(np.maximum(rows.diagonal(v), 1e-300))
+        for new, old, v in zip(following.mean, point.mean, point.variance, strict=True)
+    ]
+    return max((float(g.max()) for g in gaps if g.size), default=0.0)
+
+
+def mismatch(point: ElboPoint) -> float:
+    """max over sites of |w - T| / max(|T|, 1e-4 / v), T = -2 f_v.
+
+    It bounds the relative change of every posterior variance on moving to T; a site that says next
+    to nothing (T v below 1e-4) is measured against the variance instead of its own weight.
+    """
+    worst = 0.0
+    for w, t, v in zip(point.weight, point.target[0], point.variance, strict=True):
+        if w.size:
+            size, spread = np.abs(t), np.maximum(rows.diagonal(v), 1e-300)
+            if w.ndim > 1:
+                size = size.max(axis=(1, 2), keepdims=True)
+                spread = spread.max(axis=1)[:, None, None]
+            scale = np.maximum(size, 1e-4 / spread)
+            worst = max(worst, float((np.abs(w - t) / scale).max()))
+    return worst

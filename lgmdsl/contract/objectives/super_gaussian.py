@@ -1,0 +1,137 @@
+"""The super-Gaussian bound of the evidence, which two back ends lower in their own ways (phi).
+
+    t(s) >= exp(beta s - s^2 / (2 gamma) - h(gamma) / 2)            for every width gamma
+    log Z >= log_normaliser(1/gamma, beta) - 1/2 sum h(gamma) = -phi(gamma) / 2
+
+(Nickisch and Seeger 2009, section 2.1). At its optimum 1/gamma = -2g'(x), x = Var[s] + E[s]^2.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import cast
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.joint import newton_move
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Expected, ExpectedAnswer, Widths, WidthsAnswer
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.status import Guarantee
+
+CONVEX = "all sites are log-concave: the problem is convex and the optimum global"
+OPEN = "not certified to be the global optimum: {} is not log-concave"
+
+
+@dataclass(frozen=True)
+class WidthPoint:
+    """q at some widths, and the bound there."""
+
+    conditioned: Conditioned
+    bound: float
+
+    def posterior(self, problem: Problem) -> GaussianPosterior:
+        """What a back end hands back of this point."""
+        q = self.conditioned
+        return GaussianPosterior(
+            weight=q.weight,
+            shift=q.shift,
+            conditioned=q,
+            log_evidence=self.bound,
+            guarantee=Guarantee.EXACT if problem.gaussian else Guarantee.LOWER,
+            notes=(certificate(problem),),
+            slopes=lambda: parameter_slopes(problem, q),
+        )
+
+
+@dataclass(frozen=True)
+class Penalty(Expected):
+    """-h*(s; z) in the place of an expectation, so that the inner loop is a search for a mean.
+
+    Where h* is not convex, and with `majorised` everywhere, its curvature is 1/gamma (iteratively
+    reweighted least squares): the parabola of that width lies above h* and touches it at s.
+    """
+
+    site: Widths
+    majorised: bool = False
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        a = self.site.widths(mean, variance)
+        newton = (a.curvature > 0.0) & (not self.majorised)
+        curvature = np.where(newton, a.curvature, 1.0 / a.width)
+        return ExpectedAnswer(-a.penalty, -a.slope, -0.5 * curvature)
+
+
+def super_gaussian(problem: Problem) -> tuple[Widths, ...]:
+    """The answers as Widths (a back end that needs them declared it)."""
+    return cast("tuple[Widths, ...]", problem.answers)
+
+
+def start(problem: Problem, warm: GaussianPosterior | None = None) -> WidthPoint | Failed:
+    """The point of an earlier posterior's moments, or of the prior mean with variances of the
+    sites' own scale."""
+    if warm is not None:
+        earlier = problem.engine.condition(warm.weight, warm.shift)
+        if not isinstance(earlier, Failed):
+            point = at_moments(problem, earlier.mean, earlier.variance)
+            if isinstance(point, WidthPoint):
+                return point
+    mean = problem.engine.prior_mean
+    own = tuple(_variance(s, m) for s, m in zip(problem.sites, mean, strict=True))
+    return at_moments(problem, mean, own)
+
+
+def _variance(site: Site, mean: Array) -> Array:
+    """The squared distance of the site's landmark, 1 where it declares none."""
+    found = site.landmark()
+    return np.ones_like(mean) if found is None else found[1] ** 2 + np.zeros_like(mean)
+
+
+def at_moments(problem: Problem, mean: Rows, variance: Rows) -> WidthPoint | Failed:
+    """q and the bound at the widths that are best for these moments of the predictors."""
+    sites = super_gaussian(problem)
+    return at_widths(
+        problem, [a.widths(m, v) for a, m, v in zip(sites, mean, variance, strict=True)]
+    )
+
+
+def at_widths(problem: Problem, found: list[WidthsAnswer]) -> WidthPoint | Failed:
+    """q and the bound at these widths; Failed where q does not exist or the bound is not finite."""
+    weight = tuple(1.0 / a.width for a in found)
+    shift = tuple(a.shift for a in found)
+    q = problem.engine.condition(weight, shift)
+    if isinstance(q, Failed):
+        return q
+    bound = q.log_normaliser - 0.5 * sum(float(np.sum(a.h)) for a in found)
+    return WidthPoint(q, bound) if math.isfinite(bound) else Failed("the bound is not finite")
+
+
+def residual(problem: Problem, q: Conditioned) -> float:
+    """How far q is from the widths it asks for: Newton's move of a mean, in posterior sds, and the
+    relative change of a weight (against the variance where a site says next to nothing)."""
+    gaps, worst = [], 0.0
+    sites = zip(super_gaussian(problem), q.mean, q.variance, q.weight, q.shift, strict=True)
+    for site, m, v, w, b in sites:
+        best = site.widths(m, v)
+        wanted = 1.0 / best.width
+        gaps.append((w - wanted) * m + (best.shift - b))
+        scale = np.maximum(wanted, 1e-4 / np.maximum(v, 1e-300))
+        worst = max(worst, float((np.abs(w - wanted) / scale).max(initial=0.0)))
+    return max(newton_move(problem.engine.linear, q, tuple(gaps)), worst)
+
+
+def certificate(problem: Problem) -> str:
+    """What is known of the optimum: phi is convex where all sites are log-concave (theorem 2)."""
+    bent = [s.spec.name for s in problem.sites if Property.LOG_CONCAVE not in s.spec.properties]
+    return OPEN.format(", ".join(dict.fromkeys(bent))) if bent else CONVEX
+
+
+def parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Array], ...]:
+    """d bound / d parameter of each site at fixed q and widths."""
+    sites = zip(super_gaussian(problem), q.mean, q.variance, strict=True)
+    return tuple(site.width_slopes(m, v) for site, m, v in sites)

@@ -1,0 +1,230 @@
+"""B'WB and the diagonal of B V B' for explicit B, each in one pass: dense, sparse, pair-wise.
+
+`pairs` (sparse B with short rows, scalar sites): the products B_pi B_pj, i <= j, of every row p
+form a fixed csr matrix G with the pairs (i, j) as columns, so vech(B'WB) = G'w and
+diag(B V B') = G vech'(V): two matrix-vector products, whatever W and V.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+
+import numpy as np
+import scipy.sparse as sp
+from scipy.linalg import blas
+
+from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.engines.shared.design import Design
+from lgmdsl.engines.shared.weights import SiteWeight, cut, site_blocks
+from lgmdsl.numerics.cholesky import Cholesky
+
+# A dense copy of a sparse B, or the table of pairs, may take this many bytes, never more.
+COPY_LIMIT = 1 << 28
+_CHUNK = 1 << 16  # entries of B scaled and multiplied at a time: stays in the second-level cache
+
+
+class Gram(ABC):
+    """One explicit form of B. `flops` estimates a call of `weighted`."""
+
+    flops: float
+
+    @abstractmethod
+    def weighted(self, w: SiteWeight) -> Array:
+        """B'WB, (n, n) C-ordered; at least the upper triangle is filled."""
+
+    @abstractmethod
+    def variance(self, factor: Cholesky) -> list[Array]:
+        """Blocks of B A^-1 B' by site block, from the factor of A."""
+
+    @abstractmethod
+    def times(self, z: Array) -> Array:
+        """B z."""
+
+    @abstractmethod
+    def transposed(self, y: Array) -> Array:
+        """B'y."""
+
+
+class DenseGram(Gram):
+    """B dense, scaled and multiplied by row chunks (syrk)."""
+
+    def __init__(self, b: Array, predictors: tuple[Predictor, ...]) -> None:
+        self.b, self.predictors = b, predictors
+        self.flops = float(b.size) * b.shape[1]
+
+    def times(self, z: Array) -> Array:
+        return np.asarray(self.b @ z)
+
+    def transposed(self, y: Array) -> Array:
+        return np.asarray(self.b.T @ y)
+
+    def weighted(self, w: SiteWeight) -> Array:
+        rows, n = self.b.shape
+        if w.diagonal is None:
+            return np.ascontiguousarray(self.b.T @ w.times(self.b))
+        step = max(64, _CHUNK // max(n, 1))
+        root = np.sqrt(np.abs(w.diagonal))
+        negative = w.diagonal < 0
+        out = np.zeros((n, n), order="F")
+        if n == 0:
+            return np.zeros((0, 0))
+        for at in range(0, rows, step):
+            here = slice(at, at + step)
+            scaled = root[here, None] * self.b[here]
+            minus = negative[here]
+            if minus.any():
+                out = blas.dsyrk(1.0, scaled[~minus].T, 1.0, out, lower=1, overwrite_c=1)
+                scaled = scaled[minus]
+                out = blas.dsyrk(-1.0, scaled.T, 1.0, out, lower=1, overwrite_c=1)
+            else:
+                out = blas.dsyrk(1.0, scaled.T, 1.0, out, lower=1, overwrite_c=1)
+        return np.asarray(out.T)
+
+    def variance(self, factor: Cholesky) -> list[Array]:
+        return _by_chunks(self.predictors, self.b.shape[1], lambda rows: self.b[rows].T, factor)
+
+
+class SparseGram(Gram):
+    """B csr, never densified as a whole: sparse products, row chunks for the variances."""
+
+    def __init__(self, b: SparseMatrix, predictors: tuple[Predictor, ...]) -> None:
+        self.b, self.predictors = b, predictors
+        self.bt = sp.csr_array(b.T)
+        counts = np.diff(b.indptr).astype(np.float64)
+        self.flops = 20.0 * float(counts @ counts)  # a sparse product costs about ten times a dense
+
+    def times(self, z: Array) -> Array:
+        return np.asarray(self.b @ z)
+
+    def transposed(self, y: Array) -> Array:
+        return np.asarray(self.bt @ y)
+
+    def weighted(self, w: SiteWeight) -> Array:
+        if w.diagonal is None:
+            scaled = w.sparse() @ self.b
+        else:
+            lines = np.repeat(w.diagonal, np.diff(self.b.indptr))
+            scaled = sp.csr_array(
+                (self.b.data * lines, self.b.indices, self.b.indptr), shape=self.b.shape
+            )
+        return np.ascontiguousarray((self.bt @ scaled).toarray())
+
+    def variance(self, factor: Cholesky) -> list[Array]:
+        if any(p.event for p in self.predictors):
+            columns = self.b.shape[1]
+            return _by_chunks(
+                self.predictors, columns, lambda r: rows_of(self.b, r).toarray().T, factor
+            )
+        v = factor.inverse()
+        flat, step = np.empty(self.b.shape[0]), max(1, (1 << 20) // max(len(v), 1))
+        for at in range(0, len(flat), step):
+            part = rows_of(self.b, slice(at, at + step))
+            product = sp.csr_array(part.multiply(np.asarray(part @ v)))
+            flat[at : at + step] = np.asarray(product @ np.ones(len(v)))
+        return cut(flat, self.predictors)
+
+
+class PairGram(SparseGram):
+    """B csr with short rows and scalar sites: the table of pairs, see the module."""
+
+    def __init__(self, b: SparseMatrix, predictors: tuple[Predictor, ...]) -> None:
+        super().__init__(b, predictors)
+        n = b.shape[1]
+        self.pairs, count = _pairs(b)
+        self.flops = 2.0 * count
+        i, j = np.triu_indices(n)
+        self.upper = i * n + j
+        self.double = np.where(i == j, 1.0, 2.0)
+
+    def weighted(self, w: SiteWeight) -> Array:
+        assert w.diagonal is not None
+        n = self.b.shape[1]
+        out = np.zeros((n, n))
+        out.reshape(-1)[self.upper] = np.asarray(self.pairs.T @ w.diagonal)
+        return out
+
+    def variance(self, factor: Cholesky) -> list[Array]:
+        v = factor.inverse().reshape(-1)[self.upper]
+        return cut(np.asarray(self.pairs @ (v * self.double)), self.predictors)
+
+
+def _pairs(b: SparseMatrix) -> tuple[SparseMatrix, int]:
+    """G, (P, n(n+1)/2): column of the pair i <= j is its place in the upper triangle by rows."""
+    n = b.shape[1]
+    counts = np.diff(b.indptr)
+    sizes = counts.astype(np.int64) * (counts + 1) // 2
+    starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int32)
+    total = int(starts[-1])
+    column, value = np.empty(total, dtype=np.int32), np.empty(total)
+    first = np.arange(n, dtype=np.int64)
+    first = (first * n - first * (first - 1) // 2 - first).astype(np.int32)  # (i, j): first[i] + j
+    for width in np.unique(counts[counts > 0]):
+        left, right = np.triu_indices(width)
+        lines = np.flatnonzero(counts == width)
+        for at in range(0, len(lines), 1024):
+            here = lines[at : at + 1024]
+            place = b.indptr[here][:, None] + np.arange(width)
+            index, data = b.indices[place].T.copy(), b.data[place].T.copy()
+            # Lists of pairs by row of these arrays are contiguous copies, not gathers.
+            pair = (first[index[left]] + index[right]).T
+            product = (data[left] * data[right]).T
+            begin, end = starts[here[0]], starts[here[-1] + 1]
+            if end - begin == pair.size:  # neighbours: no scatter
+                column[begin:end], value[begin:end] = pair.reshape(-1), product.reshape(-1)
+            else:
+                target = starts[here][:, None] + np.arange(len(left), dtype=np.int32)
+                column[target], value[target] = pair, product
+    table = sp.csr_array((value, column, starts), shape=(b.shape[0], n * (n + 1) // 2))
+    return table, total
+
+
+def rows_of(b: SparseMatrix, rows: slice) -> SparseMatrix:
+    """Some rows of a csr array."""
+    return b[rows]
+
+
+def _by_chunks(
+    predictors: tuple[Predictor, ...],
+    columns: int,
+    transposed: Callable[[slice], Array],
+    factor: Cholesky,
+) -> list[Array]:
+    """Blocks of B A^-1 B' through L^-1 B' by chunks of whole sites."""
+    out, at = [], 0
+    for p in predictors:
+        step = max(64, (1 << 19) // max(columns, 1))
+        if p.event:
+            step += p.event - step % p.event
+        parts = []
+        for start in range(at, at + p.rows, step):
+            rows = slice(start, min(start + step, at + p.rows))
+            half = factor.forward(transposed(rows))
+            here = Predictor({}, np.empty(rows.stop - rows.start), p.event)
+            parts += site_blocks(half, half, (here,))
+        shape = (0, p.event, p.event) if p.event else (0,)
+        out.append(np.concatenate(parts) if parts else np.zeros(shape))
+        at += p.rows
+    return out
+
+
+def choose_gram(design: Design, predictors: tuple[Predictor, ...]) -> Gram:
+    """The cheapest form. A B with sparse parts is copied densely, or pair by pair, only below
+    COPY_LIMIT; its dense parts join the csr form where few entries a row make that cheaper."""
+    rows, n = design.rows, design.size
+    if not design.has_sparse:
+        return DenseGram(design.dense(), predictors)
+    counts = design.entries_by_row()
+    pairs, dense = float(counts @ (counts + 1.0)) / 2.0, float(rows) * n * n
+    scalar = not any(p.event for p in predictors)
+    # Measured: an entry of the table costs about as much as sixteen multiplications of syrk, one
+    # of a sparse product twenty times that of the table.
+    pairwise = scalar and 12.0 * pairs <= COPY_LIMIT and 16.0 * pairs < dense and rows * n > 4096
+    if not pairwise and 8.0 * rows * n <= COPY_LIMIT and dense < 320.0 * pairs + 1e6:
+        return DenseGram(design.dense(), predictors)
+    b = design.sparse()
+    if not b.has_canonical_format:
+        b = b.copy()
+        b.sum_duplicates()
+    return PairGram(b, predictors) if pairwise else SparseGram(b, predictors)

@@ -1,0 +1,218 @@
+"""Engine for posteriors that split over an index: many groups of a few latents, none in a loop.
+
+With K_n = R_n R_n' the prior covariance of a group, A_n = I + R_n'B_n'W_n B_n R_n and EE' = A_n^-1,
+
+    Cov(z_n) = (R_n E)(R_n E)',   log_normaliser = ... - sum_n log|A_n| / 2
+
+for any K_n, singular ones too (`batched_prior`). Memory is linear in the number of groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import ClassVar, NamedTuple
+from weakref import ReferenceType, ref
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, SparseMatrix
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.grouped.batched_conditioned import BatchedConditioned
+from lgmdsl.engines.grouped.batched_prior import form_of, pattern, roots
+from lgmdsl.engines.grouped.plates import WIDEST, Plates, events_of, plates_of
+from lgmdsl.engines.shared.design import Design
+from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+from lgmdsl.numerics.sparse.base import times
+from lgmdsl.operators.base import Operator
+
+# Weights (noise sds of 1e-3 beside the latents' effect) from which on a product B'WB loses digits
+# that the data have: its square root is factored instead.
+STIFF = 1e6
+
+
+class BatchedEngine(Engine):
+    """Proper blocks with sparse precisions, operators that join few latents, no constraints."""
+
+    name: ClassVar[str] = "batched"
+
+    def __init__(self, linear: LinearGaussian) -> None:
+        reason = self.refuses(linear)
+        if reason:
+            raise TypeError(reason)
+        self.linear = linear
+        examined = _examined(linear)
+        assert examined.pattern is not None, "refuses asks for plates"
+        self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
+        b, found = examined.pattern
+        self.plates = found
+        self.mu = np.concatenate([p.mean for p in self.blocks])
+        self.b = b
+        local = np.zeros(linear.rows * found.width)
+        local[found.entry] = b.data
+        self.local = local.reshape(linear.rows, found.width)  # each row of B in its group
+        self.prior = roots(self.blocks, found)
+        self.offset = flatten(tuple(p.offset for p in linear.predictors))
+        self.start = times(b, self.mu) + self.offset
+        self.flops = 0.0
+        # The weighted rows of a group, and what `_factored` made of them, when all last had one.
+        self._shared: tuple[Array, tuple[Array, Array, float]] | None = None
+
+    @classmethod
+    def refuses(cls, linear: LinearGaussian) -> str:
+        return _examined(linear).refusal
+
+    @cached_property
+    def prior_mean(self) -> Rows:
+        return split(self.start, self.linear.predictors)
+
+    @cached_property
+    def rows_by_group(self) -> Array:
+        """(N, M, L) B."""
+        return self.plates.by_group(self.local)
+
+    @cached_property
+    def white(self) -> Array:
+        """(P, L) B R, each row in its group."""
+        if self.prior.unit:
+            return self.local
+        return self.plates.by_row(self.rows_by_group @ self.prior.root)
+
+    @cached_property
+    def alike(self) -> bool:
+        """Whether all groups have the same rows of B and the same K: with the same weights too, as
+        Boehning's bound gives them, their posterior covariances are one."""
+        b = self.rows_by_group
+        return len(self.prior.root) == 1 and bool((b[-1] == b[0]).all() and (b == b[:1]).all())
+
+    def transposed(self, y: Array) -> Array:
+        """B'y by groups, (N, L), for (P,)."""
+        rows = self.plates.by_group(y)
+        return np.asarray(np.einsum("nml,nm->nl", self.rows_by_group, rows))
+
+    def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
+        w = SiteWeight(self.linear.predictors, weight)
+        weighted = self.plates.by_group(w.times(self.white))
+        one = self.alike and bool((weighted == weighted[:1]).all())
+        if one and self._shared is not None and np.array_equal(self._shared[0], weighted[0]):
+            return BatchedConditioned(self, weight, shift, w, *self._shared[1])
+        some = slice(1) if one else slice(None)
+
+        def rooted() -> Array | None:
+            root = w.root(self.white)
+            return None if root is None else self.plates.by_group(root)[some]
+
+        made = self._factored(self.plates.by_group(self.white)[some], weighted[some], rooted)
+        if isinstance(made, Failed):
+            return made
+        if one:
+            made = made[0], made[1], self.plates.groups * made[2]
+            self._shared = weighted[0].copy(), made
+        return BatchedConditioned(self, weight, shift, w, *made)
+
+    def _factored(
+        self, rows: Array, weighted: Array, rooted: Callable[[], Array | None]
+    ) -> tuple[Array, Array, float] | Failed:
+        """(RE)' and E', (G, L, L), and sum log|A| / 2 of G groups, for their rows BR, WBR and,
+        where they are called for, W^(1/2)BR."""
+        a = rows.transpose(0, 2, 1) @ weighted
+        index = np.arange(self.plates.width)
+        a[:, index, index] += 1.0
+        self.flops += 2.0 * self.local.size * self.plates.width * len(a) / self.plates.groups
+        halves = rooted() if a[:, index, index].max(initial=0.0) > STIFF else None
+        try:
+            root = np.linalg.cholesky(a) if halves is None else _orthogonal(halves)
+        except np.linalg.LinAlgError:
+            return Failed("the posterior precision is not positive definite")
+        if not np.isfinite(root).all():
+            return Failed("the posterior precision is not finite")
+        half_log_det = float(np.log(np.abs(root[:, index, index])).sum())
+        white = np.linalg.inv(root)
+        if self.prior.unit:
+            return white, white, half_log_det
+        return white @ self.prior.root.transpose(0, 2, 1), white, half_log_det
+
+
+def _orthogonal(rooted: Array) -> Array:
+    """Roots of I + X'X, (G, L, L) lower triangular, for X (G, M, L): by QR, which has twice the
+    digits."""
+    width = rooted.shape[2]
+    unit = np.broadcast_to(np.eye(width), (len(rooted), width, width))
+    upper = np.linalg.qr(np.concatenate([rooted, unit], axis=1), mode="r")
+    return np.asarray(upper).transpose(0, 2, 1)
+
+
+class _Examined(NamedTuple):
+    """Why a model is refused, or its B and plates."""
+
+    linear: ReferenceType[LinearGaussian]
+    refusal: str
+    pattern: tuple[SparseMatrix, Plates] | None = None
+
+
+_latest: list[_Examined] = []  # one: that of the model which is asked about several times in a row
+
+
+def _examined(linear: LinearGaussian) -> _Examined:
+    """What there is to say of a model."""
+    known = _latest[0] if _latest else None
+    if known is None or known.linear() is not linear:
+        known = _examine(linear)
+        _latest[:] = [known]
+    return known
+
+
+def plates_in(linear: LinearGaussian) -> Plates:
+    """The groups of a model that `BatchedEngine` does not refuse."""
+    pattern = _examined(linear).pattern
+    assert pattern is not None, "a model that is not refused has groups"
+    return pattern[1]
+
+
+def _examine(linear: LinearGaussian) -> _Examined:
+    own, refusal = ref(linear), _first_refusal(linear)
+    if refusal:
+        return _Examined(own, refusal)
+    b, q = _pattern(linear)
+    found = plates_of(b, q, events_of(linear))
+    if found is None:
+        return _Examined(own, "the latents do not fall into many small groups")
+    return _Examined(own, "", (b, found))
+
+
+def _first_refusal(linear: LinearGaussian) -> str:
+    """What can be said without a pattern."""
+    if linear.constraints is not None:
+        return "constraints join its groups"
+    for block in linear.blocks:
+        names = " * ".join(f.name for f in block.factors)
+        tied = any(f.constraints().shape[0] for f in block.factors)
+        if Shape.IMPROPER in block.shape or tied:
+            return f"block `{block.name}` ({names}) is improper, or tied"
+        if form_of(block) is None:
+            return f"block `{block.name}` ({names}) has no sparse precision and a large covariance"
+    for p in linear.predictors:
+        for name, operator in p.columns.items():
+            if not operator.is_sparse and _wide(operator):
+                return f"the first row has more than {WIDEST} entries of `{name}`"
+    return "" if linear.blocks else "there are no latents"
+
+
+def _wide(operator: Operator) -> bool:
+    """Whether a dense operator joins too many latents, by its first row."""
+    rows = operator.shape[0]
+    return rows > 0 and bool(np.count_nonzero(operator.rmatvec(np.eye(1, rows)[0])) > WIDEST)
+
+
+def _pattern(linear: LinearGaussian) -> tuple[SparseMatrix, SparseMatrix]:
+    """B, (P, n), and what the prior joins, (n, n), csr."""
+    b = Design(linear).sparse()
+    if not b.has_canonical_format:
+        b = b.copy()
+        b.sum_duplicates()
+    priors = [pattern(BlockPrior(p, linear.starts[p.name])) for p in linear.blocks]
+    return b, sp.csr_array(sp.block_diag(priors, format="csr"))

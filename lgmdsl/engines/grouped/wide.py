@@ -1,0 +1,121 @@
+"""Engine for few observed of many correlated latents: N vectors of length D with one covariance K,
+each seen through few rows (Khan 2012, section 6.4.4).
+
+    z_n ~ N(0, K),   s_n = B_n z_n + c_n,   S_n = B_n K B_n',   C_n = (S_n + W_n^-1)^-1
+    Cov(z_n) = K - K B_n' C_n B_n K,   E[z_n] = K B_n' alpha_n,   alpha_n = b_n - W_n E[s_n]
+
+C = W (I + SW)^-1 exists for any weights, 0 and negative ones too. A conditioning is N factors of
+the size of a vector's rows, never of D; dlog_normaliser/dK = sum_n B_n'(alpha alpha' - C)B_n / 2.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.structure import Shape
+from lgmdsl.engines.grouped.wide_conditioned import WideConditioned
+from lgmdsl.engines.grouped.wide_rows import WideRows
+from lgmdsl.engines.shared.design import Design
+from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+
+MOST = 8  # entries of a row
+
+
+class WideEngine(Engine):
+    """One block `iid * ... * structure` whose rows each touch a single vector."""
+
+    name: ClassVar[str] = "wide"
+
+    def __init__(self, linear: LinearGaussian) -> None:
+        reason = self.refuses(linear)
+        if reason:
+            raise TypeError(reason)
+        self.linear = linear
+        (block,) = linear.blocks
+        self.covariance = np.ascontiguousarray(block.factors[-1].covariance())
+        self.b = _rows(linear)
+        self.rows = WideRows.of(self.b, len(self.covariance))
+        self.mu = np.asarray(block.mean, dtype=np.float64)
+        offset = flatten(tuple(p.offset for p in linear.predictors))
+        self.start = np.asarray(self.b @ self.mu + offset)
+        self.s = self.rows.between(self.covariance)  # (N, M, M)
+
+    @classmethod
+    def refuses(cls, linear: LinearGaussian) -> str:
+        if linear.constraints is not None:
+            return "constraints join its vectors"
+        if len(linear.blocks) != 1:
+            return "it takes one block of latents"
+        (block,) = linear.blocks
+        *others, last = block.factors
+        if not others or any(f.name != "iid" for f in others):
+            return f"block `{block.name}` is not `iid * ...` with one structure last"
+        if Shape.COVARIANCE not in last.shape or last.constraints().shape[0]:
+            return f"block `{block.name}` ({last.name}) has no covariance, or is tied"
+        for p in linear.predictors:
+            if p.event:
+                return "its sites are scalar"
+            if any(not o.is_sparse for o in p.columns.values()):
+                return "an operator is dense"
+        b = _rows(linear)
+        counts = np.diff(b.indptr)
+        if not len(counts) or counts.min() < 1 or counts.max() > MOST:
+            return f"a row has no latents, or more than {MOST}"
+        return "" if _within(b, last.size) else "a row joins several vectors"
+
+    @property
+    def prior_mean(self) -> Rows:
+        return split(self.start, self.linear.predictors)
+
+    def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
+        w = self.rows.by_group(flatten(weight))
+        identity = np.eye(w.shape[1])
+        if (w >= 0.0).all():
+            root = np.sqrt(w)
+            try:
+                factor = np.linalg.cholesky(identity + root[:, :, None] * self.s * root[:, None, :])
+            except np.linalg.LinAlgError:
+                return Failed("the posterior precision is not positive definite")
+            half = np.linalg.inv(factor) * root[:, None, :]
+            c = half.transpose(0, 2, 1) @ half
+            half_log_det = float(np.log(np.einsum("nii->ni", factor)).sum())
+        else:
+            whole = identity + self.s * w[:, None, :]
+            # The eigenvalues of I + SW are those of I + R'WR, S = RR', which must be positive.
+            if not (np.linalg.eigvals(whole).real > 0.0).all():
+                return Failed("the posterior precision is not positive definite")
+            c = w[:, :, None] * np.linalg.inv(whole)
+            c = 0.5 * (c + c.transpose(0, 2, 1))
+            half_log_det = 0.5 * float(np.linalg.slogdet(whole)[1].sum())
+        if not np.isfinite(c).all():
+            return Failed("the posterior precision is not finite")
+        site_weight = SiteWeight(self.linear.predictors, weight)
+        return WideConditioned(self, weight, shift, site_weight, c, half_log_det)
+
+    def spread(self, x: Array | sp.csr_array) -> Array:
+        """(N, D) X K; rows of X that are mostly 0 cost what is not."""
+        if isinstance(x, np.ndarray) and np.count_nonzero(x) < 0.2 * x.size:
+            x = sp.csr_array(x)
+        return np.asarray(x @ self.covariance)
+
+
+def _rows(linear: LinearGaussian) -> sp.csr_array:
+    """B, (P, n)."""
+    b = sp.csr_array(Design(linear).sparse())
+    if not b.has_canonical_format:
+        b = b.copy()
+        b.sum_duplicates()
+    return b
+
+
+def _within(b: sp.csr_array, size: int) -> bool:
+    """Whether the latents of each row are of one vector, of `size`."""
+    group = b.indices // size
+    first = np.repeat(group[b.indptr[:-1]], np.diff(b.indptr))
+    return bool((group == first).all())

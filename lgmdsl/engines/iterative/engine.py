@@ -1,0 +1,300 @@
+"""Engine without a matrix: products with operators and conjugate gradients.
+
+A = Q + B'WB is applied, never formed. The mean is a solve; variances come from perturbation
+samples A^-1 (B'W^1/2 e1 + noise of covariance Q), K right-hand sides at once; log|A| from
+stochastic Lanczos quadrature with Jacobi scaling D,
+
+    log|A| = sum log D + E[z' log(D^-1/2 A D^-1/2) z],    z of independent signs,
+
+with z'(D^-1/2 A D^-1/2)z, whose mean n is known, as control variate. The random numbers belong to
+the engine: they are the same at every step and for every value of the hyperparameters.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.contract.engine import Conditioned, Engine, Failed, Leftover, Rows
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.engines.iterative.conditioned import IterativeConditioned
+from lgmdsl.engines.iterative.determinant import controlled_mean, quadratures
+from lgmdsl.engines.iterative.noise import Noise
+from lgmdsl.engines.iterative.prior import IterativePrior
+from lgmdsl.engines.iterative.solve import (
+    ROUNDING,
+    certified,
+    lengths,
+    not_converged,
+    unsolved,
+)
+from lgmdsl.engines.iterative.ties import Ties
+from lgmdsl.engines.iterative.variance import RowGroups, adjacency
+from lgmdsl.engines.shared.directions import UNDETERMINED
+from lgmdsl.engines.shared.restriction import Held, hold
+from lgmdsl.engines.shared.weights import flatten, split
+from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz, smallest
+from lgmdsl.operators.base import Gram, Operator
+from lgmdsl.operators.compose import Stack
+from lgmdsl.operators.explicit import Identity
+from lgmdsl.operators.hstack import beside
+
+ILL = "the posterior precision is too badly conditioned for conjugate gradients"
+TIED = 1e-12  # relative residual of the solves that constraints need
+UNRESOLVED = 0.01  # posterior sds that a mean may be off at most
+SINGULAR = 1e-14  # smallest eigenvalue of D^-1/2 A D^-1/2 over the largest: what rounding leaves
+
+
+class IterativeEngine(Engine):
+    """Sparse precisions, some constraints, any operators, scalar sites with weights >= 0.
+
+    samples: K at first; doubled, as far as `most`, where short rows' variances have relative
+    standard errors above 5 %. probes: of log|A|. tolerance: of the mean, in posterior sds,
+    |d - A^-1 h|_A. loose: of samples and probes, likewise. limit: iterations. variances: "perturb",
+    or "lanczos" with `steps` vectors (from below; exact once they span everything).
+    """
+
+    name: ClassVar[str] = "iterative"
+    exact: ClassVar[bool] = False
+
+    def __init__(
+        self, linear: LinearGaussian, samples: int = 20, most: int = 80, probes: int = 16,
+        seed: int = 0, tolerance: float = 1e-6, loose: float = 0.1, limit: int = 5000,
+        variances: Literal["perturb", "lanczos"] = "perturb", steps: int = 200,
+    ) -> None:  # fmt: skip
+        reason = self.refuses(linear)
+        if reason:
+            raise TypeError(reason)
+        self.linear, self.prior = linear, IterativePrior(linear)
+        self.settings = samples, most, probes, seed, tolerance, loose, limit, variances, steps
+        self.samples, self.most = samples, most
+        self.tolerance, self.loose, self.limit = tolerance, loose, limit
+        self.variances, self.steps = variances, steps
+        self.own, self.ties = whole(linear), Ties.of(linear)
+        self.b = self.own if self.ties is None else self.ties.extended(self.own)
+        self.offset = np.concatenate([np.asarray(p.offset, float) for p in linear.predictors])
+        self.start = self.own.matvec(self.prior.mu) + self.offset
+        self.flops, self.products = 0.0, 0
+        self.examined, self.lowest = False, 1.0
+        self.warm: dict[str, Array] = {}
+        self.noise = Noise(seed, self.b.shape[0], self.prior, probes)
+
+    @classmethod
+    def refuses(cls, linear: LinearGaussian) -> str:
+        if not linear.predictors:
+            return "there is nothing to condition on"
+        if any(p.event for p in linear.predictors):
+            return "a site sees several predictors at once"
+        return IterativePrior.refuses(linear) or Ties.refuses(linear)
+
+    def remade(self, linear: LinearGaussian) -> Engine:
+        return IterativeEngine(linear, *self.settings)
+
+    @cached_property
+    def prior_mean(self) -> Rows:
+        if self.ties is None:
+            return split(self.start, self.linear.predictors)
+        start = self.own.matvec(self.ties.prior.mean) + self.offset
+        return split(start, self.linear.predictors)
+
+    def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
+        return self._condition(weight, shift)
+
+    def approach(
+        self, weight: Rows, shift: Rows, begin: Leftover | None, share: float
+    ) -> Conditioned | Failed:
+        if begin is None or self.ties is not None:
+            return self._condition(weight, shift)
+        return self._condition(weight, shift, begin.delta, share)
+
+    def _condition(
+        self, weight: Rows, shift: Rows, begin: Array | None = None, share: float = 0.0
+    ) -> Conditioned | Failed:
+        if self.ties is not None and self.ties.broken:
+            return Failed(self.ties.broken)
+        w = flatten(weight)
+        if not np.isfinite(w).all():
+            return Failed("a site weight is not finite")
+        if w.min(initial=0.0) < 0.0:
+            return Failed("the iterative engine takes no negative site weights")
+        if self.ties is not None and len(self.ties.pins):
+            pins = self.ties.pins
+            there = self.diagonal(np.concatenate([w, np.zeros(len(pins))]))[pins]
+            w = np.concatenate([w, np.maximum(there, self.ties.usual)])
+        diagonal = self.diagonal(w)
+        if diagonal.min(initial=1.0) <= 0.0:
+            return Failed(f"{UNDETERMINED} {self._latent(int(diagonal.argmin()))}")
+        if not self.examined:
+            loose = self._loosest(w, diagonal)
+            if loose and self.prior.free:
+                return Failed(loose)
+            if loose:
+                return Failed(ILL, rounding=True)
+            self.examined = True
+        return self.moved(weight, shift, w, diagonal, begin=begin, share=share)
+
+    def moved(
+        self, weight: Rows, shift: Rows, w: Array, diagonal: Array,
+        like: IterativeConditioned | None = None, begin: Array | None = None, share: float = 0.0,
+    ) -> Conditioned | Failed:  # fmt: skip
+        """The posterior for a shift; what another one of the same weights knows is kept."""
+        h = self.own.rmatvec(flatten(shift) - w[: len(self.start)] * self.start)
+        if share and begin is not None:
+            found = self.solve(w, diagonal, h[:, None], ROUNDING, begin[:, None], share)
+        else:
+            if begin is None:
+                begin = like.free if like is not None else self.warm.get("mean")
+            near = None if begin is None else begin[:, None]
+            found = self.certified(w, diagonal, h[:, None], self.tolerance, near)
+        if not found.converged.all():
+            return Failed(unsolved(found, self.limit))
+        residual = h - self.times(w, found.x[:, 0])  # the recursion's own may have drifted
+        bound = float(lengths(residual[:, None], diagonal)[0]) / np.sqrt(self.lowest)
+        if bound > UNRESOLVED and not share:
+            return Failed(f"{ILL}: means may be {bound:.2g} posterior sds off", rounding=True)
+        free = found.x[:, 0]
+        self.warm["mean"] = free
+        held = None
+        if self.ties is not None:
+            held = like.held if like is not None else self._hold(w, diagonal)
+            if held is None:
+                return Failed("the posterior is not positive definite on the constraints")
+        return IterativeConditioned(self, weight, shift, w, diagonal, h, free, residual, held, like)
+
+    def _hold(self, w: Array, diagonal: Array) -> Held | None:
+        ties = self.ties
+        assert ties is not None
+        found = self.solve(w, diagonal, ties.columns, TIED, self.warm.get("ties"))
+        self.warm["ties"] = found.x
+        return hold(found.x, ties.rows, ties.pins, w[len(self.start) :])
+
+    # ---- products ------------------------------------------------------------------------------
+
+    def times(self, w: Array, x: Array, single: bool = False) -> Array:
+        """A x for (n,) or (n, k); with `single`, products with B'WB need not be exact."""
+        columns = 1 if x.ndim == 1 else x.shape[1]
+        self.products += columns
+        self.flops += columns * (2.0 * self.b.cost + self.prior.cost)
+        return np.asarray(self.b.normal(w, x, single) + self.prior.times(x))
+
+    def solve(
+        self, w: Array, diagonal: Array, rhs: Array, tolerance: float, start: Array | None = None,
+        share: float = 0.0,
+    ) -> Solved:  # fmt: skip
+        """A x = rhs, (n, k), until |r|_D <= tolerance |rhs|_D or `share` of what it was."""
+        scale = 1.0 / diagonal[:, None]
+        return conjugate_gradients(
+            lambda x: self.times(w, x), rhs, lambda r: scale * r,
+            np.full(rhs.shape[1], tolerance), self.limit, start, share=share,
+        )  # fmt: skip
+
+    def certified(
+        self, w: Array, diagonal: Array, rhs: Array, accuracy: float, start: Array | None = None,
+        quadrature: bool = False,
+    ) -> Solved:  # fmt: skip
+        """A x = rhs, (n, k), to an accuracy in posterior sds; where it is no better than `loose`
+        with products that may be in single precision, and so residuals that are not those of x to
+        the last digit."""
+        single = accuracy >= self.loose
+        return certified(
+            lambda x: self.times(w, x, single), rhs, diagonal, self.limit, accuracy, self.lowest,
+            start, quadrature,
+        )  # fmt: skip
+
+    def diagonal(self, w: Array) -> Array:
+        """diag A, (n,), or where the operators do not tell it, a positive estimate of it."""
+        if self._diagonal is not None:
+            return np.asarray(self._diagonal(w) + self.prior.diagonal)
+        lift = self.b.rmatvec(w[:, None] * self.b.matvec(self.noise.signs))
+        estimate = np.mean(lift * self.noise.signs, axis=1)
+        floor = 1e-3 * float(np.abs(estimate).mean())
+        return np.asarray(np.maximum(estimate, floor) + self.prior.diagonal)
+
+    @cached_property
+    def _diagonal(self) -> Gram | None:
+        every = np.arange(self.linear.size)
+        return self.b.gram(every, every)
+
+    def entries(self, rows: IntArray, columns: IntArray) -> Gram | None:
+        """w -> A at (row, column); None where the operators do not tell."""
+        gram, prior = self.b.gram(rows, columns), self.prior.entries(rows, columns)
+        return None if gram is None else lambda w: gram(w) + prior
+
+    # ---- what is made once ---------------------------------------------------------------------
+
+    @cached_property
+    def groups(self) -> RowGroups:
+        """The predictor rows."""
+        return RowGroups(self.own, self.neighbours)
+
+    @cached_property
+    def neighbours(self) -> SparseMatrix | None:
+        """Latents that share a short row of a predictor."""
+        return adjacency(self.b)
+
+    @cached_property
+    def local(self) -> Gram | None:
+        """A at the pairs that short predictor rows see."""
+        return self.entries(*self.groups.pairs)
+
+    @cached_property
+    def latents(self) -> RowGroups:
+        """The latents themselves."""
+        return RowGroups(Identity(self.linear.size), self.neighbours)
+
+    def refined(self) -> bool:
+        """Twice as many samples from now on; False where there are as many as may be."""
+        if 2 * self.samples > self.most:
+            return False
+        self.samples *= 2
+        return True
+
+    def log_determinant(self, w: Array, diagonal: Array) -> tuple[float, float]:
+        """log|A| and its standard error."""
+        rhs = np.sqrt(diagonal)[:, None] * self.noise.probe
+        found = self.certified(w, diagonal, rhs, self.loose, quadrature=True)
+        if not found.converged.all():
+            raise not_converged(found, self.limit)
+        self.lowest = smallest(found)
+        logs, firsts = quadratures(found, self.linear.size)
+        # Where D is not diag A, the mean of the first moment is not n.
+        known = firsts - self.linear.size if self._diagonal is not None else np.zeros_like(firsts)
+        mean, error = controlled_mean(logs, known)
+        return float(np.log(diagonal).sum()) + mean, error
+
+    def _loosest(self, w: Array, diagonal: Array) -> str:
+        """Why A is singular, naming a latent of the direction; empty where it is not. Notes
+        the smallest eigenvalue of D^-1/2 A D^-1/2."""
+        tolerance = 1e-12 if self.prior.free else 1e-4
+        found = self.solve(w, diagonal, np.sqrt(diagonal)[:, None] * self.noise.white, tolerance)
+        direction = np.abs(found.x[:, 0]) * np.sqrt(diagonal)
+        if found.indefinite[0]:  # what is left of rhs is D times a null direction
+            direction = np.abs(found.residual[:, 0]) / np.sqrt(diagonal)
+        elif not found.slopes[0]:
+            return ""
+        else:
+            nodes, _ = ritz(found.slopes[0], found.ratios[0])
+            self.lowest = float(nodes.min())
+            if nodes.min() > SINGULAR * nodes.max():
+                return ""
+        return f"{UNDETERMINED} a direction of {self._latent(int(direction.argmax()))}"
+
+    def _latent(self, place: int) -> str:
+        for b in self.linear.blocks:
+            start = self.linear.starts[b.name]
+            if start <= place < start + b.size:
+                return f"{b.name}[{place - start}]"
+        raise IndexError(place)
+
+
+def whole(linear: LinearGaussian) -> Operator:
+    """B of all predictors, below one another, over all latents."""
+    widths = [b.size for b in linear.blocks]
+    parts = [
+        beside([p.columns.get(b.name) for b in linear.blocks], widths, p.rows)
+        for p in linear.predictors
+    ]
+    return parts[0] if len(parts) == 1 else Stack(tuple(parts))

@@ -1,0 +1,290 @@
+"""What both dense engines share of `Conditioned`: chunked functionals, kriging, adjoints of B."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, Matrix, SparseMatrix
+from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Rows
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.engines.shared.constraints import Kept, Kriging, krige
+from lgmdsl.engines.shared.design import row_chunks, transpose_dense
+from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
+from lgmdsl.engines.shared.weights import SiteWeight, cut, flatten, site_blocks, split
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+Pieces: TypeAlias = Sequence[tuple[slice, Matrix]]
+
+CHUNK = 1 << 22  # entries of one dense temporary
+
+
+V = TypeVar("V")
+
+
+class Lazy(Mapping[str, V]):
+    """A mapping whose values are computed when read."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], V]]) -> None:
+        self.makers, self.made = dict(makers), dict[str, V]()
+
+    def __getitem__(self, key: str) -> V:
+        if key not in self.made:
+            self.made[key] = self.makers[key]()
+        return self.made[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.makers)
+
+    def __len__(self) -> int:
+        return len(self.makers)
+
+
+class RowConditioned(Conditioned):
+    """What every engine has that holds B explicitly: slopes at the predictor rows."""
+
+    linear: LinearGaussian
+    site_weight: SiteWeight
+
+    @property
+    @abstractmethod
+    def flat_mean(self) -> Array:
+        """m, (P,)."""
+
+    @abstractmethod
+    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
+        """dF/dB of site block k, whose rows begin at `at`, and one latent block; `product` is its
+        part of low rank over all rows and latents."""
+
+    @cached_property
+    def mean(self) -> Rows:
+        return split(self.flat_mean, self.linear.predictors)
+
+    @cached_property
+    def alpha(self) -> Array:
+        """b - W m = dF/dc, (P,)."""
+        return flatten(self.shift) - self.site_weight.times(self.flat_mean)
+
+    def turn(self, tilt: Rows | None) -> Turn:
+        """How q moves along a tilt of its shifts."""
+        return Turn.of(self, self.linear, self.site_weight.times, tilt)
+
+    def offset_adjoints(self, turn: Turn) -> Rows:
+        """alpha in flat pieces, one for each site block, and its turn."""
+        return tuple(cut(self.alpha + turn.alpha, self.linear.predictors))
+
+    def operator_adjoints(self, turn: Turn) -> tuple[Mapping[str, object], ...]:
+        """dF/dB = alpha mean' - W B Cov(z), computed when read; on B's pattern where sparse."""
+        at, out = 0, []
+        product = turn.product(self.alpha, self.latent_mean)
+        for k, p in enumerate(self.linear.predictors):
+            makers = {name: _maker(self, k, at, name, product) for name in p.columns}
+            out.append(Lazy(makers))
+            at += p.rows
+        return tuple(out)
+
+
+class DenseConditioned(RowConditioned):
+    """Free (unconstrained) answers come from the engine's subclass; the rest is here.
+
+    Subclasses give `free_*`, and set: linear, weight, shift, site_weight, free_mean (n,),
+    free_predictor_mean (P,), log_normaliser, kriging, extra (pseudo-observation rows are theirs).
+    """
+
+    kriging: Kriging | None
+
+    @property
+    @abstractmethod
+    def free_mean(self) -> Array:
+        """(n,) E[z] without constraints."""
+
+    @abstractmethod
+    def predictor(self, z: Array) -> Array:
+        """B z for (n, k)."""
+
+    @abstractmethod
+    def predictor_mean(self) -> Array:
+        """m without constraints, (P,)."""
+
+    @abstractmethod
+    def free_solve(self, rhs: Array) -> Array:
+        """V rhs for (n, k)."""
+
+    @abstractmethod
+    def free_quadratic(self, pieces: Pieces, rows: int) -> Array:
+        """diag(X V X') for some rows of an affine functional, given by latent blocks."""
+
+    @abstractmethod
+    def free_draws(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
+        """Draws (size, n) without constraints, and what computes their squared distances."""
+
+    @property
+    @abstractmethod
+    def free_rank(self) -> int:
+        """The rank of Cov(z) without constraints."""
+
+    @abstractmethod
+    def free_variance(self) -> list[Array]:
+        """Var of the predictors by site block, without constraints."""
+
+    @abstractmethod
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints: ...
+
+    def constrain(self, kept: Kept) -> bool:
+        """Condition on the constraints; False where CVC' is not positive definite."""
+        spread = self.free_solve(np.asfortranarray(kept.rows.T))
+        self.kriging = krige(kept, self.free_mean, spread)
+        if self.kriging is None:
+            return False
+        self.log_normaliser += self.kriging.log_density + kept.constant
+        return True
+
+    @cached_property
+    def kriged_predictor(self) -> Array:
+        """B V C', (P, k)."""
+        assert self.kriging is not None
+        return self.predictor(self.kriging.spread)
+
+    @cached_property
+    def flat_mean(self) -> Array:
+        """m, (P,)."""
+        mean = self.predictor_mean()
+        if self.kriging is not None:
+            mean = mean + self.kriged_predictor @ self.kriging.multiplier
+        return mean
+
+    @cached_property
+    def variance(self) -> Rows:
+        blocks = self.free_variance()
+        if self.kriging is not None:
+            half = self.kriging.reduction(self.kriged_predictor)
+            lost = site_blocks(half, half, self.linear.predictors)
+            blocks = [b - gone for b, gone in zip(blocks, lost, strict=True)]
+        return tuple(blocks)
+
+    @cached_property
+    def latent_mean(self) -> Array:
+        return self.free_mean if self.kriging is None else self.free_mean + self.kriging.shift
+
+    @property
+    @abstractmethod
+    def latent_variance(self) -> Array: ...
+
+    def latent_variance_by_rows(self) -> Array:
+        """(n,) diagonal of Cov(z), by chunks of latents."""
+        step = max(1, CHUNK // max(self.linear.size, 1))
+        out = np.empty(self.linear.size)
+        for where in self.linear.slices.values():
+            size = where.stop - where.start
+            for at in range(0, size, step):
+                width = min(step, size - at)
+                unit: SparseMatrix = sp.csr_array(sp.eye_array(width, size, k=at, format="csr"))
+                out[where.start + at : where.start + at + width] = self._quadratic(
+                    [(where, unit)], width
+                )
+        return out
+
+    def _quadratic(self, pieces: Pieces, rows: int) -> Array:
+        """Variances of some rows of an affine functional."""
+        form = self.free_quadratic(pieces, rows)
+        if self.kriging is not None:
+            projected = np.zeros((rows, self.kriging.spread.shape[1]))
+            for where, m in pieces:
+                projected += np.asarray(m @ self.kriging.spread[where])
+            half = self.kriging.reduction(projected)
+            form = form - np.einsum("ij,ij->j", half, half)
+        return form
+
+    def solve(self, rhs: Array) -> Array:
+        x = rhs[:, None] if rhs.ndim == 1 else rhs
+        out = self.free_solve(x)
+        if self.kriging is not None:
+            inner = self.kriging.factor.solve(self.kriging.spread.T @ x)
+            out = out - self.kriging.spread @ inner
+        return np.asarray(out[:, 0] if rhs.ndim == 1 else out)
+
+    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+        n, rows, where = self.linear.size, predictor.rows, self.linear.slices
+        mean = np.array(predictor.offset, dtype=np.float64)
+        for name, operator in predictor.columns.items():
+            mean += operator.matvec(self.latent_mean[where[name]])
+        if full:
+            ((_, pieces),) = row_chunks(predictor.columns, where, rows, n, max(rows, 1))
+            x = transpose_dense(pieces, rows, n)
+            square = x.T @ self.solve(x)
+            return mean, np.asarray(0.5 * (square + square.T))
+        variance = np.empty(rows)
+        for at, pieces in row_chunks(predictor.columns, where, rows, n, max(1, CHUNK // max(n, 1))):
+            variance[at] = self._quadratic(pieces, at.stop - at.start)
+        return mean, variance
+
+    def sample(self, rng: Generator, size: int) -> Array:
+        draws, _ = self.free_draws(rng, size)
+        return draws if self.kriging is None else self.kriging.correct(draws)
+
+    def draw(self, rng: Generator, size: int) -> Draws:
+        z, radius = self.free_draws(rng, size)
+        if self.kriging is None:
+            return Draws(z, radius(), self.free_rank)
+        # x'V^-1 x of what the correction takes away: (Cx)'(CVC')^-1 Cx, x = z - E z.
+        half = self.kriging.factor.forward(self.kriging.kept.rows @ (z - self.free_mean).T)
+        lost = np.einsum("ij,ij->j", half, half)
+        rank = self.free_rank - len(self.kriging.kept.rows)
+        return Draws(self.kriging.correct(z), np.maximum(radius() - lost, 0.0), rank)
+
+    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
+        p, where = self.linear.predictors[k], self.linear.slices
+        weight = SiteWeight((p,), (self.weight[k],))
+        operator, block = p.columns[name], where[name]
+        step = max(1, CHUNK // max(self.linear.size, 1))
+        if p.event:
+            step = max(p.event, step - step % p.event)
+        chunks = row_chunks(p.columns, where, p.rows, self.linear.size, step)
+        if not operator.is_sparse:
+            dense = np.empty(operator.shape)
+            for rows, pieces in chunks:
+                cross = self._cross(pieces, rows, block)
+                own = slice(at + rows.start, at + rows.stop)
+                dense[rows] = product.dense(own, block) - _weighted(weight, p, rows, cross)
+            return dense
+        pattern = sp.csr_array(operator.sparse())
+        values = np.empty(pattern.nnz)
+        for rows, pieces in chunks:
+            cross = self._cross(pieces, rows, block)
+            own = slice(at + rows.start, at + rows.stop)
+            value = product.dense(own, block) - _weighted(weight, p, rows, cross)
+            here = slice(pattern.indptr[rows.start], pattern.indptr[rows.stop])
+            line = np.repeat(
+                np.arange(rows.stop - rows.start),
+                np.diff(pattern.indptr[rows.start : rows.stop + 1]),
+            )
+            values[here] = value[line, pattern.indices[here]]
+        return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+    def _cross(self, pieces: Pieces, rows: slice, block: slice) -> Array:
+        """Rows of B Cov(z) for one latent block."""
+        x = transpose_dense(pieces, rows.stop - rows.start, self.linear.size)
+        return self.solve(x)[block].T
+
+
+def _maker(
+    q: RowConditioned, k: int, at: int, name: str, product: Outer
+) -> Callable[[], object]:  # fmt: skip
+    return lambda: q._operator_adjoint(k, at, name, product)
+
+
+def _weighted(weight: SiteWeight, p: Predictor, rows: slice, cross: Array) -> Array:
+    """W times rows of a matrix, for whole sites."""
+    w = weight.parts[0][1]
+    if not p.event:
+        return np.asarray(w[rows, None] * cross)
+    sites = slice(rows.start // p.event, rows.stop // p.event)
+    part = Predictor(p.columns, p.offset[rows], p.event)
+    return SiteWeight((part,), (w[sites],)).times(np.ascontiguousarray(cross))

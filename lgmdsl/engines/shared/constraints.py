@@ -1,0 +1,149 @@
+"""Exact linear constraints Cz = e, by kriging; the prior is normalised on the subspace.
+
+C is first made orthonormal (SVD; redundant rows drop out) and turned so that
+    C2 (the first rows) sees only proper directions,   C1 N (the last rows) has full row rank,
+N being the basis of the prior's improper directions (density 1). Then
+    log_normaliser += log N(e; Cm, CVC') - log N(e2; C2 mu, C2 K C2') + 1/2 log det(C1 N N'C1'),
+the limit of a proper prior of variance s^2 in the directions N, s -> inf, on the subspace Cz = e.
+Where N is not made proper by data alone, adding tau C1'C1 to the precision and tau C1'e1 to the
+shift changes nothing on the subspace but + tau e1'e1 / 2 (a pseudo-observation of the constraint).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.engines.shared.design import dense_rows
+from lgmdsl.numerics.cholesky import Cholesky, cholesky
+
+_RANK = 1e-10
+CONTRADICT = "the constraints contradict"  # how the reason of such a failure begins
+LOG_2PI = float(np.log(2 * np.pi))
+
+
+def log_normal(residual: Array, factor: Cholesky) -> float:
+    """log N(e; mean, D) from e - mean and the factor of D."""
+    half = factor.forward(residual)
+    return -0.5 * len(residual) * LOG_2PI - factor.half_log_det - 0.5 * float(half @ half)
+
+
+@dataclass(frozen=True, eq=False)
+class Kept:
+    """Turned constraints: rows [C2; C1], (k, n), values (k,); `proper` counts the rows of C2.
+
+    `prior` factors C2 K C2'; `multiplier` = (C2 K C2')^-1 (e2 - C2 mu); `constant` holds the terms
+    of the normaliser that do not depend on (W, b).
+    """
+
+    rows: Array
+    values: Array
+    proper: int
+    prior: Cholesky
+    multiplier: Array
+    constant: float
+
+    @property
+    def pins(self) -> Array:
+        """C1, the rows that tie improper directions."""
+        return self.rows[self.proper :]
+
+    @property
+    def pinned(self) -> Array:
+        """e1."""
+        return self.values[self.proper :]
+
+
+def prepare(
+    linear: LinearGaussian, null_space: Callable[[Array], Array],
+    covariance: Callable[[Array], Array], mean: Array, structural: Array, variance: Array,
+) -> Kept | str | None:  # fmt: skip
+    """Turn the constraints once; a string says why they contradict themselves or the prior.
+
+    `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions, `variance` (n,)
+    its diagonal. `structural`: rows that the prior's structures carry, (k, n), their values zero.
+    """
+    given, wanted = structural, np.zeros(len(structural))
+    if linear.constraints is not None and len(linear.constraints.values):
+        asked = dense_rows(linear.constraints.columns, linear.slices, linear.size)
+        given = np.vstack([structural, asked])
+        wanted = np.concatenate([wanted, np.asarray(linear.constraints.values, dtype=np.float64)])
+    if not len(wanted):
+        return None
+    u, s, vt = np.linalg.svd(given, full_matrices=False)
+    rank = int(np.sum(s > _RANK * max(s.max(initial=0.0), 1e-300)))
+    turned = u.T @ wanted
+    scale = np.abs(wanted).max(initial=0.0) + 1e-300
+    if np.abs(wanted - u[:, :rank] @ turned[:rank]).max(initial=0.0) > _RANK * scale:
+        return f"{CONTRADICT} one another, or the prior"
+    rows, values = vt[:rank], turned[:rank] / s[:rank]
+    seen = null_space(rows)
+    u, s, _ = np.linalg.svd(seen, full_matrices=True)
+    tied = int(np.sum(s > _RANK))
+    constant = float(np.log(s[:tied]).sum())
+    order = np.hstack([u[:, tied:], u[:, :tied]])
+    rows, values = order.T @ rows, order.T @ values
+    proper = rank - tied
+    c2, e2 = rows[:proper], values[:proper] - rows[:proper] @ mean
+    spread = c2 @ covariance(c2.T) if proper else np.zeros((0, 0))
+    moving = _moving(spread, float(np.einsum("ij,j->i", c2 * c2, variance).max(initial=0.0)))
+    # Directions that the prior holds fixed are redundant, or contradict it.
+    if moving.shape[1] < proper:
+        fixed = e2 - moving @ (moving.T @ e2)
+        if np.abs(fixed).max() > 1e-8 * (np.abs(values).max() + np.abs(mean).max(initial=0) + 1e-8):
+            return f"{CONTRADICT} the prior, which holds that combination fixed"
+        rows = np.vstack([moving.T @ c2, rows[proper:]])
+        values = np.concatenate([moving.T @ values[:proper], values[proper:]])
+        e2, spread, proper = moving.T @ e2, moving.T @ spread @ moving, moving.shape[1]
+    prior = cholesky(np.ascontiguousarray(spread))
+    if prior is None:
+        return "the prior covariance of the constraints is singular"
+    return Kept(rows, values, proper, prior, prior.solve(e2), constant - log_normal(e2, prior))
+
+
+def _moving(spread: Array, size: float) -> Array:
+    """Orthonormal basis of the combinations with prior variance; `size` is what it would be if all
+    latents were independent."""
+    if not len(spread):
+        return np.zeros((0, 0))
+    values, vectors = np.linalg.eigh(spread)
+    return np.asarray(vectors[:, values > 1e-13 * max(values[-1], size, 1e-300)])
+
+
+@dataclass(frozen=True, eq=False)
+class Kriging:
+    """Conditioning one Gaussian on Cz = e: V C', the factor of D = CVC', lambda = D^-1 (e - Cm)."""
+
+    kept: Kept
+    spread: Array
+    factor: Cholesky
+    multiplier: Array
+    log_density: float
+
+    @property
+    def shift(self) -> Array:
+        """(n,) what the mean gains: V C'lambda."""
+        return np.asarray(self.spread @ self.multiplier)
+
+    def reduction(self, projected: Array) -> Array:
+        """L_D^-1 C V X for X'VC' given as (p, k): its Gram matrix is what the covariance loses."""
+        return self.factor.forward(np.asfortranarray(projected.T))
+
+    def correct(self, z: Array) -> Array:
+        """Draws (size, n) moved onto the constraint: z - V C'D^-1 (Cz - e)."""
+        miss = self.kept.rows @ z.T - self.kept.values[:, None]
+        return np.asarray(z - (self.spread @ self.factor.solve(miss)).T)
+
+
+def krige(kept: Kept, mean: Array, spread: Array) -> Kriging | None:
+    """None where CVC' is not positive definite."""
+    square = kept.rows @ spread
+    factor = cholesky(np.ascontiguousarray(0.5 * (square + square.T)))
+    if factor is None:
+        return None
+    miss = kept.values - kept.rows @ mean
+    return Kriging(kept, spread, factor, factor.solve(miss), log_normal(miss, factor))

@@ -1,0 +1,183 @@
+"""One model measured in two ways: z = place + z', s = origin + unit s', unit a number for each site
+block. With W' = unit^2 W and b' = unit (b - W origin),
+
+    log_normaliser(W, b) = log_normaliser'(W', b') + b'origin - origin'W origin / 2
+
+and `centred`, which is free of both, is the same. `seen` gives a posterior of the second model as
+one of the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract import rows
+from lgmdsl.contract.engine import (
+    Adjoints,
+    Conditioned,
+    Draws,
+    Errors,
+    Failed,
+    Leftover,
+    Rows,
+)
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.engines.shared.conditioned import Lazy
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+@dataclass(frozen=True, eq=False)
+class Measure:
+    """`origin`: of each site block, shaped like its predictors; `unit`; `place`: (n,) of all
+    latents."""
+
+    linear: LinearGaussian
+    origin: Rows
+    unit: tuple[float, ...]
+    place: Array
+
+    def inverse(self) -> Measure:
+        """The same the other way round: s' = -origin / unit + s / unit."""
+        pairs = zip(self.origin, self.unit, strict=True)
+        origin = tuple(-o / u for o, u in pairs)
+        return Measure(self.linear, origin, tuple(1.0 / u for u in self.unit), -self.place)
+
+    def weight(self, weight: Rows) -> Rows:
+        """W of W'."""
+        return tuple(w / u / u for w, u in zip(weight, self.unit, strict=True))
+
+    def shift(self, shift: Rows, weight: Rows) -> Rows:
+        """b of b', W being that of the first model."""
+        parts = zip(shift, weight, self.origin, self.unit, strict=True)
+        return tuple(b / u + rows.times(w, o) for b, w, o, u in parts)
+
+    def inner_shift(self, shift: Rows, weight: Rows) -> Rows:
+        """b' of b, W being that of the first model."""
+        parts = zip(shift, weight, self.origin, self.unit, strict=True)
+        return tuple(u * (b - rows.times(w, o)) for b, w, o, u in parts)
+
+    def adjoints(self, inner: Adjoints) -> Adjoints:
+        """Those of the first model: only B and c are measured differently."""
+        offset = tuple(o / u for o, u in zip(inner.offset, self.unit, strict=True))
+        parts = zip(inner.operator, offset, self.unit, strict=True)
+        operator = tuple(self._operators(found, alpha, u) for found, alpha, u in parts)
+        return Adjoints(
+            offset, operator, inner.mean, inner.covariance, inner.precision, inner.factors
+        )
+
+    def _operators(
+        self, inner: Mapping[str, object], alpha: Array, unit: float
+    ) -> Mapping[str, object]:
+        where = self.linear.slices
+
+        def maker(name: str) -> Callable[[], object]:
+            return lambda: _operator(inner[name], alpha.reshape(-1), self.place[where[name]], unit)
+
+        return Lazy({name: maker(name) for name in inner})
+
+    def seen(self, inner: Conditioned) -> MeasuredConditioned:
+        """A posterior of the second model as one of the first."""
+        return MeasuredConditioned(self, inner)
+
+
+def _operator(inner: Any, alpha: Array, place: Array, unit: float) -> object:
+    """dF/dB = dF'/dB' / unit + alpha place', on the pattern of the former where it is sparse."""
+    if isinstance(inner, np.ndarray):
+        return inner / unit + np.outer(alpha, place)
+    pattern = sp.csr_array(inner)
+    line = np.repeat(np.arange(pattern.shape[0]), np.diff(pattern.indptr))
+    values = pattern.data / unit + alpha[line] * place[pattern.indices]
+    return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
+
+
+class MeasuredConditioned(Conditioned):
+    """Answers of the first model from those of the second, `inner`."""
+
+    def __init__(self, measure: Measure, inner: Conditioned) -> None:
+        self.measure, self.inner = measure, inner
+        self.weight = measure.weight(inner.weight)
+        self.shift = measure.shift(inner.shift, self.weight)
+
+    @cached_property
+    def log_normaliser(self) -> float:  # type: ignore[override]
+        """`centred` + b'm - m'Wm / 2."""
+        parts = zip(self.weight, self.shift, self.mean, strict=True)
+        return self.centred + rows.total(
+            tuple(rows.inner(b, m) - 0.5 * rows.quadratic(w, m) for w, b, m in parts)
+        )
+
+    @property
+    def centred(self) -> float:
+        return self.inner.centred
+
+    @property
+    def lost(self) -> float:
+        return self.inner.lost
+
+    def with_shift(self, shift: Rows) -> Conditioned | Failed:
+        moved = self.inner.with_shift(self.measure.inner_shift(shift, self.weight))
+        return moved if isinstance(moved, Failed) else self.measure.seen(moved)
+
+    @cached_property
+    def mean(self) -> Rows:
+        parts = zip(self.inner.mean, self.measure.origin, self.measure.unit, strict=True)
+        return tuple(o + u * m for m, o, u in parts)
+
+    @cached_property
+    def variance(self) -> Rows:
+        parts = zip(self.inner.variance, self.measure.unit, strict=True)
+        return tuple(u * u * v for v, u in parts)
+
+    @cached_property
+    def latent_mean(self) -> Array:
+        return self.measure.place + self.inner.latent_mean
+
+    @property
+    def latent_variance(self) -> Array:
+        return self.inner.latent_variance
+
+    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+        mean, variance = self.inner.project(predictor, full)
+        where = self.measure.linear.slices
+        for name, operator in predictor.columns.items():
+            mean = mean + operator.matvec(self.measure.place[where[name]])
+        return mean, variance
+
+    def solve(self, rhs: Array) -> Array:
+        return self.inner.solve(rhs)
+
+    def sample(self, rng: Generator, size: int) -> Array:
+        return self.measure.place + self.inner.sample(rng, size)
+
+    def draw(self, rng: Generator, size: int) -> Draws:
+        drawn = self.inner.draw(rng, size)
+        return Draws(self.measure.place + drawn.z, drawn.radius, drawn.rank)
+
+    def adjoints(self, tilt: Rows | None = None) -> Adjoints:
+        if tilt is not None:
+            tilt = tuple(u * t for t, u in zip(tilt, self.measure.unit, strict=True))
+        return self.measure.adjoints(self.inner.adjoints(tilt))
+
+    def squared_length(self, slope: Array) -> float:
+        return self.inner.squared_length(slope)
+
+    @property
+    def leftover(self) -> Leftover | None:
+        return self.inner.leftover
+
+    @property
+    def errors(self) -> Errors | None:
+        found = self.inner.errors
+        if found is None:
+            return None
+        parts = zip(found.variance, self.measure.unit, strict=True)
+        return Errors(found.log_normaliser, tuple(u * u * v for v, u in parts))

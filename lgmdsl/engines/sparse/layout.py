@@ -1,0 +1,106 @@
+"""What the sparse engine keeps from one theta to the next: all that follows from B and Q's pattern.
+
+Learning asks for the same model at hundreds of thetas. Where the operators are the same objects
+(the canonical form keeps those that no hyper stands in) and Q is stored at the same places, B, the
+table of its pairs and the analysis of A's pattern are those of the time before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
+from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.engines.shared.design import Design
+from lgmdsl.engines.sparse.pair_table import PairTable
+from lgmdsl.numerics.sparse.analyse import analyse
+from lgmdsl.numerics.sparse.base import Symbolic
+from lgmdsl.operators.base import Operator
+
+KEPT = 4
+KEPT_ENTRIES = 20_000_000  # of all tables together, beyond which only the latest layout is kept
+
+
+@dataclass(frozen=True, eq=False)
+class Layout:
+    """B, (P, n) csr with its transpose; the table of pairs; where Q's lower triangle stands on A's
+    pattern (`lower`: which of Q's entries, `places`: where). It holds the operators, so that no
+    other object can take their identity."""
+
+    operators: tuple[Operator, ...]
+    shape: tuple[object, ...]
+    indptr: AnyArray
+    indices: AnyArray
+    b: SparseMatrix
+    bt: SparseMatrix
+    table: PairTable
+    symbolic: Symbolic
+    lower: IntArray
+    places: IntArray
+
+    def fits(self, operators: tuple[Operator, ...], shape: tuple[object, ...],
+             precision: SparseMatrix) -> bool:  # fmt: skip
+        """Whether it was made of these."""
+        return (
+            shape == self.shape
+            and all(a is b for a, b in zip(operators, self.operators, strict=True))
+            and np.array_equal(precision.indptr, self.indptr)
+            and np.array_equal(precision.indices, self.indices)
+        )
+
+    def values(self, precision: SparseMatrix) -> Array:
+        """(nnz,) Q on A's pattern."""
+        given = precision.data[self.lower]
+        found = np.bincount(self.places, weights=given, minlength=self.table.pattern.nnz)
+        return np.asarray(found, dtype=np.float64)
+
+
+_kept: OrderedDict[int, Layout] = OrderedDict()
+_lock = threading.Lock()
+
+
+def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
+    """The layout of a model whose prior precision is `precision`, csr without duplicates."""
+    operators = tuple(o for p in linear.predictors for o in p.columns.values())
+    shape = (
+        tuple((b.name, b.size) for b in linear.blocks),
+        tuple((tuple(p.columns), p.rows, p.event) for p in linear.predictors),
+    )
+    with _lock:
+        for key, layout in _kept.items():
+            if layout.fits(operators, shape, precision):
+                _kept.move_to_end(key)
+                return layout
+    made = _make(linear, operators, shape, precision)
+    with _lock:
+        _kept[id(made)] = made
+        while len(_kept) > 1 and (len(_kept) > KEPT or _entries() > KEPT_ENTRIES):
+            _kept.popitem(last=False)
+    return made
+
+
+def _entries() -> int:
+    return sum(k.table.table.nnz + k.b.nnz for k in _kept.values())
+
+
+def _make(
+    linear: LinearGaussian, operators: tuple[Operator, ...], shape: tuple[object, ...],
+    precision: SparseMatrix,
+) -> Layout:  # fmt: skip
+    b = Design(linear).sparse()
+    if not b.has_canonical_format:
+        b = b.copy()
+        b.sum_duplicates()
+    table = PairTable(b, linear.predictors, precision)
+    rows = np.repeat(np.arange(linear.size), np.diff(precision.indptr))
+    lower = np.flatnonzero(rows >= precision.indices)
+    places = table.pattern.find(rows[lower], precision.indices[lower].astype(np.int64))
+    return Layout(
+        operators, shape, precision.indptr, precision.indices, b, sp.csr_array(b.T), table,
+        analyse(table.pattern), lower, places,
+    )  # fmt: skip

@@ -1,0 +1,216 @@
+"""Which indices an argument may and must have: E201, E205, and E108 for classes and cuts."""
+
+from __future__ import annotations
+
+from lgmdsl.language.check.context import Place
+from lgmdsl.language.shapes.scope import Scope
+from lgmdsl.language.shapes.shape import Shape
+from lgmdsl.language.shapes.shapes import Inference
+from lgmdsl.language.shapes.stray_indices import complain_outside
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.wording import (
+    bracketed,
+    has_indices,
+    quoted,
+    shown_index,
+    text_of,
+    with_dims,
+)
+from lgmdsl.vocabulary.signature import Parameter
+
+
+def check_over(
+    value: ast.Expr, shape: Shape, parameter: Parameter, owner: str, place: Place,
+    inference: Inference, scope: Scope, earlier: dict[str, Shape],
+) -> bool:  # fmt: skip
+    """Whether the indices of a value are those its parameter takes; complains if not."""
+    has, left = shape.indices, place.left
+    match parameter.over:
+        case "none" | "one":
+            wanted = 0 if parameter.over == "none" else 1
+            if len(has) == wanted:
+                return True
+            number = "one number" if wanted == 0 else "over one index of its own"
+            return _complain(
+                value, f"{owner} must be {number}", f"`{text_of(value)}` {has_indices(has)}",
+                "pick one entry by its label, or declare it without an index" if not wanted else
+                f"declare it over an index of lags: hyper {parameter.name}[lag]", scope,
+            )  # fmt: skip
+        case "axis" | "input":
+            return _on_axis(value, has, parameter, owner, place, scope)
+        case "class" | "classes":
+            heads = scope.heads_of(str(place.observed))
+            if parameter.over == "classes" and any(i in heads for i in has):
+                return _cut(value, has, parameter, place, inference, scope)
+            return _class(value, has, parameter, place, inference, scope)
+        case "cut":
+            return _cut(value, has, parameter, place, inference, scope)
+        case "last" | "rest":
+            return _counts(value, has, parameter, owner, place, inference, scope)
+        case "topic":
+            if len(left) < 2:
+                return _complain(
+                    value, f"`{place.name}` observes counts of words in documents",
+                    f"`{place.shown}` has too few indices",
+                    "declare the counts over both: data n[doc, word] : count", scope,
+                )  # fmt: skip
+            own = [i for i in has if i not in left[:-1]]
+            if len(own) == 1 and own[0] != (left[-1] if left else ""):
+                return True
+            return _complain(
+                value, f"{owner} is over the documents and one index of topics",
+                f"`{text_of(value)}` {has_indices(has)}",
+                f"declare index topic, and a predictor eta{bracketed([*left[:-1], 'topic'])}",
+                scope,
+            )  # fmt: skip
+        case "emission":
+            return _emission(value, has, owner, place, earlier, scope)
+    extra = [i for i in has if i not in left]
+    if extra:
+        complain_outside(value, extra, left, place.shown, inference, scope)
+    return not extra
+
+
+def _complain(value: ast.Expr, message: str, label: str, help: str, scope: Scope) -> bool:
+    scope.findings.error("E108", message, value.span, label, help=help)
+    return False
+
+
+def _on_axis(
+    value: ast.Expr, has: tuple[str, ...], parameter: Parameter, owner: str, place: Place,
+    scope: Scope,
+) -> bool:  # fmt: skip
+    if place.axis is None or parameter.type == "positive":
+        # A kernel's length: one number, or one for each input dimension.
+        if place.inputs is None or set(has) <= set(place.inputs):
+            return True
+        dim = place.inputs[0] if place.inputs else ""
+        return _complain(
+            value, f"{owner} must be one number, or one for each input dimension",
+            f"`{text_of(value)}` {has_indices(has)}",
+            f"the inputs have the dimension {dim}: declare it over [{dim}]"
+            if dim
+            else "the process has a single input: declare it without an index",
+            scope,
+        )  # fmt: skip
+    most = 2 if parameter.over == "input" else 1
+    if has[:1] == (place.axis,) and len(has) <= most:
+        return True
+    text = text_of(value)
+    wanted = f"[{place.axis}]" + (f" or [{place.axis}, dim]" if most == 2 else "")
+    message = f"`{place.name}` stands for the axis `{place.axis}`, and `{text}` is not over it"
+    name = text if isinstance(value, ast.Name) else f"{parameter.name}_{place.axis}"
+    help = f"declare it over the axis: data {with_dims(name, [str(place.axis), *has[1:2]])} : real"
+    maps = scope.maps_to(has[0], (place.axis or "",)) if has else []
+    if maps and isinstance(value, ast.Name):
+        picked = with_dims(text, [maps[0], *has[1:]])
+        help = f"`{maps[0]}` maps {place.axis} to {has[0]}: write {picked}"
+    if place.axis in has:
+        message = f"{owner} is over {wanted}, but `{text}` is over {bracketed(has)}"
+        help = f"the first index of `{parameter.name}` is the axis, and at most one follows"
+    scope.findings.error("E205", message, value.span, f"{wanted} is wanted", help=help)
+    return False
+
+
+def _class(
+    value: ast.Expr, has: tuple[str, ...], parameter: Parameter, place: Place,
+    inference: Inference, scope: Scope,
+) -> bool:  # fmt: skip
+    classes = str(place.observed)
+    if classes in has:
+        extra = [i for i in has if i not in place.left and i != classes]
+        if extra:
+            complain_outside(value, extra, place.left, place.shown, inference, scope)
+        return not extra
+    text = text_of(value)
+    heads = [i for i in has if i in scope.heads_of(classes)]
+    help = f"give it the index: let {text if isinstance(value, ast.Name) else 'eta'}"
+    help += bracketed([*place.left, classes])
+    if heads:
+        help = f"`stick` takes one for all but the last: {place.name}(stick = {text})"
+    return _complain(
+        value, f"`{parameter.name}` of `{place.name}` has one entry for each label of `{classes}`",
+        f"`{text}` {has_indices(has)}", help, scope,
+    )  # fmt: skip
+
+
+def _cut(
+    value: ast.Expr, has: tuple[str, ...], parameter: Parameter, place: Place,
+    inference: Inference, scope: Scope,
+) -> bool:  # fmt: skip
+    classes = str(place.observed)
+    known = scope.heads_of(classes)
+    heads = [i for i in has if i in known]
+    extra = [i for i in has if i not in place.left and i not in heads]
+    if len(heads) == 1 and not extra:
+        return True
+    if len(heads) == 1 and classes not in extra:
+        complain_outside(value, extra, place.left, place.shown, inference, scope)
+        return False
+    text = text_of(value)
+    name = text if isinstance(value, ast.Name) else parameter.name
+    cut = known[0] if known else f"{classes}_cut"
+    dims = [cut if i == classes else i for i in has if i != cut]
+    shown = with_dims(name, dims if cut in dims else [*dims, cut])
+    help = f"give it the index `{cut}`: {shown}"
+    if not known:
+        help = f"declare index {cut} = head({classes}), and {shown}"
+    return _complain(
+        value,
+        f"`{parameter.name}` of `{place.name}` has one entry for each label of `{classes}` "
+        "but the last",
+        f"`{text}` {has_indices(has)}", help, scope,
+    )  # fmt: skip
+
+
+def _counts(
+    value: ast.Expr, has: tuple[str, ...], parameter: Parameter, owner: str, place: Place,
+    inference: Inference, scope: Scope,
+) -> bool:  # fmt: skip
+    left = place.left
+    if not left:
+        return parameter.type != "latent" or _complain(
+            value, f"`{place.name}` observes counts over classes", f"{place.shown} has no index",
+            "declare the classes: data y[obs, class] : count", scope,
+        )  # fmt: skip
+    allowed = left if parameter.over == "last" else left[:-1]
+    heads = [i for i in has if parameter.over == "last" and i in scope.heads_of(left[-1])]
+    if heads and left[-1] not in has:  # the last class is the reference
+        left = allowed = (*left[:-1], heads[0])
+    extra = [i for i in has if i not in allowed]
+    if extra:
+        if extra == [left[-1]]:
+            return _complain(
+                value, f"{owner} is the total over `{left[-1]}`",
+                f"`{text_of(value)}` {has_indices(has)}",
+                f"declare it without that index: data n{bracketed(left[:-1])} : count", scope,
+            )  # fmt: skip
+        complain_outside(value, extra, allowed, place.shown, inference, scope)
+        return False
+    if parameter.over == "last" and left[-1] not in has:
+        return _complain(
+            value, f"{owner} has one entry for each label of `{left[-1]}`, the last index of "
+            f"`{place.shown}`", f"`{text_of(value)}` {has_indices(has)}",
+            f"give it the index: let eta{bracketed(left)}", scope,
+        )  # fmt: skip
+    return True
+
+
+def _emission(
+    value: ast.Expr, has: tuple[str, ...], owner: str, place: Place, earlier: dict[str, Shape],
+    scope: Scope,
+) -> bool:  # fmt: skip
+    softmax = earlier.get("softmax")
+    if len(place.left) < 2:
+        return True
+    last = place.left[-1:] if place.left else ()
+    topics = [i for i in softmax.indices if i not in place.left] if softmax else list(has[:1])
+    wanted = (*topics[:1], *last)
+    if has == wanted:
+        return True
+    return _complain(
+        value, f"{owner} gives each topic its distribution over {quoted([*map(shown_index, last)])}"
+        if last else f"{owner} gives each topic a distribution",
+        f"`{text_of(value)}` {has_indices(has)}",
+        f"declare it as hyper beta{bracketed(wanted)} : simplex ~ dirichlet(alpha = 1)", scope,
+    )  # fmt: skip

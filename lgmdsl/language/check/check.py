@@ -1,0 +1,66 @@
+"""Check a syntax tree: every name, argument, index and type, with every error in one pass.
+
+Warnings: W101 declared and never used, W102 a latent that reaches no site, W103 no observation and
+no potential, W104 a site that no latent reaches, W105 a covariate that may have missing entries.
+"""
+
+from __future__ import annotations
+
+from lgmdsl.errors import NO_SOURCE, ModelError, Source
+from lgmdsl.language.check.declarations import check_data, check_index
+from lgmdsl.language.check.hypers import check_hyper
+from lgmdsl.language.check.latents import check_latent
+from lgmdsl.language.check.predictors import check_constrain, check_let, check_report
+from lgmdsl.language.check.sites import check_observe, check_potential
+from lgmdsl.language.check.whole_model import check_whole
+from lgmdsl.language.checked import CheckedModel
+from lgmdsl.language.shapes.scope import Scope
+from lgmdsl.language.tree import ast
+
+
+def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
+    """The model of a tree: its symbols, and warnings. `source` is the text it came from.
+
+    Raises ModelError with every error of the tree (E102 to E109, E201 to E205, E302), none of them
+    a mere consequence of another.
+    """
+    scope = Scope(tree)
+    observed: dict[str, ast.Observe] = {}
+    for statement in tree.statements:
+        _statement(statement, scope, observed)
+    if not scope.findings.errors:
+        check_whole(tree, scope)
+    if scope.findings.errors:
+        raise ModelError(scope.findings.errors)
+    if source is None:
+        source = tree.span.source if tree.span.known else NO_SOURCE
+    return CheckedModel(tree, dict(scope.symbols), source, tuple(scope.findings.warnings))
+
+
+def _statement(
+    statement: ast.AnyStatement, scope: Scope, observed: dict[str, ast.Observe]
+) -> None:  # fmt: skip
+    scope.current = (
+        ""
+        if isinstance(statement, ast.Observe | ast.Potential | ast.Constrain)
+        else statement.name.id
+    )
+    match statement:
+        case ast.Index():
+            check_index(statement, scope)
+        case ast.Data():
+            check_data(statement, scope)
+        case ast.Hyper():
+            check_hyper(statement, scope)
+        case ast.Latent():
+            check_latent(statement, scope)
+        case ast.Let():
+            check_let(statement, scope)
+        case ast.Report():
+            check_report(statement, scope)
+        case ast.Observe():
+            check_observe(statement, scope, observed)
+        case ast.Potential():
+            check_potential(statement, scope)
+        case ast.Constrain():
+            check_constrain(statement, scope)

@@ -1,0 +1,119 @@
+"""Check `hyper` statements: a type, and a prior for that type or a value."""
+
+from __future__ import annotations
+
+from lgmdsl.errors import meant
+from lgmdsl.language.check.binding import bind, find
+from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.declarations import check_dims, check_name
+from lgmdsl.language.check.hyper_values import check_hyper_value
+from lgmdsl.language.check.values import check_values
+from lgmdsl.language.checked import Symbol
+from lgmdsl.language.shapes.other_names import TYPES
+from lgmdsl.language.shapes.scope import Scope
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.wording import text_of, with_dims
+from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES, suited
+
+
+def check_hyper(statement: ast.Hyper, scope: Scope) -> None:
+    """Check a hyper's type, dims, and prior or value, and declare it."""
+    name, type_ = statement.name, statement.type
+    new = check_name(name, scope)
+    fine = _hyper_type(type_, scope)
+    dims = check_dims(statement.dims, scope, matrix=type_.name == "covariance")
+    shape = dims or tuple(d.id for d in statement.dims)
+    shaped = fine and dims is not None and _type_dims(statement, dims, scope)
+    if shaped and dims is not None:
+        if statement.prior is not None:
+            _prior(statement, statement.prior, dims, scope)
+        elif statement.value is not None:
+            check_hyper_value(statement, statement.value, dims, scope)
+    if new:
+        # A hyper with a wrong prior still has its type and dims, so its uses can be judged.
+        symbol = Symbol(name.id, "hyper", statement, shape, type_.name, degree="hyper")
+        scope.declare(symbol, broken=not shaped)
+
+
+def _is_hyper_type(type_: ast.Type) -> bool:
+    return type_.name in HYPER_TYPES
+
+
+def _hyper_type(type_: ast.Type, scope: Scope) -> bool:
+    known = f"types of hypers: {' '.join(HYPER_TYPES)}"
+    if not _is_hyper_type(type_):
+        if type_.name in DATA_TYPES or type_.name in scope.symbols:
+            scope.findings.error(
+                "E108", f"`{type_.name}` is not a type of hypers", type_.span,
+                "a type of hypers is wanted", help=known,
+            )  # fmt: skip
+        elif scope.mention(type_.name):
+            close = TYPES.get(type_.name.lower())
+            if close not in HYPER_TYPES:
+                close = scope.closest(type_.name, HYPER_TYPES)
+            scope.findings.error(
+                "E103", f"unknown type `{type_.name}`", type_.span,
+                help=meant(close, known, known.capitalize()),
+            )  # fmt: skip
+        return False
+    if type_.missing:
+        scope.findings.error(
+            "E108", "a hyper has no missing entries", type_.span, "`?` on a hyper",
+            help=f"write {type_.name}",
+        )  # fmt: skip
+        return False
+    return True
+
+
+def _type_dims(statement: ast.Hyper, dims: tuple[str, ...], scope: Scope) -> bool:
+    """Whether the dims suit the type: covariance [..., a, a], simplex and ordered at least one."""
+    name, kind = statement.name, statement.type.name
+    help = ""
+    if kind == "covariance" and (len(dims) < 2 or dims[-1] != dims[-2]):
+        axis = dims[-1] if dims else "term"
+        help = f"hyper {name.id}[{axis}, {axis}] : covariance"
+        message = f"the covariance `{name.id}` is over one index twice"
+    elif kind in ("simplex", "ordered") and not dims:
+        what = "class" if kind == "simplex" else "cut"
+        help = f"hyper {name.id}[{what}] : {kind}"
+        message = f"`{name.id}` is {'a simplex' if kind == 'simplex' else 'ordered'} over an index"
+    if help:
+        scope.findings.error(
+            "E108", message, name.span, f"declared {with_dims(name.id, dims)}", help=help
+        )  # fmt: skip
+    return not help
+
+
+def _prior(statement: ast.Hyper, dist: ast.Dist, dims: tuple[str, ...], scope: Scope) -> bool:
+    kind = statement.type.name
+    signature = find(dist, "prior", scope, kind)
+    if signature is None:
+        return False
+    shown = with_dims(statement.name.id, dims)
+    if kind not in signature.observed:
+        fits = f"Hyperpriors for `{kind}`: {' '.join(suited(kind))}"
+        scope.findings.error(
+            "E108",
+            f"`{signature.name}` is a prior for {' or '.join(signature.observed)} hypers, "
+            f"and `{statement.name.id}` is {kind}",
+            dist.name.span, f"`{statement.name.id}` is {kind}", help=fits,
+        )  # fmt: skip
+        return False
+    place = Place(signature.name, dims, shown)
+    checked = check_values(bind(dist, signature, scope), place, scope)
+    lower, upper = checked.shapes.get("lower"), checked.shapes.get("upper")
+    low = lower.value if lower else None
+    high = upper.value if upper else None
+    if low is not None and high is not None and low >= high:
+        scope.findings.error(
+            "E108", f"`lower` of `{signature.name}` is below `upper`", dist.span,
+            f"lower is {low:g}, upper is {high:g}",
+            help=f"write {signature.name}(lower = {text_of(_given(dist, 'upper'))}, "
+            f"upper = {text_of(_given(dist, 'lower'))})",
+        )  # fmt: skip
+        return False
+    return checked.fine
+
+
+def _given(dist: ast.Dist, name: str) -> ast.Value:
+    return dist.get(name) or ast.Number(0.0)

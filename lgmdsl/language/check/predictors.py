@@ -1,0 +1,90 @@
+"""Check `let`, `report` and `constrain` statements."""
+
+from __future__ import annotations
+
+from lgmdsl.language.check.declarations import check_dims, check_name
+from lgmdsl.language.checked import Degree, Kind, Symbol
+from lgmdsl.language.shapes.naming import described
+from lgmdsl.language.shapes.scope import Scope
+from lgmdsl.language.shapes.shape import RANK, Context, Shape, usable
+from lgmdsl.language.shapes.shapes import Inference
+from lgmdsl.language.shapes.stray_indices import complain_outside
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.wording import text_of, with_dims
+
+
+def check_let(statement: ast.Let, scope: Scope) -> None:
+    """Check that a let is affine and lists its indices, and declare it."""
+    _declare(statement, scope, Context(f"`{statement.name.id}`"))
+
+
+def check_report(statement: ast.Report, scope: Scope) -> None:
+    """Check that a report lists its indices, and declare it; it may be nonlinear."""
+    _declare(statement, scope, Context(f"`{statement.name.id}`", reports=True))
+
+
+def _declare(statement: ast.Let | ast.Report, scope: Scope, context: Context) -> None:
+    name = statement.name
+    new = check_name(name, scope)
+    dims = check_dims(statement.dims, scope)
+    inference = Inference(scope, context)
+    shape = inference.infer(statement.value)
+    fine = shape is not None and usable(shape, statement.value, scope)
+    left = tuple(d.id for d in statement.dims)
+    if dims is not None and shape is not None and fine:
+        extra = [i for i in shape.indices if i not in dims]
+        if extra:
+            shown = with_dims(name.id, dims)
+            complain_outside(
+                statement.value, extra, dims, shown, inference, scope, may_add=True
+            )  # fmt: skip
+    if not new:
+        return
+    # A value with an index too many still has the indices on its left.
+    known = fine and dims is not None and shape is not None
+    kind: Kind = "let" if isinstance(statement, ast.Let) else "report"
+    degree: Degree = shape.degree if shape else "constant"
+    scope.declare(
+        Symbol(name.id, kind, statement, left, _type(shape), degree=degree),
+        broken=not known,
+    )
+    if shape is not None and shape.latent:
+        scope.witness[name.id] = shape.latent
+
+
+def _type(shape: Shape | None) -> str:
+    return shape.type if shape and shape.type in ("positive", "unit") else "real"
+
+
+def check_constrain(statement: ast.Constrain, scope: Scope) -> None:
+    """Check `constrain affine = constant`."""
+    context = Context("the constraint")
+    inference = Inference(scope, context)
+    left = inference.infer(statement.left)
+    other = Inference(scope, context)
+    right = other.infer(statement.right)
+    if left is None or right is None:
+        return
+    if not (
+        usable(left, statement.left, scope) and usable(right, statement.right, scope)
+    ):  # fmt: skip
+        return
+    a, b = text_of(statement.left), text_of(statement.right)
+    if RANK[right.degree] >= RANK["affine"]:
+        help = f"write constrain {a} - ({b}) = 0" if left.latent else f"write constrain {b} = {a}"
+        scope.findings.error(
+            "E108", "the right side of a constraint is free of latents", statement.right.span,
+            f"it depends on {described(right.latent, scope)}", help=help,
+        )  # fmt: skip
+        return
+    if not left.latent:
+        scope.findings.error(
+            "E108", "a constraint is on latents, and this one has none", statement.left.span,
+            "no latent here", help="name a latent: constrain sum(u, subject) = 0",
+        )  # fmt: skip
+        return
+    extra = [i for i in right.indices if i not in left.indices]
+    if extra:
+        complain_outside(
+            statement.right, extra, left.indices, a, other, scope
+        )  # fmt: skip

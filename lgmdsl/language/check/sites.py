@@ -1,0 +1,109 @@
+"""Check `observe` and `potential` statements: the likelihood sites."""
+
+from __future__ import annotations
+
+from lgmdsl.language.check.binding import bind, find
+from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.values import check_values
+from lgmdsl.language.shapes.scope import Scope, place_of
+from lgmdsl.language.shapes.shape import Context, usable
+from lgmdsl.language.shapes.shapes import Inference
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.wording import KIND_IN_WORDS, in_line, text_of, with_dims
+from lgmdsl.vocabulary.lookup import observing
+from lgmdsl.vocabulary.signature import Signature
+
+
+def check_observe(
+    statement: ast.Observe, scope: Scope, observed: dict[str, ast.Observe]
+) -> None:  # fmt: skip
+    """Check that a datum is observed once, through a family of its type."""
+    name, dist = statement.name, statement.family
+    symbol = scope.resolve(name, "data")
+    if symbol is not None and symbol.kind != "data":
+        scope.findings.error(
+            "E108", f"`{name.id}` is {KIND_IN_WORDS[symbol.kind]}, and only data are observed",
+            name.span, f"declared{in_line(place_of(symbol))}" if place_of(symbol).known else "",
+            help=f"declare a datum: data y{_dims(symbol.dims)} : real, or write "
+            f"potential {name.id} ~ ..."
+            if symbol.kind in ("latent", "let")
+            else f"declare a datum: data y{_dims(symbol.dims)} : real",
+        )  # fmt: skip
+        symbol = None
+    if symbol is not None:
+        first = observed.setdefault(name.id, statement)
+        if first is not statement:
+            scope.findings.error(
+                "E106", f"`{name.id}` is observed twice", name.span,
+                f"first observed{in_line(first.name.span)}",
+                help="one datum has one likelihood; declare another datum for the second",
+            )  # fmt: skip
+    if symbol is None:
+        _only_names(dist, scope)
+        return
+    kind = "index" if symbol.target else symbol.type
+    signature = find(dist, "family", scope, kind)
+    if signature is None:
+        _only_names(dist, scope)
+        return
+    bound = bind(dist, signature, scope)
+    if kind not in signature.observed:
+        _wrong_data(statement, signature, kind, scope)
+        _only_names(dist, scope)
+        return
+    shown = with_dims(name.id, symbol.dims)
+    place = Place(signature.name, symbol.dims, shown, observed=symbol.target)
+    check_values(bound, place, scope)
+
+
+def _dims(dims: tuple[str, ...]) -> str:
+    return with_dims("", dims)
+
+
+def _only_names(dist: ast.Dist, scope: Scope) -> None:
+    """Look at the arguments for wrong names and algebra, where nothing else can be judged."""
+    for argument in dist.arguments:
+        value = argument.value
+        if isinstance(value, ast.Name):
+            scope.resolve(value)
+        elif not isinstance(value, ast.String | ast.Bool):
+            context = Context(f"`{argument.name}`", reports=True, potential=True)
+            Inference(scope, context).infer(value)
+
+
+def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: Scope) -> None:
+    name = statement.name.id
+    what = "an index set" if kind == "index" else kind
+    wanted = " or ".join(
+        "the name of an index" if o == "index" else o for o in signature.observed[:3]
+    )
+    families = observing(kind)
+    if not families:
+        help = f"declare `{name}` as {wanted}"
+    else:
+        help = f"families for {'categorical' if kind == 'index' else kind} data: "
+        help += " ".join(families) + f"; or declare `{name}` as {wanted}"
+    scope.findings.error(
+        "E108", f"`{signature.name}` observes {wanted} data, and `{name}` is {what}",
+        statement.family.name.span, f"`{name}` is {what}", help=help,
+    )  # fmt: skip
+
+
+def check_potential(statement: ast.Potential, scope: Scope) -> None:
+    """Check that a potential is on an affine expression of the latents."""
+    inference = Inference(scope, Context("the potential", potential=True))
+    shape = inference.infer(statement.value)
+    signature = find(statement.family, "potential", scope)
+    text = text_of(statement.value)
+    if shape is not None and usable(shape, statement.value, scope) and not shape.latent:
+        scope.findings.error(
+            "E108", "a potential is on latents, and this expression has none",
+            statement.value.span, "no latent here",
+            help=f"for data write observe {text} ~ ..., for a hyper give it a prior",
+        )  # fmt: skip
+    if signature is None or shape is None:
+        _only_names(statement.family, scope)
+        return
+    bound = bind(statement.family, signature, scope)
+    place = Place(signature.name, shape.indices, text, potential=True)
+    check_values(bound, place, scope)

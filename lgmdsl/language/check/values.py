@@ -1,0 +1,261 @@
+"""Check one argument against its parameter: kind of value, type, degree and indices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from lgmdsl.errors import meant
+from lgmdsl.language.check.argument_indices import check_over
+from lgmdsl.language.check.binding import Bound, example_of
+from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.kernels import check_kernel
+from lgmdsl.language.shapes.naming import where
+from lgmdsl.language.shapes.scope import Scope
+from lgmdsl.language.shapes.shape import RANK, Context, Shape, usable
+from lgmdsl.language.shapes.shapes import Inference
+from lgmdsl.language.shapes.types import numeric_fits
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.wording import bracketed, has_indices, text_of, with_dims
+from lgmdsl.vocabulary.signature import Parameter, literal
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The shapes of a distribution's arguments; `fine` is False after a complaint."""
+
+    shapes: dict[str, Shape]
+    fine: bool
+
+
+def check_values(bound: Bound, place: Place, scope: Scope) -> Checked:
+    """Check every argument of a distribution where it stands."""
+    shapes: dict[str, Shape] = {}
+    fine = bound.complete
+    for name, (parameter, argument) in bound.given.items():
+        shape = check_value(argument.value, parameter, place, scope, shapes)
+        if shape is None:
+            fine = False
+        else:
+            shapes[name] = shape
+    return Checked(shapes, fine)
+
+
+def check_value(
+    value: ast.Value, parameter: Parameter, place: Place, scope: Scope, earlier: dict[str, Shape]
+) -> Shape | None:
+    """The shape of one argument's value, or None after a complaint."""
+    owner = f"`{parameter.name}` of `{place.name}`"
+    match parameter.type:
+        case "string":
+            return _string(value, parameter, owner, scope)
+        case "bool":
+            return _bool(value, parameter, owner, scope)
+    if isinstance(value, ast.String | ast.Bool):
+        kind = "a string" if isinstance(value, ast.String) else "true or false"
+        wanted = _in_words(parameter)
+        scope.findings.error(
+            "E108", f"{owner} must be {wanted}, not {kind}", value.span, f"{wanted} is wanted",
+            help=_unquoted(value, parameter, scope),
+        )  # fmt: skip
+        return None
+    match parameter.type:
+        case "kernel":
+            return check_kernel(value, place, scope, check_value)
+        case "group":
+            return _group(value, owner, place, scope)
+        case "graph":
+            return _graph(value, parameter, owner, place, scope)
+        case "covariance" | "matrix":
+            return _matrix(value, parameter, owner, place, scope)
+    return _number(value, parameter, owner, place, scope, earlier)
+
+
+def _unquoted(value: ast.String | ast.Bool, parameter: Parameter, scope: Scope) -> str:
+    if isinstance(value, ast.String) and value.value in scope.symbols:
+        return f"write the name without quotes: {parameter.name} = {value.value}"
+    inside = value.value if isinstance(value, ast.String) else ""
+    if inside.replace(".", "", 1).isdecimal():
+        return f"write the number without quotes: {parameter.name} = {inside}"
+    return f"write {_in_words(parameter)}: {parameter.name} = {example_of(parameter)}"
+
+
+def _in_words(parameter: Parameter) -> str:
+    return {
+        "latent": "an expression", "real": "a number", "kernel": "a kernel", "graph": "a graph",
+        "covariance": "a covariance matrix", "matrix": "a matrix", "group": "an index or a map",
+        "simplex": "a simplex", "ordered": "an ordered hyper",
+    }.get(parameter.type, f"a {parameter.type} number")  # fmt: skip
+
+
+def _string(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) -> Shape | None:
+    choices = [literal(c) for c in parameter.choices]
+    listed = " or ".join(choices) if choices else "a string"
+    if not isinstance(value, ast.String):
+        quoted = f'"{value.id}"' if isinstance(value, ast.Name) else ""
+        fits = quoted in choices
+        scope.findings.error(
+            "E108", f"{owner} must be a string", value.span, f"found {text_of(value)}",
+            help=f"write {parameter.name} = {quoted}" if fits else f"write {listed}",
+        )  # fmt: skip
+        return None
+    if parameter.choices and value.value not in parameter.choices:
+        close = scope.closest(value.value, [str(c) for c in parameter.choices])
+        scope.findings.error(
+            "E104", f'{owner} cannot be "{value.value}"', value.span, "not one of its choices",
+            note=f"{parameter.name} = {listed}",
+            help=meant(close, f"write {listed}", quote='"'),
+        )  # fmt: skip
+        return None
+    return Shape()
+
+
+def _bool(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) -> Shape | None:
+    if isinstance(value, ast.Bool):
+        return Shape()
+    scope.findings.error(
+        "E108", f"{owner} must be true or false", value.span, f"found {text_of(value)}",
+        help=f"write {parameter.name} = true",
+    )  # fmt: skip
+    return None
+
+
+def _group(value: ast.Expr, owner: str, place: Place, scope: Scope) -> Shape | None:
+    if isinstance(value, ast.Name):
+        symbol = scope.resolve(value, "index or map")
+        if symbol is None:
+            return None
+        if symbol.kind == "index" and symbol.name in place.left:
+            return Shape()
+        if symbol.target and set(symbol.dims) <= set(place.left):
+            return Shape(symbol.dims)
+    scope.findings.error(
+        "E108", f"{owner} must be an index of the expression, or a map from its indices",
+        value.span,
+        f"found {text_of(value)}; the expression {has_indices(place.left)}",
+        help=f"write group = {place.left[-1]}" if place.left else "leave `group` out",
+    )  # fmt: skip
+    return None
+
+
+def _whole_name(value: ast.Expr) -> ast.Name | None:
+    return value if isinstance(value, ast.Name) else None
+
+
+def _graph(
+    value: ast.Expr, parameter: Parameter, owner: str, place: Place, scope: Scope
+) -> Shape | None:
+    name = _whole_name(value)
+    shape = _infer(value, owner, place, scope)
+    if shape is None:
+        return None
+    if shape.type != "graph" or name is None:
+        axis = place.axis or "region"
+        what = "an expression" if not shape.atom else shape.type
+        scope.findings.error(
+            "E108", f"{owner} must be a graph", value.span, f"`{text_of(value)}` is {what}",
+            help=f"declare one: data adj[{axis}, {axis}] : graph",
+        )  # fmt: skip
+        return None
+    if parameter.over == "axis" and shape.indices != (place.axis, place.axis):
+        _off_axis(value, shape, place, scope)
+        return None
+    return shape
+
+
+def _matrix(
+    value: ast.Expr, parameter: Parameter, owner: str, place: Place, scope: Scope
+) -> Shape | None:
+    shape = _infer(value, owner, place, scope)
+    if shape is None or not _free(value, shape, owner, scope):
+        return None
+    axis = (place.axis, place.axis) if parameter.over == "axis" else place.left[-2:]
+    if shape.type in ("graph", "index") or not shape.atom:
+        # A multiple of the identity may be written as a number where the size is known anyway.
+        if parameter.over != "axis" and not shape.indices and shape.type not in ("graph", "index"):
+            return shape
+        kind = "a graph" if shape.type == "graph" else "a map" if shape.atom else "an expression"
+        scope.findings.error(
+            "E108", f"{owner} must be {_in_words(parameter)}", value.span,
+            f"`{text_of(value)}` is {kind}", help=_declare_matrix(parameter, axis),
+        )  # fmt: skip
+        return None
+    if parameter.over != "axis" and not shape.indices:
+        return shape
+    if shape.indices == axis:
+        return shape
+    if parameter.over == "axis" and shape.repeated and len(shape.indices) == 2:
+        _off_axis(value, shape, place, scope)
+        return None
+    scope.findings.error(
+        "E108", f"{owner} must be a matrix over {bracketed([a or '' for a in axis])}", value.span,
+        f"`{text_of(value)}` {has_indices(shape.indices)}", help=_declare_matrix(parameter, axis),
+    )  # fmt: skip
+    return None
+
+
+def _declare_matrix(parameter: Parameter, axis: tuple[str | None, ...]) -> str:
+    over = f"[{', '.join(a or 'term' for a in axis)}]"
+    if parameter.type == "covariance":
+        prior = "lkj_cov(eta = 2, u = 1, alpha = 0.05)"
+        return f"declare one: hyper S{over} : covariance ~ {prior}"
+    return f"declare one: data Q{over} : real"
+
+
+def _off_axis(value: ast.Expr, shape: Shape, place: Place, scope: Scope) -> None:
+    text = text_of(value)
+    scope.findings.error(
+        "E205",
+        f"`{place.name}` stands for the axis `{place.axis}`, but `{text}` is over "
+        f"{bracketed(shape.indices)}",
+        value.span,
+        f"[{place.axis}, {place.axis}] is wanted",
+        help=f"factors stand in the order of the axes: {', '.join(place.left)}"
+        if shape.indices and shape.indices[0] in place.left
+        else f"declare it over the axis: {with_dims(text, (str(place.axis),) * 2)}",
+    )
+
+
+def _infer(value: ast.Expr, owner: str, place: Place, scope: Scope) -> Shape | None:
+    return Inference(scope, Context(owner, potential=place.potential)).infer(value)
+
+
+def _free(value: ast.Expr, shape: Shape, owner: str, scope: Scope) -> bool:
+    """Whether a value is free of latents; complains E108."""
+    if RANK[shape.degree] < RANK["affine"]:
+        return True
+    latent = f"`{shape.latent}`{where(shape.latent, scope)} is latent"
+    text = text_of(value)
+    scope.findings.error(
+        "E108", f"{owner} must be free of latents", value.span,
+        latent if text == shape.latent else f"it depends on {latent.removesuffix(' is latent')}",
+        help="give it a number, data or a hyper: "
+        f"hyper {shape.latent if text == shape.latent else 's'} : positive ~ ...",
+    )  # fmt: skip
+    return False
+
+
+def _number(
+    value: ast.Expr, parameter: Parameter, owner: str, place: Place, scope: Scope,
+    earlier: dict[str, Shape],
+) -> Shape | None:  # fmt: skip
+    if isinstance(value, ast.Name) and value.id in scope.symbols:
+        symbol = scope.symbols[value.id]
+        if symbol.type == "graph" and value.id not in scope.broken:
+            scope.used.add(value.id)
+            scope.findings.error(
+                "E108", f"{owner} must be {_in_words(parameter)}", value.span,
+                f"`{value.id}` is a graph", help="a graph is given as graph = " + value.id,
+            )  # fmt: skip
+            return None
+    inference = Inference(scope, Context(owner, potential=place.potential))
+    shape = inference.infer(value)
+    if shape is None or not usable(shape, value, scope):
+        return None
+    if parameter.type != "latent":
+        if not _free(value, shape, owner, scope):
+            return None
+        if not numeric_fits(value, shape, parameter, owner, scope):
+            return None
+    if not check_over(value, shape, parameter, owner, place, inference, scope, earlier):
+        return None
+    return shape

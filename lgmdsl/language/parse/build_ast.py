@@ -1,0 +1,175 @@
+"""Parse tree to syntax tree, bottom up with a list in place of recursion.
+
+The depth of an expression is limited here, so that every later stage may walk it recursively:
+100 nested operands (brackets, arguments, signs, powers) and 250 operators in a row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from lgmdsl.errors import Diagnostic, Span
+from lgmdsl.language.limits import LIMITS, MAX_CHAIN, MAX_INDEX_SIZE, MAX_NESTING, TOO_DEEP
+from lgmdsl.language.parse.build_expr import ExpressionRules, is_token
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.print_model import print_statement
+from lgmdsl.vocabulary.lookup import lookup
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
+
+
+class Depth(NamedTuple):
+    """`nesting` counts operands inside one another; `height` is the height of the tree."""
+
+    nesting: int = 0
+    height: int = 0
+
+    @property
+    def too_deep(self) -> bool:
+        return self.nesting > MAX_NESTING or self.height > MAX_CHAIN
+
+
+class Builder(ExpressionRules):
+    """Builds one statement; what is wrong with it is left in `diagnostics`."""
+
+    def build(self, tree: Tree[Token]) -> ast.AnyStatement | None:
+        """The statement, or None where it cannot be used even as a guess."""
+        built: dict[int, Any] = {}
+        depths: dict[int, Depth] = {}
+        for node in tree.iter_subtrees():
+            children = [c if is_token(c) else built.pop(id(c)) for c in node.children]
+            below = [depths.pop(id(c), Depth()) for c in node.children if not is_token(c)]
+            span = Span(self.source, node.meta.start_pos, node.meta.end_pos)
+            depth = _depth(node.data, below)
+            if depth.too_deep:
+                self.diagnostics.append(too_deep(span))
+                return None
+            depths[id(node)] = depth
+            make = cast(Callable[[list[Any], Span], Any], getattr(self, f"_{node.data}"))
+            built[id(node)] = make(children, span)
+        return cast("ast.AnyStatement", built[id(tree)]) if self.usable else None
+
+    # ---- statements ----------------------------------------------------------------------
+
+    def _size(self, children: list[Any], span: Span) -> ast.Size:
+        return ast.Size(self._whole(children[0], 1), span=span)
+
+    def _range(self, children: list[Any], span: Span) -> ast.Range:
+        first, last = self._whole(children[0], 0), self._whole(children[2], 0)
+        if last < first:
+            self._wrong("the range is empty", span, "the first label comes first",
+                        f"{last}..{first}")  # fmt: skip
+        elif last - first >= MAX_INDEX_SIZE:
+            self._wrong("the range is too long", span, f"at most {MAX_INDEX_SIZE:,} labels")
+        return ast.Range(first, last, span=span)
+
+    def _labels(self, children: list[Any], span: Span) -> ast.Labels:
+        texts = tuple(str(c)[1:-1] for c in children if c.type == "STRING")
+        return ast.Labels(texts, span=span)
+
+    def _head(self, children: list[Any], span: Span) -> ast.Head:
+        return ast.Head(self._named_by(children[2]), span=span)
+
+    def _dims(self, children: list[Any], span: Span) -> tuple[ast.Name, ...]:
+        dims = tuple(self._named_by(c) for c in children if c.type == "NAME")
+        self._count(dims, span)
+        return dims
+
+    def _type(self, children: list[Any], span: Span) -> ast.Type:
+        return ast.Type(str(children[0]), len(children) > 1, span=span)
+
+    def _index(self, children: list[Any], span: Span) -> ast.Index:
+        kinds = (ast.Size, ast.Range, ast.Labels, ast.Head)
+        definition = next((c for c in children if isinstance(c, kinds)), None)
+        return ast.Index(self._named_by(children[1]), definition, doc=_doc(children), span=span)
+
+    def _data(self, children: list[Any], span: Span) -> ast.Data:
+        kind = next(c for c in children if isinstance(c, ast.Type))
+        name = self._named_by(children[1])
+        return ast.Data(name, _dims(children), kind, doc=_doc(children), span=span)
+
+    def _hyper(self, children: list[Any], span: Span) -> ast.Hyper:
+        kind = next(c for c in children if isinstance(c, ast.Type))
+        given = next(c for c in reversed(children) if not is_token(c))
+        prior = given if isinstance(given, ast.Dist) else None
+        sign = next(c for c in children if is_token(c) and c.type in ("TILDE", "EQUAL"))
+        wrong = ""
+        if isinstance(given, ast.Call) and sign.type == "TILDE":
+            wrong = "the value of a hyper is introduced with `=`; `~` introduces a prior"
+        elif isinstance(given, ast.Call) and lookup("prior", given.function.id):
+            wrong = "a prior is introduced with `~`; `=` introduces a value"
+            prior = ast.Dist(given.function, given.named, span=given.span)
+            self.usable = self.usable and not given.positional
+        statement = ast.Hyper(
+            self._named_by(children[1]), _dims(children), kind, prior,
+            None if prior else given, doc=_doc(children), span=span,
+        )  # fmt: skip
+        if wrong:
+            label = f"expected `{'~' if prior else '='}`"
+            help = print_statement(statement)
+            self.diagnostics.append(Diagnostic("E101", wrong, self._span(sign), label, help=help))
+        return statement
+
+    def _latent(self, children: list[Any], span: Span) -> ast.Latent:
+        factors = tuple(c for c in children if isinstance(c, ast.Dist))
+        name = self._named_by(children[1])
+        return ast.Latent(name, _dims(children), factors, doc=_doc(children), span=span)
+
+    def _let(self, children: list[Any], span: Span) -> ast.Let:
+        name, value = self._named_by(children[1]), _last_node(children)
+        return ast.Let(name, _dims(children), value, doc=_doc(children), span=span)
+
+    def _report(self, children: list[Any], span: Span) -> ast.Report:
+        name, value = self._named_by(children[1]), _last_node(children)
+        return ast.Report(name, _dims(children), value, doc=_doc(children), span=span)
+
+    def _observe(self, children: list[Any], span: Span) -> ast.Observe:
+        name = self._named_by(children[1])
+        return ast.Observe(name, children[3], doc=_doc(children), span=span)
+
+    def _potential(self, children: list[Any], span: Span) -> ast.Potential:
+        return ast.Potential(children[1], children[3], doc=_doc(children), span=span)
+
+    def _constrain(self, children: list[Any], span: Span) -> ast.Constrain:
+        return ast.Constrain(children[1], children[3], doc=_doc(children), span=span)
+
+
+def too_deep(span: Span) -> Diagnostic:
+    """An expression beyond the limits."""
+    shown = Span(span.source, span.start, min(span.end, span.start + 20))
+    return Diagnostic(
+        "E109",
+        TOO_DEEP,
+        shown,
+        "beyond the limit from here",
+        note=LIMITS,
+        help="give a part of it a name with `let`",
+    )
+
+
+def _depth(rule: str, below: list[Depth]) -> Depth:
+    nesting = max((d.nesting for d in below), default=0)
+    height = max((d.height for d in below), default=0)
+    if rule == "binary":
+        # A row of operators leans to the left and nests nothing; the right operand does.
+        return Depth(max(below[0].nesting, below[1].nesting + 1), height + 1)
+    if rule in ("negate", "call", "dist"):
+        return Depth(nesting + 1, height + 1)
+    if rule == "paren":
+        return Depth(nesting + 1, height)
+    return Depth(nesting, height)
+
+
+def _dims(children: list[Any]) -> tuple[ast.Name, ...]:
+    return next((c for c in children if type(c) is tuple), ())
+
+
+def _doc(children: list[Any]) -> str | None:
+    last = children[-1]
+    return str(last)[1:-1] if is_token(last) and last.type == "STRING" else None
+
+
+def _last_node(children: list[Any]) -> ast.Expr:
+    return cast("ast.Expr", next(c for c in reversed(children) if not is_token(c)))

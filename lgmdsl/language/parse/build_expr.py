@@ -1,0 +1,160 @@
+"""The rules of expressions, arguments and distributions, as the tree builder calls them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
+
+from lgmdsl.errors import Diagnostic, Source, Span
+from lgmdsl.language.limits import MAX_INDEX_SIZE, MAX_INDICES
+from lgmdsl.language.parse.arguments import unnamed_arguments
+from lgmdsl.language.tree import ast
+from lgmdsl.vocabulary.lookup import lookup
+
+if TYPE_CHECKING:
+    from lark import Token
+
+
+class Positional(NamedTuple):
+    """An argument without a name, on its way into its call."""
+
+    value: ast.Value
+    span: Span
+
+
+class ExpressionRules:
+    """A method for each rule of the grammar below a statement; what is wrong is left in
+    `diagnostics`, and `usable` is False where the statement cannot even be guessed at."""
+
+    def __init__(self, source: Source, opener: str) -> None:
+        self.source = source
+        self.opener = opener
+        self.diagnostics: list[Diagnostic] = []
+        self.usable = True
+
+    # ---- expressions ---------------------------------------------------------------------
+
+    def _number(self, children: list[Any], span: Span) -> ast.Number:
+        text = str(children[0])
+        value = float(text)
+        if value == float("inf"):
+            self._wrong(f"the number {_short(text)} is too large", span, "the largest is 1.8e308")
+            value = 0.0
+        return ast.Number(value, text, span=span)
+
+    def _name(self, children: list[Any], span: Span) -> ast.Name:
+        return ast.Name(str(children[0]), span=span)
+
+    def _string(self, children: list[Any], span: Span) -> ast.String:
+        return ast.String(str(children[0])[1:-1], span=span)
+
+    def _true(self, children: list[Any], span: Span) -> ast.Bool:
+        return ast.Bool(True, span=span)
+
+    def _false(self, children: list[Any], span: Span) -> ast.Bool:
+        return ast.Bool(False, span=span)
+
+    def _paren(self, children: list[Any], span: Span) -> ast.Expr:
+        return cast("ast.Expr", children[1])
+
+    def _negate(self, children: list[Any], span: Span) -> ast.Unary:
+        return ast.Unary(children[1], span=span)
+
+    def _binary(self, children: list[Any], span: Span) -> ast.Binary:
+        left, sign, right = children
+        return ast.Binary(sign.value, left, right, op_span=self._span(sign), span=span)
+
+    def _indexed(self, children: list[Any], span: Span) -> ast.Indexed:
+        slots = tuple(c for c in children if not is_token(c))
+        self._count(slots, span)
+        return ast.Indexed(self._named_by(children[0]), slots, span=span)
+
+    def _positional(self, children: list[Any], span: Span) -> Positional:
+        return Positional(children[0], span)
+
+    def _named(self, children: list[Any], span: Span) -> ast.Argument:
+        name, _, value = children
+        return ast.Argument(str(name), value, name_span=self._span(name), span=span)
+
+    def _call(self, children: list[Any], span: Span) -> ast.Call:
+        function = self._named_by(children[0])
+        positional = [c for c in children if isinstance(c, Positional)]
+        named = tuple(c for c in children if isinstance(c, ast.Argument))
+        texts = [p for p in positional if isinstance(p.value, ast.String | ast.Bool)]
+        if texts:
+            guessed = self._unnamed(function.id, "call", positional, named, texts[0].span)
+            named = guessed + named
+            positional = positional[: len(positional) - len(guessed)]
+        values = tuple(cast("ast.Expr", p.value) for p in positional)
+        return ast.Call(function, values, named, span=span)
+
+    def _dist(self, children: list[Any], span: Span) -> ast.Dist | ast.Call:
+        name = self._named_by(children[0])
+        positional = [c for c in children if isinstance(c, Positional)]
+        named = tuple(c for c in children if isinstance(c, ast.Argument))
+        if positional and self.opener == "hyper" and lookup("function", name.id):
+            # A value after `~`: refused in `_hyper`, where the whole statement is at hand.
+            return ast.Call(name, tuple(cast("ast.Expr", p.value) for p in positional), named,
+                            span=span)  # fmt: skip
+        if positional:
+            where = positional[0].span.to(positional[-1].span)
+            named = self._unnamed(name.id, self.opener, positional, named, where) + named
+        return ast.Dist(name, named, span=span)
+
+    def _unnamed(
+        self, function: str, role: str, values: list[Positional],
+        named: tuple[ast.Argument, ...], span: Span,
+    ) -> tuple[ast.Argument, ...]:  # fmt: skip
+        """E102, and the arguments as they were most likely meant, so that checking can go on."""
+        diagnostic, names = unnamed_arguments(
+            function, role, [v.value for v in values], named, span
+        )
+        self.diagnostics.append(diagnostic)
+        if names is None:
+            self.usable = False
+            return ()
+        return tuple(
+            ast.Argument(name, v.value, name_span=v.span, span=v.span)
+            for name, v in zip(names, values, strict=False)
+            if name is not None
+        )
+
+    # ---- helpers -------------------------------------------------------------------------
+
+    def _count(self, slots: tuple[ast.Slot, ...], span: Span) -> None:
+        if len(slots) > MAX_INDICES:
+            self._wrong(f"a name has at most {MAX_INDICES} indices", span,
+                        f"these are {len(slots)}")  # fmt: skip
+
+    def _span(self, token: Token) -> Span:
+        return Span(self.source, token.start_pos or 0, token.end_pos or 0)
+
+    def _named_by(self, token: Token) -> ast.Name:
+        return ast.Name(str(token), span=self._span(token))
+
+    def _whole(self, token: Token, least: int) -> int:
+        """A whole number from `least` to the limit; 0 and a diagnostic for anything else."""
+        text = str(token)
+        if not text.isdigit():
+            self._wrong(f"{_short(text)} is not a whole number", self._span(token),
+                        "expected a whole number")  # fmt: skip
+        elif len(text) > 15 or int(text) > MAX_INDEX_SIZE * 10:
+            self._wrong(f"{_short(text)} is too large for an index", self._span(token),
+                        f"at most {MAX_INDEX_SIZE:,} labels")  # fmt: skip
+        elif int(text) < least:
+            self._wrong("an index has at least one label", self._span(token), "expected 1 or more")
+        else:
+            return int(text)
+        return 0
+
+    def _wrong(self, message: str, span: Span, label: str, help: str = "") -> None:
+        self.usable = False
+        self.diagnostics.append(Diagnostic("E109", message, span, label, help=help))
+
+
+def is_token(child: object) -> bool:
+    """Whether a child of a parse tree is a token (a kind of text)."""
+    return isinstance(child, str)
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 20 else text[:17] + "..."

@@ -1,0 +1,142 @@
+"""Text to syntax tree, with every syntax error of the file in one pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from lgmdsl.errors import MAX_ERRORS, Diagnostic, ModelError, Source
+from lgmdsl.language.parse.build_ast import Builder
+from lgmdsl.language.parse.foreign import FOREIGN_TYPES, replace_foreign
+from lgmdsl.language.parse.grammar import OPENERS, parser
+from lgmdsl.language.parse.header import VERSION, join_reserved, open_strays, read_header
+from lgmdsl.language.parse.source import as_source
+from lgmdsl.language.parse.syntax_hints import explain
+from lgmdsl.language.parse.tokens import Chunk, cut, tokenise
+from lgmdsl.language.parse.trouble import Trouble, bracket_trouble
+from lgmdsl.language.tree import ast
+
+if TYPE_CHECKING:
+    from lark import Token, Tree
+
+MAX_REPAIRS = 6
+MAX_REPAIRED = 1_000  # tokens: a longer statement is read up to its first mistake only
+
+
+@dataclass(frozen=True)
+class Parsed:
+    """What could be read. `tree` holds the statements that are right, or whose mistake has one
+    plain mend; `lost` the names that the other statements would have declared."""
+
+    tree: ast.Ast
+    source: Source
+    diagnostics: tuple[Diagnostic, ...]
+    lost: frozenset[str]
+
+
+def parse(text: str, name: str = "<text>") -> ast.Ast:
+    """The syntax tree of a model's text; `name` is what messages call it.
+
+    Raises ModelError (E101, E102, E105, E109) with all syntax errors of the text, 20 at most.
+    """
+    parsed = parse_all(text, name)
+    if parsed.diagnostics:
+        raise ModelError(parsed.diagnostics)
+    return parsed.tree
+
+
+def parse_all(text: str, name: str = "<text>") -> Parsed:
+    """As `parse`, but errors are returned beside what could be read.
+
+    Raises ModelError only for a text beyond the limits of size.
+    """
+    source = as_source(text, name)
+    tokens, comments = tokenise(source)
+    found: list[Diagnostic] = []
+    lost: set[str] = set()
+    tokens = open_strays(source, tokens, found, lost)
+    tokens = replace_foreign(source, tokens, found)
+    chunks = cut(source, tokens, comments)
+    found += read_header(source, chunks.header.tokens, bool(chunks.statements))
+    statements: list[ast.AnyStatement] = []
+    for chunk in join_reserved(chunks.statements):
+        if len(found) > 10 * MAX_ERRORS:
+            break
+        statement = _statement(source, chunk, found)
+        if statement is None:
+            lost |= {str(t) for t in chunk.tokens[1:2] if t.type == "NAME"}
+        else:
+            statements.append(
+                replace(
+                    statement,
+                    comments=tuple(chunk.comments),
+                    inner=tuple(chunk.inner),
+                    trailing=chunk.trailing,
+                    blank_before=chunk.blank_before,
+                )
+            )
+    tree = ast.Ast(
+        tuple(statements),
+        VERSION,
+        tuple(chunks.header.comments + chunks.header.inner),
+        chunks.header.trailing,
+        tuple(chunks.end_comments),
+    )
+    found.sort(key=lambda d: d.span.start)
+    return Parsed(tree, source, tuple(found), frozenset(lost))
+
+
+def _statement(source: Source, chunk: Chunk, found: list[Diagnostic]) -> ast.AnyStatement | None:
+    """One statement; what is wrong goes to `found`. A mistake with a plain mend is mended and
+    reading goes on, so that the mistakes after it are found too."""
+    tokens = chunk.tokens
+    if any(t.type in FOREIGN_TYPES for t in tokens):
+        return None  # reported already
+    reached = -1
+    for _ in range(MAX_REPAIRS):
+        deep = bracket_trouble(source, tokens)
+        if deep is not None:
+            found.append(deep)
+            return None
+        outcome = _read(source, tokens)
+        if not isinstance(outcome, Trouble):
+            builder = Builder(source, str(tokens[0]))
+            statement = builder.build(outcome)
+            found += builder.diagnostics
+            return statement
+        if outcome.at < reached:
+            return None
+        reached = outcome.at
+        hint = explain(outcome)
+        if len(tokens) > MAX_REPAIRED:
+            found.append(hint.diagnostic)
+            return None
+        mended = None if hint.repaired is None else _read(source, hint.repaired)
+        found.append(hint.finished(None if isinstance(mended, Trouble) else mended))
+        if hint.repaired is None:
+            return None
+        tokens = hint.repaired
+    return None
+
+
+def _read(source: Source, tokens: list[Token]) -> Tree[Token] | Trouble:
+    """The parse tree of one statement, or where and why it stopped."""
+    from lark.exceptions import UnexpectedInput
+
+    rule = OPENERS[tokens[0].type]
+    reader = parser().parse_interactive(start=rule)
+    at = -1
+    try:
+        for token in tokens:
+            at += 1
+            reader.feed_token(token)
+        at += 1
+        tree: Tree[Token] = reader.feed_eof(tokens[-1])  # type: ignore[no-untyped-call]
+        return tree
+    except UnexpectedInput:
+        # The failed step may have reduced some rules already: read up to it once more.
+        reader = parser().parse_interactive(start=rule)
+        for token in tokens[:at]:
+            reader.feed_token(token)
+        accepts: set[str] = reader.accepts()  # type: ignore[no-untyped-call]
+        return Trouble(source, tuple(tokens), at, frozenset(accepts))

@@ -1,0 +1,232 @@
+"""The free hyperparameters of a model as one vector without bounds.
+
+Maximising works on evidence + log prior on natural scales, as a function of these coordinates; only
+integrating adds `log_jacobian`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
+from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace, fold
+from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.learning.coordinates.closed_simplex import ClosedSimplex
+from lgmdsl.learning.coordinates.map_share import MapShare
+from lgmdsl.learning.coordinates.names import coordinate_names
+from lgmdsl.learning.coordinates.sparse_precision import SparsePrecision
+from lgmdsl.learning.coordinates.transforms import (
+    Above,
+    Between,
+    Correlation,
+    Covariance,
+    Identity,
+    Ordered,
+    ScaledCovariance,
+    Simplex,
+    Slopes,
+    Transform,
+)
+from lgmdsl.numerics.stable import capped_exp, sigmoids
+from lgmdsl.priors.covariance import GraphicalLasso, LkjCov
+from lgmdsl.priors.pc_mix import PcMix
+
+_OF_TYPE: dict[str, type[Transform]] = {
+    "covariance": Covariance,
+    "simplex": Simplex,
+    "ordered": Ordered,
+}
+
+
+class Coordinates:
+    """The hypers of `space` that have a prior and are not in `pinned`, in order of declaration.
+
+    real: as it is; positive: log; unit: logit; correlation: atanh; covariance: log-Cholesky (under
+    a graphical lasso, the entries of the precision);
+    simplex: log ratios to the last entry, or where `closed`, for maxima, which may have zeros,
+    `ClosedSimplex`; ordered: the first entry and log steps. Where a prior leaves less than the type
+    (uniform: a scaled logit; pc_df: log(df - 2)) its bounds are used, which may be earlier hypers.
+
+    Raises what `HyperSpace.theta` raises for a wrong pinned value.
+    """
+
+    def __init__(
+        self, space: HyperSpace, pinned: Mapping[str, object] | None = None, closed: bool = False
+    ) -> None:
+        self.space = space
+        self.pinned = dict(pinned or {})
+        self.closed = closed
+        self.blocks = space.unpinned(self.pinned)
+        names: list[str] = []
+        self.slices: dict[str, slice] = {}  # of each block's coordinates
+        for block in self.blocks:
+            own = coordinate_names(block, space.labels)
+            self.slices[block.name] = slice(len(names), len(names) + len(own))
+            names += own
+        self.names: tuple[str, ...] = tuple(names)
+        self.size = len(names)
+        kinds = [np.full(self._count(b), self._logs(b)) for b in self.blocks]
+        self.logs = np.concatenate([np.zeros(0), *kinds])  # of a scale, in a unit of a coordinate
+        self.scaled = self.logs > 0.0  # logs, logits, ...
+
+    def _logs(self, block: HyperBlock) -> float:
+        """0 for what does not run away; the log of 1 - rho has a slope of 2 in atanh rho."""
+        edged = self.closed and block.type == "simplex"
+        if block.type == "real" or sparse(block) or edged:
+            return 0.0
+        return 2.0 if block.type == "correlation" else 1.0
+
+    def _count(self, block: HyperBlock) -> int:
+        own = self.slices[block.name]
+        return int(own.stop - own.start)
+
+    def unpack(self, x: Array) -> dict[str, Array]:
+        """Every hyper's value at x (d,): pinned ones, free ones, and those computed from them."""
+        x = np.asarray(x, dtype=np.float64)
+        return self.space.filled(self.pinned, lambda b, theta: self._value(b, theta, x))
+
+    def pack(self, theta: Theta) -> Array:
+        """(d,) the coordinates of a theta that holds every hyper, or all but the computed ones.
+
+        Raises DataError E303 for a value on the edge of its range, or outside it.
+        """
+        given = {b.name: np.asarray(theta[b.name], dtype=np.float64) for b in self.blocks}
+        whole = self.space.theta({**given, **self.pinned})
+        x = np.empty(self.size)
+        for block in self.blocks:
+            own = self.transform(block, whole).coordinates(whole[block.name])
+            if not np.isfinite(own).all():
+                raise DataError(_on_the_edge(block))
+            x[self.slices[block.name]] = own
+        return x
+
+    def log_jacobian(self, x: Array) -> tuple[float, Array]:
+        """log |d natural / dx| and its gradient (d,).
+
+        Natural means the free entries: the lower triangle of a covariance, its sds and correlations
+        under lkj_cov; all but the last of a simplex.
+        """
+        x = np.asarray(x, dtype=np.float64)
+        theta = self.unpack(x)
+        total, slopes, through = 0.0, np.zeros(self.size), Gradient()
+        for block in self.blocks:
+            own = self.slices[block.name]
+            value, found = self.transform(block, theta).log_jacobian(x[own])
+            total += value
+            slopes[own] = found.x
+            _pull_bounds(block, found, theta, through)
+        return total, slopes + self._pulled(through, theta, x)
+
+    @cached_property
+    def alone(self) -> BoolArray:
+        """(d,) logs and logits of values by themselves, not of the entries of a matrix."""
+        out = self.scaled.copy()
+        for block in self.blocks:
+            if block.type == "covariance":
+                out[self.slices[block.name]] = False
+        return out
+
+    def natural(self, x: Array, theta: Theta) -> Array:
+        """(m, d) what each coordinate of x (m, d) stands for by itself, but for its origin and
+        unit: exp(x_j) of logs, sigma(x_j) of what has two ends, which may depend on `theta`."""
+        out = np.array(x, dtype=np.float64)
+        for block in self.blocks:
+            own = self.slices[block.name]
+            if transform(block, theta).bounded:
+                out[:, own] = sigmoids(np.maximum(self.logs[own], 1.0) * x[:, own])[0]
+            elif self.scaled[own].all():
+                out[:, own] = capped_exp(x[:, own])
+        return out
+
+    def units(self, x: Array) -> Array:
+        """(d,) the coordinates' units at x: searches that take all coordinates alike divide by
+        them, or entries of a small covariance would be all that they see."""
+        out = np.ones(self.size)
+        theta: Theta | None = None
+        for block in self.blocks:
+            if block.type == "covariance":
+                theta = self.unpack(x) if theta is None else theta
+                own = self.slices[block.name]
+                out[own] = transform(block, theta).units(x[own])
+        return out
+
+    def pull(self, gradient: Mapping[str, Array], x: Array) -> Array:
+        """(d,) dF/dx from dF/d(free hypers) at x, on natural scales.
+
+        A covariance's gradient G counts every entry: dF = sum_ij G_ij dS_ij. Hypers that `gradient`
+        leaves out have slope 0; entries of pinned ones are not used.
+        """
+        x = np.asarray(x, dtype=np.float64)
+        return self._pulled(dict(gradient), self.unpack(x), x)
+
+    def _pulled(self, gradient: Gradient, theta: Theta, x: Array) -> Array:
+        out = np.zeros(self.size)
+        for block in reversed(self.space.blocks):
+            if block.name in self.pinned or block.name not in gradient:
+                continue
+            if block.value is not None:
+                fold(block, theta, gradient)
+                continue
+            own = self.slices[block.name]
+            adjoint = np.broadcast_to(gradient[block.name], block.sizes)
+            found = self.transform(block, theta).pull(adjoint, x[own])
+            out[own] = found.x
+            _pull_bounds(block, found, theta, gradient)
+        return out
+
+    def transform(self, block: HyperBlock, theta: Theta) -> Transform:
+        """The map of one of the blocks, given the earlier ones."""
+        if self.closed and block.type == "simplex":
+            return ClosedSimplex(block.sizes)
+        return transform(block, theta)
+
+    def _value(self, block: HyperBlock, theta: Theta, x: Array) -> Array:
+        return self.transform(block, theta).value(x[self.slices[block.name]])
+
+
+def transform(block: HyperBlock, theta: Theta) -> Transform:
+    """The map of a free hyper, given the earlier ones."""
+    if sparse(block):
+        return SparsePrecision(block.sizes)
+    if block.prior is not None and block.prior.dist.name.id == LkjCov.name:
+        return ScaledCovariance(block.sizes)
+    if block.type in _OF_TYPE:
+        return _OF_TYPE[block.type](block.sizes)
+    assert block.prior is not None, "a free hyper has a prior"
+    prior = block.prior.at(theta)
+    if isinstance(prior, PcMix) and not block.prior.depends:
+        return MapShare(block.sizes, prior)
+    lower, upper = prior.bounds
+    if np.isinf(lower).all():
+        return Identity(block.sizes)
+    if np.isinf(upper).all():
+        return Above(block.sizes, lower)
+    if block.type == "correlation" and (lower == -1.0).all() and (upper == 1.0).all():
+        return Correlation(block.sizes)
+    return Between(block.sizes, lower, upper)
+
+
+def sparse(block: HyperBlock) -> bool:
+    """Whether the prior makes entries of the inverse exactly 0."""
+    return block.prior is not None and block.prior.dist.name.id == GraphicalLasso.name
+
+
+def _pull_bounds(block: HyperBlock, slopes: Slopes, theta: Theta, out: Gradient) -> None:
+    """What flows to the hypers in the bounds of a prior."""
+    if block.prior is not None and block.prior.depends and block.type not in _OF_TYPE:
+        prior = block.prior.at(theta)
+        block.prior.pull(prior.pull_bounds(slopes.lower, slopes.upper), theta, out)
+
+
+def _on_the_edge(block: HyperBlock) -> Diagnostic:
+    return Diagnostic(
+        "E303",
+        f"the value of hyper `{block.name}` is on the edge of its range, or outside it",
+        block.span,
+        f"declared {block.type}",
+        help="start from a value inside the range that its type and its prior leave",
+    )

@@ -1,0 +1,132 @@
+"""Mini-batch EM: M-steps from some rows at a time, for models of very many.
+
+At step t, B of N rows (an epoch sees each once) give the slope of their evidence, which N/B times
+is that of all, without bias; the prior's is added. Hypers move along their M-step's direction at
+that slope, by r_t = (t + 2)^-0.7 (Cappe and Moulines 2009):
+
+    linear ones   r_t H^-1 g,  H the running mean of N/B times the batches' complete-data curvature
+    noise sds     r_t g / (2 n) in their logarithms
+    covariances   r_t (2/N) S G S
+
+so that the mean direction is zero where the slope of all rows is. Hypers without an M-step stay
+for the search that follows, which starts at the mean of the last half of the steps (Polyak and
+Juditsky 1992).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.queries.loadings import linear_hypers
+from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.coordinates.vector import Coordinates, sparse, transform
+from lgmdsl.learning.em.complete_data import CompleteData, solved
+from lgmdsl.learning.em.covariances import covariances
+from lgmdsl.learning.em.noise import noises
+from lgmdsl.learning.em.some_rows import plate_of, some_rows
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.priors.covariance import definite
+
+POWER, DELAY = 0.7, 2.0
+
+
+@dataclass
+class Batches:
+    """`size` rows of `count` at a time along index `plate`, each once an epoch."""
+
+    objective: Objective
+    plate: str
+    count: int
+    size: int
+    epochs: int
+    curvature: Array | None = None
+
+    @classmethod
+    def of(cls, objective: Objective, size: int, epochs: int) -> Batches | None:
+        """None where the model has no plate, or no more rows than a batch."""
+        canonical = objective.planned.canonical
+        plate = plate_of(canonical)
+        count = canonical.grounded.indices[plate].size if plate else 0
+        return cls(objective, plate, count, size, epochs) if count > size else None
+
+    def part(self, rows: IntArray) -> Objective:
+        """The objective of some rows."""
+        planned: Plan = some_rows(self.objective.planned, self.plate, rows)
+        whole = self.objective
+        closed = whole.coordinates.closed
+        coordinates = Coordinates(planned.canonical.hypers, whole.pinned, closed)
+        return Objective(
+            planned,
+            coordinates,
+            whole.pinned,
+            whole.tolerances,
+            whole.max_steps,
+            whole.seed,
+            begin=whole.begin,
+        )
+
+    def parts(self) -> Iterator[Objective]:
+        """All batches in the order of their steps, the same at every call."""
+        rng = np.random.default_rng(self.objective.seed)
+        for _ in range(self.epochs):
+            order = rng.permutation(self.count)
+            for at in range(0, self.count - self.size + 1, self.size):
+                yield self.part(np.sort(order[at : at + self.size]))
+
+    def run(self, x: Array) -> Array:
+        """(d,) coordinates after all epochs, from x."""
+        steps = self.epochs * (self.count // self.size)
+        total: Array = np.zeros(len(x))
+        kept = 0
+        for t, part in enumerate(self.parts()):
+            at = part.at(x)
+            self.objective.calls += 1
+            if at is not None:
+                x = self._moved(part, at, (t + DELAY) ** -POWER)
+            if 2 * (t + 1) > steps:
+                total, kept = total + x, kept + 1
+        return np.asarray(total / kept)
+
+    def _moved(self, part: Objective, at: Evaluation, share: float) -> Array:
+        canonical, coordinates = part.planned.canonical, part.coordinates
+        scale, x = self.count / self.size, at.x.copy()
+        own = coordinates.pull(at.slopes, at.x)
+        gradient = at.gradient + (scale - 1.0) * own
+        names = linear_hypers(canonical, at.theta, part.pinned).names
+        if names:
+            complete = CompleteData.of(canonical, coordinates, names, at.theta)
+            found = self._linear(complete, at, gradient, scale, share)
+            if found is not None:
+                x[complete.x] += share * found
+        for noise in noises(canonical, coordinates, at.theta):
+            where = coordinates.slices[noise.name]
+            held = np.bincount(noise.places, minlength=where.stop - where.start)
+            counts = scale * held.astype(np.float64)
+            x[where] += share * gradient[where] / (2.0 * np.maximum(counts, 1.0))
+        _, prior = canonical.hypers.log_prior(at.theta, part.pinned)
+        for one in covariances(canonical, coordinates):
+            if sparse(one.block):
+                continue
+            s: Array = np.asarray(at.theta[one.name])
+            n = scale * one.count
+            slope = scale * at.slopes[one.name] + np.asarray(prior.get(one.name, 0.0))
+            moved = np.asarray(s + share * 2.0 / n * s @ slope @ s)
+            if definite(moved):
+                form = transform(one.block, at.theta)
+                x[coordinates.slices[one.name]] = form.coordinates(moved)
+        return x
+
+    def _linear(
+        self, complete: CompleteData, at: Evaluation, gradient: Array, scale: float, share: float
+    ) -> Array | None:
+        theta: Theta = at.theta
+        seen = scale * complete.curvature(at.posterior).toarray()
+        if self.curvature is None:
+            self.curvature = seen
+        self.curvature = (1.0 - share) * self.curvature + share * seen
+        return solved(complete.with_prior(self.curvature, theta), gradient[complete.x])

@@ -1,0 +1,55 @@
+"""Some rows of a model that falls apart over an index: the same model with fewer persons, say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from lgmdsl.arrays import IntArray
+from lgmdsl.canonical.grounding.model import GroundedModel
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.compile import canonicalise
+from lgmdsl.inference.plan import Plan
+from lgmdsl.sites.catalogue import find_site
+
+INDEPENDENT = ("normal", "iid", "flat")  # structures without correlation
+
+
+def plate_of(canonical: CanonicalModel) -> str:
+    """The largest index over which the posterior is a product: every latent and every observation
+    has it, independently, and no hyper, map or fixed label does. Empty where there is none."""
+    model, grounded = canonical.grounded.model, canonical.grounded
+    mapped = {s.type for s in model.of_kind("data")}
+    tied = {d for b in canonical.hypers.blocks for d in b.dims} | mapped
+    for latent in canonical.latents:
+        for factor in latent.factors:
+            if factor.name not in INDEPENDENT:
+                tied |= set(factor.dims)
+    found = [
+        name for name in grounded.indices
+        if name not in tied
+        and all(name in latent.dims for latent in canonical.latents)
+        and all(name in block.dims for block in canonical.blocks)
+        and all(grounded.dims(d).count(name) <= 1 for d in grounded.values)
+    ]  # fmt: skip
+    if canonical.equations or not canonical.latents:
+        return ""
+    return max(found, key=lambda name: grounded.indices[name].size, default="")
+
+
+def some_rows(planned: Plan, plate: str, rows: IntArray) -> Plan:
+    """The plan for the model with some members of an index of `plate_of`."""
+    canonical = canonicalise(_taken(planned.canonical.grounded, plate, rows), find_site)
+    return Plan(canonical, planned.backend, planned.routes)
+
+
+def _taken(grounded: GroundedModel, plate: str, rows: IntArray) -> GroundedModel:
+    def taken(name: str, array: Any) -> Any:
+        dims = grounded.dims(name)
+        return array[tuple(rows if d == plate else slice(None) for d in dims)] if dims else array
+
+    values = {n: taken(n, a) for n, a in grounded.values.items()}
+    missing = {n: taken(n, a) for n, a in grounded.missing.items()}
+    own = grounded.indices[plate]
+    indices = {**grounded.indices, plate: replace(own, labels=own.labels[rows], added=None)}
+    return replace(grounded, indices=indices, values=values, missing=missing)

@@ -1,0 +1,132 @@
+"""The normal approximation of the hyperparameters' posterior at a mode, in coordinates x.
+
+x ~ N(x^, (-H)^-1);   a hyperparameter made of one coordinate has transformed quantiles, any
+other a normal marginal by the delta method; what moves along a direction that is not identified
+has none
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.learning.coordinates.ranges import Ends
+from lgmdsl.learning.coordinates.standardised import Standardised
+from lgmdsl.learning.coordinates.vector import Coordinates
+
+# Central differences of theta(x) over this many sds of x.
+SHARE = 1e-3
+# Of a value, what it moves by along a unit of a direction by rounding alone.
+STILL = 1e-5
+# Densities are told over this many sds of x to both sides: all but 1e-5 of each tail.
+NORMAL_REACH = 4.265
+
+
+@dataclass(frozen=True, eq=False)
+class Asymptotic:
+    """`theta`: the hyperparameters at the mode; `frame` holds the mode in x and the curvature."""
+
+    coordinates: Coordinates
+    theta: Theta
+    frame: Standardised
+
+    def mean(self, of: Callable[[Theta], Array]) -> Array:
+        """The value at the mode."""
+        return np.asarray(of(self.theta), dtype=np.float64)
+
+    def sd(self, of: Callable[[Theta], Array]) -> Array:
+        """The root of the diagonal of J cov(x) J', of the function's shape; NaN for what moves
+        along a direction that is not identified."""
+        slopes, mean = self._slopes(of, self.frame.axes.T), self.mean(of)
+        sd = np.sqrt(sum((s**2 for s in slopes), np.zeros_like(mean)))
+        if self.frame.unknown is not None:
+            for slope in self._slopes(of, self.frame.unknown.T):
+                sd = np.where(np.abs(slope) > STILL * np.maximum(1.0, np.abs(mean)), np.nan, sd)
+        return np.asarray(sd)
+
+    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+        """(Q, ...): where the value moves with one coordinate alone, its value at the coordinate's
+        quantiles, else normal ones."""
+        mean, z = self.mean(of), special.ndtri(levels)
+        out = mean + z.reshape(-1, *(1 for _ in mean.shape)) * self.sd(of)
+        for unit, sign, moves in self._alone(of):
+            ends = np.array([self._at(of, sign * level * unit) for level in z])
+            out = np.where(moves, ends, out)
+        return out
+
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]:
+        """(..., size) points and the density there, of the marginals that `quantile` has; NaN where
+        the value is fixed. The range is that of the coordinates' maps."""
+        mean, sd, z = self.mean(of)[..., None], self.sd(of)[..., None], NORMAL_REACH
+        nodes = np.linspace(-z, z, size)
+        normal = np.exp(-0.5 * nodes**2) / np.sqrt(2.0 * np.pi)
+        with np.errstate(all="ignore"):
+            x, p = mean + nodes * sd, np.where(sd > 0.0, normal / sd, np.nan)
+            for unit, sign, moves in self._alone(of):
+                at = [self._at(of, sign * t * unit) for t in nodes]
+                steps = [self._slopes(of, sign * unit[None], t * unit)[0] for t in sign * nodes]
+                x = np.where(moves[..., None], np.stack(at, axis=-1), x)
+                p = np.where(moves[..., None], normal / np.stack(steps, axis=-1), p)
+        return x, p
+
+    def _alone(self, of: Callable[[Theta], Array]) -> list[tuple[Array, float, BoolArray]]:
+        """One sd of a coordinate, a sign, and the entries that move with it alone, that way."""
+        units = np.diag(np.sqrt(np.diag(self.frame.covariance)))
+        slopes = self._slopes(of, units)
+        alone = np.sum([s != 0.0 for s in slopes], axis=0) == 1
+        return [
+            (unit, sign, np.asarray(alone & (sign * slope > 0.0)))
+            for unit, slope in zip(units, slopes, strict=True)
+            for sign in (1.0, -1.0)  # a falling function has its quantiles in the other order
+            if (alone & (sign * slope > 0.0)).any()
+        ]
+
+    def _slopes(
+        self, of: Callable[[Theta], Array], steps: Array, about: Array | float = 0.0
+    ) -> list[Array]:
+        """Derivatives along each row of `steps`, (k, d), by central differences at mode + about."""
+        return [
+            (self._at(of, about + SHARE * s) - self._at(of, about - SHARE * s)) / (2.0 * SHARE)
+            for s in steps
+        ]
+
+    def _at(self, of: Callable[[Theta], Array], step: Array) -> Array:
+        return np.asarray(of(self.coordinates.unpack(self.frame.mode + step)), dtype=np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class ModeOnly:
+    """Values at a mode whose curvature is not known: what was learned has sd NaN."""
+
+    coordinates: Coordinates
+    theta: Theta
+
+    def mean(self, of: Callable[[Theta], Array]) -> Array:
+        """The value at the mode."""
+        return np.asarray(of(self.theta), dtype=np.float64)
+
+    def sd(self, of: Callable[[Theta], Array]) -> Array:
+        """NaN where the value was learned, 0 where it is fixed."""
+        x = self.coordinates.pack(self.theta)
+        moved = np.asarray(of(self.coordinates.unpack(x + SHARE)), dtype=np.float64)
+        return np.where(moved == self.mean(of), 0.0, np.nan)
+
+    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+        """(Q, ...) the value where it is fixed, NaN where it was learned."""
+        return self.mean(of) + np.zeros((len(levels), *(1 for _ in self.mean(of).shape))) * self.sd(
+            of
+        )
+
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]:
+        """(..., size) the value and NaN: its density is not known."""
+        x = np.repeat(self.mean(of)[..., None], size, axis=-1)
+        return x, np.full(x.shape, np.nan)

@@ -1,0 +1,186 @@
+"""The posterior of the hyperparameters: moments, quantiles and densities of anything made of them.
+
+The surrogate of the log density is integrated in the standardised coordinates of the first mode:
+over a product lattice in one or two dimensions, and by importance sampling on a rank-1 (Kronecker)
+sequence in more, or where there are several modes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.errors import DataError
+from lgmdsl.learning.coordinates.ranges import Ends, ends_of_values
+from lgmdsl.learning.coordinates.standardised import Standardised
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.integration.coupled import drawn_nodes, transport
+from lgmdsl.learning.integration.kernel_density import (
+    NODES,
+    Range,
+    kernel_density,
+    lattice_share,
+    sample_share,
+)
+from lgmdsl.learning.integration.landscape import (
+    ADAPTATIONS,
+    LONGER,
+    SEQUENCE,
+    Landscape,
+    shares,
+)
+from lgmdsl.learning.integration.raked import raked
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+NEGLIGIBLE = 1e-12  # of the heaviest node: what is left out
+UNUSED = 1e-12  # of the largest weight of a rule: those have none where weights are sought anew
+
+
+@dataclass(frozen=True, eq=False)
+class HyperPosterior:
+    """Weighted nodes `z` (m, d), `weights` (m,) summing to 1; `log_integral`: log of the integral
+    of exp(log density) over z; `lattice`: whether the nodes are those of a product lattice."""
+
+    coordinates: Coordinates
+    frame: Standardised
+    z: Array
+    weights: Array
+    log_integral: float
+    lattice: bool
+
+    @cached_property
+    def x(self) -> Array:
+        """(m, d) the nodes in unconstrained coordinates."""
+        return self.frame.x(self.z)
+
+    @cached_property
+    def thetas(self) -> tuple[Theta, ...]:
+        """Every hyperparameter at every node."""
+        return tuple(self.coordinates.unpack(x) for x in self.x)
+
+    def values(self, of: Callable[[Theta], Array]) -> Array:
+        """(m, ...) a function of the hyperparameters at the nodes."""
+        return np.array([of(theta) for theta in self.thetas])
+
+    def mean(self, of: Callable[[Theta], Array]) -> Array:
+        """Posterior mean, of the function's shape; exactly the value of what is fixed."""
+        values = self.values(of)
+        return np.asarray(values[0] + np.tensordot(self.weights, values - values[0], axes=1))
+
+    def sd(self, of: Callable[[Theta], Array]) -> Array:
+        """Posterior standard deviation, of the function's shape; exactly 0 for what is fixed."""
+        values = self.values(of)
+        with np.errstate(over="ignore"):  # what is not determined may have no variance
+            gap = values - values[0]
+            gap = gap - np.tensordot(self.weights, gap, axes=1)
+            return np.asarray(np.sqrt(np.tensordot(self.weights, gap**2, axes=1)))
+
+    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+        """(Q, ...) quantiles."""
+        values = self.values(of)
+        flat = values.reshape(len(values), -1)
+        columns = [weighted_quantile(c, self.weights, levels) for c in flat.T]
+        return np.array(columns).T.reshape(len(levels), *values.shape[1:])
+
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]:
+        """(..., size) points between the `ends` of the function's range and the density there:
+        NaN where the value is fixed."""
+        values = self.values(of)
+        share = (
+            lattice_share(self.z, self.weights)
+            if self.lattice
+            else sample_share(self.weights, NODES)
+        )
+        pairs = zip(*(np.ravel(e) for e in ends or ends_of_values(values)), strict=True)
+        found = [
+            kernel_density(column, self.weights, share, size, Range(float(low), float(high)))
+            for column, (low, high) in zip(values.reshape(len(values), -1).T, pairs, strict=True)
+        ]
+        shape = (*values.shape[1:], size)
+        x, p = (np.array([f[i] for f in found]).reshape(shape) for i in (0, 1))
+        return x, p
+
+    def draws(
+        self, points: Sequence[Theta], shares: Array, chosen: IntArray, rng: Generator
+    ) -> tuple[Theta, ...]:
+        """Every hyperparameter in draws that belong to those of a mixture's points of `shares`
+        (k,), of which `chosen` (size,) were drawn; on a lattice anywhere in a node's cell."""
+        plan = transport(self.z, self.weights, np.array([self.place(p) for p in points]), shares)
+        z = self.z[drawn_nodes(plan, chosen, rng)]
+        if self.lattice:
+            cell = [np.diff(np.unique(c)).min(initial=np.inf) for c in self.z.T]
+            away = rng.random(z.shape) - 0.5
+            z = z + away * np.where(np.isfinite(cell), cell, 0.0)
+        return tuple(self.coordinates.unpack(x) for x in self.frame.x(z))
+
+    def place(self, theta: Theta) -> Array:
+        """(d,) z of a point; the mean for one that rounding has moved to the edge of a range."""
+        try:
+            away = self.coordinates.pack(theta) - self.frame.mode
+        except DataError:
+            return self.weights @ self.z
+        return np.asarray(np.linalg.solve(self.frame.axes, away), dtype=np.float64)
+
+
+def hyper_posterior(coordinates: Coordinates, landscape: Landscape) -> HyperPosterior:
+    """The posterior whose log density is the landscape's: on its lattice, or at draws that have
+    the marginals of more draws."""
+    frame = landscape.frame
+    if landscape.lattice:
+        nodes, log_weight = landscape.nodes()
+        weights, log_integral = shares(log_weight)
+    else:
+        nodes, log_weight, mixed = landscape.drawn(SEQUENCE, ADAPTATIONS)
+        many, log_mass = landscape.weighted(mixed, LONGER)
+        masses, log_integral = shares(log_mass)
+        weights = raked(frame.x(nodes), shares(log_weight)[0], frame.x(many), masses)
+    kept = weights > NEGLIGIBLE * weights.max()
+    return HyperPosterior(
+        coordinates, frame, nodes[kept], weights[kept] / weights[kept].sum(), log_integral,
+        landscape.lattice,
+    )  # fmt: skip
+
+
+def matched(nodes: Array, weights: Array, z: Array, rule: Array) -> Array:
+    """(n,) weights of design points z, (n, d), that give the total, the means and the second
+    moments of `nodes` (m, d) with `weights` (m,): the least relative change of the weights `rule`.
+    """
+    mean = weights @ nodes
+    second = np.einsum("m,mi,mj->ij", weights, nodes, nodes)
+    upper = np.triu_indices(z.shape[1])
+    rows = np.vstack([np.ones(len(z)), z.T, (z[:, upper[0]] * z[:, upper[1]]).T])
+    wanted = np.concatenate([[1.0], mean, second[upper]])
+    weighted = rows * rule
+    step = np.linalg.lstsq(weighted @ rows.T, wanted - rows @ rule, rcond=1e-10)[0]
+    weights = rule + weighted.T @ step
+    if weights.min() >= 0.0:
+        return np.asarray(weights)
+    from scipy.optimize import lsq_linear
+
+    # Where a weight would be negative: as near to the moments as weights can come that are not,
+    # and near to the rule where that leaves a choice.
+    used = rule > UNUSED * rule.max()
+    near = 1e-3 / np.sqrt(rule[used])
+    whole = np.vstack([rows[:, used], np.diag(near)])
+    sought = np.concatenate([wanted, near * rule[used]])
+    found = np.zeros(len(rule))
+    found[used] = np.maximum(lsq_linear(whole, sought, (0.0, np.inf), "bvls").x, 0.0)
+    return np.asarray(found / found.sum())
+
+
+def weighted_quantile(values: Array, weights: Array, levels: Array) -> Array:
+    """(Q,) quantiles of weighted values (m,), linear between the middles of the weights' steps."""
+    order = np.argsort(values, kind="stable")
+    cumulative = np.cumsum(weights[order])
+    middles = cumulative - 0.5 * weights[order]
+    return np.interp(levels, middles, values[order])

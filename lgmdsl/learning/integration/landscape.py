@@ -1,0 +1,226 @@
+"""The log density of the hyperparameters around one mode or several, one surrogate for each.
+
+A place belongs to the mode that has a fit nearest to it, in half-axes of that mode: there its
+surrogate counts and no other, so that nothing is counted twice. Surrogates of neighbours see each
+other's fits, which makes them agree where they meet.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.learning.coordinates.standardised import Standardised
+from lgmdsl.learning.integration.proposals import Mixed, Proposal
+from lgmdsl.learning.integration.surrogate import LENGTHS, Surrogate, squares, surrogate
+from lgmdsl.learning.integration.visited import Fitted, Visited
+
+LATTICE = {1: 601, 2: 81}  # nodes an axis
+MARGIN = 2.5  # half-axes beyond the outermost fits
+COARSEST = 0.25  # of the shorter half-axis: the step of a lattice
+SEQUENCE, LONGER = 4096, 32768  # nodes elsewhere, and those that marginals are taken from
+# Nodes are drawn again, at most so often, while fewer than this share of them count.
+ADAPTATIONS, ENOUGH, KEPT = 3, 0.5, 0.2
+# Fits in the tails about which nodes are drawn: so many half-axes from the mode, and from each
+# other, so many nats below the top and so many at most. REACHING: of the square of the way to the
+# next.
+FAR, APART, DEEP, REACHING, PARTS = 2.0, 1.5, 9.0, 0.3, 24
+SHARED = 4.0  # half-axes from a mode: fits within are seen by its surrogate
+
+
+@dataclass(frozen=True, eq=False)
+class Landscape:
+    """`regions`: the fits made around each mode; `fits`: those nearest to each mode, whoever made
+    them; `surrogates` of the log density in the coordinates of each, whose first points are those
+    of its fits. Places u are in the coordinates of the first."""
+
+    regions: tuple[Visited, ...]
+    fits: tuple[tuple[Fitted, ...], ...]
+    surrogates: tuple[Surrogate, ...]
+
+    @classmethod
+    def of(cls, regions: Sequence[Visited], before: Landscape | None = None) -> Landscape:
+        """Through all fits; with the lengths of an earlier one of the same regions."""
+        made = [fit for r in regions for _, fit in r.fits]
+        places = [_places(regions, k) for k in range(len(regions))]
+        away = [
+            np.linalg.norm(p / r.sides(p), axis=1) for p, r in zip(places, regions, strict=True)
+        ]
+        nearest = np.argmin(away, axis=0)
+        held, out = list[tuple[Fitted, ...]](), list[Surrogate]()
+        for k, region in enumerate(regions):
+            own = np.flatnonzero(nearest == k)
+            others = np.flatnonzero((nearest != k) & (away[k] < SHARED))
+            seen = [made[i] for i in (*own, *others)]
+            gradients = np.array([f.density_gradient for f in seen]) @ region.frame.axes
+            values = np.array([f.density for f in seen])
+            lengths = LENGTHS if before is None else (before.surrogates[k].process.length,)
+            points = places[k][np.concatenate([own, others])]
+            out.append(surrogate(points, values, gradients, region.stretch, lengths))
+            held.append(tuple(seen[: len(own)]))
+        return cls(tuple(regions), tuple(held), tuple(out))
+
+    def places_of(self, k: int) -> Array:
+        """(n, d) where the fits of a region are, in its coordinates."""
+        return self.surrogates[k].points[: len(self.fits[k])]
+
+    @property
+    def frame(self) -> Standardised:
+        return self.regions[0].frame
+
+    @property
+    def lattice(self) -> bool:
+        """Whether its nodes are those of a product lattice: around one mode, in one or two
+        dimensions, where that is no coarser than COARSEST."""
+        if len(self.regions) > 1 or self.frame.size not in LATTICE:
+            return False
+        low, high = self._box()
+        steps = (high - low) / (LATTICE[self.frame.size] - 1.0)
+        return bool((steps <= COARSEST * self.regions[0].stretch.min(axis=1)).all())
+
+    def _box(self) -> tuple[Array, Array]:
+        """(d,) ends of a lattice: a little wider than the fits."""
+        points, stretch = self.places_of(0), self.regions[0].stretch
+        return (
+            points.min(axis=0) - MARGIN * stretch[:, 0],
+            points.max(axis=0) + MARGIN * stretch[:, 1],
+        )
+
+    def places(self, u: Array) -> list[Array]:
+        """(m, d) u in the coordinates of each region."""
+        return [u, *(r.frame.u(self.frame.x(u)) for r in self.regions[1:])]
+
+    def owner(self, u: Array) -> IntArray:
+        """(m,) the region that each place belongs to."""
+        if len(self.regions) == 1:
+            return np.zeros(len(u), dtype=np.int64)
+        gaps = [self.distance(k, v) for k, v in enumerate(self.places(u))]
+        return np.asarray(np.argmin(gaps, axis=0))
+
+    def distance(self, k: int, u: Array) -> Array:
+        """(m,) from u (m, d), in the coordinates of region k, to its nearest fit, in half-axes."""
+        scale = self.regions[k].stretch.mean(axis=1)
+        return np.asarray(np.sqrt(squares(u / scale, self.places_of(k) / scale).min(axis=1)))
+
+    def __call__(self, u: Array) -> Array:
+        """(m,) the log density at u, (m, d)."""
+        return self._chosen(u, list(self.surrogates))
+
+    def sd(self, u: Array) -> Array:
+        """(m,) what the fits leave uncertain of it, in nats."""
+        return self._chosen(u, [s.sd for s in self.surrogates])
+
+    def covariance(self, u: Array) -> Array:
+        """(m, m) of what the fits leave uncertain of it at u, (m, d); none between regions."""
+        owner, out = self.owner(u), np.zeros((len(u), len(u)))
+        for k, (fitted, place) in enumerate(zip(self.surrogates, self.places(u), strict=True)):
+            here = np.flatnonzero(owner == k)
+            if len(here):
+                out[np.ix_(here, here)] = fitted.process.covariance(place[here])
+        return out
+
+    def _chosen(self, u: Array, functions: Sequence[Callable[[Array], Array]]) -> Array:
+        owner, out = self.owner(u), np.empty(len(u))
+        for k, (function, place) in enumerate(zip(functions, self.places(u), strict=True)):
+            if (owner == k).any():
+                out[owner == k] = function(place[owner == k])
+        return out
+
+    def nodes(self) -> tuple[Array, Array]:
+        """Nodes (m, d) of u and the log of the density times the measure of each: a product lattice
+        a little wider than the fits around one mode in one or two dimensions, else draws."""
+        if self.lattice:
+            nodes, log_measure = self._lattice()
+            return nodes, self(nodes) + log_measure
+        return self.drawn(SEQUENCE, ADAPTATIONS)[:2]
+
+    def drawn(self, count: int, most: int) -> tuple[Array, Array, Mixed]:
+        """Nodes of Student-t densities about the modes and the fits in the tails, the log of the
+        density times the measure of each, and where more are to be drawn from; drawn again about
+        the means and covariances that they gave, `most` times, where few of them carry the weight.
+        """
+        mixed = first = self._proposals()
+        nodes, log_weight = self.weighted(mixed, count)
+        for _ in range(most):
+            if effective(log_weight) > ENOUGH * len(nodes):
+                break
+            weight = np.exp(log_weight - log_weight.max())
+            nearer = mixed.adapted(nodes, weight / weight.sum(), KEPT)
+            again = self.weighted(nearer, count)
+            if effective(again[1]) <= effective(log_weight):
+                break
+            (nodes, log_weight), mixed = again, nearer
+        return nodes, log_weight, mixed if mixed is first else mixed.joined(first)
+
+    def weighted(self, mixed: Mixed, count: int) -> tuple[Array, Array]:
+        """Nodes (m, d) of a mixture and the log of the density times the measure of each."""
+        nodes = mixed.nodes(count)
+        return nodes, self(nodes) + mixed.log_measure(nodes, count)
+
+    def _proposals(self) -> Mixed:
+        """Split Student-t densities about the modes, and a Student-t about each fit in the tails
+        that reaches to its neighbour on the inner side, with the mass that its density gives."""
+        parts, logs = list[Proposal](), list[float]()
+        for k, (region, fitted) in enumerate(zip(self.regions, self.surrogates, strict=True)):
+            turn = self.frame.u(self.frame.mode + region.frame.axes.T).T
+            volume = float(np.linalg.slogdet(turn)[1])
+            origin, scale = self.frame.u(region.frame.mode), region.stretch.mean(axis=1)
+            parts.append(Proposal(origin, turn, region.stretch))
+            logs.append(fitted.top + float(np.log(scale).sum()) + volume)
+            own, values = self.places_of(k), fitted.values
+            far = np.linalg.norm(own / region.sides(own), axis=1)
+            eligible = (far >= FAR) & (values[: len(own)] >= fitted.top - DEEP)
+            for i in _spread_out(own / scale, eligible):
+                inner = own[far < far[i]]
+                away = own[i] - inner[np.linalg.norm((inner - own[i]) / scale, axis=1).argmin()]
+                spread = np.diag(scale**2) + REACHING * np.outer(away, away)
+                place = self.frame.u(region.frame.x(own[i]))
+                parts.append(Proposal.elliptical(place, turn @ spread @ turn.T))
+                size = 0.5 * float(np.linalg.slogdet(spread)[1])
+                logs.append(float(values[i]) + size + volume)
+        weights = np.exp(np.array(logs) - max(logs))
+        return Mixed(tuple(parts), weights / weights.sum())
+
+    def _lattice(self) -> tuple[Array, Array]:
+        """Nodes of a product lattice, and the log of the measure of each."""
+        ends = zip(*self._box(), strict=True)
+        axes = [np.linspace(low, high, LATTICE[self.frame.size]) for low, high in ends]
+        nodes = np.stack([a.reshape(-1) for a in np.meshgrid(*axes, indexing="ij")], axis=1)
+        cell = float(np.prod([a[1] - a[0] for a in axes]))
+        return nodes, np.full(len(nodes), np.log(cell))
+
+
+def _spread_out(places: Array, eligible: BoolArray) -> list[int]:
+    """Up to PARTS of the eligible places (n, d), each the farthest from 0 and from those before it,
+    and APART from them: so that far ends of the tails are among them."""
+    gaps, out = np.linalg.norm(places, axis=1), list[int]()
+    for _ in range(PARTS):
+        k = int(np.where(eligible, gaps, -np.inf).argmax())
+        if not eligible[k] or gaps[k] < APART:
+            break
+        out.append(k)
+        gaps = np.minimum(gaps, np.linalg.norm(places - places[k], axis=1))
+    return out
+
+
+def effective(log_weight: Array) -> float:
+    """How many of the nodes count."""
+    weight = np.exp(log_weight - log_weight.max())
+    return float(weight.sum() ** 2 / np.sum(weight**2))
+
+
+def shares(log_weight: Array) -> tuple[Array, float]:
+    """(m,) weights that sum to 1, and the log of their sum before."""
+    top = float(log_weight.max())
+    weight = np.exp(log_weight - top)
+    total = float(weight.sum())
+    return weight / total, top + float(np.log(total))
+
+
+def _places(regions: Sequence[Visited], k: int) -> Array:
+    """(n, d) the fits of all regions, in the coordinates of region k."""
+    own = regions[k].frame
+    return np.concatenate([r.u if r is regions[k] else own.u(r.frame.x(r.u)) for r in regions])

@@ -1,0 +1,172 @@
+"""Whether the density of the hyperparameters has another mode, which an integral around the first
+one misses.
+
+Looked for in three ways, each of a few fits:
+
+- mirrored: coefficients and loadings whose signs may be turned together
+- exchanged: two coordinates of one kind, such as the sds of two terms, with each other's values
+- climbing again from the highest of some places around the mode, and from where the density rises
+  outwards: one that falls from its mode on every line, as quasi-concave ones do, rises inwards
+"""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.queries.loadings import linear_hypers
+from lgmdsl.contract.status import Status
+from lgmdsl.learning.coordinates.standardised import Standardised
+from lgmdsl.learning.integration import designs
+from lgmdsl.learning.integration.visited import Visited
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.maximise import Maximiser
+
+# A mode that is lower than this many nats has no share that matters.
+MATTERS = 6.0
+# Another mode is this many sds of the first away, and the density between them VALLEY nats below
+# the lower one.
+APART, VALLEY = 2.0, 0.3
+ALIKE = 0.1  # nats: modes as high
+# Far from the mode: by so many logs or logits, or so many sds; to all corners of so many.
+FAR, FAR_SDS, CORNERS = 2.0, 3.5, (2, 3)
+CLIMBS, STEPS = 2, 15  # searches that are made again, and their steps
+
+
+@dataclass(frozen=True)
+class OtherMode:
+    """`names`: the coordinates that differ by an sd or more; `theta`: the hyperparameters there;
+    `below`: nats below the first; `kind`: `mirrored`, `exchanged` or `apart`."""
+
+    kind: str
+    names: tuple[str, ...]
+    theta: Theta
+    below: float
+
+
+class Place(NamedTuple):
+    """What is kept of a fit: x, (d,), and the log density of x with its gradient there."""
+
+    x: Array
+    theta: Theta
+    density: float
+    gradient: Array
+
+    @classmethod
+    def of(cls, at: Evaluation) -> Place:
+        return cls(at.x, at.theta, at.density, at.density_gradient)
+
+
+def other_mode(found: Visited, design: str) -> OtherMode | None:
+    """The highest mode that is found besides the one integrated around; None where there is none,
+    or where a lattice holds it too."""
+    frame, mode, objective = found.frame, found.mode, found.objective
+    places = [*_mirrored(objective, mode, frame), *_exchanged(objective, frame)]
+    fits = objective.many([x for _, x in places], mode.posterior, Place.of)
+    ends, starts = list[tuple[str, Place]](), list[Place]()
+    for (kind, _), at in zip(places, fits, strict=True):
+        if at is not None and abs(at.density - mode.density) < ALIKE:
+            ends.append((kind, at))
+        elif at is not None and at.density > mode.density - MATTERS:
+            starts.append(at)
+    ends += [("apart", at) for at in _climbed(found, starts)]
+    modes = [
+        (kind, at) for kind, at in ends
+        if at.density > mode.density - MATTERS
+        and not (design == "grid" and _held(found, at.x))
+        and _valley(objective, mode, at)
+    ]  # fmt: skip
+    if not modes:
+        return None
+    top = max(at.density for _, at in modes)
+    kind, at = next(m for m in modes if m[1].density >= top - ALIKE)
+    moved = np.abs(at.x - frame.mode) > np.sqrt(np.diag(frame.covariance))
+    names = tuple(n for n, m in zip(objective.coordinates.names, moved, strict=True) if m)
+    return OtherMode(kind, names, at.theta, mode.density - at.density)
+
+
+def _mirrored(
+    objective: Objective, mode: Evaluation, frame: Standardised
+) -> list[tuple[str, Array]]:
+    """The mode with the signs of real hypers turned: of each block, and of all loadings."""
+    coordinates = objective.coordinates
+    linear = linear_hypers(objective.planned.canonical, mode.theta, objective.pinned)
+    blocks = [(b.name,) for b in coordinates.blocks if b.type == "real"]
+    turned = [*blocks, linear.loadings] if len(linear.loadings) > 1 else blocks
+    out = []
+    for names in turned:
+        x = frame.mode.copy()
+        for name in names:
+            x[coordinates.slices[name]] *= -1.0
+        if distance(frame, x) > 2.0 * APART:
+            out.append(("mirrored", x))
+    return out
+
+
+def _exchanged(objective: Objective, frame: Standardised) -> list[tuple[str, Array]]:
+    """The mode with the values of two coordinates of the same type exchanged."""
+    coordinates = objective.coordinates
+    kinds: list[str] = []
+    for block in coordinates.blocks:
+        own = coordinates.slices[block.name]
+        alike = block.type not in ("covariance", "simplex", "ordered")
+        kinds += [block.type if alike else f"{block.name} {j}" for j in range(own.start, own.stop)]
+    out = []
+    for i, j in itertools.combinations(range(frame.size), 2):
+        x = frame.mode.copy()
+        x[[i, j]] = x[[j, i]]
+        if kinds[i] == kinds[j] and distance(frame, x) > 2.0 * APART:
+            out.append(("exchanged", x))
+    return out
+
+
+def _climbed(found: Visited, starts: list[Place]) -> list[Place]:
+    """Other ends of searches from some starts, from where the density rises outwards and, of two
+    hyperparameters or more, from the highest of the places around."""
+    frame, mode, objective = found.frame, found.mode, found.objective
+    sds = np.sqrt(np.diag(frame.covariance))
+    reach = np.maximum(FAR * objective.coordinates.scaled, FAR_SDS * sds)
+    ways = np.concatenate([np.eye(frame.size), -np.eye(frame.size)])
+    if frame.size in CORNERS:
+        ways = designs.factorial(frame.size)
+    around = objective.many([frame.mode + reach * w for w in ways], mode.posterior, Place.of)
+    seen = sorted((at for at in around if at is not None), key=lambda s: -s.density)
+    starts = [*starts, *(seen[:1] if frame.size > 1 else [])]
+    seen += [
+        Place(frame.x(np.array(u)), f.theta, f.density, f.density_gradient)
+        for u, f in found.known.items() if f is not None and np.linalg.norm(u) > APART
+    ]  # fmt: skip
+    starts += [s for s in seen if s.gradient @ (frame.mode - s.x) < 0.0]
+    out: list[Place] = []
+    search = Maximiser(objective, jacobian=True, limit=STEPS)
+    for start in starts[:CLIMBS]:
+        first = objective.at(start.x, mode.posterior)
+        end = None if first is None else search.run(first)
+        if end is not None and end.status is Status.interrupted:
+            raise KeyboardInterrupt
+        if end is not None and end.status is Status.converged:
+            out.append(Place.of(end.at))
+    return [at for at in out if distance(frame, at.x) > APART]
+
+
+def distance(frame: Standardised, x: Array) -> float:
+    """From the mode, in sds."""
+    return float(np.linalg.norm(np.linalg.solve(frame.axes, x - frame.mode)))
+
+
+def _valley(objective: Objective, mode: Evaluation, at: Place) -> bool:
+    """Whether the density half-way is below both."""
+    middle = objective.at(0.5 * (mode.x + at.x), mode.posterior)
+    return middle is None or middle.density < min(mode.density, at.density) - VALLEY
+
+
+def _held(found: Visited, x: Array) -> bool:
+    """Whether the lattice has a cell near x."""
+    u = np.linalg.solve(found.frame.axes, x - found.frame.mode)
+    step = designs.STEP.get(found.frame.size, 1.5) * found.stretch.mean(axis=1)
+    return bool(np.min(np.linalg.norm((found.u - u) / step, axis=1)) < designs.NEAR)

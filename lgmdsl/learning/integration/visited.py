@@ -1,0 +1,99 @@
+"""Fits at places around the mode, each made once, several at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.contract.engine import Rows
+from lgmdsl.contract.status import Status
+from lgmdsl.learning.coordinates.standardised import Standardised
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted:
+    """What is kept of a fit at one point: not its factorisation, which a mixture of large models
+    has no room for."""
+
+    theta: Theta
+    density: float
+    density_gradient: Array
+    log_evidence: float
+    weight: Rows
+    shift: Rows
+    converged: bool
+
+    @classmethod
+    def of(cls, at: Evaluation) -> Fitted:
+        """The evaluation without its posterior."""
+        q = at.posterior
+        return cls(
+            at.theta, at.density, at.density_gradient, q.log_evidence, q.weight, q.shift,
+            at.run.status is Status.converged,
+        )  # fmt: skip
+
+
+@dataclass
+class Visited:
+    """The fits made so far, by their places u in standardised coordinates."""
+
+    objective: Objective
+    mode: Evaluation
+    frame: Standardised
+    stretch: Array = field(default_factory=lambda: np.ones((1, 2)))
+    known: dict[tuple[float, ...], Fitted | None] = field(default_factory=dict)
+
+    @property
+    def u(self) -> Array:
+        """(n, d) places that have a fit."""
+        return np.array([u for u, _ in self.fits])
+
+    @property
+    def fits(self) -> Iterator[tuple[tuple[float, ...], Fitted]]:
+        """Places u that have a fit, and the fits."""
+        return ((u, f) for u, f in self.known.items() if f is not None)
+
+    def sides(self, u: Array) -> Array:
+        """The half-axes of the sides that u, (..., d), are on."""
+        return np.where(u < 0.0, self.stretch[:, 0], self.stretch[:, 1])
+
+    def moved(self, z: Array) -> Array:
+        """(n, d) the places u of z."""
+        return np.asarray(z * self.sides(z))
+
+    def fit(self, z: Array) -> Fitted:
+        """The fit at one place z, (d,), which there is."""
+        found = self.known[_key(self.moved(z[None])[0])]
+        assert found is not None
+        return found
+
+    def known_at(self, u: Array) -> Fitted | None:
+        """The fit at one place u, (d,), that was asked for; None where there is none."""
+        return self.known[_key(u)]
+
+    def at(self, z: Array) -> list[float]:
+        """The log densities at z, (n, d), with the stretches; -inf where there is no fit."""
+        return self.at_u(self.moved(z))
+
+    def at_u(self, places: Array) -> list[float]:
+        """The log densities at u, (n, d): places that are new are fitted, in parallel."""
+        keys = [_key(u) for u in places]
+        new = [u for u in dict.fromkeys(keys) if u not in self.known]
+        self.known.update(zip(new, self._fits(new), strict=True))
+        found = [self.known[u] for u in keys]
+        return [-np.inf if f is None else f.density for f in found]
+
+    def _fits(self, places: list[tuple[float, ...]]) -> list[Fitted | None]:
+        there = [u for u in places if any(u)]
+        x = [self.frame.x(np.array(u)) for u in there]
+        made = dict(zip(there, self.objective.many(x, self.mode.posterior, Fitted.of), strict=True))
+        return [made[u] if any(u) else Fitted.of(self.mode) for u in places]
+
+
+def _key(u: Array) -> tuple[float, ...]:
+    return tuple(float(v) + 0.0 for v in u)  # -0.0 is 0.0

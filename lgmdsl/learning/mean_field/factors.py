@@ -1,0 +1,165 @@
+"""Which hyperparameters take a factor q(h), and the factors that a fit asks for.
+
+A positive hyper that is a scale of Gaussians and nothing else (`canonical.queries.scales`) has a
+bound that depends on it through log sd and the expected sum of squares alone; both are read off the
+slope of the back end's bound in log h at its q,
+
+    h d bound / dh = -K + 2 k B h^(-2k).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.canonical.queries.loadings import uses_of_predictors
+from lgmdsl.canonical.queries.scales import log_sd_slopes, roots, scales
+from lgmdsl.canonical.reverse import pull
+from lgmdsl.contract.engine import Adjoints
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.questions import Augmented, Widths
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Guarantee
+from lgmdsl.errors import Diagnostic, MethodError, NumericalError
+from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.mean_field.factor import Factor, factor
+from lgmdsl.learning.objective.gradient import evidence_gradient
+from lgmdsl.remedies import pin, setting
+
+# Back ends that hold the Gaussian of a mixture: their bounds see its scale as that of a Gaussian.
+CONDITIONALLY_GAUSSIAN = (Augmented, Widths)
+# No scale of data is that far from 1, in any unit.
+FARTHEST = 1e60
+
+
+@dataclass(frozen=True, eq=False)
+class Factors:
+    """The scales of a plan: `exponents` of every free hyper that is not in `pinned`."""
+
+    planned: Plan
+    pinned: Mapping[str, object]
+    exponents: Mapping[str, float]
+
+    @classmethod
+    def of(cls, planned: Plan, pinned: Mapping[str, object]) -> Factors:
+        """Raises MethodError E501 for a free hyper that is no scale of a Gaussian, and for a method
+        whose evidence is no lower bound."""
+        canonical, backend = planned.canonical, planned.backend.spec
+        exact = all(Property.GAUSSIAN in b.site.spec.properties for b in canonical.blocks)
+        if backend.guarantee is not Guarantee.LOWER and not exact:
+            raise MethodError(_no_bound(backend.name))
+        mixtures = backend.needs in CONDITIONALLY_GAUSSIAN
+        found = scales(canonical, pinned.keys(), mixtures)
+        if found.others:
+            raise MethodError(
+                tuple(_no_scale(canonical, name, why) for name, why in found.others.items())
+            )
+        return cls(planned, pinned, found.exponents)
+
+    @cached_property
+    def _linear(self) -> frozenset[str]:
+        """The hypers that priors of latents, predictors and constraints depend on."""
+        canonical = self.planned.canonical
+        nodes = (c for b in canonical.latents for f in b.factors for c in f.coefficients().values())
+        names = {name for node in nodes for name in node.depends}
+        names |= {name for depends in uses_of_predictors(canonical) for name in depends}
+        for e in canonical.equations:
+            names |= e.value.depends | e.form.offset.depends
+        return frozenset(names)
+
+    @cached_property
+    def sites_alone(self) -> bool:
+        """Whether all scales are those of sites: then the engine is the same at all of them."""
+        return not roots(self._linear, self.planned.canonical.hypers, self.pinned.keys())
+
+    def at(self, posterior: GaussianPosterior, theta: Theta) -> dict[str, Factor]:
+        """The best factor of every hyper for the q of a fit at theta.
+
+        Raises NumericalError E601 where one is improper: a flat prior, and too few Gaussians; and
+        where one has gone so far to 0 or infinity that the bound must rise without end.
+        """
+        canonical = self.planned.canonical
+        counts = log_sd_slopes(canonical, theta, self.pinned.keys())
+        slopes = self._slopes(posterior, theta)
+        out = {}
+        for name, k in self.exponents.items():
+            block, h = canonical.hypers.block(name), np.asarray(theta[name], dtype=np.float64)
+            assert block is not None and block.prior is not None
+            count = np.broadcast_to(h * counts[name], h.shape)
+            rate = np.maximum((h * slopes[name] + count) / (2.0 * k), 0.0) * h ** (2.0 * k)
+            out[name] = factor(block.prior.at(theta), k, count, np.asarray(rate))
+            if not out[name].proper:
+                raise NumericalError(_improper(name))
+            end = _end(out[name].effective)
+            if end:
+                raise NumericalError(_endless(name, end))
+        return out
+
+    def _slopes(self, posterior: GaussianPosterior, theta: Theta) -> Mapping[str, Array]:
+        """d bound / dhyper at fixed q."""
+        canonical = self.planned.canonical
+        if self._linear or posterior.slopes is None:
+            return evidence_gradient(self.planned, posterior, theta, self.pinned)
+        nothing = Adjoints((), tuple({} for _ in canonical.blocks), {})
+        raw = pull(canonical, nothing, posterior.slopes(), theta)
+        return canonical.hypers.pull(raw, theta, self.pinned.keys())
+
+
+def effective(canonical: CanonicalModel, found: Mapping[str, Factor], pinned: object) -> Theta:
+    """Every hyper's value, of those with a factor the one whose precisions are expected."""
+    space = canonical.hypers
+    assert isinstance(pinned, Mapping)
+    return space.filled(pinned, lambda block, _: found[block.name].effective)
+
+
+def _no_bound(method: str) -> Diagnostic:
+    return Diagnostic(
+        "E501",
+        f"method `{method}` has no lower bound of the evidence for `hyper = vb` to raise",
+        help=f"take px-vb, natural-gradient or double-loop, or {setting('hyper', 'map')}",
+    )
+
+
+def _no_scale(canonical: CanonicalModel, name: str, why: str) -> Diagnostic:
+    block = canonical.hypers.block(name)
+    assert block is not None
+    return Diagnostic(
+        "E501",
+        f"`hyper = vb` has no factor for `{name}`",
+        block.span,
+        f"it {why}",
+        note="factors are over scales of Gaussians: sd = c h^k, or a product of such",
+        help=f"pin it: {pin(name)}, or take {setting('hyper', 'map')} or integrate",
+    )
+
+
+def _end(effective: Array) -> str:
+    """Where values out of all range are going to; empty where there are none."""
+    if float(np.min(effective, initial=1.0)) < 1.0 / FARTHEST:
+        return "0"
+    return "infinity" if float(np.max(effective, initial=1.0)) > FARTHEST else ""
+
+
+def _endless(name: str, end: str) -> Diagnostic:
+    exact = "the data are all alike, or the model reproduces them exactly; " if end == "0" else ""
+    return Diagnostic(
+        "E601",
+        f"the bound rises without end as `{name}` goes to {end}",
+        note=f"{exact}its prior does not keep `{name}` from there",
+        help=f"give `{name}` a prior that vanishes there, e.g. inv_gamma, or pin it: {pin(name)}",
+    )
+
+
+def _improper(name: str) -> Diagnostic:
+    return Diagnostic(
+        "E601",
+        f"the factor of `{name}` is improper: its prior does not fall off, and too few values "
+        "share it",
+        help=f"give `{name}` a proper prior, or pin it: {pin(name)}",
+    )

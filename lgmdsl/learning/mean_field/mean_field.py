@@ -1,0 +1,229 @@
+"""Mean field over hyperparameters: q(z, h) = q(z) prod_j q(h_j), each the best for the others.
+
+A fit at the values of h whose precisions are expected (`Factor.effective`) is that of q(z), and its
+bound with `Factor.correction` added is the bound of all factors, hyperpriors included:
+
+    log p(y) >= E_q[log p(y, z, h)] + entropy.
+
+Back ends whose steps are coordinate ascent take few steps between updates of the factors (Bishop
+and Tipping 2000; Qi and Jaakkola 2007, section 3.2), others run to their tolerance.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.contract.engine import Engine
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise
+from lgmdsl.contract.site import Property
+from lgmdsl.contract.status import Status
+from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
+from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.mean_field.factor import Factor
+from lgmdsl.learning.mean_field.factors import CONDITIONALLY_GAUSSIAN, Factors, effective
+from lgmdsl.learning.search.maximise import LearningStep
+from lgmdsl.remedies import pin
+
+LIMIT = 5000  # rounds
+# Of coordinate ascent the first round takes one step and each further one twice as many, up to so
+# many: what is slow is seldom the factors.
+MOST = 32
+FACTORS = "factors"  # the stage of a trace where those of the hypers were renewed
+ROUNDING = 1e-9  # of the bound: what a round that gains nothing may seem to lose
+
+
+@dataclass(frozen=True, eq=False)
+class MeanField:
+    """`factors` over the hypers, `theta` their effective values, `run` the fit there; `bound`: the
+    variational bound of log p(y). `calls` counts the fits, `iterations` their steps."""
+
+    factors: Mapping[str, Factor]
+    theta: Theta
+    run: Run
+    bound: float
+    status: Status
+    steps: tuple[LearningStep, ...]
+    calls: int
+    iterations: int
+    reason: str = ""
+
+    @property
+    def posterior(self) -> GaussianPosterior:
+        assert self.run.posterior is not None
+        return self.run.posterior
+
+
+def mean_field(
+    planned: Plan,
+    pinned: Mapping[str, object],
+    tolerances: Tolerances,
+    max_steps: int | None = None,
+    warm: GaussianPosterior | None = None,
+    on_step: Callable[[LearningStep], None] | None = None,
+    seed: int = 0,
+    begin: Theta | None = None,
+    limit: int | None = None,
+) -> MeanField:
+    """Rounds of q(z) and of the factors, until what is left to gain is below the tolerance and the
+    fit itself has converged.
+
+    What is left follows from the last two gains, which fall like a geometric series. `max_steps`:
+    of all rounds together where steps are coordinate ascent, else of each fit; `limit`: of rounds;
+    `begin`: hypers at which the first fit is made, by name, else in the middle of their priors.
+    Raises MethodError E501 (`Factors.of`), NumericalError E601 for an improper factor, and where
+    there is no fit at all.
+    """
+    rounds = Rounds(planned, pinned, Factors.of(planned, pinned), tolerances, max_steps, seed)
+    theta: Theta = planned.canonical.hypers.start(pinned, begin)
+    found = rounds.fit(theta, warm, 0, None)
+    held = rounds.factors.at(_posterior(found, planned), theta)
+    state: MeanField | None = None
+    steps: list[LearningStep] = []
+    gain, status, reason = math.inf, Status.iteration_limit, ""
+    for k in range(limit or LIMIT):
+        theta = effective(planned.canonical, held, pinned)
+        following = rounds.fit(theta, found.posterior, k, held)
+        if following.status is Status.interrupted:
+            status, reason = Status.interrupted, "interrupted"
+            break
+        bound = _posterior(following, planned).log_evidence
+        bound += sum(f.correction for f in held.values())
+        size = max(1.0, abs(bound))
+        before, gain = gain, math.inf if state is None else bound - state.bound
+        if not bound - (bound if state is None else state.bound) >= -ROUNDING * size:
+            status, reason = Status.stalled, "the bound fell"
+            break
+        found = following
+        steps.append(LearningStep(k, bound, _left(gain, before), k + 2))
+        if on_step is not None:
+            on_step(steps[-1])
+        state = MeanField(held, theta, found, bound, status, (), k + 2, rounds.taken)
+        done = found.status is Status.converged
+        if done and steps[-1].gain <= tolerances.evidence * size:
+            status = Status.converged
+            break
+        if rounds.taken >= rounds.most:
+            break
+        held = rounds.factors.at(_posterior(found, planned), theta)
+    if state is None:
+        raise NumericalError(_no_fit(planned.method, reason))
+    whole = replace(
+        state.run, steps=rounds.taken, trace=tuple(rounds.trace),
+        posterior=replace(state.posterior, notes=_notes(state.posterior, rounds)),
+    )  # fmt: skip
+    return replace(state, run=whole, status=status, steps=tuple(steps), reason=reason)
+
+
+def _notes(posterior: GaussianPosterior, rounds: Rounds) -> tuple[str, ...]:
+    """The last fit's first note, and how many steps of all fits were of which stage."""
+    tally = ", ".join(f"{count} {stage}" for stage, count in sorted(rounds.stages.items()))
+    told = (f"of {rounds.taken} steps {tally}",) if tally else ()
+    return (*posterior.notes[:1], *told)
+
+
+@dataclass
+class Rounds:
+    """Fits at values of the hypers, each from the one before; `taken` counts their steps.
+
+    `trace` is one run through all rounds that have factors: its objective is the bound of all
+    factors, those of the hypers as they were in that round, its clock goes on, and where a round
+    begins an entry of stage `factors` says what new factors have brought. (The first fit, at the
+    values that the search begins with, is of another objective.)"""
+
+    planned: Plan
+    pinned: Mapping[str, object]
+    factors: Factors
+    tolerances: Tolerances
+    max_steps: int | None
+    seed: int
+    taken: int = 0
+    trace: list[TraceEntry] = field(default_factory=list)
+    stages: Counter[str] = field(default_factory=Counter)
+    began: float = field(default_factory=time.perf_counter)
+    _engine: Engine | None = None
+
+    @property
+    def ascent(self) -> bool:
+        """Whether each step of the back end is coordinate ascent."""
+        return self.planned.backend.spec.needs in CONDITIONALLY_GAUSSIAN
+
+    @property
+    def most(self) -> float:
+        """How many steps all rounds may take together."""
+        if not self.ascent:
+            return math.inf
+        return self.planned.backend.spec.max_steps if self.max_steps is None else self.max_steps
+
+    @np.errstate(all="ignore")  # the driver watches for what is not finite
+    def fit(
+        self,
+        theta: Theta,
+        warm: GaussianPosterior | None,
+        number: int,
+        held: Mapping[str, Factor] | None,
+    ) -> Run:
+        """q(z) at theta, where the factors `held` have their effective values: to convergence, or
+        for the steps of that round."""
+        clock = time.perf_counter() - self.began
+        steps = min(2.0 ** min(number, 60), MOST, self.most - self.taken)
+        problem = self.planned.at(theta, self._engine, self.seed)
+        if self.factors.sites_alone:
+            self._engine = problem.engine
+        begin = None if warm is None else _refreshed(problem, warm)
+        limit = max(int(steps), 0) if self.ascent else self.max_steps
+        found = run(self.planned.backend, problem, self.tolerances, limit, begin)
+        self.stages.update(e.stage for e in found.trace if e.stage)
+        if held is not None:
+            more = sum(f.correction for f in held.values())
+            for k, e in enumerate(found.trace):
+                stage = e.stage if k or not self.trace else FACTORS
+                step, seconds = e.step + self.taken, e.seconds + clock
+                value = e.objective + more
+                self.trace.append(TraceEntry(step, value, e.residual, seconds, stage))
+        self.taken += found.steps
+        return found
+
+
+def _left(gain: float, before: float) -> float:
+    """The sum of all further gains where each is the same share of the one before."""
+    if not math.isfinite(gain):
+        return math.inf
+    share = gain / before if math.isfinite(before) and before > 0.0 else 0.9
+    share = min(max(share, 0.0), 0.9999)
+    return max(gain, 0.0) * share / (1.0 - share)
+
+
+def _refreshed(problem: Problem, earlier: GaussianPosterior) -> GaussianPosterior:
+    """The earlier sites, those that are Gaussian as they now stand: q at these is the best for the
+    auxiliaries of all others, so that a round cannot lower the bound."""
+    weight, shift = list(earlier.weight), list(earlier.shift)
+    for k, site in enumerate(problem.sites):
+        if Property.GAUSSIAN in site.spec.properties and isinstance(site, Pointwise):
+            at = site.pointwise(np.zeros_like(shift[k]))
+            weight[k], shift[k] = -at.curvature, at.slope
+    return replace(earlier, weight=tuple(weight), shift=tuple(shift))
+
+
+def _posterior(found: Run, planned: Plan) -> GaussianPosterior:
+    if found.posterior is None:
+        raise NumericalError(_no_fit(planned.method, found.reason or found.status.value))
+    return found.posterior
+
+
+def _no_fit(method: str, reason: str) -> Diagnostic:
+    return Diagnostic(
+        "E601",
+        f"method `{method}` found no usable state for factors over the hyperparameters",
+        details=(reason,),
+        help=f"pin the hyperparameters ({pin('NAME')}) to see where it can start",
+    )

@@ -1,0 +1,222 @@
+"""The log posterior of the hyperparameters: evidence + log prior, with its gradient.
+
+    value(x) = log p(y | theta(x)) + log p(theta(x))         what `map` maximises
+    density(x) = value(x) + log |dtheta/dx|                  what `integrate` integrates
+
+x are unconstrained coordinates (log, logit, ...). The density of theta lives on its natural scale,
+so the Jacobian enters only where x is integrated over (`priors/README.md`).
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from threading import Lock
+from typing import TypeVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.status import Status
+from lgmdsl.errors import LgmError
+from lgmdsl.inference.driver import Run, Tolerances, run
+from lgmdsl.inference.plan import Plan
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.objective.gradient import evidence_gradient
+
+T = TypeVar("T")
+WORTH_A_THREAD = 0.05  # seconds of a fit
+# How far from the start (a factor of 1e10 of a scale) fits are made.
+OUT = 23.0
+# Nats of the evidence that may be rounding, and the multiple of what the start has (data far from 0
+# in units of their noise): beyond, as where a noise sd goes to 0, there is no fit.
+ROUGHEST, WORSE = 0.1, 10.0
+FINER = 1e-2  # of tolerances, where fits are too rough to climb on
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """One fit at theta. `gradient`: (d,) of `value` in x; `slopes`: of the evidence alone, in the
+    free hypers on natural scales; `jacobian_gradient`: (d,) of `jacobian`, log |dtheta/dx|;
+    `rounding`: nats that the evidence may be wrong by, for the digits it has."""
+
+    x: Array
+    theta: Theta
+    problem: Problem
+    run: Run
+    log_prior: float
+    rounding: float
+    slopes: Gradient
+    gradient: Array
+    jacobian: float
+    jacobian_gradient: Array
+
+    @property
+    def posterior(self) -> GaussianPosterior:
+        assert self.run.posterior is not None
+        return self.run.posterior
+
+    @property
+    def value(self) -> float:
+        return self.posterior.log_evidence + self.log_prior
+
+    @property
+    def density(self) -> float:
+        return self.value + self.jacobian
+
+    @property
+    def density_gradient(self) -> Array:
+        return self.gradient + self.jacobian_gradient
+
+
+@dataclass
+class Objective:
+    """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
+    hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
+    a core, or one in all where fits are so short that threads would wait for the interpreter's
+    lock). `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
+
+    planned: Plan
+    coordinates: Coordinates
+    pinned: Mapping[str, object]
+    tolerances: Tolerances
+    max_steps: int | None = None
+    seed: int = 0
+    workers: int | None = None
+    begin: Theta = field(default_factory=dict)
+    origin: Array = field(init=False)
+    spanned: tuple[Array, Array] = field(init=False)
+    calls: int = field(default=0, init=False)
+    steps: int = field(default=0, init=False)
+    roughest: float | None = field(default=None, init=False)
+    seconds: float = field(default=0.0, init=False)
+    refined: bool = field(default=False, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        space = self.planned.canonical.hypers
+        self.origin = self.coordinates.pack(space.start(self.pinned))
+        self.spanned = (self.origin, self.origin)
+
+    def centre(self, x: Array, which: BoolArray) -> None:
+        """x, (d,), where the data are, is the origin from now on, in the coordinates `which`."""
+        self.origin = np.where(which, x, self.origin)
+        self.span(x)
+
+    def span(self, x: Array) -> None:
+        """Let searches start at x, (d,), too: distances are from what lies between all starts."""
+        low, high = self.spanned
+        self.spanned = (np.minimum(low, x), np.maximum(high, x))
+
+    def refine(self) -> bool:
+        """Fit by tighter tolerances from now on; False where they were tightened before."""
+        if self.refined:
+            return False
+        self.refined, own = True, self.tolerances
+        self.tolerances = Tolerances(FINER * own.evidence, FINER * own.mean)
+        return True
+
+    def at(
+        self, x: Array, warm: GaussianPosterior | None = None, rough: float = 0.0, most: int = 0
+    ) -> Evaluation | None:
+        """Evidence, prior and gradients at x, (d,); None where there is no fit: the prior or the
+        posterior does not factorise there, or numbers overflow. `rough`: a relative tolerance of
+        the evidence that does, where it is above the objective's own; `most`: steps of the
+        fit, where fewer than the objective's own are wanted."""
+        if self.beyond(x, OUT):
+            return None
+        began = time.perf_counter()
+        with np.errstate(all="ignore"):  # what is not finite is None
+            try:
+                return self._at(np.array(x), warm, rough, most)
+            except (LgmError, np.linalg.LinAlgError, FloatingPointError):
+                return None
+            finally:
+                with self._lock:
+                    self.calls += 1
+                    self.seconds += time.perf_counter() - began
+
+    def beyond(self, x: Array, distance: float, slope: Array | None = None) -> bool:
+        """Whether a log or logit is farther than `distance` from where searches begin, and the
+        density rises outwards there, whose `slope` (d,) is."""
+        away = x - np.clip(x, *self.spanned)
+        out = self.coordinates.scaled & (self.coordinates.logs * np.abs(away) > distance)
+        return bool(out.any() if slope is None else (out & (away * slope >= 0.0)).any())
+
+    def farthest(self, at: Evaluation, slope: Array) -> tuple[str, str]:
+        """The coordinate that is farthest from where the search began, of those along which the
+        density, whose `slope` (d,) is, rises outwards; and its first and last value in words."""
+        away = at.x - np.clip(at.x, *self.spanned)
+        far = self.coordinates.logs * np.abs(away)
+        j = int(np.where(away * slope >= 0.0, far, 0.0).argmax())
+        name = self.coordinates.names[j]
+        value, begin = (_entry(self.coordinates, x, j) for x in (at.x, self.origin))
+        return name, f"from {begin:.3g} to {value:.10g}"
+
+    def many(
+        self, places: Sequence[Array], warm: GaussianPosterior, keep: Callable[[Evaluation], T]
+    ) -> list[T | None]:
+        """What `keep` takes of the evaluations at several places, all from the same start, so that
+        digits depend neither on their order nor on the number of threads."""
+
+        def one(x: Array) -> T | None:
+            found = self.at(x, warm)
+            return None if found is None else keep(found)
+
+        workers = self.workers
+        if workers is None:
+            long = self.seconds >= WORTH_A_THREAD * self.calls
+            workers = (os.cpu_count() or 1) if long else 1
+        if workers == 1 or len(places) < 2:
+            return [one(x) for x in places]
+        with ThreadPoolExecutor(min(workers, len(places))) as pool:
+            return list(pool.map(one, places))
+
+    def _at(
+        self, x: Array, warm: GaussianPosterior | None, rough: float, most: int
+    ) -> Evaluation | None:
+        theta = self.coordinates.unpack(x)
+        problem = self.planned.at(theta, seed=self.seed)
+        wanted = self.tolerances
+        if rough > wanted.evidence:
+            wanted = Tolerances.scaled(rough)
+        found = run(self.planned.backend, problem, wanted, most or self.max_steps, warm)
+        if found.status is Status.interrupted:
+            raise KeyboardInterrupt
+        with self._lock:
+            self.steps += found.steps
+        if found.posterior is None or not math.isfinite(found.posterior.log_evidence):
+            return None
+        rounding = found.posterior.conditioned.lost
+        if self.roughest is None:
+            self.roughest = max(ROUGHEST, WORSE * rounding)
+        if rounding > self.roughest:
+            return None
+        space = self.planned.canonical.hypers
+        log_prior, gradient = space.log_prior(theta, self.pinned.keys())
+        slopes = evidence_gradient(self.planned, found.posterior, theta, self.pinned)
+        for name, slope in slopes.items():
+            gradient[name] = gradient[name] + slope if name in gradient else slope
+        jacobian, jacobian_gradient = self.coordinates.log_jacobian(x)
+        out = Evaluation(
+            x, theta, problem, found, log_prior, rounding, slopes,
+            self.coordinates.pull(gradient, x), jacobian, jacobian_gradient,
+        )  # fmt: skip
+        return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None
+
+
+def _entry(coordinates: Coordinates, x: Array, j: int) -> float:
+    """The natural value of one coordinate; the coordinate itself, of an entry of a matrix."""
+    theta = coordinates.unpack(x)
+    for name, own in coordinates.slices.items():
+        value = np.ravel(theta[name])
+        if own.start <= j < own.stop and value.size == own.stop - own.start:
+            return float(value[j - own.start])
+    return float(x[j])

@@ -1,0 +1,87 @@
+"""Coordinates whose best value is the edge of their range, such as a noise sd of 0.
+
+Near it evidence + log prior is linear in the natural value h = lower + e^x: its slope in x is what
+is left to gain, and falls like e^x, or e^2x farther out. A search in x takes steps of 1 for ever,
+until the evidence is rounding alone, since factorisations beside an sd of 0 hold few digits. The
+value is moved instead to where about LEFT nats are left, and stays while the others are searched.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.numerics.optimisation.lbfgs import Iterate
+
+# Logs and logits this far beyond their start, whose slope outwards is no more than NEAR nats.
+FAR, NEAR, LEFT = 3.0, 0.5, 1e-3
+STUCK = 1e-6  # of a value, that a unit of its coordinate moves it by: it is at its end
+
+
+@dataclass(frozen=True, eq=False)
+class Edges:
+    """`held`: (d,) the coordinates at an edge; `inside`: those that were tried there in vain."""
+
+    held: BoolArray
+    inside: BoolArray
+
+    @classmethod
+    def none(cls, size: int) -> Edges:
+        return cls(np.zeros(size, dtype=bool), np.zeros(size, dtype=bool))
+
+    def masked(self, gradient: Array) -> Array:
+        """The gradient in the coordinates that are searched."""
+        return np.where(self.held, 0.0, gradient)
+
+    def near(self, objective: Objective, at: Evaluation) -> BoolArray:
+        """(d,) those on their way to an edge that are not at it yet."""
+        away, slope = at.x - objective.origin, at.gradient
+        close = (np.abs(away) > FAR) & (away * slope > 0.0) & (np.abs(slope) <= NEAR)
+        return np.asarray(close & objective.coordinates.alone & ~self.held & ~self.inside)
+
+    def tried(self, objective: Objective, at: Evaluation) -> tuple[Edges, Evaluation | None]:
+        """Those `near` moved to their edge, if evidence + log prior agrees; else kept `inside`."""
+        near = self.near(objective, at)
+        if not near.any():
+            return self, None
+        length = 0.5 * np.log(np.maximum(np.abs(at.gradient), LEFT) / LEFT)
+        x = at.x + np.where(near, np.sign(at.gradient) * length, 0.0)
+        found = objective.at(x, at.posterior)
+        if found is None or found.value < at.value:
+            return replace(self, inside=self.inside | near), None
+        there = near & (np.abs(found.gradient) <= 2.0 * LEFT)
+        return replace(self, held=self.held | there), found
+
+    def pressed(self, objective: Objective, at: Evaluation) -> BoolArray:
+        """(d,) those held, and those that the objective presses against the end of their range so
+        hard that the value is the end but for rounding, which is where the search ended."""
+        coordinates, out = objective.coordinates, self.held.copy()
+        outwards = (at.x - objective.origin) * at.gradient > 0.0
+        steep = outwards & (np.abs(at.gradient) > NEAR) & coordinates.alone
+        if not steep.any():
+            return out
+        further = coordinates.unpack(at.x + np.sign(at.gradient))
+        for name, own in coordinates.slices.items():
+            value = np.ravel(at.theta[name])
+            if len(value) == own.stop - own.start:
+                change = np.abs(np.ravel(further[name]) - value)
+                out[own] |= steep[own] & (change <= STUCK * np.abs(value))
+        return out
+
+
+def projected(
+    now: Iterate[Evaluation], held: BoolArray, inner: Callable[[Array, Array], float]
+) -> tuple[tuple[Array, Array, float], ...]:
+    """The pairs of a search without the coordinates that are held, as far as they curve."""
+    kept = []
+    for s, y, _ in now.pairs:
+        step, change = np.where(held, 0.0, s), np.where(held, 0.0, y)
+        product = inner(step, change)
+        if product > 1e-14 * math.sqrt(inner(step, step) * inner(change, change)):
+            kept.append((step, change, 1.0 / product))
+    return tuple(kept)

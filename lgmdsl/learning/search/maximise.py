@@ -1,0 +1,285 @@
+"""Maximising the log posterior of the hyperparameters, and its curvature there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.status import Status
+from lgmdsl.inference.driver import Tolerances
+from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
+from lgmdsl.learning.search.at_bounds import Edges, projected
+from lgmdsl.learning.search.metric import Metric
+from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
+
+# A maximum is found where the quadratic model promises less than this many nats more; where fits
+# are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is not climbed on
+# unless fits are asked for more digits: beside stiff priors an evidence has no more. Who asks for
+# fewer than the default is content with a search that promises no more than those either.
+GAIN, NOISE, ROUNDING = 1e-7, 1e-4, 1e-9
+LEAST_PAIRS = 10  # held by a search of fewer coordinates
+# A search ends where a coordinate (log of a scale, logit of a share) is this far from its start.
+RUNAWAY = 0.8 * OUT
+# From so many pairs on what a step promises is about what is left: at first it is what a single
+# step along the gradient would gain, and after EM that is little.
+SEEN = 5
+# Where the second derivative along a direction is above RISING the density rises: a saddle, which
+# is left at most ESCAPES times by steps AWAY along that direction.
+RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
+# Differences of gradients are taken over this share of a standard deviation, and at most so far.
+SHARE, FARTHEST = 0.1, 1e-2
+RAN = "ran away, the density rising all along:"
+KNOWN = "it leads to a maximum that is known"
+
+
+@dataclass(frozen=True)
+class LearningStep:
+    """One outer step: its number, the objective, the expected gain of another, the fits so far."""
+
+    step: int
+    objective: float
+    gain: float
+    calls: int
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """The highest point found. `spread`: gives (d,) rough sds of the coordinates, which only a
+    curvature asks for: it costs d applications of L-BFGS's inverse Hessian; `hessian`: (d, d) of
+    the objective, None where it was not wanted or could not be had; `edges`: coordinates at the
+    edge of their range; `away`: the hyper that ran away from its start, or ""."""
+
+    at: Evaluation
+    status: Status
+    steps: tuple[LearningStep, ...]
+    spread: Callable[[], Array]
+    hessian: Array | None
+    reason: str = ""
+    edges: tuple[int, ...] = ()
+    away: str = ""
+
+    @classmethod
+    def interrupted(cls, at: Evaluation, step: LearningStep) -> Maximum:
+        """Where a search was before its first step."""
+        spread = partial(np.ones, len(at.x))
+        return cls(at, Status.interrupted, (step,), spread, None, "interrupted")
+
+
+@dataclass(frozen=True)
+class Maximiser:
+    """L-BFGS with warm-started fits. `jacobian`: maximise the density of the coordinates rather
+    than that of theta on its natural scale. `known`: whether a search may end there, for where it
+    leads is known."""
+
+    objective: Objective
+    jacobian: bool
+    limit: int = 200
+    known: Callable[[Evaluation], bool] | None = None
+
+    def _little(self, at: Evaluation, pairs: int) -> float:
+        """The gain, in nats, that is not climbed for, or not to be seen."""
+        wanted, least = self.objective.tolerances.evidence, max(GAIN, at.rounding)
+        if wanted > Tolerances().evidence and pairs >= SEEN:
+            return max(least, wanted * abs(at.posterior.log_evidence))
+        return max(least, min(ROUNDING, wanted) * abs(self.value(at)))
+
+    def value(self, at: Evaluation) -> float:
+        return at.density if self.jacobian else at.value
+
+    def gradient(self, at: Evaluation) -> Array:
+        return at.density_gradient if self.jacobian else at.gradient
+
+    def run(
+        self,
+        first: Evaluation,
+        on_step: Callable[[LearningStep], None] | None = None,
+        metric: Metric | None = None,
+    ) -> Maximum:
+        """From an evaluated start to a maximum, in the inner product of `metric`."""
+        search = LBFGS(memory=min(max(LEAST_PAIRS, len(first.x)), MOST_PAIRS))
+        if metric is not None:
+            search = replace(search, inner=metric.inner)
+        edges = Edges.none(len(first.x))
+        unit = self._units(first, metric)
+        now: Iterate[Evaluation] = search.start(
+            first.x / unit, self._minimised(first, unit, metric, edges)
+        )
+        steps: list[LearningStep] = []
+        status, reason = Status.iteration_limit, ""
+        k = 0
+        while True:
+            gain = _gain(search, now)
+            steps.append(LearningStep(k, -now.at.value, gain, self.objective.calls))
+            if on_step is not None:
+                on_step(steps[-1])
+            if gain <= self._little(now.at.kept, len(now.pairs)):
+                status = Status.converged
+                break
+            if k == self.limit:
+                break
+            warm = now.at.kept.posterior
+            try:
+                minimised = partial(self._minimised, unit=unit, metric=metric, edges=edges)
+                evaluate = partial(self._evaluate, unit=unit, warm=warm, then=minimised)
+                following = search.step(now, evaluate)
+                if following is None and gain > NOISE and self.objective.refine():
+                    seen = evaluate(now.x)  # differences of rougher fits meant nothing
+                    if seen is not None:
+                        following = search.step(replace(now, at=seen), evaluate)
+            except KeyboardInterrupt:
+                status, reason = Status.interrupted, "interrupted"
+                break
+            if following is None:
+                status, reason = Status.stalled, "no step along the gradient raises the objective"
+                if gain <= NOISE:
+                    status = Status.converged  # as far as the fits' own tolerance lets it be seen
+                break
+            kept = following.at.kept
+            if self.known is not None and self.known(kept):
+                now, status, reason = following, Status.stalled, KNOWN
+                break
+            new = self._units(kept, metric)
+            now, unit, k = _in_units(following, unit, new), new, k + 1
+            if not self.jacobian:
+                edges, moved = edges.tried(self.objective, kept)
+                if moved is not None:
+                    pairs = projected(now, edges.held, search.inner)
+                    there = self._minimised(moved, unit, metric, edges)
+                    now = Iterate(moved.x / unit, there, pairs, now.steps, now.evaluations + 1)
+                    kept = moved
+            if self.objective.beyond(kept.x, RUNAWAY, self.gradient(kept)):
+                status, reason = Status.stalled, RAN
+                if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
+                    status, reason = Status.converged, ""
+                break
+        spread = partial(_spread, search, now, metric, unit)
+        at_end = status is Status.converged and not self.jacobian
+        held = edges.pressed(self.objective, now.at.kept) if at_end else edges.held
+        out = Maximum(
+            now.at.kept,
+            status,
+            tuple(steps),
+            spread,
+            None,
+            reason,
+            tuple(np.flatnonzero(held).tolist()),
+        )
+        if reason != RAN:
+            return out
+        name, values = self.objective.farthest(out.at, self.gradient(out.at))
+        return replace(out, reason=f"`{name}` {RAN} {values}", away=name)
+
+    def with_curvature(self, found: Maximum) -> Maximum:
+        """The maximum with its Hessian, which costs two fits for each coordinate."""
+        try:
+            return replace(found, hessian=self.hessian(found.at, found.spread()))
+        except KeyboardInterrupt:
+            return replace(found, status=Status.interrupted, reason="interrupted")
+
+    def climbed(self, found: Maximum) -> Maximum:
+        """From a saddle, where the gradient vanishes and the density rises both ways, to a maximum.
+        The middle of a loading's prior, 0, is such a place: a factor's sign is not determined."""
+        for _ in range(ESCAPES):
+            if found.hessian is None or not np.isfinite(found.hessian).all():
+                break
+            values, vectors = np.linalg.eigh(found.hessian)
+            if found.status is not Status.converged or values[-1] <= RISING:
+                break
+            axis = vectors[:, -1] * np.sign(vectors[np.abs(vectors[:, -1]).argmax(), -1])
+            try:
+                ways = (found.at.x + way * axis for way in AWAY)
+                fits = [self.objective.at(x, found.at.posterior) for x in ways]
+            except KeyboardInterrupt:
+                return replace(found, status=Status.interrupted, reason="interrupted")
+            higher = [f for f in fits if f is not None and self.value(f) > self.value(found.at)]
+            if not higher:
+                break
+            further = self.run(max(higher, key=self.value))
+            found = replace(further, steps=(*found.steps, *further.steps))
+            if further.status is not Status.interrupted:
+                found = self.with_curvature(found)
+        return found
+
+    def polished(self, found: Maximum) -> Maximum:
+        """One Newton step with the Hessian from a maximum that L-BFGS found to GAIN nats, which is
+        5e-4 of an sd: estimates to as many digits as their standard errors have."""
+        if found.hessian is None or found.status is not Status.converged:
+            return found
+        values, vectors = np.linalg.eigh(found.hessian)
+        slope = vectors.T @ self.gradient(found.at)
+        if values.max() >= -RISING or slope @ (slope / -values) > NOISE:
+            return found
+        try:
+            at = self.objective.at(found.at.x + vectors @ (slope / -values), found.at.posterior)
+        except KeyboardInterrupt:
+            return replace(found, status=Status.interrupted, reason="interrupted")
+        if at is None or self.value(at) < self.value(found.at) - NOISE:
+            return found
+        return replace(found, at=at)
+
+    def hessian(self, at: Evaluation, spread: Array) -> Array | None:
+        """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
+        steps = np.minimum(SHARE * spread, FARTHEST)
+        places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
+        found = self.objective.many(places, at.posterior, self.gradient)
+        gradients = [g for g in found if g is not None]
+        if len(gradients) < len(places):
+            return None
+        ends = np.array(gradients).reshape(-1, 2, len(at.x))
+        hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
+        return 0.5 * (hessian + hessian.T)
+
+    def _units(self, at: Evaluation, metric: Metric | None) -> Array:
+        """A metric knows the units of all coordinates."""
+        return np.ones(len(at.x)) if metric else self.objective.coordinates.units(at.x)
+
+    def _evaluate(
+        self, part: Array, unit: Array, warm: GaussianPosterior,
+        then: Callable[[Evaluation], Evaluated[Evaluation]],
+    ) -> Evaluated[Evaluation] | None:  # fmt: skip
+        found = self.objective.at(unit * part, warm)
+        return None if found is None else then(found)
+
+    def _minimised(
+        self, at: Evaluation, unit: Array, metric: Metric | None, edges: Edges
+    ) -> Evaluated[Evaluation]:
+        slope = edges.masked(-unit * self.gradient(at))
+        if metric is not None:
+            slope = edges.masked(metric.solve(slope))
+        return Evaluated(-self.value(at), slope, at)
+
+
+def _in_units(now: Iterate[Evaluation], old: Array, new: Array) -> Iterate[Evaluation]:
+    """The same iterate, with all that it knows of curvature, in other units of the coordinates."""
+    if np.array_equal(old, new):
+        return now
+    ratio = old / new
+    pairs = tuple((ratio * s, y / ratio, rho) for s, y, rho in now.pairs)
+    at = replace(now.at, gradient=now.at.gradient / ratio)
+    return replace(now, x=ratio * now.x, at=at, pairs=pairs)
+
+
+def _gain(search: LBFGS, now: Iterate[Evaluation]) -> float:
+    """What a step of the quadratic model would gain: g'Hg / 2."""
+    return -0.5 * search.inner(now.at.gradient, search.direction(now))
+
+
+def _spread(search: LBFGS, now: Iterate[Evaluation], metric: Metric | None, unit: Array) -> Array:
+    """(d,) rough sds of the coordinates: roots of the diagonal of L-BFGS's inverse Hessian, one
+    column at a time."""
+    size = len(now.x)
+    if not now.pairs:
+        return np.array(unit)
+    diagonal = np.empty(size)
+    for j in range(size):
+        slope = np.zeros(size)
+        slope[j] = 1.0
+        if metric is not None:
+            slope = metric.solve(slope)
+        diagonal[j] = search.inverse_times(now, slope)[j]
+    return unit * np.sqrt(np.maximum(diagonal, 1e-12))

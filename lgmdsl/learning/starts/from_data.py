@@ -1,0 +1,224 @@
+"""Where a search starts: sds on both sides of what the data say, whatever their priors.
+
+A prior in which sds of next to nothing are likely (a gamma on precisions) has a mode there, and
+vague ones have their middle anywhere. So sizes come from the data: s, the residual sd of a fit in
+which the latents that hypers set the size of are small, on the scale of the predictor. Each such
+size is then high or low, in all combinations:
+
+    high = s e^(1/2),   low = s e^(-5/2), or where the prior has its mode if that is lower,
+    noise sds s e^(-0.7)
+
+Where the density rises from a low place to the high one there is no mode at the low one.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.queries.sizes import Size, sizes
+from lgmdsl.errors import LgmError
+from lgmdsl.learning.coordinates.vector import transform
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.maximise import Maximiser
+from lgmdsl.learning.starts.working_response import residual_sd, working_residuals
+
+# Logs relative to s; SMALL is where residuals are taken.
+HIGH, LOW, NOISE, SMALL = 0.5, -2.5, -0.7, -4.0
+LOWEST = 16.0  # logs below s: where the mode of a prior is looked for, to LEVEL nats
+LEVEL, EDGE = 0.05, 1e-3
+# All corners of up to so many hypers; of more all high, all low, and each alone high or low; of
+# more than MOST all high and all low.
+CORNERS, MOST = 3, 8
+SETTLED = 1.5  # residual sds within a factor of e^1.5 of the last are good enough
+ROUNDS = 4
+RISES, FLAT = 0.5, 1e-6  # slopes per log from which the density rises
+
+
+@dataclass(frozen=True, eq=False)
+class Corner:
+    """A start; `open`: whether there is no mode near it that others would not lead to, since the
+    density rises from one of its low sizes to the high one."""
+
+    at: Evaluation
+    low: tuple[str, ...]
+    open: bool
+
+
+@dataclass(frozen=True, eq=False)
+class Scaled:
+    """`sizes` that hypers set; `log_sd`: s of each site block, in logs."""
+
+    objective: Objective
+    theta: Theta
+    sizes: tuple[Size, ...]
+    log_sd: Array
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The hypers that set the size of a latent's part."""
+        order = self.objective.coordinates.blocks
+        used = {n for size in self.sizes if size.latent for n in size.powers}
+        return tuple(b.name for b in order if b.name in used)
+
+    def at(self, relative: Mapping[str, float], noise: float) -> dict[str, Array]:
+        """The hypers at which the sizes that each hyper of `relative` sets are so many logs above
+        s, and noise sds `noise`: by least squares where one hyper sets several sizes. Within the
+        bounds of priors."""
+        every = sorted({n for size in self.sizes for n in size.powers})
+        rows, wanted = [], []
+        for size in self.sizes:
+            level = min((relative[n] for n in size.powers if n in relative), default=noise)
+            if size.latent and not any(n in relative for n in size.powers):
+                continue
+            rows.append([size.powers.get(n, 0.0) for n in every])
+            wanted.append(self.log_sd[size.block] + level - size.log)
+        if not rows:
+            return dict(self.theta)
+        moves = np.linalg.lstsq(np.array(rows), np.array(wanted), rcond=1e-8)[0]
+        theta = dict(self.theta)
+        for name, move in zip(every, moves, strict=True):
+            theta[name] = self._inside(name, np.exp(move) * np.asarray(theta[name]))
+        return theta
+
+    def _inside(self, name: str, value: Array) -> Array:
+        block = self.objective.planned.canonical.hypers.block(name)
+        assert block is not None and block.prior is not None
+        low, high = block.prior.at(self.theta).bounds
+        if not np.isfinite(high).all():
+            return np.where(value > low, value, (1.0 + EDGE) * low)
+        margin = EDGE * (high - low)
+        return np.clip(value, low + EDGE * np.minimum(np.abs(low), high - low), high - margin)
+
+    def exponent(self, name: str) -> float:
+        return next(s.powers[name] for s in self.sizes if s.latent and name in s.powers)
+
+
+def scaled(objective: Objective, first: Evaluation) -> tuple[Scaled, Evaluation] | None:
+    """The sizes that hypers set and s, from the fit `first` and one or two with small latents, the
+    last of which is returned as well; None where no free hyper sets one."""
+    canonical = objective.planned.canonical
+    every = sizes(canonical, first.theta, set(objective.pinned))
+    if not every:
+        return None
+    now = Scaled(objective, first.theta, every, _response_log_sd(first))
+    last = first
+    for _ in range(ROUNDS):
+        theta = now.at(dict.fromkeys(now.names, SMALL), 0.0)
+        found = _fit(objective, theta, last)
+        if found is None:
+            break
+        seen = np.minimum(now.log_sd, _residual_log_sd(found))
+        settled = bool((now.log_sd - seen < SETTLED).all())
+        now, last = Scaled(objective, first.theta, every, seen), found
+        if settled or not now.names:
+            break
+    return now, last
+
+
+def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
+    """Starts on both sides, with their fits, the highest first; empty where no hyper sets a size.
+
+    `first`: a fit anywhere, which is one of them where it is higher than all."""
+    objective = search.objective
+    found = scaled(objective, first)
+    if found is None:
+        return []
+    scale, small = found
+    names = scale.names
+    middle = objective.coordinates.pack(scale.at(dict.fromkeys(names, HIGH), NOISE))
+    objective.centre(middle, middle != first.x)
+    spikes = {n: _spike(search, scale, n) for n in names}
+    out: list[Corner] = []
+    for low in _choices(names):
+        relative = {n: spikes[n] if n in low else HIGH for n in names}
+        at = _fit(objective, scale.at(relative, NOISE), small)
+        if at is not None:
+            led = not names or _open(search, scale, at, low, spikes)
+            out.append(Corner(at, low, led))
+    return sorted(out, key=lambda c: -search.value(c.at))
+
+
+def _fit(objective: Objective, theta: Theta, warm: Evaluation) -> Evaluation | None:
+    try:
+        x = objective.coordinates.pack(theta)
+    except LgmError:
+        return None
+    objective.span(x)
+    return objective.at(x, warm.posterior)
+
+
+def _choices(names: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The hypers that are low: none first."""
+    if len(names) <= CORNERS:
+        for count in range(len(names) + 1):
+            yield from itertools.combinations(names, count)
+        return
+    yield ()
+    if len(names) <= MOST:
+        yield from ((n,) for n in names)
+        yield from (tuple(m for m in names if m != n) for n in names)
+    yield names
+
+
+def _spike(search: Maximiser, scale: Scaled, name: str) -> float:
+    """LOW, or how many logs below s the size is where the prior's density has a mode, if that is
+    lower: on the scale of the coordinates where that is the density that is climbed."""
+    objective = search.objective
+    block = objective.planned.canonical.hypers.block(name)
+    assert block is not None and block.prior is not None
+    levels = np.arange(LOW, -LOWEST, -0.25)
+    heights = []
+    for level in levels:
+        value = scale.at({name: float(level)}, 0.0)[name]
+        with np.errstate(all="ignore"):
+            height = block.prior.at(scale.theta).log_density(value)
+            if search.jacobian:
+                form = transform(block, scale.theta)
+                height += form.log_jacobian(form.coordinates(value))[0]
+        heights.append(height)
+    high = np.flatnonzero(np.array(heights) >= np.max(heights) - LEVEL)
+    return float(levels[high[0]]) if np.isfinite(heights).any() else LOW
+
+
+def _open(
+    search: Maximiser, scale: Scaled, at: Evaluation, low: tuple[str, ...],
+    spikes: Mapping[str, float],
+) -> bool:  # fmt: skip
+    gradient = search.gradient(at)
+    for name in low:
+        slope = float(gradient[search.objective.coordinates.slices[name]].sum())
+        slope *= np.sign(scale.exponent(name))
+        if slope > (RISES if search.jacobian or spikes[name] < LOW else FLAT):
+            return True
+    return False
+
+
+def _response_log_sd(at: Evaluation) -> Array:
+    """(blocks,) log sds of the working response about its mean, beyond what the prior says."""
+    q = at.posterior
+    out = []
+    parts = zip(q.weight, q.shift, q.conditioned.mean, at.problem.engine.prior_mean, strict=True)
+    for weight, shift, mean, prior in parts:
+        residual, precision = working_residuals(weight, shift, mean)
+        response = residual + mean - prior
+        response = response - np.sum(precision * response, axis=0) / np.sum(precision, axis=0)
+        out.append(residual_sd(response, precision))
+    return _logs(out)
+
+
+def _residual_log_sd(at: Evaluation) -> Array:
+    """(blocks,) log sds of the working residuals."""
+    q = at.posterior
+    parts = zip(q.weight, q.shift, q.conditioned.mean, strict=True)
+    return _logs([residual_sd(*working_residuals(*part)) for part in parts])
+
+
+def _logs(sds: list[float]) -> Array:
+    """1 where the data are all alike."""
+    return np.log([sd if sd > 0.0 else 1.0 for sd in sds])

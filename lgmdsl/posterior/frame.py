@@ -1,0 +1,197 @@
+"""The joint posterior of the fitted latents and those that new data bring in.
+
+New rows and levels extend the prior: their latents are jointly Gaussian with the fitted ones, and
+the fitted sites, with their weights and shifts, condition both. Nothing is refitted. New members of
+an ordered structure are what it says of them given the fitted ones, whose posterior stays as it is
+(`extended`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
+from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
+from lgmdsl.canonical.lowering.lower import Lowering
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned, Failed
+from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
+from lgmdsl.contract.structure import Members
+from lgmdsl.engines.choose import Terms, choose
+from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.operators.base import Operator
+from lgmdsl.operators.explicit import Sparse
+from lgmdsl.posterior.extended import Extended, Gaussian
+from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.new_axes import axes_of, counterpart, pieces_of
+from lgmdsl.structures.catalogue import members_of
+
+
+@dataclass(frozen=True, eq=False)
+class Frame:
+    """A conditioned Gaussian over z, and where the latents of some canonical form lie in it.
+
+    `places[name]` are positions in the block of z called `name`, or None for all of them in order.
+    `pieces[name]` are the blocks of z that these positions run through, one after the other, where
+    there are several or where they have other names: those of new members, by what structures say
+    of them given the fitted ones, and those of places that members share.
+    """
+
+    conditioned: Gaussian
+    starts: Mapping[str, int]
+    sizes: Mapping[str, int]
+    places: Mapping[str, IntArray | None]
+    pieces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+    def embed(self, predictor: Predictor) -> Predictor:
+        """The predictor, its columns moved to the latents of the conditioned Gaussian."""
+        columns: dict[str, Operator] = {}
+        for name, operator in predictor.columns.items():
+            pieces = self.pieces.get(name, (name,))
+            whole = _moved(operator, self.places[name], sum(self.sizes[p] for p in pieces))
+            if len(pieces) == 1:
+                columns[pieces[0]] = whole
+            else:
+                columns |= self._divided(whole, pieces)
+        return replace(predictor, columns=columns)
+
+    def _divided(self, operator: Operator, pieces: tuple[str, ...]) -> dict[str, Operator]:
+        matrix, at = sp.csc_array(operator.sparse()), 0
+        out: dict[str, Operator] = {}
+        for piece in pieces:
+            part = matrix[:, at : at + self.sizes[piece]]
+            at += self.sizes[piece]
+            if part.nnz:
+                out[piece] = Sparse(sp.csr_array(part))
+        return out or {pieces[0]: Sparse(sp.csr_array((operator.shape[0], self.sizes[pieces[0]])))}
+
+    def part(self, name: str, z: Array) -> Array:
+        """The draws (size, n_b) of one block of z."""
+        return z[:, self.starts[name] : self.starts[name] + self.sizes[name]]
+
+
+def fitted_frame(canonical: CanonicalModel, conditioned: Conditioned) -> Frame:
+    """The frame of the fit itself."""
+    sizes = {b.name: b.size for b in canonical.latents}
+    return Frame(conditioned, canonical.layout.starts, sizes, dict.fromkeys(sizes))
+
+
+def extended_frame(
+    fitted: CanonicalModel, new: CanonicalModel, point: Point, seed: int, budget: int | None
+) -> Frame:
+    """The frame of new data: the fitted sites condition the old and the new latents jointly, by the
+    engine that the fit's memory `budget` allows.
+
+    Raises NumericalError E602 where the joint posterior does not factorise, DataError E302 for new
+    members that have no place, or no proper prior.
+    """
+    changed = {*new.grounded.replaced, *new.grounded.new_levels}
+    union = Lowering(_union(fitted.grounded, new.grounded))
+    built = {b.name: b for b in latent_blocks(union)}
+    partners = {b.name: counterpart(new, b.name).name for b in fitted.latents}
+    blocks = tuple(_joined(built[partners[b.name]], b, changed) for b in fitted.latents)
+    sizes = {b.name: b.size for b in blocks}
+    if all(b.sizes == fitted.latent(b.name).sizes for b in blocks):
+        base, starts = point.condition(), dict(fitted.layout.starts)
+    else:
+        base, starts = _conditioned(fitted, blocks, point, seed, budget)
+    axes = {b.name: axes_of(b, fitted, new, point.theta) for b in blocks}
+    added = [p for b in blocks if axes[b.name].grown
+             for p in pieces_of(b, axes[b.name], point.theta)]  # fmt: skip
+    places = {partners[b.name]: axes[b.name].places(b.sizes) for b in blocks}
+    pieces = {partners[b.name]: (b.name, *(p.name for p in added if p.block == b.name))
+              for b in blocks}  # fmt: skip
+    if not added:
+        return Frame(base, starts, sizes, places, pieces)
+    whole = Extended(base, dict(starts), dict(sizes), tuple(added))
+    at = sum(sizes.values())
+    for piece in added:
+        starts[piece.name], sizes[piece.name] = at, piece.size
+        at += piece.size
+    return Frame(whole, starts, sizes, places, pieces)
+
+
+def _joined(union: LatentBlock, fitted: LatentBlock, changed: set[str]) -> LatentBlock:
+    """A fitted block over old and new members along the axes whose structures are, over the old
+    ones, what they were; over the fitted members along the others."""
+    factors = []
+    for built, known in zip(union.factors, fitted.factors, strict=True):
+        joins = members_of(known.name) is Members.JOINED and bool(changed & set(built.dims))
+        factors.append(built if joins else known)
+    sizes = tuple(n for f in factors for n in f.sizes)
+    return replace(fitted, sizes=sizes, factors=tuple(factors))
+
+
+@np.errstate(all="ignore")  # what overflows fails to factorise
+def _conditioned(
+    fitted: CanonicalModel, blocks: tuple[LatentBlock, ...], point: Point, seed: int,
+    budget: int | None,
+) -> tuple[Conditioned, dict[str, int]]:  # fmt: skip
+    """The blocks given the fitted sites, and where each begins."""
+    linear = fitted.linear(point.theta)
+    sizes = {b.name: b.size for b in blocks}
+    olds = {b.name: _within(b.sizes, fitted.latent(b.name).sizes) for b in blocks}
+
+    def moved(columns: Mapping[str, Operator]) -> dict[str, Operator]:
+        return {name: _moved(op, olds[name], sizes[name]) for name, op in columns.items()}
+
+    joint = LinearGaussian(
+        tuple(b.at(point.theta) for b in blocks),
+        tuple(replace(p, columns=moved(p.columns)) for p in linear.predictors),
+        None
+        if linear.constraints is None
+        else Constraints(moved(linear.constraints.columns), linear.constraints.values),
+    )
+    engine, why = choose(joint, None if budget is None else Terms(budget), seed)
+    outcome = Failed(why) if engine is None else engine.condition(point.weight, point.shift)
+    if isinstance(outcome, Failed):
+        raise NumericalError(Diagnostic("E602", f"no prediction: {outcome.reason}"))
+    return outcome, dict(joint.starts)
+
+
+def _union(old: GroundedModel, new: GroundedModel) -> GroundedModel:
+    """Data of both: replaced index sets hold the old members, then the new ones."""
+    indices: dict[str, IndexSet] = dict(new.indices)
+    for name in new.replaced:
+        count = old.indices[name].size + new.indices[name].size
+        parts = (old.indices[name].places, new.indices[name].places)
+        known = [p for p in parts if p is not None]
+        indices[name] = IndexSet(
+            name, np.arange(count), "the fit and the new data", spaced=False,
+            placed=np.concatenate(known) if len(known) == len(parts) else None,
+        )  # fmt: skip
+    values = dict(new.values)
+    for name, value in new.values.items():
+        axes = [k for k, d in enumerate(new.dims(name)) if d in new.replaced]
+        if not axes or name not in old.values:
+            continue
+        if len(axes) > 1:
+            values.pop(name)  # no cross values: a structure that needs them cannot be extended
+        elif isinstance(value, np.ndarray):
+            values[name] = np.concatenate([old.values[name], value], axis=axes[0])
+        else:
+            stack = sp.vstack if axes[0] == 0 else sp.hstack
+            pair = [sp.csr_array(old.values[name]), value]
+            values[name] = sp.csr_array(stack(pair, format="csr"))
+    return replace(new, indices=indices, values=values)
+
+
+def _within(whole: tuple[int, ...], part: tuple[int, ...]) -> IntArray | None:
+    """Positions of the first members along each axis; None where they are all of them."""
+    if whole == part:
+        return None
+    at = np.indices(part).reshape(len(part), -1)
+    return np.asarray(np.ravel_multi_index(tuple(at), whole), dtype=np.int64)
+
+
+def _moved(operator: Operator, places: IntArray | None, size: int) -> Operator:
+    if places is None:
+        return operator
+    matrix = operator.sparse().tocoo()
+    shape = (operator.shape[0], size)
+    return Sparse(sp.csr_array((matrix.data, (matrix.row, places[matrix.col])), shape=shape))

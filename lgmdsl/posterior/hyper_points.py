@@ -1,0 +1,22 @@
+"""The fits at fixed hyperparameters that a posterior is a mixture of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.contract.engine import Conditioned, Rows
+
+
+@dataclass(frozen=True, eq=False)
+class Point:
+    """`share`: the posterior weight of theta; `weight`, `shift`: the sites' W and b there;
+    `condition()`: the Gaussian q(z | theta), made anew at every call or held."""
+
+    theta: Theta
+    share: float
+    log_evidence: float
+    weight: Rows
+    shift: Rows
+    condition: Callable[[], Conditioned]

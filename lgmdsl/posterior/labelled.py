@@ -1,0 +1,62 @@
+"""Results as xarray objects: arrays of their own, with the model's labels.
+
+An axis that a result adds (`sample`, `quantile`, `value`) is called NAME_2 where an index set or a
+variable of the model has its name, as a repeated index is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.layout import Layout
+from lgmdsl.canonical.lowering.lower import distinct
+
+if TYPE_CHECKING:
+    import xarray as xr
+
+
+def labelled(
+    layout: Layout,
+    dims: tuple[str, ...],
+    values: AnyArray,
+    name: str | None = None,
+    first: str = "",
+    last: str = "",
+    labels: AnyArray | None = None,
+) -> xr.DataArray:
+    """A copy of `values` over `dims`, with an axis `first` before or `last` behind them, whose
+    coordinates are `labels`: nothing that is done to a result reaches the fit."""
+    import xarray as xr
+
+    added = free_name(first or last, layout.labels) if first or last else ""
+    axes = distinct(dims)
+    coords = {d: np.array(x) for d, x in layout.coords(dims).items()}
+    if labels is not None:
+        coords[added] = labels
+    if added:
+        axes = (added, *axes) if first else (*axes, added)
+    return xr.DataArray(np.array(values), coords, axes, name)
+
+
+def free_name(name: str, taken: Container[str]) -> str:
+    """`name`, or the first of name_2, name_2_2, ... that is not taken."""
+    while name in taken:
+        name += "_2"
+    return name
+
+
+def dataset(arrays: Mapping[str, xr.DataArray]) -> xr.Dataset:
+    """Arrays by name. An axis that has the name of one of them is renamed, for a Dataset knows
+    no other difference between axes and variables."""
+    import xarray as xr
+
+    axes = {d for array in arrays.values() for d in array.dims}
+    taken = {*arrays, *map(str, axes)}
+    renamed = {d: free_name(str(d), taken) for d in axes if d in arrays}
+    return xr.Dataset(
+        {k: a.rename({d: renamed[d] for d in a.dims if d in renamed}) for k, a in arrays.items()}
+    )

@@ -1,0 +1,269 @@
+"""The posterior as a mixture over hyperparameter points: the same questions as `Marginals`.
+
+    q(z, theta) = sum_k weight_k q_k(z) delta(theta - theta_k)
+
+Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and what is
+made of them alone, have the smooth marginals that `learning` found, in draws too: each draw's are
+of the part of their posterior that its point stands for (`learning.integration.coupled`), while its
+lets and reports that have latents in them are made at the point itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.expressions.named import expand
+from lgmdsl.canonical.lowering.derived import Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
+from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
+from lgmdsl.learning.mean_field.marginals import FactorMarginals
+from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
+from lgmdsl.posterior.marginals import (
+    FEWEST,
+    Marginals,
+    Normal,
+    Quantity,
+    all_names,
+    check_draws,
+    named_tree,
+    report_draws,
+)
+from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
+from lgmdsl.posterior.shifted_draws import Carried, DrawnHypers, by_theta, hypers_of
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+# Conditioned Gaussians are kept where the model has no more latents than this, and rebuilt at
+# every use where it has more: a mixture has up to some dozens.
+KEPT = 1000
+
+
+class HyperMarginals(Protocol):
+    """Marginals of functions of the hyperparameters, entry by entry of the function's value."""
+
+    def mean(self, of: Callable[[Theta], Array]) -> Array: ...
+    def sd(self, of: Callable[[Theta], Array]) -> Array: ...
+    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array: ...
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]: ...
+
+
+def mixture(
+    canonical: CanonicalModel,
+    points: Sequence[Point],
+    at: Callable[[Point], Marginals],
+    hypers: HyperMarginals | None,
+    seed: int,
+) -> Mixture:
+    """The mixture of the marginals `at` each point."""
+    weights = np.array([p.share for p in points])
+    parts = tuple(partial(at, p) for p in points)
+    return Mixture(canonical, weights, parts, tuple(p.theta for p in points), hypers, seed)
+
+
+class Joint(NamedTuple):
+    """Draws at one point: the points of all draws, this one's marginals, the draws' places among
+    all, and z."""
+
+    chosen: IntArray
+    part: Marginals
+    places: IntArray
+    z: Array
+
+
+def evaluated(part: Marginals, name: str, z: Array, thetas: Sequence[Theta]) -> Array:
+    """A name at draws z (k, n) and the hyperparameters of each; of the part, where these have
+    none of their own."""
+    if not thetas:
+        return part.evaluate(name, z)
+    out: Array | None = None
+    for theta, rows in by_theta(thetas):
+        values = replace(part, theta=theta).evaluate(name, z[rows])
+        out = np.empty((len(z), *values.shape[1:])) if out is None else out
+        out[rows] = values
+    return part.evaluate(name, z) if out is None else out
+
+
+@dataclass(frozen=True, eq=False)
+class Mixture:
+    """`parts[k]()` makes the marginals at point k, of weight `weights[k]`, at `thetas[k]`.
+    `hypers`: the marginals of the hyperparameters, None where they are fixed."""
+
+    canonical: CanonicalModel
+    weights: Array
+    parts: tuple[Callable[[], Marginals], ...]
+    thetas: tuple[Theta, ...]
+    hypers: HyperMarginals | None
+    seed: int = 0
+    _normal: dict[str, tuple[Normal, ...] | None] = field(default_factory=dict, repr=False)
+
+    def part(self, k: int) -> Marginals:
+        """The marginals at one point."""
+        return self._held[k] if self._held else self.parts[k]()
+
+    def quantity_dims(self, name: str) -> tuple[str, ...]:
+        """The declared indices of a name."""
+        block = self.canonical.hypers.block(name)
+        return block.dims if block is not None else named_tree(self.canonical, name)[0]
+
+    def quantity(self, name: str) -> Quantity:
+        """Mean and sd of a name; raises ModelError E103 for an unknown one."""
+        dims = self.quantity_dims(name)
+        of = self.of_hypers(name)
+        if of is not None and self.hypers is not None:
+            return Quantity(dims, self.hypers.mean(of), self.hypers.sd(of))
+        factored = self._factored(name)
+        if len(self.parts) == 1 and not factored:
+            return self.part(0).quantity(name)
+        found = None if factored else self._parts_of(name)
+        if found is not None:
+            moments = [n.moments() for n in found]
+            means, sds = (np.array([m[i] for m in moments]) for i in (0, 1))
+            return Quantity(dims, *mixed_moments(self.weights, means, sds))
+        draws = self._report_draws(name)
+        with np.errstate(all="ignore"):  # an infinite draw has no moments
+            return Quantity(dims, draws.mean(axis=0), draws.std(axis=0, ddof=1))
+
+    def quantile(self, name: str, levels: Array) -> tuple[tuple[str, ...], Array]:
+        """Declared indices, and quantiles with a leading axis over the levels."""
+        dims = self.quantity_dims(name)
+        of = self.of_hypers(name)
+        if of is not None and self.hypers is not None:
+            return dims, self.hypers.quantile(of, levels)
+        factored = self._factored(name)
+        if len(self.parts) == 1 and not factored:
+            return self.part(0).quantile(name, levels)
+        found = None if factored else self._parts_of(name)
+        if found is None:
+            with np.errstate(all="ignore"):
+                return dims, np.quantile(self._report_draws(name), levels, axis=0)
+        means, sds = np.array([n.mean for n in found]), np.array([n.sd for n in found])
+        return dims, found[0].curved(mixed_quantile(self.weights, means, sds, levels))
+
+    def density(self, name: str, size: int) -> Density:
+        """Points and densities with a last axis of `size`; NaN where an entry is fixed."""
+        dims = self.quantity_dims(name)
+        of, block = self.of_hypers(name), self.canonical.hypers.block(name)
+        if of is not None and self.hypers is not None:
+            ends = None if block is None else entry_ends(block)
+            return Density(dims, *self.hypers.density(of, size, ends))
+        if block is not None:
+            value = np.repeat(self.part(0).quantity(name).mean[..., None], size, axis=-1)
+            return Density(dims, value, np.full(value.shape, np.nan))
+        found = None if self._factored(name) else self._parts_of(name)
+        if found is None:
+            return Density(dims, *density_of_draws(self._report_draws(name), size), "draws")
+        return Density(dims, *density_of_normals(self.weights, found, size))
+
+    def draws(
+        self, names: Sequence[str], size: int, seed: int, own: bool = True
+    ) -> dict[str, Array]:
+        """Joint draws of several names, each with a leading sample axis, in random order of the
+        points. What is made of hyperparameters and latents is so at the draw's `own`, or else at
+        those of its point. Raises ModelError E108 for a size or seed that is not a whole number
+        from 0."""
+        check_draws(size, seed)
+        out: dict[str, Array] = {}
+        of = {n: f for n in names if (f := self.of_hypers(n)) is not None}
+        made = {n for n in names if n not in of and hypers_of(named_tree(self.canonical, n)[1])}
+        hypers = self.drawn(seed, own and bool(made))
+        for chosen, part, places, z in self.joint(size, np.random.default_rng(seed)):
+            theirs = hypers.at(chosen, places) if of or hypers.mixing else ()
+            moved = hypers.carry(chosen, places, z)
+            for name in names:
+                if name in of and theirs:
+                    values = np.array([of[name](t) for t in theirs])
+                elif name in made and hypers.mixing:
+                    values = evaluated(part, name, moved, theirs)
+                else:
+                    values = part.evaluate(name, moved)
+                if name not in out:
+                    out[name] = np.empty((size, *values.shape[1:]))
+                out[name][places] = values
+        return out
+
+    def drawn(self, seed: int, mixing: bool) -> DrawnHypers:
+        """The hyperparameters of draws; `mixing`: latents go along with them."""
+        return DrawnHypers(
+            self.hypers, self.thetas, self.weights, seed, mixing, lambda _: self._carried
+        )
+
+    def joint(self, size: int, rng: Generator) -> Iterator[Joint]:
+        """Joint draws point by point."""
+        if len(self.parts) == 1:
+            part, one = self.part(0), np.zeros(size, dtype=np.int64)
+            yield Joint(one, part, np.arange(size), part.frame.conditioned.sample(rng, size))
+            return
+        chosen = rng.choice(len(self.parts), size=size, p=self.weights)
+        for k in np.unique(chosen) if size else [0]:
+            part, places = self.part(int(k)), np.flatnonzero(chosen == k)
+            yield Joint(chosen, part, places, part.frame.conditioned.sample(rng, len(places)))
+
+    def undefined(self, name: str) -> float:
+        """The share of entries and draws in which a report is not finite."""
+        if len(self.parts) == 1 or self.part(0).normal(name) is not None:
+            return self.part(0).undefined(name)
+        with np.errstate(all="ignore"):
+            return float(1.0 - np.isfinite(self._report_draws(name)[:FEWEST]).mean())
+
+    # ---- pieces ----------------------------------------------------------------------------
+
+    @cached_property
+    def _carried(self) -> Carried:
+        assert isinstance(self.hypers, HyperPosterior)
+        frames = [self.part(k).frame for k in range(len(self.parts))]
+        first = frames[0]
+        blocks = [slice(at, at + first.sizes[n]) for n, at in first.starts.items()]
+        moments = [(f.conditioned.latent_mean, f.conditioned.latent_variance) for f in frames]
+        return Carried.of(np.array([self.hypers.place(t) for t in self.thetas]), moments, blocks)
+
+    @cached_property
+    def _held(self) -> tuple[Marginals, ...]:
+        small = len(self.parts) == 1 or sum(b.size for b in self.canonical.latents) <= KEPT
+        return tuple(make() for make in self.parts) if small else ()
+
+    def of_hypers(self, name: str) -> Callable[[Theta], Array] | None:
+        """A hyperparameter, or a report of hyperparameters alone, as a function of them."""
+        if self.canonical.hypers.block(name) is not None:
+            return lambda theta: np.asarray(theta[name], dtype=np.float64)
+        dims, tree = named_tree(self.canonical, name)
+        if not isinstance(tree, Leaf) or tree.form.latents or not tree.form.offset.depends:
+            return None
+        offset, sizes = tree.form.offset, {**self.canonical.sizes, **tree.form.sizes}
+        return lambda theta: np.array(expand(offset.evaluate(theta), dims, sizes))
+
+    def _factored(self, name: str) -> bool:
+        """Whether a report is made of latents and of hyperparameters that have factors: draws of
+        both tell of it."""
+        if not isinstance(self.hypers, FactorMarginals) or self.of_hypers(name) is not None:
+            return False
+        return bool(hypers_of(named_tree(self.canonical, name)[1]) - self.hypers.pinned.keys())
+
+    def _parts_of(self, name: str) -> tuple[Normal, ...] | None:
+        """The normal marginals of a name at every point; those of all names are found at once, so
+        that each point is conditioned once."""
+        if name not in self._normal:
+            names = [name] if self._held else all_names(self.canonical)
+            rows = []
+            for k in range(len(self.parts)):
+                part = self.part(k)
+                rows.append([part.normal(n) for n in names])
+            for n, column in zip(names, zip(*rows, strict=True), strict=True):
+                found = tuple(c for c in column if c is not None)
+                self._normal[n] = found or None
+        return self._normal[name]
+
+    def _report_draws(self, name: str) -> Array:
+        draws = report_draws(self.canonical, self.quantity_dims(name))
+        return self.draws([name], draws, self.seed, own=self._factored(name))[name]

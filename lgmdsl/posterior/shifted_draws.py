@@ -1,0 +1,154 @@
+"""Latents that go along with the hyperparameters of their draw.
+
+The latents of a mixture over hyperparameter points are drawn at the points, the hyperparameters
+from the part of their posterior that each point stands for. What a model makes of both, s u where
+u has sd 1, is often known far better than either, and would be as wide as that part of the
+posterior. So each draw is moved as the mean of z moves from the point to the draw's own
+hyperparameters, and stretched as its sds do, both by quadratics through what they are at the points
+around.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.lowering import derived
+from lgmdsl.canonical.lowering.derived import Derived
+from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
+from lgmdsl.learning.mean_field.marginals import FactorMarginals
+
+if TYPE_CHECKING:
+    from lgmdsl.posterior.mixture import HyperMarginals
+
+# Draws are carried so far from their point at most, in units of the standardised hyperparameters,
+# and stretched or shrunk by e at most.
+FARTHEST, MOST = 2.5, 1.0
+# What is made of latents and hyperparameters is made anew for each value of these, so that draws
+# share them where there are more.
+DISTINCT = 500
+
+
+def hypers_of(tree: Derived) -> frozenset[str]:
+    """The hyperparameters that a let or report is made of."""
+    found: set[str] = set()
+    for leaf in derived.leaves(tree):
+        found |= leaf.form.offset.depends
+        for term in leaf.form.terms:
+            inner = () if term.applied is None else term.applied.terms
+            for each in (term, *inner):
+                found |= {n for f in each.factors for n in f.depends}
+    return frozenset(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """`places` (P, d) of the points, `mean` (P, n) of z at each, and the logs of its sds on average
+    over each of the `blocks` of z, (P, b), so that what sums to zero in a block still does."""
+
+    places: Array
+    mean: Array
+    log_sd: Array
+    blocks: tuple[slice, ...]
+
+    @classmethod
+    def of(
+        cls, places: Array, moments: Sequence[tuple[Array, Array]], blocks: Sequence[slice]
+    ) -> Carried:
+        """From means and variances of z at each point."""
+        variance = np.array([v for _, v in moments])
+        kept = tuple(b for b in blocks if b.stop > b.start and (variance[:, b] > 0.0).any())
+        with np.errstate(divide="ignore"):
+            logs = [
+                np.mean(0.5 * np.log(v), axis=1)
+                for b in kept
+                for v in [variance[:, b][:, (variance[:, b] > 0.0).all(axis=0)]]
+            ]
+        log_sd = np.array(logs).T.reshape(len(places), len(kept))
+        return cls(places, np.array([m for m, _ in moments]), log_sd, kept)
+
+    def __call__(self, point: int, z: Array, at: Array) -> Array:
+        """Draws z (k, n) of one point, carried to their own places (k, d)."""
+        away = self.places - self.places[point]
+        squares = np.sum(away**2, axis=1)
+        design = _quadratic(away)
+        reach = np.sort(squares)[min(len(squares), 2 * design.shape[1]) - 1]
+        root = np.exp(-0.5 * squares / max(float(reach), 1e-300))[:, None]
+        wanted = np.concatenate([self.mean, self.log_sd], axis=1)
+        slopes = np.linalg.lstsq(design * root, (wanted - wanted[point]) * root, rcond=1e-8)[0]
+        step = _quadratic(np.clip(at - self.places[point], -FARTHEST, FARTHEST)) @ slopes
+        n = self.mean.shape[1]
+        spread = z - self.mean[point]
+        for block, stretch in zip(self.blocks, step[:, n:].T, strict=True):
+            spread[:, block] *= np.exp(np.clip(stretch, -MOST, MOST))[:, None]
+        return np.asarray(self.mean[point] + step[:, :n] + spread)
+
+
+def _quadratic(x: Array) -> Array:
+    """(k, terms) linear and quadratic terms of x (k, d): nothing at 0."""
+    i, j = np.triu_indices(x.shape[1])
+    return np.concatenate([x, x[:, i] * x[:, j]], axis=1)
+
+
+@dataclass
+class DrawnHypers:
+    """The hyperparameters of joint draws: found when the points of all draws are known.
+
+    `points` and `shares`: those of the mixture. `carried`, where latents go along with the
+    hyperparameters of their draw (`mixing`), makes what moves them.
+    """
+
+    hypers: HyperMarginals | None
+    points: Sequence[Theta]
+    shares: Array
+    seed: int
+    mixing: bool = False
+    carried: Callable[[HyperPosterior], Carried] | None = None
+    found: tuple[Theta, ...] | None = None
+
+    def at(self, chosen: IntArray, places: IntArray) -> tuple[Theta, ...]:
+        """Those of the draws at `places`, where the points of all draws are `chosen`; none where
+        draws have the hyperparameters of their points."""
+        if self.found is None:
+            self.found = ()
+            if isinstance(self.hypers, HyperPosterior | FactorMarginals):
+                rng = np.random.default_rng([self.seed, 2])
+                self.found = self.hypers.draws(self.points, self.shares, chosen, rng)
+            if self.mixing and len(self.found) > DISTINCT:
+                self.found = _fewer(self.found, chosen)
+        return tuple(self.found[i] for i in places) if self.found else ()
+
+    def carry(self, chosen: IntArray, places: IntArray, z: Array) -> Array:
+        """Draws z of one point, at their own hyperparameters."""
+        thetas, hypers = self.at(chosen, places), self.hypers
+        known = isinstance(hypers, HyperPosterior) and self.carried is not None
+        if not (self.mixing and thetas and known) or len(self.points) == 1:
+            return z
+        assert isinstance(hypers, HyperPosterior) and self.carried is not None
+        at = np.array([hypers.place(t) for t in thetas])
+        return self.carried(hypers)(int(chosen[places[0]]), z, at)
+
+
+def _fewer(thetas: Sequence[Theta], chosen: IntArray) -> tuple[Theta, ...]:
+    """About DISTINCT of the thetas, shared by the draws of each point."""
+    out = list(thetas)
+    for k in np.unique(chosen):
+        places = np.flatnonzero(chosen == k)
+        kept = max(1, round(DISTINCT * len(places) / len(thetas)))
+        for j, place in enumerate(places):
+            out[place] = thetas[places[j % kept]]
+    return tuple(out)
+
+
+def by_theta(thetas: Sequence[Theta]) -> Iterator[tuple[Theta, IntArray]]:
+    """Each distinct value with the positions of the draws that have it."""
+    where: dict[int, list[int]] = {}
+    for k, theta in enumerate(thetas):
+        where.setdefault(id(theta), []).append(k)
+    for places in where.values():
+        yield thetas[places[0]], np.array(places)

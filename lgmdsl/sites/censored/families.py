@@ -1,0 +1,173 @@
+"""The censored families: NAME.censored for each that takes `event`, `lower` and `upper`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import Expected, ExpectedAnswer
+from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.sites.censored.censored import ENDS, PARAMETERS, CensoredSite
+from lgmdsl.sites.censored.growing import expected_of_growing
+from lgmdsl.sites.laws.gumbel import GumbelLaw
+from lgmdsl.sites.laws.law import Law, Mass
+from lgmdsl.sites.laws.log_gamma import LogGammaLaw
+from lgmdsl.sites.laws.normal import NormalLaw
+from lgmdsl.sites.laws.student import StudentLaw
+from lgmdsl.sites.scalar.exponential_rate import GammaLogMean
+from lgmdsl.sites.scalar.lognormal import LognormalMean
+from lgmdsl.sites.scalar.normal import NormalMean
+from lgmdsl.sites.scalar.student_t import StudentTMean
+from lgmdsl.sites.scalar.survival import ExponentialLogRate, WeibullLogScale
+
+_BOUNDED = Property.BOUNDED
+_CONCAVE = Property.LOG_CONCAVE | Property.BOUNDED
+
+
+def censored_spec(family: type[Site], properties: Property) -> SiteSpec:
+    """That of a family with `event`, `lower` and `upper`, which are where y is."""
+    plain = family.spec
+    places = (*plain.places, *ENDS) if plain.places else ()
+    own = {k: v for k, v in plain.parameters.items() if k != "event"}
+    return SiteSpec(
+        f"{plain.name}.censored", {**own, **PARAMETERS}, properties, plain.observed,
+        link=plain.link, summary=f"{plain.family}, known up to an interval in some rows",
+        places=places, scales=plain.scales,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class NormalCensored(CensoredSite):
+    """y ~ N(s, sd^2), censored. Log-concave, as the mass of an interval is (Prekopa)."""
+
+    y: Array
+    sd: Array
+    event: Array
+    lower: Array
+    upper: Array
+    family: ClassVar[type[Site]] = NormalMean
+    spec: ClassVar[SiteSpec] = censored_spec(NormalMean, _CONCAVE)
+
+    @property
+    def spread(self) -> Array:
+        return self.sd
+
+    def law(self) -> Law:
+        return NormalLaw()
+
+    def interval_slopes(self, s: Array, mass: Mass, by_spread: Array) -> dict[str, Array]:
+        return {"sd": by_spread}
+
+
+@dataclass(frozen=True, eq=False)
+class LognormalCensored(NormalCensored):
+    """log y ~ N(s, sd^2), censored."""
+
+    family: ClassVar[type[Site]] = LognormalMean
+    positive: ClassVar[bool] = True
+    spec: ClassVar[SiteSpec] = censored_spec(LognormalMean, _CONCAVE)
+
+
+@dataclass(frozen=True, eq=False)
+class StudentTCensored(CensoredSite):
+    """y = s + scale t_df, censored."""
+
+    y: Array
+    scale: Array
+    df: Array
+    event: Array
+    lower: Array
+    upper: Array
+    family: ClassVar[type[Site]] = StudentTMean
+    spec: ClassVar[SiteSpec] = censored_spec(StudentTMean, _BOUNDED)
+
+    @property
+    def spread(self) -> Array:
+        return self.scale
+
+    def law(self) -> Law:
+        return StudentLaw(self.df)
+
+    def interval_slopes(self, s: Array, mass: Mass, by_spread: Array) -> dict[str, Array]:
+        return {"scale": by_spread, "df": self.differences(s, "df")}
+
+
+class GrowingCensored(CensoredSite, Expected):
+    """log P(Y > y) falls like an exponential of s, whose expectation is in closed form."""
+
+    positive: ClassVar[bool] = True
+
+    def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
+        return expected_of_growing(self, mean, variance, second)
+
+
+@dataclass(frozen=True, eq=False)
+class GammaCensored(GrowingCensored):
+    """y ~ Gamma(shape, mean e^s), censored."""
+
+    y: Array
+    shape: Array
+    event: Array
+    lower: Array
+    upper: Array
+    family: ClassVar[type[Site]] = GammaLogMean
+    spec: ClassVar[SiteSpec] = censored_spec(GammaLogMean, _CONCAVE)
+
+    @property
+    def spread(self) -> Array:
+        return np.ones_like(self.y)
+
+    def law(self) -> Law:
+        return LogGammaLaw(self.shape)
+
+    def interval_slopes(self, s: Array, mass: Mass, by_spread: Array) -> dict[str, Array]:
+        return {"shape": self.differences(s, "shape")}
+
+
+@dataclass(frozen=True, eq=False)
+class WeibullCensored(GrowingCensored):
+    """P(Y > y | s) = exp(-(y / e^s)^shape), censored."""
+
+    y: Array
+    shape: Array
+    event: Array
+    lower: Array
+    upper: Array
+    family: ClassVar[type[Site]] = WeibullLogScale
+    spec: ClassVar[SiteSpec] = censored_spec(WeibullLogScale, _CONCAVE)
+
+    @property
+    def spread(self) -> Array:
+        return np.asarray(1.0 / self.shape)
+
+    def law(self) -> Law:
+        return GumbelLaw()
+
+    def interval_slopes(self, s: Array, mass: Mass, by_spread: Array) -> dict[str, Array]:
+        return {"shape": -by_spread / self.shape**2}
+
+
+@dataclass(frozen=True, eq=False)
+class ExponentialCensored(GrowingCensored):
+    """y ~ Exponential(rate e^s), censored."""
+
+    y: Array
+    event: Array
+    lower: Array
+    upper: Array
+    family: ClassVar[type[Site]] = ExponentialLogRate
+    direction: ClassVar[float] = -1.0
+    spec: ClassVar[SiteSpec] = censored_spec(ExponentialLogRate, _CONCAVE)
+
+    @property
+    def spread(self) -> Array:
+        return np.ones_like(self.y)
+
+    def law(self) -> Law:
+        return GumbelLaw()
+
+    def interval_slopes(self, s: Array, mass: Mass, by_spread: Array) -> dict[str, Array]:
+        return {}

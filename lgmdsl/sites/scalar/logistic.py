@@ -1,0 +1,229 @@
+"""Logistic sites: t(s) = C(n, y) sigma(s)^y sigma(-s)^(n - y), and the potentials of that shape.
+
+l = log C + y s - n log(1 + e^s) for bernoulli.logit (n = 1) and binomial.logit. The potential
+`logistic(scale)` is the density of the logistic distribution, sech^2(s / (2 scale)) / (4 scale);
+`sech2(scale)` is sech^2(s / scale) / (2 scale), which is logistic(scale / 2) (Nickisch and Seeger
+2009, section 2).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaussian
+from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics.stable import sigmoids, softplus
+from lgmdsl.sites.base import ElementwiseSite, binomial_cdf, scale_curve
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+_SHAPE = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.BOUNDED
+
+
+def even_part(x: Array) -> tuple[Array, Array, Array]:
+    """-log 2cosh(sqrt(x) / 2) and its first two derivatives in x >= 0 (Nickisch and
+    Seeger 2009, appendix)."""
+    xi = np.sqrt(x)
+    first, second, rest = even_slopes(xi)
+    return -(0.5 * xi + rest), first, second
+
+
+def even_slopes(xi: Array) -> tuple[Array, Array, Array]:
+    """The derivatives of `even_part` in x = xi^2, and log(1 + e^-xi), for one exponential."""
+    v = 0.5 * xi
+    below = np.expm1(-xi)
+    tanh, above = -below / (2.0 + below), 1.0 + below  # above: e^-xi
+    rest = np.log1p(above)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio, square = tanh / v, v * v
+        first = ratio
+        second = (ratio - 4.0 * above / ((1.0 + above) * (1.0 + above))) / square
+    small = v < 0.02
+    if small.any():
+        v2 = square[small]
+        first[small] = 1.0 - v2 / 3.0 + 2.0 / 15.0 * v2 * v2
+        second[small] = (
+            2.0 / 3.0 - 8.0 / 15.0 * v2 + 34.0 / 105.0 * v2 * v2 - 496.0 / 2835.0 * v2**3
+        )
+    return -first / 8.0, second / 64.0, rest
+
+
+class LogisticSite(ElementwiseSite, SuperGaussian):
+    """l = log C + y s - n log(1 + e^s)."""
+
+    y: Array
+
+    @property
+    def trials(self) -> Array:
+        """n, (N,)."""
+        raise NotImplementedError
+
+    @cached_property
+    def constant(self) -> Array:
+        """log C(n, y), (N,)."""
+        n, y = self.trials, self.y
+        return np.asarray(
+            special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0)
+        )
+
+    def log_density(self, s: Array) -> Array:
+        # y log sigma(s) + (n - y) log sigma(-s): relative accuracy where y s and n s cancel.
+        return self._from_bend(s, np.log1p(np.exp(-np.abs(s))))
+
+    def _from_bend(self, s: Array, bent: Array) -> Array:
+        """The same from log(1 + e^-|s|)."""
+        failures = self.trials - self.y
+        return np.asarray(
+            self.constant
+            - self.y * (np.maximum(-s, 0.0) + bent)
+            - failures * (np.maximum(s, 0.0) + bent)
+        )
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        up, down, bent = sigmoids(s)
+        n = self.trials
+        failures = n - self.y
+        curvature = -n * up * down
+        return PointwiseAnswer(
+            value=self._from_bend(s, bent),
+            slope=self.y * down - failures * up,
+            curvature=curvature,
+            third=curvature * (down - up) * variance,
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def landmark(self) -> tuple[Array, Array]:
+        return np.zeros_like(self.y), np.full_like(self.y, np.pi)
+
+    def conditional_mean(self, s: Array) -> Array:
+        """n sigma(s)."""
+        return np.asarray(self.trials * special.expit(s))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """n sigma(s) sigma(-s)."""
+        return np.asarray(self.trials * special.expit(s) * special.expit(-s))
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        trials = np.asarray(self.trials, dtype=np.int64)
+        return rng.binomial(trials, special.expit(s)).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return binomial_cdf(self.y, self.trials, special.expit(-s))
+
+    @property
+    def beta(self) -> Array:
+        return self.y - 0.5 * self.trials
+
+    def g(self, x: Array) -> tuple[Array, Array, Array]:
+        n = self.trials
+        even, first, second = even_part(x)
+        return self.constant + n * even, n * first, n * second
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliLogit(LogisticSite):
+    """P(y = 1 | s) = sigma(s)."""
+
+    y: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "bernoulli.logit", properties=_SHAPE, observed=("binary",), link="logit",
+        summary="binary, P(1) = 1 / (1 + exp(-s))",
+    )  # fmt: skip
+
+    @property
+    def trials(self) -> Array:
+        return np.ones_like(self.y)
+
+
+@dataclass(frozen=True, eq=False)
+class BinomialLogit(LogisticSite):
+    """y successes in n trials of probability sigma(s)."""
+
+    y: Array
+    n: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "binomial.logit", {"n": None}, properties=_SHAPE, observed=("count",), link="logit",
+        summary="y of n, probability 1 / (1 + exp(-s))",
+    )  # fmt: skip
+
+    @property
+    def trials(self) -> Array:
+        return self.n
+
+
+class LogisticDensity(ElementwiseSite, SuperGaussian):
+    """The logistic density at x = s / width: l = -x - 2 log(1 + e^-x) - log width."""
+
+    scale: Array
+    widening: ClassVar[float] = 1.0  # width = widening * scale
+
+    @property
+    def width(self) -> Array:
+        """The scale of the logistic distribution, (N,)."""
+        return self.widening * self.scale
+
+    def log_density(self, s: Array) -> Array:
+        x = np.abs(s / self.width)
+        return np.asarray(-x - 2.0 * softplus(-x) - np.log(self.width))
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        width = self.width
+        up, down, _ = sigmoids(s / width)
+        curvature = -2.0 * up * down / (width * width)
+        return PointwiseAnswer(
+            value=self.log_density(s),
+            slope=(down - up) / width,
+            curvature=curvature,
+            third=curvature * (down - up) / width * variance,
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        x = s / self.width
+        return {"scale": (x * np.tanh(0.5 * x) - 1.0) / self.scale}
+
+    def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
+        return {"scale": scale_curve(self.pointwise(s), s, self.scale)}
+
+    def landmark(self) -> tuple[Array, Array]:
+        return np.zeros_like(self.scale), np.pi * self.width
+
+    @property
+    def beta(self) -> Array:
+        return np.zeros_like(self.scale)
+
+    def g(self, x: Array) -> tuple[Array, Array, Array]:
+        square = self.width**2
+        even, first, second = even_part(x / square)
+        return 2.0 * even - 0.5 * np.log(square), 2.0 * first / square, 2.0 * second / square**2
+
+
+@dataclass(frozen=True, eq=False)
+class LogisticPotential(LogisticDensity):
+    """exp(-s/scale) / (scale (1 + exp(-s/scale))^2)."""
+
+    scale: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "logistic", {"scale": None}, properties=_SHAPE,
+        summary="logistic density, sech^2(s / (2 scale)) / (4 scale)", scales=("scale",),
+    )  # fmt: skip
+
+
+@dataclass(frozen=True, eq=False)
+class Sech2Potential(LogisticDensity):
+    """sech^2(s / scale) / (2 scale)."""
+
+    scale: Array
+    widening: ClassVar[float] = 0.5
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "sech2", {"scale": None}, properties=_SHAPE,
+        summary="sech^2(s / scale) / (2 scale)", scales=("scale",),
+    )  # fmt: skip

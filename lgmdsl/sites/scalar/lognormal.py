@@ -1,0 +1,58 @@
+"""lognormal.mean: log y ~ N(s, sd^2), a Gaussian site on log y with the Jacobian -log y."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import TiltedAnswer
+from lgmdsl.contract.site import SiteSpec
+from lgmdsl.numerics.stable import capped_exp
+from lgmdsl.sites.scalar.normal import GAUSSIAN, NormalSite
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+@dataclass(frozen=True, eq=False)
+class LognormalMean(NormalSite):
+    """l = -log y - 1/2 log(2 pi sd^2) - (s - log y)^2 / (2 sd^2)."""
+
+    y: Array
+    sd: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "lognormal.mean", {"sd": None}, properties=GAUSSIAN, observed=("positive",), link="log",
+        summary="positive, log y ~ N(s, sd^2)",
+    )  # fmt: skip
+
+    @cached_property
+    def log_y(self) -> Array:
+        """log y."""
+        return np.asarray(np.log(self.y))
+
+    def residual(self, s: Array) -> Array:
+        """s - log y."""
+        return np.asarray(s - self.log_y)
+
+    def log_density(self, s: Array) -> Array:
+        return super().log_density(s) - self.log_y
+
+    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
+        found = super().tilted(mean, variance, power)
+        return replace(found, log_mass=found.log_mass - power * self.log_y)
+
+    def conditional_mean(self, s: Array) -> Array:
+        """exp(s + sd^2 / 2)."""
+        return capped_exp(s + 0.5 * self.sd**2)
+
+    def conditional_variance(self, s: Array) -> Array:
+        """exp(2 s + sd^2) (exp(sd^2) - 1)."""
+        square = self.sd**2
+        return np.asarray(capped_exp(2.0 * s + square) * np.expm1(square))
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        return capped_exp(s + self.noise(np.shape(s), rng))

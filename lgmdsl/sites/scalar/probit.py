@@ -1,0 +1,165 @@
+"""Probit sites: bernoulli.probit and binomial.probit.
+
+l = log C(n, y) + y log Phi(s) + (n - y) log Phi(-s). Derivatives of log Phi in the far tail come
+from a continued fraction (numerics.normal_tail), so that s = -1e4 is as accurate as s = 0.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.questions import AugmentedAnswer, PointwiseAnswer, Tilted, TiltedAnswer
+from lgmdsl.contract.site import Property, SiteSpec
+from lgmdsl.numerics.normal_tail import normal_tail
+from lgmdsl.sites.base import binomial_cdf
+from lgmdsl.sites.quadrature import tilted_by_quadrature
+from lgmdsl.sites.scalar.latent_normal import LatentNormal, half_line, together
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+_SHAPE = Property.LOG_CONCAVE | Property.BOUNDED
+# log Phi has zeros of Phi nearest at 1.9 +- 2.8i, and a row of them along arg s = +- pi/4.
+_DISTANCE = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class BernoulliProbit(LatentNormal, Tilted):
+    """P(y = 1 | s) = Phi(s). The tilted moments at power 1 are in closed form."""
+
+    y: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "bernoulli.probit", properties=_SHAPE, observed=("binary",), link="probit",
+        summary="binary, P(1) = Phi(s)",
+    )  # fmt: skip
+
+    @property
+    def sign(self) -> Array:
+        """+1 where y = 1, -1 where y = 0."""
+        return 2.0 * self.y - 1.0
+
+    def log_density(self, s: Array) -> Array:
+        return np.asarray(special.log_ndtr(self.sign * s))
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        sign = self.sign
+        tail = normal_tail(sign * s)
+        return PointwiseAnswer(
+            value=tail.log_cdf,
+            slope=sign * tail.hazard,
+            curvature=-tail.hazard * tail.excess,
+            third=sign * tail.third * variance,
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def landmark(self) -> tuple[Array, Array]:
+        return np.zeros_like(self.y), np.full_like(self.y, _DISTANCE)
+
+    def conditional_mean(self, s: Array) -> Array:
+        """Phi(s)."""
+        return np.asarray(special.ndtr(s))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """Phi(s) Phi(-s)."""
+        return np.asarray(special.ndtr(s) * special.ndtr(-s))
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        return (rng.standard_normal(np.shape(s)) < s).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return binomial_cdf(self.y, 1.0, special.ndtr(-s))
+
+    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
+        if power != 1.0:
+            return tilted_by_quadrature(self, mean, variance, power)
+        return probit_moments(self.sign, mean, variance)
+
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        """zeta > 0 where y = 1."""
+        return half_line(self.sign, 0.0, mean)
+
+
+def probit_moments(sign: Array, mean: Array, variance: Array) -> TiltedAnswer:
+    """Mass and moments of N(mean, variance) Phi(sign s) (GPML, equations 3.80 to 3.87).
+
+    z = sign m / sqrt(1 + v): log mass log Phi(z), mean m + sign v kappa / sqrt(1 + v), variance
+    v (1 + v (1 - kappa (z + kappa))) / (1 + v), which does not cancel.
+    """
+    root = np.sqrt(1.0 + variance)
+    tail = normal_tail(sign * mean / root)
+    return TiltedAnswer(
+        tail.log_cdf,
+        mean + sign * variance / root * tail.hazard,
+        variance * (1.0 + variance * tail.variance) / (1.0 + variance),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class BinomialProbit(LatentNormal):
+    """y successes in n trials of probability Phi(s)."""
+
+    y: Array
+    n: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "binomial.probit", {"n": None}, properties=_SHAPE, observed=("count",), link="probit",
+        summary="y of n, probability Phi(s)",
+    )  # fmt: skip
+
+    @cached_property
+    def constant(self) -> Array:
+        """log C(n, y), (N,)."""
+        n, y = self.n, self.y
+        return np.asarray(
+            special.gammaln(n + 1.0) - special.gammaln(y + 1.0) - special.gammaln(n - y + 1.0)
+        )
+
+    def log_density(self, s: Array) -> Array:
+        failures = self.n - self.y
+        return np.asarray(
+            self.constant + self.y * special.log_ndtr(s) + failures * special.log_ndtr(-s)
+        )
+
+    def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
+        y, failures = self.y, self.n - self.y
+        up, down = normal_tail(s), normal_tail(-s)
+        return PointwiseAnswer(
+            value=self.constant + y * up.log_cdf + failures * down.log_cdf,
+            slope=y * up.hazard - failures * down.hazard,
+            curvature=-y * up.hazard * up.excess - failures * down.hazard * down.excess,
+            third=(y * up.third - failures * down.third) * variance,
+        )
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def landmark(self) -> tuple[Array, Array]:
+        return np.zeros_like(self.y), np.full_like(self.y, _DISTANCE)
+
+    def conditional_mean(self, s: Array) -> Array:
+        """n Phi(s)."""
+        return np.asarray(self.n * special.ndtr(s))
+
+    def conditional_variance(self, s: Array) -> Array:
+        """n Phi(s) Phi(-s)."""
+        return np.asarray(self.n * special.ndtr(s) * special.ndtr(-s))
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        trials = np.asarray(self.n, dtype=np.int64)
+        return rng.binomial(trials, special.ndtr(s)).astype(np.float64)
+
+    def cdf(self, s: Array) -> Array:
+        return binomial_cdf(self.y, self.n, special.ndtr(-s))
+
+    def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
+        """n variables zeta of one mean, y of which are positive."""
+        each = half_line(np.array([1.0, -1.0]), 0.0, mean[..., None])
+        found = together(each, np.stack([self.y, self.n - self.y], axis=-1))
+        return replace(found, correction=found.correction + self.constant)

@@ -1,0 +1,119 @@
+"""categorical.stick: P(y = k | s) = sigma(s_k) prod_{j < k} sigma(-s_j), one s_j for each cut.
+
+The last class is the product alone. A vector site as the model writes it; the compiler makes one
+bernoulli.logit site of each cut that y has reached, so back ends never see this family.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.contract.questions import Tilted, TiltedAnswer
+from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics.cuts import reached_and_taken
+from lgmdsl.numerics.expectations.normal_lattice import Rule, level, rule
+from lgmdsl.numerics.stable import softplus
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+# Up to two cuts averages take a lattice, of three where no sd is above NARROW; else quasi-random
+# points: errors of probabilities are 5e-5 at sds of 1, 5e-4 at 4. The same points for every class
+# keep the sum over classes at 1.
+POINTS = 4096
+NARROW = {1: np.inf, 2: np.inf, 3: 2.0}
+_CHUNK = 1 << 22
+
+
+@dataclass(frozen=True, eq=False)
+class CategoricalStick(Site, Tilted):
+    """The classes in order, each taken with a logistic probability once the earlier ones are not.
+    s is (N, L) for L + 1 classes."""
+
+    y: Array
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "categorical.stick", properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        observed=("index",), vector=True, link="logit",
+        summary="classes, P(y = k | y >= k) = 1 / (1 + exp(-s[k]))",
+    )  # fmt: skip
+
+    def log_density(self, s: Array) -> Array:
+        """l, (..., N) for s (..., N, L): minus infinity for a class after the L + 1 there are."""
+        reached, taken = reached_and_taken(self.y, s.shape[-1])
+        cost = softplus(np.where(taken, -s, s))
+        value = -np.where(reached, cost, 0.0).sum(axis=-1)
+        return np.where(self.y > s.shape[-1], -np.inf, value)
+
+    def parameter_slopes(self, s: Array) -> dict[str, Array]:
+        return {}
+
+    def sample(self, s: Array, rng: Generator) -> Array:
+        taken = rng.random(s.shape) < special.expit(s)
+        last = np.ones((*s.shape[:-1], 1), dtype=np.bool_)
+        both = np.concatenate([taken, last], axis=-1)
+        return np.asarray(np.argmax(both, axis=-1), dtype=np.float64)
+
+    def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
+        """Mass, mean (N, L) and covariance (N, L, L) of N(mean, variance) t^power, to 1e-5 up to
+        two cuts at sds to 5, beyond to about 5e-4 at sds to 4."""
+        n, size = mean.shape
+        mass, centre, spread = np.empty(n), np.empty((n, size)), np.empty((n, size, size))
+        for at, away, weight in _scattered(variance):
+            log = power * self.take(at).log_density(mean[at] + away)
+            top = log.max(axis=0)
+            share = np.exp(log - top) * weight[:, None]
+            total = share.sum(axis=0)
+            mass[at] = top + np.log(total)
+            share /= total
+            moved = np.einsum("pn,pni->ni", share, away)
+            centre[at] = mean[at] + moved
+            spread[at] = np.einsum("pn,pni,pnj->nij", share, away - moved, away - moved)
+        return TiltedAnswer(mass, centre, spread)
+
+    def predictive(self, mean: Array, variance: Array) -> Array:
+        """E[P(y = k | s)], s ~ N(mean, variance), of all classes, (N, L + 1); as `tilted`."""
+        n, size = mean.shape
+        out = np.empty((n, size + 1))
+        for at, away, weight in _scattered(variance):
+            s = mean[at] + away
+            left = np.cumprod(special.expit(-s), axis=-1)
+            before = np.concatenate([np.ones((*s.shape[:-1], 1)), left[..., :-1]], axis=-1)
+            out[at, :size] = np.einsum("p,pnk->nk", weight, before * special.expit(s))
+            out[at, size] = weight @ left[..., -1]
+        return out
+
+
+def _scattered(variance: Array) -> Iterator[tuple[IntArray, Array, Array]]:
+    """Some rows at a time, points of N(0, variance) for them, (P, n, L), and weights, (P,)."""
+    size = variance.shape[-1]
+    values, vectors = np.linalg.eigh(variance)
+    sds = np.sqrt(np.maximum(values, 0.0))
+    root = vectors * sds[:, None, :]
+    narrow = NARROW.get(size, 0.0)
+    levels = np.array(
+        [level(sd, size) if sd <= narrow else -1 for sd in sds.max(axis=1, initial=0)]
+    )
+    for one in np.unique(levels):
+        rows, (points, weight) = np.flatnonzero(levels == one), _rule(size, int(one))
+        pieces = max(1, len(rows) * len(points) * size // _CHUNK)
+        for at in np.array_split(rows, pieces):
+            yield at, np.einsum("nij,pj->pni", root[at], points), weight
+
+
+@cache
+def _rule(size: int, lattice: int) -> Rule:
+    """Points, (P, L), of standard normals and weights, (P,): a lattice, or none where it is -1."""
+    if lattice >= 0:
+        return rule(size, lattice, 0)
+    from scipy.stats import qmc  # slow to import
+
+    net = qmc.Sobol(size, scramble=True, rng=0).random(POINTS)
+    points = special.ndtri(np.clip(net, 1e-12, 1.0 - 1e-12))
+    return np.asarray(points - points.mean(axis=0)), np.full(POINTS, 1.0 / POINTS)

@@ -1,0 +1,144 @@
+"""Stationary Markov chains: z_{k+1} = r_k z_k + e, var e = sd^2 (1 - r_k^2).
+
+Q sums, over the links, c r^2, c and -c r, c = 1 / (sd^2 (1 - r^2)), and 1/sd^2 at the first point:
+tridiagonal along the chain. `ar1` has one r, `ou` has r_k = exp(-rate gap_k).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import ClassVar
+
+import numpy as np
+import scipy.sparse as sp
+
+from lgmdsl.arrays import AnyArray, Array, IntArray, Matrix, SparseMatrix
+from lgmdsl.contract.structure import Extension, Members, Shape, Structure
+from lgmdsl.structures.ordered.extensions import Links, extended
+from lgmdsl.structures.shared.content import Content
+from lgmdsl.structures.shared.pairing import band, entries, inner
+
+
+@dataclass(frozen=True, eq=False)
+class Tridiagonal:
+    """Where the entries of a tridiagonal matrix stand in csr, its k-th point at `order[k]`."""
+
+    indptr: AnyArray
+    indices: AnyArray
+    at: IntArray  # (3n - 2,) places in csr of the diagonal, then (k, k + 1), then (k + 1, k)
+
+    def matrix(self, diagonal: Array, off: Array) -> SparseMatrix:
+        data = np.empty(len(self.at))
+        data[self.at] = np.concatenate([diagonal, off, off])
+        n = len(diagonal)
+        return sp.csr_array((data, self.indices, self.indptr), shape=(n, n))
+
+
+@lru_cache(maxsize=8)
+def _pattern(size: int, order: Content | None) -> Tridiagonal:
+    point = np.arange(size) if order is None else np.asarray(order.value).astype(np.int64)
+    rows = np.concatenate([point, point[:-1], point[1:]])
+    columns = np.concatenate([point, point[1:], point[:-1]])
+    numbered = sp.csr_array(
+        (np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=(size, size)
+    )  # fmt: skip
+    numbered.sort_indices()
+    at = np.empty(len(rows), dtype=np.int64)
+    at[numbered.data.astype(np.int64) - 1] = np.arange(len(rows))
+    return Tridiagonal(numbered.indptr, numbered.indices, at)
+
+
+@dataclass(frozen=True, eq=False)
+class Chain(Structure):
+    """sd^2 times a correlation that is the product of the links between two points."""
+
+    sd: Array
+    members: ClassVar[Members] = Members.ORDERED
+
+    @abstractmethod
+    def correlation(self, gap: float) -> tuple[float, float]:
+        """r and 1 - r^2 over any gap, the latter without cancellation."""
+
+    def extension(self, places: Array, new: Array) -> Extension:
+        """Over gaps a and b to the neighbours, with r = r_a r_b: slopes r_a (1 - r_b^2) / (1 - r^2)
+        and r_b (1 - r_a^2) / (1 - r^2), variance sd^2 (1 - r_a^2) (1 - r_b^2) / (1 - r^2)."""
+        square = float(self.sd) ** 2
+
+        def step(gap: float) -> tuple[float, float]:
+            r, left = self.correlation(gap)
+            return r, square * left
+
+        def bridge(before: float, after: float) -> tuple[float, float, float]:
+            r, left = self.correlation(before)
+            s, right = self.correlation(after)
+            both = left + right - left * right  # 1 - r^2 s^2
+            return r * right / both, s * left / both, square * left * right / both
+
+        return extended(self.name, places, new, Links(step, bridge))
+
+    @property
+    @abstractmethod
+    def correlations(self) -> Array:
+        """(n - 1,) r of each link."""
+
+    @property
+    @abstractmethod
+    def left(self) -> Array:
+        """(n - 1,) 1 - r^2 of each link, without cancellation."""
+
+    @property
+    def order(self) -> IntArray | None:
+        """The points along the chain; None for 0, 1, 2 ..."""
+        return None
+
+    @property
+    def shape(self) -> Shape:
+        return Shape.PRECISION | Shape.SPARSE | Shape.COVARIANCE
+
+    def variance(self) -> Array:
+        return np.full(self.size, float(self.sd) ** 2)
+
+    @cached_property
+    def _precision(self) -> SparseMatrix:
+        r, c = self.correlations, 1.0 / self.left
+        diagonal = np.ones(self.size)
+        diagonal[1:] = c
+        diagonal[:-1] += r * r * c
+        key = None if self.order is None else Content(self.order.astype(np.float64))
+        off, scale = -r * c, float(self.sd) ** 2
+        return _pattern(self.size, key).matrix(diagonal / scale, off / scale)
+
+    def precision(self) -> SparseMatrix:
+        """Computed once; not to be written to."""
+        return self._precision
+
+    def log_det_precision(self) -> float:
+        return float(-2.0 * self.size * np.log(self.sd) - np.log(self.left).sum())
+
+    def covariance_at(self, rows: IntArray, columns: IntArray) -> Array:
+        """sd^2 on the diagonal, sd^2 r beside it."""
+        place = np.arange(self.size)
+        if self.order is not None:
+            place = np.empty(self.size, dtype=np.int64)
+            place[self.order] = np.arange(self.size)
+        i, j = place[rows], place[columns]
+        links = np.append(self.correlations, 1.0)  # for the last point, whose place is n - 1
+        return np.asarray(float(self.sd) ** 2 * np.where(i == j, 1.0, links[np.minimum(i, j)]))
+
+    def _link_slopes(self, adjoint: Matrix) -> Array:
+        """(n - 1,) dF/dr of each link: with l = 1 - r^2, dc/dr = d(c r^2)/dr = 2 r c / l and
+        d(c r)/dr = c (1 + r^2) / l."""
+        if self.order is None:
+            diagonal, off = band(adjoint, 0), band(adjoint, 1)
+        else:
+            p = self.order
+            diagonal = entries(adjoint, p, p)
+            off = 0.5 * (entries(adjoint, p[1:], p[:-1]) + entries(adjoint, p[:-1], p[1:]))
+        r, left = self.correlations, self.left
+        turned = 2.0 * r * (diagonal[:-1] + diagonal[1:]) - 2.0 * (1.0 + r * r) * off
+        return np.asarray(turned / (left * float(self.sd)) ** 2)
+
+    def _sd_by_precision(self, adjoint: Matrix) -> Array:
+        return np.asarray(-2.0 * inner(adjoint, self._precision) / self.sd)

@@ -1,0 +1,87 @@
+"""ou(rate, at): Ornstein and Uhlenbeck's process, K_ij = sd^2 exp(-rate |at_i - at_j|)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray, Matrix
+from lgmdsl.contract.structure import Structure
+from lgmdsl.structures.ordered.chain import Chain
+from lgmdsl.structures.ordered.walks import sorted_gaps
+from lgmdsl.structures.shared.content import Content
+from lgmdsl.structures.shared.refusals import Refused
+
+
+@dataclass(frozen=True, eq=False)
+class OrnsteinUhlenbeck(Chain):
+    """sd is the stationary marginal, rate > 0 one over the unit of `at`."""
+
+    at: Array
+    gaps: Array
+    along: IntArray
+    rate: Array
+    name: ClassVar[str] = "ou"
+
+    @property
+    def size(self) -> int:
+        return len(self.at)
+
+    @property
+    def order(self) -> IntArray | None:
+        return self.along
+
+    @property
+    def correlations(self) -> Array:
+        return np.exp(-float(self.rate) * self.gaps)
+
+    @property
+    def left(self) -> Array:
+        return -np.expm1(-2.0 * float(self.rate) * self.gaps)
+
+    def correlation(self, gap: float) -> tuple[float, float]:
+        depth = float(self.rate) * gap
+        return float(np.exp(-depth)), -float(np.expm1(-2.0 * depth))
+
+    def _apart(self) -> Array:
+        return np.abs(np.subtract.outer(self.at, self.at))
+
+    def covariance(self) -> Array:
+        return np.asarray(float(self.sd) ** 2 * np.exp(-float(self.rate) * self._apart()))
+
+    def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
+        """dK/drate = -|t_i - t_j| K."""
+        weighed = adjoint * self.covariance()
+        return {
+            "sd": np.asarray(2.0 * weighed.sum() / self.sd),
+            "rate": np.asarray(-np.sum(weighed * self._apart())),
+        }
+
+    def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
+        slope = self._link_slopes(adjoint) @ (-self.gaps * self.correlations)
+        return {"sd": self._sd_by_precision(adjoint), "rate": np.asarray(slope)}
+
+
+def ou(size: int, rate: object, at: Array | None = None, sd: object = 1.0) -> Structure:
+    """`at` (n,), in any order; 0, 1, 2 ... by default. Raises Refused (E303) for repeated positions
+    or a rate <= 0."""
+    value = np.asarray(rate, dtype=np.float64)
+    if not float(value) > 0.0:
+        raise Refused(
+            "E303", f"`rate` of `ou` is {float(value):g}", "rate", label="wanted rate > 0",
+            help="a walk that does not return to its mean is rw1(sd = {sd})"
+            if at is None
+            else "a walk that does not return to its mean is rw1(sd = {sd}, at = {at})",
+        )  # fmt: skip
+    times = np.asarray(np.arange(size) if at is None else at, dtype=np.float64)
+    along, gaps = _sorted(Content(times))
+    return OrnsteinUhlenbeck(np.asarray(sd, dtype=np.float64), times, gaps, along, value)
+
+
+@lru_cache(maxsize=8)
+def _sorted(at: Content) -> tuple[IntArray, Array]:
+    assert isinstance(at.value, np.ndarray)
+    return sorted_gaps(at.value, "ou")

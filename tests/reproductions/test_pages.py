@@ -1,0 +1,74 @@
+"""The reproductions' house rules: what each folder holds, how it is written, when it runs."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.reproductions.record import LARGEST, figure, splits_table, table
+
+HERE = Path(__file__).parent
+FOLDERS = sorted(p.parent for p in HERE.glob("*/test_*.py"))
+
+
+def test_each_has_its_page_table_and_picture() -> None:
+    index = (HERE / "README.md").read_text(encoding="utf-8")
+    assert FOLDERS
+    for folder in FOLDERS:
+        assert f"({folder.name}/README.md)" in index, folder.name
+        assert (folder / "README.md").is_file() and list(folder.glob("*.csv")), folder.name
+        pictures = list(folder.glob("*.png"))
+        assert pictures and all(p.stat().st_size < LARGEST for p in pictures), folder.name
+
+
+def test_they_run_only_where_the_marker_is_named(root: Path) -> None:
+    command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
+    found = subprocess.run(
+        [*command, str(HERE), "--ignore", __file__, "-m", "not slow"], cwd=root, check=False,
+        capture_output=True, text=True, timeout=120,
+    )  # fmt: skip
+    told = re.search(r"no tests collected \((\d+) deselected\)", found.stdout)
+    assert told and int(told[1]) >= len(FOLDERS), found.stdout + found.stderr
+    assert "::test_" not in found.stdout
+
+
+def test_a_table_is_the_same_text_each_time(tmp_path: Path) -> None:
+    rows = [["a", 1, 1 / 3, None], ["b", 2, 1e-12, True]]
+    path = table(tmp_path, ["name", "n", "x", "y"], rows, digits=3)
+    assert path.read_text() == "name,n,x,y\na,1,0.333,\nb,2,1e-12,True\n"
+    with pytest.raises(ValueError, match="NaN"):
+        table(tmp_path, ["x"], [[float("nan")]])
+    with pytest.raises(ValueError, match="headings"):
+        table(tmp_path, ["x", "y"], [[1.0]])
+
+
+def test_splits_have_means_and_standard_errors(tmp_path: Path) -> None:
+    found = [{"s": 1.0, "a": 2.0, "b": 1.0}, {"s": 3.0, "a": 6.0, "b": 2.0}]
+    each = splits_table(tmp_path, found, "b", ("a", "b"))
+    assert each["a"].tolist() == [2.0, 6.0]
+    told = (tmp_path / "splits.csv").read_text().splitlines()
+    assert told == [
+        "split,s,a,b", "0,1,2,1", "1,3,6,2", "mean,2,4,1.5", "standard error,1,2,0.5",
+        "less b,,2.5,", "standard error of that,,1.5,",
+    ]  # fmt: skip
+
+
+def test_a_figure_is_the_same_bytes_each_time_and_small(tmp_path: Path) -> None:
+    import matplotlib
+    import numpy as np
+
+    before = dict(matplotlib.rcParams)
+    for name in ("one", "two"):
+        with figure(tmp_path, name=name) as picture:
+            picture.subplots().plot([0, 1], [1, 0], label="σ")
+    one, two = ((tmp_path / f"{n}.png").read_bytes() for n in ("one", "two"))
+    assert one == two and one.startswith(b"\x89PNG")
+    noise = np.random.default_rng(0).uniform(size=(400, 600))
+    with pytest.raises(ValueError, match="lower dpi"), figure(tmp_path, name="large") as picture:
+        picture.subplots().imshow(noise, interpolation="nearest")
+    assert not (tmp_path / "large.png").exists()
+    assert dict(matplotlib.rcParams) == before
