@@ -270,8 +270,9 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "W606",
         "the integral over the hyperparameters is rough",
         "Points of the integration have no fit, or one that did not converge, or the fits leave "
-        "much of the integral uncertain, or the density has not fallen off where they end, as "
-        "under a prior that is improper. Where no integral holds the status is stalled.",
+        "much of the integral, or 0.1 sd and more of a quantile, uncertain, or the density has not "
+        "fallen off where they end, as under a prior that is improper. Where no integral holds the "
+        "status is stalled.",
         "hyper s : positive ~ flat",
         "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
     ),

@@ -242,7 +242,7 @@ def _to_come(left: float, edges: float, before_left: float, before_edges: float)
     if steep < CLOSING:
         return edges
     clique = left * density ** (1.0 / (steep + 2.0))
-    return max(edges, 0.5 * clique * clique)
+    return float(max(edges, 0.5 * clique * clique))
 
 
 @compiled
