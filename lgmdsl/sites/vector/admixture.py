@@ -23,6 +23,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -48,10 +49,16 @@ class AdmixtureSoftmax(Site, Pointwise, Sloped):
     y: Array
     emission: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "admixture.softmax", {"emission": None}, wide=("y",), shared=("emission",), vector=True,
-        properties=Property.BOUNDED, observed=("count",), link="softmax",
-        summary="counts of words, P(word) = sum_k softmax(s)_k emission[k, word]",
-    )  # fmt: skip
+        "admixture.softmax",
+        signature=declared("family", "admixture"),
+        takes=("emission",),
+        wide=("y",),
+        shared=("emission",),
+        vector=True,
+        properties=Property.BOUNDED,
+        link="softmax",
+        mixture="emission",
+    )
 
     @cached_property
     def trials(self) -> Array:

@@ -21,6 +21,7 @@ from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.expectations.orthant import largest
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, normal_tail
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -51,10 +52,14 @@ class CategoricalProbit(Site, Pointwise, Sloped):
     y: Array
     available: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "categorical.probit", {"available": 1.0}, wide=("available",), vector=True,
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="probit",
-        summary="one of K classes, the largest of s_k plus standard normal noise",
-    )  # fmt: skip
+        "categorical.probit",
+        signature=declared("family", "categorical"),
+        takes=("available",),
+        wide=("available",),
+        vector=True,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="probit",
+    )
 
     @cached_property
     def offered(self) -> BoolArray:

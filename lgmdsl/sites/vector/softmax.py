@@ -18,6 +18,7 @@ from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -115,10 +116,14 @@ class CategoricalSoftmax(SoftmaxSite):
     y: Array
     available: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "categorical.softmax", {"available": 1.0}, wide=("available",), vector=True,
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="softmax",
-        summary="one of K classes, P(k) = exp(s_k) / sum_j exp(s_j)",
-    )  # fmt: skip
+        "categorical.softmax",
+        signature=declared("family", "categorical"),
+        takes=("available",),
+        wide=("available",),
+        vector=True,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="softmax",
+    )
 
     @cached_property
     def offered(self) -> BoolArray:
@@ -153,10 +158,14 @@ class MultinomialSoftmax(SoftmaxSite):
     y: Array
     n: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "multinomial.softmax", {"n": None}, wide=("y",), vector=True,
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("count",), link="softmax",
-        summary="counts over K classes that add up to n",
-    )  # fmt: skip
+        "multinomial.softmax",
+        signature=declared("family", "multinomial"),
+        takes=("n",),
+        wide=("y",),
+        vector=True,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="softmax",
+    )
 
     @cached_property
     def offered(self) -> BoolArray:

@@ -20,6 +20,7 @@ from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.cuts import reached_and_taken
 from lgmdsl.numerics.expectations.normal_lattice import Rule, level, rule
 from lgmdsl.numerics.stable import softplus
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -39,10 +40,12 @@ class CategoricalStick(Site, Tilted):
 
     y: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "categorical.stick", properties=Property.LOG_CONCAVE | Property.BOUNDED,
-        observed=("index",), vector=True, link="logit",
-        summary="classes, P(y = k | y >= k) = 1 / (1 + exp(-s[k]))",
-    )  # fmt: skip
+        "categorical.stick",
+        signature=declared("family", "categorical"),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        vector=True,
+        link="logit",
+    )
 
     def log_density(self, s: Array) -> Array:
         """l, (..., N) for s (..., N, L): minus infinity for a class after the L + 1 there are."""
