@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -10,11 +11,11 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.priors.refusals import require
+from lgmdsl.vocabulary.lookup import declared
+from lgmdsl.vocabulary.signature import Part
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-
-    from lgmdsl.vocabulary.signature import Signature
 
 VALUE = "value"  # the key of d log density / d value among the slopes in the arguments
 TINIEST = 2.0**-54
@@ -28,7 +29,7 @@ class Bounds(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Prior(ABC):
+class Prior(Part, ABC):
     """A prior at the values of its arguments, which are its fields: float64 arrays.
 
     A prior whose density depends on the hyper's type has the field `type` as well. Arguments
@@ -40,25 +41,23 @@ class Prior(ABC):
     `Elementwise` shows one where entries are independent.
     """
 
-    name: ClassVar[str]
     normalised: ClassVar[bool] = True  # False: the constant is not known
     improper: ClassVar[bool] = False  # True: cannot be drawn from, whatever its arguments
-    signature: ClassVar[Signature | None] = None
 
     def __post_init__(self) -> None:
-        declared = {p.name: p.type for p in self.signature.parameters} if self.signature else {}
-        for field in fields(self):
-            if field.name != "type":
-                value = np.asarray(getattr(self, field.name), dtype=np.float64)
-                object.__setattr__(self, field.name, value)
-                require(np.isfinite(value), self.name, field.name, value, "finite")
-                if declared.get(field.name) == "positive":
-                    positive(self, field.name)
-                elif declared.get(field.name) == "unit":
-                    probability(self, field.name)
+        types = {p.name: p.type for p in self.signature.parameters} if self.signature else {}
+        for one in fields(self):
+            if one.name != "type":
+                value = np.asarray(getattr(self, one.name), dtype=np.float64)
+                object.__setattr__(self, one.name, value)
+                require(np.isfinite(value), self.name, one.name, value, "finite")
+                if types.get(one.name) == "positive":
+                    positive(self, one.name)
+                elif types.get(one.name) == "unit":
+                    probability(self, one.name)
         self.check()
 
-    def check(self) -> None:  # noqa: B027 (most need it, flat does not)
+    def check(self) -> None:
         """Raise Unsuitable (E303) for arguments that the prior cannot take."""
 
     @property
@@ -95,6 +94,14 @@ class Prior(ABC):
         """A value of that shape in the middle of the prior, where an optimiser may start."""
 
 
+def left_out(name: str, argument: str) -> Callable[[], Array]:
+    """What makes the value that the language declares for an argument that is left out."""
+    known = declared("prior", name).parameter(argument)
+    assert known is not None and known.left_out is not None
+    value = known.left_out
+    return lambda: np.array(value)
+
+
 class Terms(NamedTuple):
     """Entry by entry: the log density and its slopes in the value and in the arguments."""
 
@@ -119,7 +126,6 @@ class Elementwise(Prior):
     ... class Lomax(Elementwise):
     ...     shape: Array
     ...     scale: Array
-    ...     name: ClassVar[str] = "lomax"
     ...     signature: ClassVar[Signature] = Signature(
     ...         "lomax", "prior",
     ...         (Parameter("shape", "positive"),

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Literal
+from typing import ClassVar, Literal
 
 Category = Literal["structure", "kernel", "family", "potential", "prior", "operator", "function"]
 
@@ -198,6 +198,24 @@ class Signature:
             previous = p.one_of
         text = f"{self.name}({', '.join(parts)})" if parts else self.name
         return f"{text} or {self.other.show()}" if self.other else text
+
+
+class Part:
+    """A class that computes what a name of the language stands for: its signature declares it."""
+
+    name: ClassVar[str]
+    signature: ClassVar[Signature | None] = None
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        signature: object = cls.__dict__.get("signature")
+        if isinstance(signature, Signature) and "name" not in cls.__dict__:
+            cls.name = signature.name
+
+    @classmethod
+    def traits(cls) -> Trait:
+        """What its signature declares that code asks in place of its name."""
+        return Trait.NONE if cls.signature is None else cls.signature.traits
 
 
 def literal(value: float | str | bool) -> str:
