@@ -22,7 +22,7 @@ from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
 from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
-from lgmdsl.sites.vector.softmax import SoftmaxSite, with_reference
+from lgmdsl.sites.vector.softmax import SoftmaxSite, complete
 
 
 class LogSumExpBound(Bound):
@@ -117,16 +117,6 @@ class AdmixtureExpected(Expected, ExpectedSlopes):
     def take(self, rows: IntArray) -> AdmixtureExpected:
         """The answer of some rows."""
         return AdmixtureExpected(self.site.take(rows), self.bound)
-
-
-def complete(mean: Array, variance: Array, classes: int) -> tuple[Array, Array]:
-    """Means (N, K) and covariances (N, K, K) of all classes, zeros for a reference added."""
-    full = with_reference(mean, classes)
-    if mean.shape[1] == classes:
-        return full, variance
-    spread = np.zeros((len(mean), classes, classes))
-    spread[:, :-1, :-1] = variance
-    return full, spread
 
 
 def log_sum_exp(s: Array, offered: BoolArray) -> Array:

@@ -162,6 +162,12 @@ class Signature:
             if p.name in self.carries_scale and p.type == "positive"
         )  # fmt: skip
 
+    @property
+    def covariance(self) -> str:
+        """The argument that is a structure's covariance as it stands; "" where there is none."""
+        given = [p.name for p in self.parameters if p.type == "covariance"]
+        return given[0] if given and Trait.COVARIANCE in self.traits else ""
+
     def linking(self, argument: str) -> Signature:
         """The form in which an argument is affine in the latents. Raises ValueError."""
         for form in (self, self.other):

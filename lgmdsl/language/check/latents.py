@@ -33,7 +33,7 @@ def check_latent(statement: ast.Latent, scope: Scope) -> None:
     for place, (dist, signature) in enumerate(zip(statement.factors, signatures, strict=True)):
         if signature is None:
             continue
-        optional = tuple(s for s in signature.carries_scale if s == "sd") if product else ()
+        optional = signature.scales if product else ()
         bound = bind(dist, signature, scope, optional=optional)
         if _has_scale(bound):
             scaled.append(dist)
@@ -106,14 +106,14 @@ def _factors_fit(
     shown = with_dims(statement.name.id, left)
     factors = statement.factors
     if len(factors) > 1:
-        wrong = [f for f, s in zip(factors, signatures, strict=True) if s.whole]
-        for factor in wrong:
+        wrong = [(f, s) for f, s in zip(factors, signatures, strict=True) if s.whole]
+        for factor, signature in wrong:
             name = factor.name.id
             scope.findings.error(
                 "E205", f"`{name}` is a block of any shape, and stands alone", factor.span,
                 f"a factor of `{shown}`",
                 help="write iid for an axis without structure, and give `sd` to one other factor"
-                if name == "normal"
+                if signature.carries_scale
                 else f"write {statement.name.id} ~ {name}, or a structure for each axis",
             )  # fmt: skip
         if wrong:

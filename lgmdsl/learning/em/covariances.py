@@ -93,8 +93,8 @@ def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Co
     counts: dict[str, list[float]] = {}
     for latent in canonical.latents:
         for at, factor in enumerate(latent.factors):
-            node = factor.arguments.get("cov")
-            if factor.name == "dense" and isinstance(node, HyperValue):
+            node = factor.arguments.get(factor.declared.covariance)
+            if isinstance(node, HyperValue):
                 counts.setdefault(node.name, []).append(_others(latent, at))
     everywhere = uses(canonical)
     return tuple(

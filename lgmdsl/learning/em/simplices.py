@@ -26,8 +26,6 @@ from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.priors.flat import Flat
 from lgmdsl.priors.simplex import Dirichlet
 
-FAMILY, ARGUMENT = "admixture.softmax", "emission"
-
 
 @dataclass(frozen=True, eq=False)
 class Probabilities:
@@ -78,8 +76,8 @@ def probabilities(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[
     everywhere, theta = uses(canonical), canonical.hypers.start(coordinates.pinned)
     found = []
     for site in canonical.blocks:
-        node = site.parameters.get(ARGUMENT)
-        if site.family.spec.name != FAMILY or not isinstance(node, HyperValue):
+        node = site.parameters.get(site.family.spec.mixture)
+        if not isinstance(node, HyperValue):
             continue
         for block in coordinates.blocks:
             known = block.name == node.name and everywhere.count(block.name) == 1

@@ -11,8 +11,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.inference.plan import Plan
 from lgmdsl.sites.catalogue import find_site
-
-INDEPENDENT = ("normal", "iid", "flat")  # structures without correlation
+from lgmdsl.vocabulary.signature import Trait
 
 
 def plate_of(canonical: CanonicalModel) -> str:
@@ -23,7 +22,7 @@ def plate_of(canonical: CanonicalModel) -> str:
     tied = {d for b in canonical.hypers.blocks for d in b.dims} | mapped
     for latent in canonical.latents:
         for factor in latent.factors:
-            if factor.name not in INDEPENDENT:
+            if Trait.INDEPENDENT not in factor.declared.traits:
                 tied |= set(factor.dims)
     found = [
         name for name in grounded.indices

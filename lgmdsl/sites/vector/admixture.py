@@ -20,8 +20,10 @@ import scipy.sparse as sp
 from scipy import special
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.contract.classes import Classes, ClassMoments
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics.expectations.log_sum_exp import expected_log_sum_exp
 from lgmdsl.numerics.softmax import Shares, covariances, shares
 from lgmdsl.vocabulary.lookup import declared
 
@@ -43,7 +45,7 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AdmixtureSoftmax(Site, Pointwise, Sloped):
+class AdmixtureSoftmax(Site, Pointwise, Sloped, Classes):
     """Counts y, (N, W), of words; `emission`, (K, W), the distribution over words of each topic."""
 
     y: Array
@@ -188,6 +190,15 @@ class AdmixtureSoftmax(Site, Pointwise, Sloped):
         """(K, W): how many times each topic gave each word, with the best q(topic | word) at s,
         proportional to exp(s_k) emission_kw; EM's sufficient statistics of the topics."""
         return self.emission * self.parameter_slopes(s)["emission"]
+
+    def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
+        """As of a softmax, E[pp'] = diag E[p] - curvature mapped through the topics."""
+        every = np.ones(mean.shape, dtype=np.bool_)
+        answer, emission = expected_log_sum_exp(mean, variance, every), self.emission
+        word = answer.d_mean @ emission
+        topics = np.einsum("nk,kw->nw", answer.d_mean, emission**2)
+        topics -= np.einsum("nkl,kw,lw->nw", answer.bend, emission, emission, optimize=True)
+        return ClassMoments.of_counts(self.trials, word, word - topics)
 
     def conditional_mean(self, s: Array) -> Array:
         """n p'emission, (N, W)."""

@@ -17,6 +17,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.classes import ClassMoments, OneClass
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.expectations.orthant import largest
@@ -46,7 +47,7 @@ class _Nodes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CategoricalProbit(Site, Pointwise, Sloped):
+class CategoricalProbit(Site, Pointwise, Sloped, OneClass):
     """`y`, (N,), counts the classes from 0; `available`, (N, K), is 0 for what cannot be chosen."""
 
     y: Array
@@ -182,6 +183,13 @@ class CategoricalProbit(Site, Pointwise, Sloped):
         """p (1 - p), (N, K)."""
         p = self.conditional_mean(s)
         return np.asarray(p * (1.0 - p))
+
+    def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
+        return ClassMoments.of_one_trial(self.predictive(mean, variance))
+
+    def log_mass(self, mean: Array, variance: Array) -> Array:
+        p = (self.chosen * self.predictive(mean, variance)).sum(axis=1)
+        return np.asarray(np.log(np.maximum(p, 1e-300)))
 
     def predictive(self, mean: Array, variance: Array) -> Array:
         """E[P(y = k | s)], s ~ N(mean, variance), (N, K): noise and predictors are one Gaussian, so
