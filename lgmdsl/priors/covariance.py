@@ -15,7 +15,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.priors.prior import REAL, VALUE, Bounds, Prior, summed_to
+from lgmdsl.priors.prior import REAL, VALUE, Bounds, Prior, Scatter, summed_to
 from lgmdsl.priors.refusals import Unsuitable, require
 from lgmdsl.vocabulary.lookup import declared
 
@@ -96,6 +96,7 @@ class LkjCov(OnCovariances):
     u: Array
     alpha: Array
     signature = declared("prior", "lkj_cov")
+    separated: ClassVar[bool] = True
 
     @property
     def rate(self) -> Array:
@@ -166,6 +167,10 @@ class InvWishart(OnCovariances):
     df: Array
     scale: Array
     signature = declared("prior", "inv_wishart")
+
+    @property
+    def scatter(self) -> Scatter:
+        return Scatter(self.df, self.scale)
 
     def check(self) -> None:
         if self.scale.ndim < 2 or self.scale.shape[-1] != self.scale.shape[-2]:
@@ -246,8 +251,13 @@ class GraphicalLasso(OnCovariances):
 
     rate: Array
     signature = declared("prior", "graphical_lasso")
+    sparse: ClassVar[bool] = True
     normalised: ClassVar[bool] = False
     improper: ClassVar[bool] = True
+
+    @property
+    def penalty(self) -> Array:
+        return self.rate
 
     def each(self, value: Array) -> Array:
         k = value.shape[-1]

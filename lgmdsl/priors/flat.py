@@ -21,6 +21,7 @@ class Flat(Prior):
 
     type: str = "real"
     signature = declared("prior", "flat")
+    constant: ClassVar[bool] = True
     normalised: ClassVar[bool] = False
 
     @property

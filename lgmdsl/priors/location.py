@@ -33,6 +33,10 @@ class Normal(Elementwise):
     signature = declared("prior", "normal")
 
     @property
+    def bend(self) -> Array:
+        return np.asarray(self.sd**-2.0)
+
+    @property
     def bounds(self) -> Bounds:
         return REAL
 

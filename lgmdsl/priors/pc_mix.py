@@ -15,7 +15,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.stable import sigmoids, softplus
-from lgmdsl.priors.prior import UNIT, Bounds, Elementwise, Terms
+from lgmdsl.priors.prior import UNIT, Bounds, InLogits, Terms
 from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.vocabulary.lookup import declared
 
@@ -49,7 +49,7 @@ def _quotient(x: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class PcMix(Elementwise):
+class PcMix(InLogits):
     """P(mix < u) = alpha.
 
     `graph` stands for the structure on the graph: (n,) eigenvalues of its scaled covariance.

@@ -9,7 +9,7 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.priors.prior import POSITIVE, Bounds, Elementwise, Terms, left_out
+from lgmdsl.priors.prior import POSITIVE, Bounds, Elementwise, GammaPower, Terms, left_out
 from lgmdsl.vocabulary.lookup import declared
 
 HALF_LOG_TAU = 0.5 * float(np.log(2.0 * np.pi))
@@ -98,6 +98,10 @@ class Gamma(OnHalfLine):
     rate: Array
     signature = declared("prior", "gamma")
 
+    @property
+    def gamma_power(self) -> GammaPower:
+        return GammaPower(-0.5, self.shape, self.rate)
+
     def terms(self, value: Array) -> Terms:
         power = special.xlogy(self.shape - 1.0, value)
         log = self.shape * np.log(self.rate) - special.gammaln(self.shape) + power
@@ -124,6 +128,10 @@ class InvGamma(OnHalfLine):
     shape: Array
     scale: Array
     signature = declared("prior", "inv_gamma")
+
+    @property
+    def gamma_power(self) -> GammaPower:
+        return GammaPower(0.5, self.shape, self.scale)
 
     def terms(self, value: Array) -> Terms:
         fixed = self.shape * np.log(self.scale) - special.gammaln(self.shape)

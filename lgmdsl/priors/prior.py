@@ -28,6 +28,21 @@ class Bounds(NamedTuple):
     upper: Array
 
 
+class Scatter(NamedTuple):
+    """|S|^(-(df + k + 1)/2) exp(-tr(scale S^-1)/2), up to its constant."""
+
+    df: Array
+    scale: Array
+
+
+class GammaPower(NamedTuple):
+    """h^(-2 exponent) ~ gamma(shape, rate)."""
+
+    exponent: float
+    shape: Array
+    rate: Array
+
+
 @dataclass(frozen=True, eq=False)
 class Prior(Part, ABC):
     """A prior at the values of its arguments, which are its fields: float64 arrays.
@@ -43,6 +58,11 @@ class Prior(Part, ABC):
 
     normalised: ClassVar[bool] = True  # False: the constant is not known
     improper: ClassVar[bool] = False  # True: cannot be drawn from, whatever its arguments
+    constant: ClassVar[bool] = False  # True: the density is the same everywhere
+    # Of covariances: whether entries of the inverse are exactly 0 at the mode; whether the density
+    # is one of standard deviations and correlations. Both choose the coordinates of a search.
+    sparse: ClassVar[bool] = False
+    separated: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
         types = {p.name: p.type for p in self.signature.parameters} if self.signature else {}
@@ -69,6 +89,33 @@ class Prior(Part, ABC):
     @abstractmethod
     def bounds(self) -> Bounds:
         """The interval of each entry; (-inf, inf) for matrices."""
+
+    # Closed forms that learning asks for; None where the density is not of that form.
+
+    @property
+    def weights(self) -> Array | None:
+        """alpha of a density of probabilities, proportional to prod p_k^(alpha_k - 1)."""
+        return None
+
+    @property
+    def scatter(self) -> Scatter | None:
+        """Of a density of covariances, that of an inverse Wishart."""
+        return None
+
+    @property
+    def gamma_power(self) -> GammaPower | None:
+        """Of a positive hyper, a power of which is gamma distributed."""
+        return None
+
+    @property
+    def bend(self) -> Array | None:
+        """Minus the second derivative of the log density, where it is constant."""
+        return None
+
+    @property
+    def penalty(self) -> Array | None:
+        """rate of a density of precision matrices, proportional to exp(-rate/2 sum |P_ij|)."""
+        return None
 
     def pull_bounds(self, lower: Array, upper: Array) -> dict[str, Array]:
         """dF/dargument from dF/dlower and dF/dupper, where arguments set the bounds."""
@@ -186,6 +233,15 @@ class Elementwise(Prior):
         lower, upper = self.bounds
         inside = np.clip(value, np.nextafter(lower, np.inf), np.nextafter(upper, -np.inf))
         return np.array(np.broadcast_to(inside, shape))
+
+
+class InLogits(Elementwise):
+    """A share's prior with so long a tail near 1 that half its mass may lie beyond the last double
+    before it: searches go along 2 sinh(x) = logit(share), by the density there."""
+
+    @abstractmethod
+    def in_logits(self, logit: Array) -> Terms:
+        """log density of L = logit(share) and its slope in L, exact where the share rounds to 1."""
 
 
 def summed_to(slopes: Array, value: Array, shape: tuple[int, ...]) -> Array:

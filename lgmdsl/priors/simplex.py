@@ -30,6 +30,10 @@ class Dirichlet(Prior):
     signature = declared("prior", "dirichlet")
 
     @property
+    def weights(self) -> Array:
+        return self.alpha
+
+    @property
     def bounds(self) -> Bounds:
         return UNIT
 

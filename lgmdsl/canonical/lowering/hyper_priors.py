@@ -39,9 +39,14 @@ class HyperPrior:
         return frozenset[str]().union(*(a.depends for a in self.arguments.values()))
 
     @property
+    def family(self) -> type[Prior]:
+        """The class of its priors."""
+        return catalogue.PRIORS[self.dist.name.id]
+
+    @property
     def draws(self) -> bool:
         """Whether it can be drawn from, whatever its arguments."""
-        if catalogue.PRIORS[self.dist.name.id].improper:
+        if self.family.improper:
             return False
         return bool(self.depends) or self._constant.proper
 
