@@ -21,7 +21,7 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
-from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
+from lgmdsl.sites.vector.admixture import TopicSite
 from lgmdsl.sites.vector.softmax import SoftmaxSite, complete
 
 
@@ -35,12 +35,12 @@ class LogSumExpBound(Bound):
         are their covariances; so must their derivatives be."""
 
     def applies_to(self, site: type[Site]) -> str:
-        if issubclass(site, SoftmaxSite | AdmixtureSoftmax):
+        if issubclass(site, SoftmaxSite | TopicSite):
             return ""
         return f"{site.spec.name} is no softmax: it bounds log(sum of exp(s)) only"
 
     def lift(self, site: Site) -> SoftmaxExpected | AdmixtureExpected:
-        if isinstance(site, AdmixtureSoftmax):
+        if isinstance(site, TopicSite):
             return AdmixtureExpected(site, self)
         if not isinstance(site, SoftmaxSite):
             raise TypeError(f"{site.spec.name} is no softmax site")
@@ -94,7 +94,7 @@ class AdmixtureExpected(Expected, ExpectedSlopes):
         f(m, V) = constant + sum_w y_w log sum_k exp(m_k) emission_kw - n U(m, V).
     """
 
-    site: AdmixtureSoftmax
+    site: TopicSite
     bound: LogSumExpBound
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:

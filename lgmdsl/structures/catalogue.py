@@ -107,8 +107,9 @@ def members_of(name: str) -> Members:
     """How the structure `name` takes members that a fit did not have."""
     builder = STRUCTURES.get(name)
     part = builder.part if isinstance(builder, Declared) else builder
-    known = isinstance(part, type) and issubclass(part, Structure)
-    return part.members if known else Members.FIXED
+    if isinstance(part, type) and issubclass(part, Structure):
+        return part.members
+    return Members.FIXED
 
 
 def structure(name: str, size: int, **arguments: Any) -> Structure:

@@ -1,4 +1,4 @@
-"""The coordinate of a share whose tail near 1 (as under pc_mix) ends only far beyond the last double.
+"""The coordinate of a share whose tail near 1 (as of pc_mix) ends far beyond the last double.
 
     mix = sigma(L),   L = 2 sinh(x)
 

@@ -45,22 +45,11 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AdmixtureSoftmax(Site, Pointwise, Sloped, Classes):
+class TopicSite(Site, Pointwise, Sloped, Classes):
     """Counts y, (N, W), of words; `emission`, (K, W), the distribution over words of each topic."""
 
     y: Array
     emission: Array
-    spec: ClassVar[SiteSpec] = SiteSpec(
-        "admixture.softmax",
-        signature=declared("family", "admixture"),
-        takes=("emission",),
-        wide=("y",),
-        shared=("emission",),
-        vector=True,
-        properties=Property.BOUNDED,
-        link="softmax",
-        mixture="emission",
-    )
 
     @cached_property
     def trials(self) -> Array:
@@ -214,6 +203,23 @@ class AdmixtureSoftmax(Site, Pointwise, Sloped, Classes):
         p = self.shares(s).p @ self.emission
         drawn = rng.multinomial(self.trials.astype(np.int64), p / p.sum(axis=1, keepdims=True))
         return drawn.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class AdmixtureSoftmax(TopicSite):
+    """The family `admixture`."""
+
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "admixture.softmax",
+        signature=declared("family", "admixture"),
+        takes=("emission",),
+        wide=("y",),
+        shared=("emission",),
+        vector=True,
+        properties=Property.BOUNDED,
+        link="softmax",
+        mixture="emission",
+    )
 
 
 def _squares(topics: Array, total: sp.csr_array) -> Array:
