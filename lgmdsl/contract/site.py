@@ -151,7 +151,7 @@ class Site(ABC):
     ...     y: Array
     ...     spec: ClassVar[SiteSpec] = SiteSpec(
     ...         "geometric.logit", properties=Property.LOG_CONCAVE | Property.BOUNDED,
-    ...         observed=("count",), link="logit", signature=Signature(
+    ...         link="logit", signature=Signature(
     ...             "geometric", "family", (Parameter("logit", "latent"),), observed=("count",),
     ...             summary="failures before the first success"))
     ...     def log_density(self, s):
