@@ -6,7 +6,7 @@ from lgmdsl.vocabulary.lookup import CATEGORIES, IN_WORDS, categories, lookup, n
 from lgmdsl.vocabulary.signature import Parameter, Signature, literal
 
 
-def page(name: str) -> str:
+def page_of(name: str) -> str:
     """Everything that a name stands for, in the order of the manual; "" for an unknown one."""
     known = [s for c in categories(name) if (s := lookup(c, name)) is not None]
     return "\n".join(_of_one(s) for s in known)

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 from lgmdsl.contract.site import Site
-from lgmdsl.priors.catalogue import PRIORS, Prior
+from lgmdsl.priors.catalogue import PRIORS
+from lgmdsl.priors.prior import Prior
 from lgmdsl.sites.catalogue import BUILT_IN, REWRITTEN
 from lgmdsl.structures.catalogue import KERNELS, STRUCTURES, Declared
 from lgmdsl.vocabulary.lookup import declared, names, signatures

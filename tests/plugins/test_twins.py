@@ -17,6 +17,7 @@ import scipy.sparse as sp
 import lgmdsl as lgm
 from lgmdsl.api.explain.explain import explain
 from lgmdsl.api.pictures.positions import line
+from lgmdsl.contract.structure import Structure
 from lgmdsl.inference import registry
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.closed_steps import closed_steps
@@ -140,10 +141,11 @@ CASES = {
 
 @pytest.fixture(scope="module", autouse=True)
 def twins() -> Iterator[None]:
-    structures = (Normal, Iid, Flat, Dense, FirstOrderWalk, Ar1, Besag)
+    structures: tuple[type[Structure], ...] = (Normal, Iid, Flat, Dense, FirstOrderWalk, Ar1, Besag)
     parts = [
-        *map(site_twin, (*SITES, *REWRITTEN)), *map(part_twin, (*PRIORS, SquaredExponential)),
-        *map(structure_twin, structures),
+        *(site_twin(s) for s in (*SITES, *REWRITTEN)),
+        *(part_twin(p) for p in (*PRIORS, SquaredExponential)),
+        *(structure_twin(s) for s in structures),
     ]  # fmt: skip
     for part in parts:
         lgm.register(part)

@@ -40,7 +40,8 @@ def copied(cls: type[Any]) -> type[Any]:
         return made
 
     body = {k: own(v) for k, v in vars(cls).items() if k not in ("__dict__", "__weakref__", "name")}
-    made: type[Any] = type(cls)(f"{cls.__name__}Twin", cls.__bases__, body)
+    metaclass: Any = type(cls)
+    made: type[Any] = metaclass(f"{cls.__name__}Twin", cls.__bases__, body)
     cell.cell_contents = made
     return made
 

@@ -24,7 +24,7 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
     lgm help            lists all codes
     """
     from lgmdsl.language.catalogue.codes import CATALOGUE, explain_code
-    from lgmdsl.vocabulary.page import every_name, page
+    from lgmdsl.vocabulary.page import every_name, page_of
 
     parent = context.parent
     if topic in COMMANDS and parent is not None and isinstance(parent.command, click.Group):
@@ -44,7 +44,7 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
             show(every_code())
         return
     code = topic.strip("[]").upper()
-    word = "" if code in CATALOGUE else page(topic)
+    word = "" if code in CATALOGUE else page_of(topic)
     if word:
         if as_json:
             show_json({"topic": topic, "text": word})
