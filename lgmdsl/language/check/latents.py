@@ -14,7 +14,7 @@ from lgmdsl.language.shapes.shapes import Inference, names_in
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.wording import bracketed, quoted, text_of, with_dims
 from lgmdsl.vocabulary.lookup import lookup
-from lgmdsl.vocabulary.signature import Signature
+from lgmdsl.vocabulary.signature import Signature, Trait
 
 
 def check_latent(statement: ast.Latent, scope: Scope) -> None:
@@ -138,13 +138,18 @@ def _fit_help(statement: ast.Latent, left: tuple[str, ...]) -> str:
     if not left:
         return f"latent {statement.name.id} ~ normal(sd = 1), or give it an index"
     if len(names) > len(left):
-        named = [n for n in names if n != "iid"]
+        named = [text_of_dist(f) for f in statement.factors if not _identity(f)]
         kept = named if len(named) == len(left) else names[: len(left)]
         return f"one structure for each axis, in axis order: {' * '.join(kept)}"
     filled = ["iid"] * (len(left) - len(names)) + names
     return "one structure for each axis, in axis order, iid where there is none: " + " * ".join(
         filled
     )
+
+
+def _identity(factor: ast.Dist) -> bool:
+    known = lookup("structure", factor.name.id)
+    return known is not None and Trait.IDENTITY in known.traits
 
 
 def text_of_dist(dist: ast.Dist) -> str:
