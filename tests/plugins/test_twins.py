@@ -142,9 +142,10 @@ CASES = {
 @pytest.fixture(scope="module", autouse=True)
 def twins() -> Iterator[None]:
     structures: tuple[type[Structure], ...] = (Normal, Iid, Flat, Dense, FirstOrderWalk, Ar1, Besag)
+    written: tuple[type[Any], ...] = (*PRIORS, SquaredExponential)
     parts = [
         *(site_twin(s) for s in (*SITES, *REWRITTEN)),
-        *(part_twin(p) for p in (*PRIORS, SquaredExponential)),
+        *(part_twin(p) for p in written),
         *(structure_twin(s) for s in structures),
     ]  # fmt: skip
     for part in parts:
