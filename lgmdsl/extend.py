@@ -23,7 +23,11 @@ makes it known everywhere:
     triangular = "acme_lgm:Triangular"
 
 A part that models name (site, structure, hyperprior, kernel) carries its `Signature`: name,
-arguments with types and defaults, a summary. Parser, messages and builder learn it from there.
+arguments with types, defaults and meaning, a summary. Parser, messages, builder and `lgm help NAME`
+learn it from there, and so does the part: a structure, hyperprior or kernel its name and what is
+left out, a site (`SiteSpec(signature=, takes=)`) its parameters, their defaults and what it
+observes. Nothing is treated by its name: what the parts of lgmdsl declare of themselves (`Trait`,
+fields of `SiteSpec`, attributes of `Prior`, the questions below) works for others too.
 `lgmdsl.testing` holds a conformance check for each kind.
 
 An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for scalar sites:
@@ -139,6 +143,7 @@ from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray, Matrix, SparseMa
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec, State
 from lgmdsl.contract.bound import Bound, BoundSpec
+from lgmdsl.contract.classes import Classes, ClassMoments, OneClass, Split
 from lgmdsl.contract.engine import (
     Adjoints,
     Conditioned,
@@ -177,15 +182,27 @@ from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.operators.base import Operator
-from lgmdsl.priors.prior import Bounds, Elementwise, Prior, Terms, natural_bounds
+from lgmdsl.priors.prior import (
+    Bounds,
+    Elementwise,
+    GammaPower,
+    InLogits,
+    Prior,
+    Scatter,
+    Terms,
+    natural_bounds,
+)
 from lgmdsl.priors.refusals import Unsuitable
+from lgmdsl.sites.scalar.logistic import LogisticSite
+from lgmdsl.sites.vector.admixture import TopicSite
+from lgmdsl.sites.vector.softmax import SoftmaxSite
 from lgmdsl.structures.kernels.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing
+from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing, Trait
 
 __all__ = [
     # what a part that models name declares
-    "Signature", "Parameter", "Spacing",
+    "Signature", "Parameter", "Spacing", "Trait",
     # sites: the base class, the questions and their answers
     "Site", "SiteSpec", "Property", "ParameterCurve",
     "Pointwise", "PointwiseAnswer", "Sloped",
@@ -194,12 +211,16 @@ __all__ = [
     "Widths", "WidthsAnswer", "SuperGaussian",
     "Augmented", "AugmentedAnswer", "Stretch",
     "Decoupled", "ConjugateAnswer",
+    "Classes", "OneClass", "ClassMoments", "Split",
+    # sites that bounds of log(1 + exp(s)) and log(sum of exp(s)) take
+    "LogisticSite", "SoftmaxSite", "TopicSite",
     # bounds
     "Bound", "BoundSpec", "Guarantee",
     # structures and kernels, and what they refuse
     "Structure", "Shape", "Members", "Extension", "Kernel", "Refused",
     # hyperpriors, and what they refuse
-    "Prior", "Elementwise", "Terms", "Bounds", "natural_bounds", "Unsuitable",
+    "Prior", "Elementwise", "InLogits", "Terms", "Bounds", "Scatter", "GammaPower",
+    "natural_bounds", "Unsuitable",
     # engines, and the model that they condition
     "Engine", "Estimate", "Conditioned", "Failed", "Adjoints", "Draws", "Errors", "Leftover",
     "LinearGaussian", "PriorBlock", "Predictor", "Constraints", "Operator",

@@ -9,10 +9,10 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.catalogue import applicable, bound
+from lgmdsl.contract.classes import Split
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, Tilted, TiltedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import DataError, Diagnostic, MethodError, ModelError
-from lgmdsl.numerics.cuts import reached_and_taken
 from lgmdsl.sites.catalogue import family as find
 from lgmdsl.sites.observed import (
     as_floats,
@@ -23,8 +23,6 @@ from lgmdsl.sites.observed import (
     make_sites,
     own_shape,
 )
-from lgmdsl.sites.scalar.logistic import BernoulliLogit
-from lgmdsl.sites.vector.stick import CategoricalStick
 from lgmdsl.sites.vector.values import ask_vectors
 
 
@@ -57,8 +55,8 @@ def expected(
     """
     y, mean, variance = _three(asked, parameters)
     sites, m, v, shape = _ask(name, y, mean, variance, parameters)
-    if isinstance(sites, CategoricalStick):
-        answer = _stick(sites, m, v, rule)
+    if isinstance(sites, Split):
+        answer = _split(sites, m, v, rule)
     else:
         answer = cast(Expected, _answerer(sites, Expected, rule)).expected(m, v, second)
     parts = (
@@ -150,11 +148,12 @@ def _ask(
     return sites, flat(given["mean"], shape), flat(given["variance"], shape), shape
 
 
-def _stick(sites: CategoricalStick, mean: Array, variance: Array, rule: str) -> ExpectedAnswer:
-    """A sum over the logistic sites of the cuts reached; only a cut's own variance counts."""
-    reached, taken = reached_and_taken(sites.y, mean.shape[-1])
+def _split(sites: Site, mean: Array, variance: Array, rule: str) -> ExpectedAnswer:
+    """A sum over the scalar sites that the data become; only a predictor's own variance counts."""
+    assert isinstance(sites, Split)
+    reached, values = sites.pieces(getattr(sites, "y"), mean.shape[-1])  # noqa: B009
     rows, cuts = np.nonzero(reached)
-    each = make_sites(BernoulliLogit, taken[reached].astype(np.float64), {})
+    each = make_sites(find(sites.into), values[reached], {})
     asked = cast(Expected, _answerer(each, Expected, rule))
     found = asked.expected(mean[reached], variance[rows, cuts, cuts])
     d_mean, d_variance = np.zeros_like(mean), np.zeros_like(variance)

@@ -12,15 +12,12 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess import vector_averages as vectors
-from lgmdsl.bounds.softmax import complete
+from lgmdsl.contract.classes import OneClass
 from lgmdsl.contract.questions import Expected, Pointwise, Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.inference.routes import answering
 from lgmdsl.numerics.expectations.expectation import REACH, expectations
-from lgmdsl.numerics.expectations.log_sum_exp import expected_log_sum_exp
 from lgmdsl.sites.quadrature import landmarks
-from lgmdsl.sites.vector.multinomial_probit import CategoricalProbit
-from lgmdsl.sites.vector.softmax import CategoricalSoftmax
 
 # Nodes on each side of a kink: 1e-12 for |s - y| and its square times the normal density.
 SIDE = 96
@@ -31,13 +28,8 @@ def log_density(site: Site, mean: Array, variance: Array) -> Array:
 
     Raises MethodError E501 for a scalar family that does not answer `Tilted`, as for all below.
     """
-    if isinstance(site, CategoricalSoftmax):
-        m, v = complete(mean, variance, site.classes)
-        p = expected_log_sum_exp(m, v, site.offered).d_mean
-        return np.asarray(np.log((site.counts * p).sum(axis=1)))
-    if isinstance(site, CategoricalProbit):
-        p = site.predictive(mean, variance)
-        return np.asarray(np.log(np.maximum((site.chosen * p).sum(axis=1), 1e-300)))
+    if isinstance(site, OneClass):
+        return site.log_mass(mean, variance)
     if site.spec.vector and isinstance(site, Pointwise):
         return vectors.log_mass(site, mean, variance)
     asked = cast(Tilted, answering(type(site), Tilted)(site))

@@ -21,8 +21,8 @@ from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.questions import Expected, ExpectedAnswer, ExpectedSlopes
 from lgmdsl.contract.site import Site
-from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
-from lgmdsl.sites.vector.softmax import SoftmaxSite, with_reference
+from lgmdsl.sites.vector.admixture import TopicSite
+from lgmdsl.sites.vector.softmax import SoftmaxSite, complete
 
 
 class LogSumExpBound(Bound):
@@ -35,12 +35,12 @@ class LogSumExpBound(Bound):
         are their covariances; so must their derivatives be."""
 
     def applies_to(self, site: type[Site]) -> str:
-        if issubclass(site, SoftmaxSite | AdmixtureSoftmax):
+        if issubclass(site, SoftmaxSite | TopicSite):
             return ""
         return f"{site.spec.name} is no softmax: it bounds log(sum of exp(s)) only"
 
     def lift(self, site: Site) -> SoftmaxExpected | AdmixtureExpected:
-        if isinstance(site, AdmixtureSoftmax):
+        if isinstance(site, TopicSite):
             return AdmixtureExpected(site, self)
         if not isinstance(site, SoftmaxSite):
             raise TypeError(f"{site.spec.name} is no softmax site")
@@ -94,7 +94,7 @@ class AdmixtureExpected(Expected, ExpectedSlopes):
         f(m, V) = constant + sum_w y_w log sum_k exp(m_k) emission_kw - n U(m, V).
     """
 
-    site: AdmixtureSoftmax
+    site: TopicSite
     bound: LogSumExpBound
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
@@ -117,16 +117,6 @@ class AdmixtureExpected(Expected, ExpectedSlopes):
     def take(self, rows: IntArray) -> AdmixtureExpected:
         """The answer of some rows."""
         return AdmixtureExpected(self.site.take(rows), self.bound)
-
-
-def complete(mean: Array, variance: Array, classes: int) -> tuple[Array, Array]:
-    """Means (N, K) and covariances (N, K, K) of all classes, zeros for a reference added."""
-    full = with_reference(mean, classes)
-    if mean.shape[1] == classes:
-        return full, variance
-    spread = np.zeros((len(mean), classes, classes))
-    spread[:, :-1, :-1] = variance
-    return full, spread
 
 
 def log_sum_exp(s: Array, offered: BoolArray) -> Array:

@@ -18,7 +18,7 @@ from lgmdsl.contract.questions import ParameterCurve
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-    from lgmdsl.vocabulary.signature import Signature
+    from lgmdsl.vocabulary.signature import Parameter, Signature
 
 
 class Property(Flag):
@@ -36,9 +36,12 @@ class Property(Flag):
 @dataclass(frozen=True)
 class SiteSpec:
     """`name` is family.argument (`poisson.log_rate`), perhaps with what sets a variant apart
-    (`normal.mean.censored`); `parameters` maps the other arguments to
-    their defaults (None: required). `observed` is the data type, empty for potentials.
-    `signature` is given by third parties only, to make the family known to the language."""
+    (`normal.mean.censored`). `signature` declares the family to the language; `takes` names those
+    of its arguments that are parameters of the site, whose types and defaults stand there.
+
+    From the signature come, unless they are given: `parameters`, which maps the names in `takes` to
+    their defaults (None: required); `observed`, the data type, empty for potentials; `summary`.
+    """
 
     name: str
     parameters: Mapping[str, float | None] = dataclasses.field(default_factory=dict)
@@ -60,6 +63,43 @@ class SiteSpec:
     # axis (counts, classes): then the unit of s is not free.
     places: tuple[str, ...] = ()
     scales: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ()
+    # The parameter that is the sd of a Gaussian in s, or, of a family that answers Augmented, the
+    # scale of a mixture of Gaussians: hypers in it are learned in closed form.
+    gaussian_scale: str = ""
+    # The parameter among `shared` that holds probabilities of which the density is a mixture.
+    mixture: str = ""
+    # The potential that the compiler puts on s - y in place of the family.
+    centred: str = ""
+    # What `lgm explain` says of how the compiler takes the family.
+    rewrite: str = ""
+
+    def __post_init__(self) -> None:
+        signature = self.signature
+        if signature is None:
+            return
+        if not self.observed and signature.category == "family":
+            object.__setattr__(self, "observed", signature.observed[:1])
+        if self.takes:
+            known = {n: self._declared(n).left_out for n in self.takes}
+            object.__setattr__(self, "parameters", known)
+        if not self.summary:
+            link = self.name.partition(".")[2]
+            object.__setattr__(self, "summary", signature.formula(link) or signature.summary)
+
+    def _declared(self, name: str) -> Parameter:
+        form = self.form
+        known = None if form is None else form.parameter(name)
+        if known is None:
+            raise ValueError(f"the signature of `{self.name}` has no argument `{name}`")
+        return known
+
+    @property
+    def form(self) -> Signature | None:
+        """The form of the signature that has the argument which is affine in the latents."""
+        if self.signature is None or self.potential:
+            return self.signature
+        return self.signature.linking(self.argument)
 
     @property
     def family(self) -> str:
@@ -72,6 +112,7 @@ class SiteSpec:
 
     @property
     def potential(self) -> bool:
+        """Whether it observes nothing."""
         return not self.observed
 
     @property
@@ -110,7 +151,7 @@ class Site(ABC):
     ...     y: Array
     ...     spec: ClassVar[SiteSpec] = SiteSpec(
     ...         "geometric.logit", properties=Property.LOG_CONCAVE | Property.BOUNDED,
-    ...         observed=("count",), link="logit", signature=Signature(
+    ...         link="logit", signature=Signature(
     ...             "geometric", "family", (Parameter("logit", "latent"),), observed=("count",),
     ...             summary="failures before the first success"))
     ...     def log_density(self, s):

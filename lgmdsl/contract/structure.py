@@ -5,12 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
-
-if TYPE_CHECKING:
-    from lgmdsl.vocabulary.signature import Signature
+from lgmdsl.vocabulary.signature import Part
 
 
 class Shape(Flag):
@@ -44,14 +42,14 @@ class Extension:
     covariance: Array
 
 
-class Structure(ABC):
+class Structure(Part, ABC):
     """An n x n Gaussian prior on one axis, its argument values already evaluated.
 
     Frozen dataclasses whose fields are the size and the argument values. Gradients flow back
     through `pullback_*`: given dF/dK (or dF/dQ) they return dF/dargument for each argument.
 
     A third party's class is called as `cls(size, **arguments)` (float64 arrays; csr for a graph or
-    a matrix that came sparse) and gives the `signature` by which the language knows it:
+    a matrix that came sparse). Its `signature` declares its name and arguments:
 
     >>> from dataclasses import dataclass
     >>> from typing import ClassVar
@@ -64,7 +62,6 @@ class Structure(ABC):
     ...     order: int
     ...     sd: Array
     ...     share: Array
-    ...     name: ClassVar[str] = "exchangeable"
     ...     signature: ClassVar[Signature] = Signature(
     ...         "exchangeable", "structure",
     ...         (Parameter("sd", "positive", over="none"),
@@ -92,9 +89,7 @@ class Structure(ABC):
     array([1.   , 1.333, 1.667])
     """
 
-    name: ClassVar[str]
     members: ClassVar[Members] = Members.FIXED
-    signature: ClassVar[Signature | None] = None
 
     @property
     @abstractmethod

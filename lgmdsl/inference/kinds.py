@@ -7,6 +7,7 @@ stands here, since nothing below may know it.
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from typing import Any, get_args
@@ -157,16 +158,31 @@ def _signature_faults(part: Any, kind: Kind) -> Iterator[str]:
     yield from _taken(part, kind, signature)
 
 
+def _site_faults(part: type[Site]) -> Iterator[str]:
+    """Where a site's parameters are not what its signature declares."""
+    try:
+        form = part.spec.form
+    except ValueError:
+        yield f"its signature has no argument `{part.spec.argument}` of type latent"
+        return
+    assert form is not None
+    given = {p.name: p.left_out for p in form.parameters}
+    if lacking := [name for name in part.spec.parameters if name not in given]:
+        yield f"its signature lacks {listed(sorted(lacking))}"
+        return
+    for name, value in part.spec.parameters.items():
+        if value != given[name] and not (value is not None and math.isnan(value)):
+            yield (
+                f"left out, its parameter `{name}` is {value} in the spec and {given[name]} in the "
+                "signature; name it in `takes` alone"
+            )
+
+
 def _taken(part: Any, kind: Kind, signature: Signature) -> Iterator[str]:
     """Whether the class takes the arguments that its signature declares."""
     declared = {p.name for p in signature.parameters}
     if kind.base is Site:
-        wanted = {*part.spec.parameters}
-        latent = [p.name for p in signature.parameters if p.type == "latent"]
-        if not part.spec.potential and part.spec.argument not in latent:
-            yield f"its signature has no argument `{part.spec.argument}` of type latent"
-        if wanted - declared:
-            yield f"its signature lacks {listed(sorted(wanted - declared))}"
+        yield from _site_faults(part)
         return
     if kind.base is Prior:
         own = {f.name for f in fields(part)} - {"type"}

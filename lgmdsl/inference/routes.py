@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from lgmdsl.bounds.catalogue import bounds, named
-from lgmdsl.canonical.blocks.rewrites import CENTRED, SPLIT
 from lgmdsl.contract.bound import Bound
+from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.errors import Diagnostic, MethodError
@@ -123,7 +123,8 @@ def answering(site: type[Site], question: type) -> Callable[[Site], object]:
 def compiled(site: type[Site]) -> type[Site]:
     """The family whose sites the compiler makes of a family's: a potential on the distance from y,
     or logistic sites for stick breaking."""
-    return find_site({**CENTRED, **SPLIT}.get(site.spec.name, "")) or site
+    name = site.into if issubclass(site, Split) else site.spec.centred
+    return (find_site(name) if name else None) or site
 
 
 def table(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from scipy import special
@@ -15,10 +14,10 @@ from lgmdsl.priors.prior import (
     Elementwise,
     Terms,
     natural_bounds,
-    positive,
     summed_to,
 )
 from lgmdsl.priors.refusals import require
+from lgmdsl.vocabulary.lookup import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,10 +26,7 @@ class Beta(Elementwise):
 
     a: Array
     b: Array
-    name: ClassVar[str] = "beta"
-
-    def check(self) -> None:
-        positive(self, "a", "b")
+    signature = declared("prior", "beta")
 
     @property
     def bounds(self) -> Bounds:
@@ -57,7 +53,7 @@ class Uniform(Elementwise):
     lower: Array
     upper: Array
     type: str = "real"
-    name: ClassVar[str] = "uniform"
+    signature = declared("prior", "uniform")
 
     def check(self) -> None:
         help = "exchange lower and upper"

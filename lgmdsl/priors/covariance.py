@@ -15,8 +15,9 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.priors.prior import REAL, VALUE, Bounds, Prior, positive, probability, summed_to
+from lgmdsl.priors.prior import REAL, VALUE, Bounds, Prior, Scatter, summed_to
 from lgmdsl.priors.refusals import Unsuitable, require
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -94,11 +95,8 @@ class LkjCov(OnCovariances):
     eta: Array
     u: Array
     alpha: Array
-    name: ClassVar[str] = "lkj_cov"
-
-    def check(self) -> None:
-        positive(self, "eta", "u")
-        probability(self, "alpha")
+    signature = declared("prior", "lkj_cov")
+    separated: ClassVar[bool] = True
 
     @property
     def rate(self) -> Array:
@@ -168,7 +166,11 @@ class InvWishart(OnCovariances):
 
     df: Array
     scale: Array
-    name: ClassVar[str] = "inv_wishart"
+    signature = declared("prior", "inv_wishart")
+
+    @property
+    def scatter(self) -> Scatter:
+        return Scatter(self.df, self.scale)
 
     def check(self) -> None:
         if self.scale.ndim < 2 or self.scale.shape[-1] != self.scale.shape[-2]:
@@ -248,12 +250,14 @@ class GraphicalLasso(OnCovariances):
     """
 
     rate: Array
-    name: ClassVar[str] = "graphical_lasso"
+    signature = declared("prior", "graphical_lasso")
+    sparse: ClassVar[bool] = True
     normalised: ClassVar[bool] = False
     improper: ClassVar[bool] = True
 
-    def check(self) -> None:
-        positive(self, "rate")
+    @property
+    def penalty(self) -> Array:
+        return self.rate
 
     def each(self, value: Array) -> Array:
         k = value.shape[-1]

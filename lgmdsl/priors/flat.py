@@ -9,6 +9,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.priors.prior import VALUE, Bounds, Prior, natural_bounds
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -19,7 +20,8 @@ class Flat(Prior):
     """Log density 0 throughout the type; it can be drawn from where the type is bounded."""
 
     type: str = "real"
-    name: ClassVar[str] = "flat"
+    signature = declared("prior", "flat")
+    constant: ClassVar[bool] = True
     normalised: ClassVar[bool] = False
 
     @property

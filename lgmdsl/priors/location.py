@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
@@ -11,7 +11,8 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.priors.order import log_order_probability
 from lgmdsl.priors.positive import HALF_LOG_TAU
-from lgmdsl.priors.prior import REAL, Bounds, Elementwise, Terms, positive, summed_to
+from lgmdsl.priors.prior import REAL, Bounds, Elementwise, Terms, left_out, summed_to
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -27,12 +28,13 @@ class Normal(Elementwise):
     """N(mean, sd^2) entry by entry; on an ordered hyper, given that the entries increase."""
 
     sd: Array
-    mean: Array = field(default_factory=lambda: np.array(0.0))
+    mean: Array = field(default_factory=left_out("normal", "mean"))
     type: str = "real"
-    name: ClassVar[str] = "normal"
+    signature = declared("prior", "normal")
 
-    def check(self) -> None:
-        positive(self, "sd")
+    @property
+    def bend(self) -> Array:
+        return np.asarray(self.sd**-2.0)
 
     @property
     def bounds(self) -> Bounds:

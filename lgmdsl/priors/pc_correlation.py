@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
 
 import numpy as np
 import scipy  # its optimize is imported when first used
 
 from lgmdsl.arrays import Array
-from lgmdsl.priors.prior import CORRELATION, Bounds, Elementwise, Terms, probability
+from lgmdsl.priors.prior import CORRELATION, Bounds, Elementwise, Terms
 from lgmdsl.priors.refusals import require
+from lgmdsl.vocabulary.lookup import declared
 
 _NEAR = 0.02  # rho^2 below which the ratio is a series
 _FURTHEST = float(np.sqrt(2.0))
@@ -51,10 +51,7 @@ class PcCor0(OnCorrelations):
 
     u: Array
     alpha: Array
-    name: ClassVar[str] = "pc_cor0"
-
-    def check(self) -> None:
-        probability(self, "u", "alpha")
+    signature = declared("prior", "pc_cor0")
 
     @property
     def rate(self) -> Array:
@@ -97,12 +94,11 @@ class PcCor1(OnCorrelations):
 
     u: Array
     alpha: Array
-    name: ClassVar[str] = "pc_cor1"
+    signature = declared("prior", "pc_cor1")
 
     def check(self) -> None:
         within = (self.u > -1.0) & (self.u < 1.0)
         require(within, self.name, "u", self.u, "between -1 and 1, both excluded")
-        probability(self, "alpha")
         least = np.sqrt(0.5 * (1.0 - self.u))
         wanted = f"above sqrt((1 - u) / 2) = {float(np.max(least)):.4g}"
         require(self.alpha > least, self.name, "alpha", self.alpha, wanted)

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.polynomial import polynomial
@@ -20,8 +20,9 @@ from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.priors.positive import OnHalfLine
-from lgmdsl.priors.prior import POSITIVE, Bounds, Terms, probability
+from lgmdsl.priors.prior import POSITIVE, Bounds, Terms
 from lgmdsl.priors.refusals import require
+from lgmdsl.vocabulary.lookup import declared
 
 _FAR = 16.0  # df from which the series is taken
 _TERMS = 24
@@ -86,12 +87,11 @@ class PcDf(OnHalfLine):
 
     u: Array
     alpha: Array
-    name: ClassVar[str] = "pc_df"
+    signature = declared("prior", "pc_df")
 
     def check(self) -> None:
         help = "below 2 a Student-t has no variance: give u a value above 2, e.g. u = 10"
         require(self.u > 2.0, self.name, "u", self.u, "above 2", help)
-        probability(self, "alpha")
 
     @property
     def bounds(self) -> Bounds:

@@ -9,14 +9,15 @@ no end as mix goes to 1, and is exponential with rate -log(1 - alpha) / d(u).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.stable import sigmoids, softplus
-from lgmdsl.priors.prior import UNIT, Bounds, Elementwise, Terms, probability
+from lgmdsl.priors.prior import UNIT, Bounds, InLogits, Terms
 from lgmdsl.priors.refusals import Unsuitable
+from lgmdsl.vocabulary.lookup import declared
 
 _NEAR = 0.1  # |x| below which (x - log(1 + x)) / x^2 is a series
 _TERMS = 18
@@ -48,7 +49,7 @@ def _quotient(x: Array) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class PcMix(Elementwise):
+class PcMix(InLogits):
     """P(mix < u) = alpha.
 
     `graph` stands for the structure on the graph: (n,) eigenvalues of its scaled covariance.
@@ -57,10 +58,9 @@ class PcMix(Elementwise):
     graph: Array
     u: Array
     alpha: Array
-    name: ClassVar[str] = "pc_mix"
+    signature = declared("prior", "pc_mix")
 
     def check(self) -> None:
-        probability(self, "u", "alpha")
         if not (self.graph < 0.5).any():
             raise Unsuitable(
                 "graph", "`graph` of `pc_mix` must connect some of its members",

@@ -8,13 +8,13 @@ dimension 2, Matern smoothness 1: spde with alpha = 2 in the plane).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.priors.positive import OnHalfLine
-from lgmdsl.priors.prior import Terms, positive, probability
+from lgmdsl.priors.prior import Terms
+from lgmdsl.vocabulary.lookup import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -23,11 +23,7 @@ class PcSd(OnHalfLine):
 
     u: Array
     alpha: Array
-    name: ClassVar[str] = "pc_sd"
-
-    def check(self) -> None:
-        positive(self, "u")
-        probability(self, "alpha")
+    signature = declared("prior", "pc_sd")
 
     @property
     def rate(self) -> Array:
@@ -49,11 +45,7 @@ class PcRange(OnHalfLine):
 
     u: Array
     alpha: Array
-    name: ClassVar[str] = "pc_range"
-
-    def check(self) -> None:
-        positive(self, "u")
-        probability(self, "alpha")
+    signature = declared("prior", "pc_range")
 
     @property
     def rate(self) -> Array:

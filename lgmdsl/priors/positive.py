@@ -4,13 +4,13 @@ gamma and inverse gamma."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import ClassVar
 
 import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.priors.prior import POSITIVE, Bounds, Elementwise, Terms, positive
+from lgmdsl.priors.prior import POSITIVE, Bounds, Elementwise, GammaPower, Terms, left_out
+from lgmdsl.vocabulary.lookup import declared
 
 HALF_LOG_TAU = 0.5 * float(np.log(2.0 * np.pi))
 
@@ -28,10 +28,7 @@ class Exponential(OnHalfLine):
     """rate exp(-rate x)."""
 
     rate: Array
-    name: ClassVar[str] = "exponential"
-
-    def check(self) -> None:
-        positive(self, "rate")
+    signature = declared("prior", "exponential")
 
     def terms(self, value: Array) -> Terms:
         slopes = {"rate": 1.0 / self.rate - value}
@@ -46,10 +43,7 @@ class HalfNormal(OnHalfLine):
     """N(0, sd^2) on its positive half."""
 
     sd: Array
-    name: ClassVar[str] = "half_normal"
-
-    def check(self) -> None:
-        positive(self, "sd")
+    signature = declared("prior", "half_normal")
 
     def terms(self, value: Array) -> Terms:
         z = value / self.sd
@@ -65,10 +59,7 @@ class HalfCauchy(OnHalfLine):
     """Cauchy around 0 on its positive half; its median is the scale."""
 
     scale: Array
-    name: ClassVar[str] = "half_cauchy"
-
-    def check(self) -> None:
-        positive(self, "scale")
+    signature = declared("prior", "half_cauchy")
 
     def terms(self, value: Array) -> Terms:
         z = value / self.scale
@@ -86,11 +77,8 @@ class Lognormal(OnHalfLine):
     """log x is N(mean, sd^2)."""
 
     sd: Array
-    mean: Array = field(default_factory=lambda: np.array(0.0))
-    name: ClassVar[str] = "lognormal"
-
-    def check(self) -> None:
-        positive(self, "sd")
+    mean: Array = field(default_factory=left_out("lognormal", "mean"))
+    signature = declared("prior", "lognormal")
 
     def terms(self, value: Array) -> Terms:
         z = (np.log(value) - self.mean) / self.sd
@@ -108,10 +96,11 @@ class Gamma(OnHalfLine):
 
     shape: Array
     rate: Array
-    name: ClassVar[str] = "gamma"
+    signature = declared("prior", "gamma")
 
-    def check(self) -> None:
-        positive(self, "shape", "rate")
+    @property
+    def gamma_power(self) -> GammaPower:
+        return GammaPower(-0.5, self.shape, self.rate)
 
     def terms(self, value: Array) -> Terms:
         power = special.xlogy(self.shape - 1.0, value)
@@ -138,10 +127,11 @@ class InvGamma(OnHalfLine):
 
     shape: Array
     scale: Array
-    name: ClassVar[str] = "inv_gamma"
+    signature = declared("prior", "inv_gamma")
 
-    def check(self) -> None:
-        positive(self, "shape", "scale")
+    @property
+    def gamma_power(self) -> GammaPower:
+        return GammaPower(0.5, self.shape, self.scale)
 
     def terms(self, value: Array) -> Terms:
         fixed = self.shape * np.log(self.scale) - special.gammaln(self.shape)

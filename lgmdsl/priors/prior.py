@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
@@ -10,11 +11,11 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.priors.refusals import require
+from lgmdsl.vocabulary.lookup import declared
+from lgmdsl.vocabulary.signature import Part
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-
-    from lgmdsl.vocabulary.signature import Signature
 
 VALUE = "value"  # the key of d log density / d value among the slopes in the arguments
 TINIEST = 2.0**-54
@@ -27,8 +28,23 @@ class Bounds(NamedTuple):
     upper: Array
 
 
+class Scatter(NamedTuple):
+    """|S|^(-(df + k + 1)/2) exp(-tr(scale S^-1)/2), up to its constant."""
+
+    df: Array
+    scale: Array
+
+
+class GammaPower(NamedTuple):
+    """h^(-2 exponent) ~ gamma(shape, rate)."""
+
+    exponent: float
+    shape: Array
+    rate: Array
+
+
 @dataclass(frozen=True, eq=False)
-class Prior(ABC):
+class Prior(Part, ABC):
     """A prior at the values of its arguments, which are its fields: float64 arrays.
 
     A prior whose density depends on the hyper's type has the field `type` as well. Arguments
@@ -40,25 +56,28 @@ class Prior(ABC):
     `Elementwise` shows one where entries are independent.
     """
 
-    name: ClassVar[str]
     normalised: ClassVar[bool] = True  # False: the constant is not known
     improper: ClassVar[bool] = False  # True: cannot be drawn from, whatever its arguments
-    signature: ClassVar[Signature | None] = None
+    constant: ClassVar[bool] = False  # True: the density is the same everywhere
+    # Of covariances: whether entries of the inverse are exactly 0 at the mode; whether the density
+    # is one of standard deviations and correlations. Both choose the coordinates of a search.
+    sparse: ClassVar[bool] = False
+    separated: ClassVar[bool] = False
 
     def __post_init__(self) -> None:
-        declared = {p.name: p.type for p in self.signature.parameters} if self.signature else {}
-        for field in fields(self):
-            if field.name != "type":
-                value = np.asarray(getattr(self, field.name), dtype=np.float64)
-                object.__setattr__(self, field.name, value)
-                require(np.isfinite(value), self.name, field.name, value, "finite")
-                if declared.get(field.name) == "positive":
-                    positive(self, field.name)
-                elif declared.get(field.name) == "unit":
-                    probability(self, field.name)
+        types = {p.name: p.type for p in self.signature.parameters} if self.signature else {}
+        for one in fields(self):
+            if one.name != "type":
+                value = np.asarray(getattr(self, one.name), dtype=np.float64)
+                object.__setattr__(self, one.name, value)
+                require(np.isfinite(value), self.name, one.name, value, "finite")
+                if types.get(one.name) == "positive":
+                    positive(self, one.name)
+                elif types.get(one.name) == "unit":
+                    probability(self, one.name)
         self.check()
 
-    def check(self) -> None:  # noqa: B027 (most need it, flat does not)
+    def check(self) -> None:
         """Raise Unsuitable (E303) for arguments that the prior cannot take."""
 
     @property
@@ -70,6 +89,33 @@ class Prior(ABC):
     @abstractmethod
     def bounds(self) -> Bounds:
         """The interval of each entry; (-inf, inf) for matrices."""
+
+    # Closed forms that learning asks for; None where the density is not of that form.
+
+    @property
+    def weights(self) -> Array | None:
+        """alpha of a density of probabilities, proportional to prod p_k^(alpha_k - 1)."""
+        return None
+
+    @property
+    def scatter(self) -> Scatter | None:
+        """Of a density of covariances, that of an inverse Wishart."""
+        return None
+
+    @property
+    def gamma_power(self) -> GammaPower | None:
+        """Of a positive hyper, a power of which is gamma distributed."""
+        return None
+
+    @property
+    def bend(self) -> Array | None:
+        """Minus the second derivative of the log density, where it is constant."""
+        return None
+
+    @property
+    def penalty(self) -> Array | None:
+        """rate of a density of precision matrices, proportional to exp(-rate/2 sum |P_ij|)."""
+        return None
 
     def pull_bounds(self, lower: Array, upper: Array) -> dict[str, Array]:
         """dF/dargument from dF/dlower and dF/dupper, where arguments set the bounds."""
@@ -93,6 +139,14 @@ class Prior(ABC):
     @abstractmethod
     def typical(self, shape: tuple[int, ...] = ()) -> Array:
         """A value of that shape in the middle of the prior, where an optimiser may start."""
+
+
+def left_out(name: str, argument: str) -> Callable[[], Array]:
+    """What makes the value that the language declares for an argument that is left out."""
+    known = declared("prior", name).parameter(argument)
+    assert known is not None and known.left_out is not None
+    value = known.left_out
+    return lambda: np.array(value)
 
 
 class Terms(NamedTuple):
@@ -119,7 +173,6 @@ class Elementwise(Prior):
     ... class Lomax(Elementwise):
     ...     shape: Array
     ...     scale: Array
-    ...     name: ClassVar[str] = "lomax"
     ...     signature: ClassVar[Signature] = Signature(
     ...         "lomax", "prior",
     ...         (Parameter("shape", "positive"),
@@ -180,6 +233,15 @@ class Elementwise(Prior):
         lower, upper = self.bounds
         inside = np.clip(value, np.nextafter(lower, np.inf), np.nextafter(upper, -np.inf))
         return np.array(np.broadcast_to(inside, shape))
+
+
+class InLogits(Elementwise):
+    """A share's prior with so long a tail near 1 that half its mass may lie beyond the last double
+    before it: searches go along 2 sinh(x) = logit(share), by the density there."""
+
+    @abstractmethod
+    def in_logits(self, logit: Array) -> Terms:
+        """log density of L = logit(share) and its slope in L, exact where the share rounds to 1."""
 
 
 def summed_to(slopes: Array, value: Array, shape: tuple[int, ...]) -> Array:

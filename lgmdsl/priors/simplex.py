@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array
-from lgmdsl.priors.prior import UNIT, VALUE, Bounds, Prior, positive, summed_to
+from lgmdsl.priors.prior import UNIT, VALUE, Bounds, Prior, summed_to
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -26,10 +27,11 @@ class Dirichlet(Prior):
     """
 
     alpha: Array
-    name: ClassVar[str] = "dirichlet"
+    signature = declared("prior", "dirichlet")
 
-    def check(self) -> None:
-        positive(self, "alpha")
+    @property
+    def weights(self) -> Array:
+        return self.alpha
 
     @property
     def bounds(self) -> Bounds:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.sites.censored.families import (
@@ -83,35 +84,34 @@ BUILT_IN: tuple[type[Site], ...] = (
     ExpPowerPotential,
 )
 
-# Families of the language that the compiler rewrites, so that no back end ever sees one.
+# Families that the compiler rewrites (`contract.classes.Split`): no back end ever sees one.
 REWRITTEN: tuple[type[Site], ...] = (CategoricalStick,)
 
-_SITES: dict[str, type[Site]] = {s.spec.name: s for s in BUILT_IN}
-_REWRITTEN: dict[str, type[Site]] = {s.spec.name: s for s in REWRITTEN}
+_SITES: dict[str, type[Site]] = {s.spec.name: s for s in (*BUILT_IN, *REWRITTEN)}
 
 
 def sites() -> tuple[type[Site], ...]:
     """All families that back ends can see, the built-in ones first."""
     plugins.load()
-    return tuple(_SITES.values())
+    return tuple(s for s in _SITES.values() if not issubclass(s, Split))
 
 
 def families() -> tuple[type[Site], ...]:
     """All families that a model can name: those that the compiler rewrites come last."""
-    return (*sites(), *REWRITTEN)
+    return (*sites(), *(s for s in _SITES.values() if issubclass(s, Split)))
 
 
 def find_site(name: str) -> type[Site] | None:
     """The family called `name`, a rewritten one too, or None."""
-    found = _SITES.get(name) or _REWRITTEN.get(name)
-    if found is None:
+    if name not in _SITES:
         plugins.load()
-    return found or _SITES.get(name)
+    return _SITES.get(name)
 
 
 def site(name: str) -> type[Site]:
     """The family called `name`: family.argument, or a potential's. Raises ModelError E103."""
-    return _required(name, None if name in _REWRITTEN else find_site(name))
+    family = find_site(name)
+    return _required(name, None if family is not None and issubclass(family, Split) else family)
 
 
 def family(name: str) -> type[Site]:
@@ -138,6 +138,6 @@ def unregister_site(name: str) -> None:
 def _required(name: str, found: type[Site] | None) -> type[Site]:
     if found is not None:
         return found
-    known = [*_SITES, *_REWRITTEN]
+    known = list(_SITES)
     told = suggestion(name, known, then=f"Sites: {' '.join(known)}")
     raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=told))

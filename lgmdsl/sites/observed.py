@@ -130,14 +130,8 @@ def check_possible(site: Site, predictors: int) -> None:
 
 
 def _signature(spec: SiteSpec) -> Signature | None:
-    if spec.signature is not None:
-        return spec.signature
-    found = lookup("potential" if spec.potential else "family", spec.family)
-    if found is not None and found.other is not None:
-        argument = found.parameter(spec.argument)
-        if argument is None or argument.type != "latent":
-            return found.other
-    return found
+    """The declaration of a family; that of its name, of a third party's variant."""
+    return spec.form or lookup("potential" if spec.potential else "family", spec.family)
 
 
 def _require(name: str, kind: str, value: Array) -> None:

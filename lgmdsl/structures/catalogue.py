@@ -1,4 +1,8 @@
-"""Names of the language to structures and kernels: builders from evaluated arguments."""
+"""Names of the language to structures and kernels: builders from evaluated arguments.
+
+What an argument is where it is left out is declared (`vocabulary.structures`, `.kernels`); builders
+and classes have no defaults of their own.
+"""
 
 from __future__ import annotations
 
@@ -25,10 +29,10 @@ from lgmdsl.structures.ordered.ar1 import Ar1, ar1
 from lgmdsl.structures.ordered.ou import OrnsteinUhlenbeck, ou
 from lgmdsl.structures.ordered.seasonal import Seasonal, seasonal
 from lgmdsl.structures.ordered.walks import FirstOrderWalk, SecondOrderWalk, rw1, rw2
-from lgmdsl.structures.spatial.besag import besag
-from lgmdsl.structures.spatial.car import car
-from lgmdsl.structures.spatial.gmrf import gmrf
-from lgmdsl.structures.spatial.spde import spde
+from lgmdsl.structures.spatial.besag import Besag, besag
+from lgmdsl.structures.spatial.car import Car, car
+from lgmdsl.structures.spatial.gmrf import Gmrf, gmrf
+from lgmdsl.structures.spatial.spde import Spde, spde
 
 Builder = Callable[..., Structure]
 
@@ -37,54 +41,75 @@ def _array(value: object) -> Array:
     return np.asarray(value, dtype=np.float64)
 
 
+@dataclass(frozen=True)
+class Declared:
+    """The builder of a class: arguments that are left out have the values that its signature
+    declares, a scale that another factor carries is 1. `make` is the class where it takes the
+    arguments as they are."""
+
+    part: type[Any]
+    defaults: Mapping[str, Any] = field(compare=False)
+    make: Callable[..., Any]
+
+    @classmethod
+    def of(
+        cls, part: type[Structure] | type[Kernel], make: Callable[..., Any] | None = None
+    ) -> Declared:
+        signature = part.signature
+        assert signature is not None
+        given: dict[str, Any] = {**dict.fromkeys(signature.scales, 1.0), **signature.defaults}
+        return cls(part, {
+            name: value if isinstance(value, str | bool) else _array(value)
+            for name, value in given.items()
+        }, make or part)  # fmt: skip
+
+    def __call__(self, *size: int, **arguments: Any) -> Any:
+        return self.make(*size, **{**self.defaults, **arguments})
+
+
+def _table(*builders: Declared) -> dict[str, Declared]:
+    return {b.part.name: b for b in builders}
+
+
+def _dense(size: int, cov: object) -> Structure:
+    return Dense(np.ascontiguousarray(_array(cov)))
+
+
 def _gp(size: int, at: object, kernel: Kernel) -> Structure:
     inputs = _array(at)
     return Gp(np.ascontiguousarray(inputs.reshape(size, -1)), kernel)
 
 
-STRUCTURES: dict[str, Builder] = {
-    "normal": lambda size, mean=0.0, sd=1.0: Normal(size, mean, sd),
-    "iid": lambda size: Iid(size),
-    "flat": lambda size: Flat(size),
-    "dense": lambda size, cov: Dense(np.ascontiguousarray(_array(cov))),
-    "gmrf": gmrf,
-    "rw1": rw1,
-    "rw2": rw2,
-    "seasonal": seasonal,
-    "ar1": ar1,
-    "ar": ar,
-    "ou": ou,
-    "besag": besag,
-    "car": car,
-    "gp": _gp,
-    "spde": spde,
-}
+def _kernel(cls: type[Kernel]) -> Declared:
+    """A kernel whose arguments may be given as numbers."""
+    return Declared.of(cls, lambda **given: cls(**{k: _array(v) for k, v in given.items()}))
 
-MEMBERS: dict[str, Members] = {
-    cls.name: cls.members
-    for cls in (
-        Normal, Iid, Flat, Gp, Ar, Ar1, FirstOrderWalk, SecondOrderWalk, OrnsteinUhlenbeck, Seasonal
-    )
-}  # fmt: skip
 
-# In a product of kernels all but one may leave out their sd.
-KERNELS: dict[str, Callable[..., Kernel]] = {
-    "se": lambda length, sd=1.0: SquaredExponential(_array(sd), _array(length)),
-    "matern": lambda length, sd=1.0, smoothness=1.5: Matern(
-        _array(sd), _array(length), float(smoothness)
-    ),
-    "rq": lambda length, alpha, sd=1.0: RationalQuadratic(
-        _array(sd), _array(length), _array(alpha)
-    ),
-    "periodic": lambda length, period, sd=1.0: Periodic(_array(sd), _array(length), _array(period)),
-    "linear": lambda sd=1.0: Linear(_array(sd)),
-    "white": lambda sd=1.0: White(_array(sd)),
-}
+def _matern(sd: object, length: object, smoothness: Any) -> Kernel:
+    return Matern(_array(sd), _array(length), float(smoothness))
+
+
+# A new structure or kernel is its declaration, its class and a line here.
+STRUCTURES: dict[str, Builder] = {**_table(
+    Declared.of(Normal), Declared.of(Iid), Declared.of(Flat), Declared.of(Dense, _dense),
+    Declared.of(Gmrf, gmrf), Declared.of(FirstOrderWalk, rw1), Declared.of(SecondOrderWalk, rw2),
+    Declared.of(Seasonal, seasonal), Declared.of(Ar1, ar1), Declared.of(Ar, ar),
+    Declared.of(OrnsteinUhlenbeck, ou), Declared.of(Besag, besag), Declared.of(Car, car),
+    Declared.of(Gp, _gp), Declared.of(Spde, spde),
+)}  # fmt: skip
+KERNELS: dict[str, Callable[..., Kernel]] = {**_table(
+    _kernel(SquaredExponential), Declared.of(Matern, _matern), _kernel(RationalQuadratic),
+    _kernel(Periodic), _kernel(Linear), _kernel(White),
+)}  # fmt: skip
 
 
 def members_of(name: str) -> Members:
     """How the structure `name` takes members that a fit did not have."""
-    return MEMBERS.get(name, Members.FIXED)
+    builder = STRUCTURES.get(name)
+    part = builder.part if isinstance(builder, Declared) else builder
+    if isinstance(part, type) and issubclass(part, Structure):
+        return part.members
+    return Members.FIXED
 
 
 def structure(name: str, size: int, **arguments: Any) -> Structure:
@@ -101,9 +126,6 @@ def register_structure(name: str, builder: Builder) -> None:
     """Make a structure known: `builder(size, **arguments)` with float64 arrays as arguments.
     Raises ModelError E106 where the name is taken."""
     _add(STRUCTURES, "structure", name, builder)
-    part = builder.part if isinstance(builder, Declared) else builder
-    if isinstance(part, type) and issubclass(part, Structure):
-        MEMBERS[name] = part.members
 
 
 def register_kernel(name: str, builder: Callable[..., Kernel]) -> None:
@@ -118,29 +140,3 @@ def _add(table: dict[str, Any], what: str, name: str, builder: object) -> None:
             Diagnostic("E106", f"a {what} called `{name}` exists already",
                        help="give the new one another name")
         )  # fmt: skip
-
-
-@dataclass(frozen=True)
-class Declared:
-    """The builder of a third party's class: arguments that are left out have the values that its
-    signature declares, a scale that another factor carries is 1."""
-
-    part: type[Any]
-    defaults: Mapping[str, Any] = field(compare=False)
-
-    @classmethod
-    def of(cls, part: type[Structure] | type[Kernel]) -> Declared:
-        signature = part.signature
-        assert signature is not None
-        given: dict[str, Any] = {
-            p.name: 1.0 for p in signature.parameters
-            if p.name in signature.carries_scale and p.type == "positive"
-        }  # fmt: skip
-        given |= signature.defaults
-        return cls(part, {
-            name: value if isinstance(value, str | bool) else _array(value)
-            for name, value in given.items()
-        })  # fmt: skip
-
-    def __call__(self, *size: int, **arguments: Any) -> Any:
-        return self.part(*size, **{**self.defaults, **arguments})

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
 from lgmdsl.contract.structure import Members, Shape, Structure
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
+from lgmdsl.vocabulary.lookup import declared
 
 INVERTED = 100  # a covariance of at most this size may be inverted,
 CONDITION = 1e-9  # if its correlations' reciprocal condition is above this
@@ -29,10 +30,10 @@ class Normal(Structure):
     order: int
     mean_: Array
     sd: Array
-    name: ClassVar[str] = "normal"
+    signature = declared("structure", "normal")
     members: ClassVar[Members] = Members.JOINED
 
-    def __init__(self, size: int, mean: object = 0.0, sd: object = 1.0) -> None:
+    def __init__(self, size: int, mean: object, sd: object) -> None:
         object.__setattr__(self, "order", int(size))
         object.__setattr__(self, "mean_", np.asarray(mean, dtype=np.float64))
         object.__setattr__(self, "sd", np.asarray(sd, dtype=np.float64))
@@ -82,7 +83,7 @@ class Iid(Structure):
     """K = I: the identity factor of a product."""
 
     order: int
-    name: ClassVar[str] = "iid"
+    signature = declared("structure", "iid")
     members: ClassVar[Members] = Members.JOINED
 
     @property
@@ -120,7 +121,7 @@ class Flat(Structure):
     """Density 1 everywhere: Q = 0, every direction improper (diagonal with infinite variance)."""
 
     order: int
-    name: ClassVar[str] = "flat"
+    signature = declared("structure", "flat")
     members: ClassVar[Members] = Members.JOINED
 
     @property
@@ -160,7 +161,7 @@ class Dense(Structure):
     """
 
     cov: Array
-    name: ClassVar[str] = "dense"
+    signature = declared("structure", "dense")
 
     @property
     def size(self) -> int:

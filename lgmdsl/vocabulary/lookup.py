@@ -54,6 +54,12 @@ def lookup(category: Category, name: str) -> Signature | None:
     return found
 
 
+def declared(category: Category, name: str) -> Signature:
+    """The declaration of a name that the language ships, for the class that computes it. Raises
+    KeyError."""
+    return _TABLE[category][name]
+
+
 def names(category: Category) -> tuple[str, ...]:
     """All names of a category, in the order of the manual, registered ones last."""
     plugins.load()

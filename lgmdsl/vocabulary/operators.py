@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lgmdsl.vocabulary.signature import Parameter, Signature
+from lgmdsl.vocabulary.signature import Parameter, Signature, Trait
 
 _EXPR = Parameter("expr", "any")
 _INDEX = Parameter("index", "index")
@@ -50,8 +50,8 @@ OPERATORS: tuple[Signature, ...] = (
 )  # fmt: skip
 
 
-def _function(name: str, summary: str) -> Signature:
-    return Signature(name, "function", (_EXPR,), positional=1, summary=summary)
+def _function(name: str, summary: str, traits: Trait = Trait.NONE) -> Signature:
+    return Signature(name, "function", (_EXPR,), positional=1, summary=summary, traits=traits)
 
 
 # Of data and hypers anywhere; of latents in a report only.
@@ -59,11 +59,13 @@ FUNCTIONS: tuple[Signature, ...] = (
     _function("log", "natural logarithm"),
     _function("exp", "exponential"),
     _function("sqrt", "square root"),
-    _function("invlogit", "1/(1 + exp(-x)); in reports"),
-    _function("normal_cdf", "standard normal distribution function; in reports"),
+    _function("invlogit", "1/(1 + exp(-x)); in reports", Trait.REPORT_ONLY),
+    _function("normal_cdf", "standard normal distribution function; in reports", Trait.REPORT_ONLY),
     Signature(
         "softmax", "function", (_EXPR, Parameter("index", "index", required=False)),
         positional=2, summary="exp(x) over its sum along an index; in reports",
+        traits=Trait.REPORT_ONLY,
     ),
 )  # fmt: skip
-REPORT_ONLY = ("invlogit", "normal_cdf", "softmax")
+REPORT_ONLY = tuple(f.name for f in FUNCTIONS if Trait.REPORT_ONLY in f.traits)
+ELEMENTWISE = tuple(f.name for f in FUNCTIONS if Trait.REPORT_ONLY not in f.traits)

@@ -1,9 +1,15 @@
-"""The shape of a signature: what a name of the language takes. No numpy here."""
+"""A declaration: what a name of the language is and takes, in one place. No numpy here.
+
+The language, the builder, `lgm help`, and the classes that compute (sites, structures, kernels,
+hyperpriors) take names, types, defaults and summaries from here and from nowhere else.
+"""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import Literal
+from enum import Flag, auto
+from typing import ClassVar, Literal
 
 Category = Literal["structure", "kernel", "family", "potential", "prior", "operator", "function"]
 
@@ -46,6 +52,8 @@ class Parameter:
     `default` is the literal used when it is left out (a number, a string or a bool); `required`
     arguments have none; `choices` restricts a string or a number; `one_of` names the group of
     alternative arguments of which exactly one must be given (bernoulli's logit | probit | cloglog).
+    `meaning` says what it is, with its unit. Where an argument without a default is left out a site
+    takes `blank`, and NaN for an `open` one (the end of an interval), which no model writes.
     """
 
     name: str
@@ -55,6 +63,16 @@ class Parameter:
     choices: tuple[str | float, ...] = ()
     one_of: str = ""
     over: Over = "left"
+    meaning: str = ""
+    blank: float | None = None
+    open: bool = False
+
+    @property
+    def left_out(self) -> float | None:
+        """The number that stands for the argument where it is left out; None where it cannot be."""
+        if self.open:
+            return math.nan
+        return float(self.default) if isinstance(self.default, int | float) else self.blank
 
     def show(self) -> str:
         """`exposure: positive = 1`; an optional argument without a default in brackets."""
@@ -83,16 +101,34 @@ class Spacing:
     circle: str = ""
 
 
+class Trait(Flag):
+    """What code may ask of a part in place of its name. Of structures, unless it says otherwise."""
+
+    NONE = 0
+    IDENTITY = auto()  # the covariance is the identity: an axis without structure
+    INDEPENDENT = auto()  # no correlation between members
+    IMPROPER = auto()  # density 1 in every direction
+    COMPONENTS = auto()  # each connected component of its graph has a level of its own
+    COVARIANCE = auto()  # its argument of type covariance is its covariance, as it stands
+    REPORT_ONLY = auto()  # of functions: applied in reports alone
+
+
 @dataclass(frozen=True)
 class Signature:
-    """A name of the language with its arguments.
+    """A name of the language with its arguments: the one declaration of a part.
 
     `observed` is the data types a family observes (`index` for a categorical response), or the
     hyper types a prior is for; `ordered_axis` marks structures over one ordered axis, families of
     ordered classes and operators along an index, and `spacing` says what its labels then mean;
     `carries_scale` names the arguments that make a factor carry the scale of a product; `whole`
     marks the structures that take the block at once, of any shape; `positional` is how many
-    leading arguments may stand without their names; `other` is a second form of the same name.
+    leading arguments may stand without their names; `other` is a second form of the same name;
+    `traits` is what code asks of it in place of its name.
+
+    For the manual: `summary` is one sentence; `formulas` pairs of a form ("" where there is one;
+    of a family its linking argument, perhaps with a variant: `logit.adjacent`) and its formula;
+    `scale` the convention of its scale; `support` where it has mass; `example` a line of a model;
+    `see_also` other names; `source` the paper (authors, year, equation).
     """
 
     name: str
@@ -106,6 +142,39 @@ class Signature:
     whole: bool = False
     other: Signature | None = None
     spacing: Spacing = Spacing()
+    traits: Trait = Trait.NONE
+    formulas: tuple[tuple[str, str], ...] = ()
+    scale: str = ""
+    support: str = ""
+    example: str = ""
+    see_also: tuple[str, ...] = ()
+    source: str = ""
+
+    def formula(self, form: str = "") -> str:
+        """The formula of a form; "" where none is given."""
+        return dict(self.formulas).get(form, "")
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The positive arguments that scale a factor: its covariance is their square times one."""
+        return tuple(
+            p.name for p in self.parameters
+            if p.name in self.carries_scale and p.type == "positive"
+        )  # fmt: skip
+
+    @property
+    def covariance(self) -> str:
+        """The argument that is a structure's covariance as it stands; "" where there is none."""
+        given = [p.name for p in self.parameters if p.type == "covariance"]
+        return given[0] if given and Trait.COVARIANCE in self.traits else ""
+
+    def linking(self, argument: str) -> Signature:
+        """The form in which an argument is affine in the latents. Raises ValueError."""
+        for form in (self, self.other):
+            known = None if form is None else form.parameter(argument)
+            if form is not None and known is not None and known.type == "latent":
+                return form
+        raise ValueError(f"`{self.name}` has no argument `{argument}` of type latent")
 
     def parameter(self, name: str) -> Parameter | None:
         return next((p for p in self.parameters if p.name == name), None)
@@ -135,6 +204,24 @@ class Signature:
             previous = p.one_of
         text = f"{self.name}({', '.join(parts)})" if parts else self.name
         return f"{text} or {self.other.show()}" if self.other else text
+
+
+class Part:
+    """A class that computes what a name of the language stands for: its signature declares it."""
+
+    name: ClassVar[str]
+    signature: ClassVar[Signature | None] = None
+
+    def __init_subclass__(cls, **kwargs: object) -> None:
+        super().__init_subclass__(**kwargs)
+        signature: object = cls.__dict__.get("signature")
+        if isinstance(signature, Signature) and "name" not in cls.__dict__:
+            cls.name = signature.name
+
+    @classmethod
+    def traits(cls) -> Trait:
+        """What its signature declares that code asks in place of its name."""
+        return Trait.NONE if cls.signature is None else cls.signature.traits
 
 
 def literal(value: float | str | bool) -> str:

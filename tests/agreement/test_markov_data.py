@@ -92,7 +92,7 @@ def test_scotland_is_scaled_by_component(edges: str, shared: Path) -> None:
     graph = sp.csr_array((np.ones(len(pairs)), (pairs[:, 0], pairs[:, 1])), shape=(56, 56))
     graph = sp.csr_array(graph + graph.T)
     count, label = connected_components(graph)
-    scaled = besag(56, graph).precision().toarray()
+    scaled = besag(56, graph, 1.0).precision().toarray()
     found = {}
     for part in range(count):
         where = np.flatnonzero(label == part)

@@ -13,7 +13,7 @@ import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
-from lgmdsl.structures.catalogue import MEMBERS, STRUCTURES
+from lgmdsl.structures.catalogue import STRUCTURES
 from lgmdsl.vocabulary.lookup import unregister
 from lgmdsl.vocabulary.signature import Parameter, Signature
 
@@ -233,7 +233,6 @@ def test_a_structure_from_outside_says_how_it_goes_on() -> None:
     finally:
         unregister("structure", "brownian")
         STRUCTURES.pop("brownian", None)
-        MEMBERS.pop("brownian", None)
 
 
 ACROSS = """lgm 1

@@ -87,5 +87,14 @@ def test_what_json_lacks_is_null() -> None:
     assert plain(given) == {"a": [1.0, None], "b": None, "c": [1, "x"], "d": 3}
 
 
+def test_help_of_a_name(run: Run) -> None:
+    """What a name stands for, in each of its categories; numpy is not asked."""
+    text = run("help", "normal", "--json").json["text"]
+    for word in ("structure", "observation family", "potential", "hyperprior"):
+        assert f"{word} `normal`: " in text
+    assert "y ~ N(mean, exp(s))" in text and "standard deviation of each entry" in text
+    assert "did you mean besag?" in run("help", "bessag").err
+
+
 def test_help_of_a_command(run: Run) -> None:
     assert "lgm fit" in run("help", "fit", "--json").json["text"]

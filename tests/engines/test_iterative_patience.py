@@ -28,7 +28,7 @@ def random_rows(n: int) -> LinearGaussian:
     where = (np.repeat(np.arange(n), 3), rng.integers(0, n, 3 * n))
     x = sp.csr_array((rng.normal(size=3 * n), where), shape=(n, n))
     x.sum_duplicates()
-    block = PriorBlock("w", (Normal(n),), np.zeros(n))
+    block = PriorBlock("w", (Normal(n, 0.0, 1.0),), np.zeros(n))
     return LinearGaussian((block,), (Predictor({"w": Sparse(x)}, np.zeros(n)),))
 
 

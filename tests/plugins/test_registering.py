@@ -172,7 +172,10 @@ def test_what_lacks_a_declaration_is_refused_in_one_sentence() -> None:
 
     refusals: list[tuple[object, str]] = [
         (Mine, "no signature"),
-        (altered(signature=Signature("other", "prior", observed=("real",))), "is of `other`"),
+        (
+            altered(name="mine", signature=Signature("other", "prior", observed=("real",))),
+            "is of `other`",
+        ),
         (altered(signature=Signature("mine", "kernel")), 'category "kernel"'),
         (altered(signature=Signature("mine", "prior", signature.parameters)), "`observed`"),
         (altered(signature=Signature("mine", "prior", observed=("real",))), "fields are"),

@@ -68,7 +68,7 @@ def test_mixing_distance_against_dense_matrices(name: str) -> None:
     """d^2 = tr(S) - n - log|S|, S = (1 - mix) I + mix C, C the covariance that besag has."""
     w = graph(name)
     n = w.shape[0]
-    structure = besag(n, w)
+    structure = besag(n, w, 1.0)
     c = structure.covariance()
     # on islands besag is N(0, 1), as the independent part is
     assert besag_spectrum(w) == pytest.approx(np.linalg.eigvalsh(c), abs=1e-11)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import mpmath
 import numpy as np
 import pytest
@@ -10,8 +12,10 @@ from hypothesis import strategies as st
 
 import lgmdsl as lgm
 from lgmdsl.errors import ModelError
-from lgmdsl.structures.catalogue import kernel, structure
+from lgmdsl.structures import catalogue
+from lgmdsl.structures.catalogue import structure
 from lgmdsl.structures.kernels.gp import Gp
+from lgmdsl.structures.kernels.kernels import Kernel
 from lgmdsl.structures.kernels.stationary import Matern, squared_distances
 from lgmdsl.testing.structure_checks import check_structure
 
@@ -24,6 +28,12 @@ LEAVES = {
     "linear": {"sd": ONE},
     "white": {"sd": ONE},
 }
+
+
+def kernel(name: str, **arguments: Any) -> Kernel:
+    """That of the catalogue; a Matern of smoothness 3/2 where none is asked for."""
+    usual = {"smoothness": 1.5} if name == "matern" else {}
+    return catalogue.kernel(name, **{**usual, **arguments})
 
 
 def inputs(n: int = 12, d: int = 2, seed: int = 0) -> np.ndarray:

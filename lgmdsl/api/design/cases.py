@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 METHOD = "double-loop"
-FAMILY = "bernoulli.logit"
+WANTED = "bernoulli.logit"
 # |b|^2 of a row above which its variance b' A^-1 b is computed at once: the updates multiply the
 # variances of two rows, so its square must not overflow.
 LARGE = 1e100
@@ -44,8 +44,8 @@ def response_of(canonical: CanonicalModel) -> int:
     elif len(seen) > 1:
         names = listed([f"`{canonical.blocks[k].name}`" for k in seen])
         found, reason = f"active learning labels one observation, not {names}", ""
-    elif first.family.spec.name != FAMILY:
-        found = f"active learning needs `{FAMILY}`, one label a case"
+    elif (first.family.spec.link, first.family.spec.observed) != ("logit", ("binary",)):
+        found = f"active learning needs `{WANTED}`, one label a case"
         reason = f"this is {first.family.spec.name}"
     elif len(first.dims) != 1:
         found = "active learning needs one index of cases"

@@ -31,6 +31,8 @@ from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
 from lgmdsl.memory import budget
+from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.signature import Trait
 
 
 def explain(
@@ -120,7 +122,8 @@ def _latents(outline: Outline) -> tuple[LatentView, ...]:
             for d in symbol.dims
         )
         structure = " * ".join(show(f) for f in statement.factors)
-        proper = all(f.name.id != "flat" for f in statement.factors)
+        forms = [lookup("structure", f.name.id) for f in statement.factors]
+        proper = not any(s is not None and Trait.IMPROPER in s.traits for s in forms)
         found.append(LatentView(name, structure, size if known else None, proper))
     return tuple(found)
 

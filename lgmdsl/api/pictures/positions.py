@@ -15,8 +15,6 @@ from lgmdsl.graph.model_graph import ModelGraph
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 
-# Structures whose members follow one another.
-CHAINS = frozenset({"rw1", "rw2", "seasonal", "ar1", "ar", "ou"})
 # Names that two data over one index have where they are coordinates, the first to the right.
 PAIRS = (
     ("lon", "lat"), ("long", "lat"), ("longitude", "latitude"), ("x", "y"), ("xcoord", "ycoord"),
@@ -55,7 +53,7 @@ def line(canonical: CanonicalModel, dim: str) -> Line | None:
         inputs = _inputs(canonical, factor)
         if inputs is not None and inputs.shape[1] == 1:
             return Line(inputs[:, 0], _told(canonical, factor, dim))
-        chained |= factor.name in CHAINS
+        chained |= factor.declared.ordered_axis
     if not chained:
         return None
     if index.labels.dtype.kind in "iuf":

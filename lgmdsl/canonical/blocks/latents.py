@@ -24,6 +24,7 @@ from lgmdsl.structures import catalogue
 from lgmdsl.structures.kernels.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.signature import Signature
 
 # Standard deviations beyond these have a variance, or a precision, of 0 or infinity.
 SQUARABLE = (1e-150, 1e150)
@@ -55,6 +56,14 @@ class KernelTerm:
             for k, part in enumerate(self.parts)
             for name, node in part.coefficients(f"{path}.{k}").items()
         }
+
+    def scaling(self) -> list[Coefficient]:
+        """The arguments that scale a named kernel in it."""
+        if self.parts:
+            return [node for part in self.parts for node in part.scaling()]
+        known = lookup("kernel", self.name)
+        names = () if known is None else known.scales
+        return [self.arguments[n] for n in names if n in self.arguments]
 
 
 Argument: TypeAlias = Coefficient | KernelTerm | str | bool
@@ -103,9 +112,16 @@ class FactorSpec:
         return named.dense()
 
     @property
+    def declared(self) -> Signature:
+        """The declaration of its structure."""
+        known = lookup("structure", self.name)
+        assert known is not None, "the checker lets no other structure through"
+        return known
+
+    @property
     def _elementwise(self) -> bool:
-        """Arguments run over the block's own indices (normal), not over a matrix's axes."""
-        return self.name == "normal"
+        """Arguments run over the block's own indices, not over a matrix's axes."""
+        return self.declared.whole
 
     def coefficients(self) -> dict[str, Coefficient]:
         """Every argument that is a coefficient, kernels' ones under their paths."""
@@ -115,6 +131,16 @@ class FactorSpec:
                 nodes.update(argument.coefficients(name))
             elif isinstance(argument, Coefficient):
                 nodes[name] = argument
+        return nodes
+
+    def scaling(self) -> list[Coefficient]:
+        """Every argument that scales the structure, or a kernel in it."""
+        nodes: list[Coefficient] = []
+        for name, argument in self.arguments.items():
+            if isinstance(argument, KernelTerm):
+                nodes += argument.scaling()
+            elif isinstance(argument, Coefficient) and name in self.declared.scales:
+                nodes.append(argument)
         return nodes
 
     def pull(self, adjoints: Mapping[str, Array], theta: Theta, out: Gradient) -> None:

@@ -12,8 +12,8 @@ from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
+from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Site
-from lgmdsl.numerics.cuts import reached_and_taken
 
 
 @dataclass(frozen=True)
@@ -24,54 +24,41 @@ class Rewrite:
     description: str
 
 
-CENTRED = {"laplace.mean": "laplace", "student_t.mean": "student_t"}
-
-
-STICK, LOGISTIC = "categorical.stick", "bernoulli.logit"
-# Families whose data become several sites of another one.
-SPLIT = {STICK: LOGISTIC}
-
-
 def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
-    """laplace and student_t observations become potentials on eta - y; binomial counts are named
-    as powers of a logistic site; normal observations are named as part of the Gaussian."""
-    name = block.site.spec.name
-    centred = find(CENTRED.get(name, ""))
+    """What families declare: `centred` observations become potentials on eta - y, `Split` ones
+    several sites of another family; `rewrite` says what is only named otherwise."""
+    spec = block.site.spec
+    centred = find(spec.centred) if spec.centred else None
     if centred is not None and block.y is not None:
         offset = np.zeros(block.shape).reshape(-1)
         offset[block.rows] = -block.y
         moved = co.Constant(block.dims, offset.reshape(block.shape))
         form = af.add((block.form, Affine((), moved, block.form.sizes)))
-        note = f"{name} observations to a {centred.spec.name} potential on the predictor minus y"
-        return replace(block, site=centred, form=form), (Rewrite(block.name, note),)
-    if name == "binomial.logit":
-        return block, (Rewrite(block.name, "binomial(logit) to a logistic site with power n"),)
-    if name in ("normal.mean", "normal"):
-        return block, (Rewrite(block.name, "normal observations into the Gaussian part: exact"),)
-    if name == "lognormal.mean":
-        note = "lognormal observations into the Gaussian part, as log y: exact"
-        return block, (Rewrite(block.name, note),)
-    logistic = find(LOGISTIC)
-    if name == STICK and logistic is not None:
-        return _stick(block, logistic), (
-            Rewrite(block.name, "stick breaking to a logistic site for each cut up to the class"),
+        note = (
+            f"{spec.name} observations to a {centred.spec.name} potential on the predictor minus y"
         )
-    return block, ()
+        return replace(block, site=centred, form=form), (Rewrite(block.name, note),)
+    told = (Rewrite(block.name, spec.rewrite),) if spec.rewrite else ()
+    if issubclass(block.site, Split):
+        into = find(block.site.into)
+        if into is not None:
+            return _split(block, block.site, into), told
+    return block, told
 
 
-def _stick(block: SiteBlock, logistic: type[Site]) -> SiteBlock:
-    """P(y = k) = sigma(s_k) prod_{j < k} sigma(-s_j): a site at each cut j <= y, 1 where j = y."""
+def _split(block: SiteBlock, family: type[Split], into: type[Site]) -> SiteBlock:
+    """A scalar site of `into` at each predictor that an observation reaches."""
     cut = next(d for d in block.form.dims if d not in block.dims)
     size = block.sizes[cut]
     places = block.rows[:, None] * size + np.arange(size)
     if block.y is None:
         whole = Whole(block.dims, block.rows, None, size, np.arange(0))
         return replace(
-            block, dims=(*block.dims, cut), event="", site=logistic, rows=np.arange(0), whole=whole
+            block, dims=(*block.dims, cut), event="", site=into, rows=np.arange(0), whole=whole
         )
-    reached, taken = reached_and_taken(block.y, size)
+    reached, values = family.pieces(block.y, size)
     whole = Whole(block.dims, block.rows, block.y, size, np.nonzero(reached)[0])
     return replace(
-        block, dims=(*block.dims, cut), event="", site=logistic, rows=places[reached],
-        y=taken[reached].astype(np.float64), whole=whole,
+        block, dims=(*block.dims, cut), event="", site=into, rows=places[reached],
+        y=values[reached], whole=whole,
     )  # fmt: skip

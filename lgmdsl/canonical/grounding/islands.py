@@ -11,9 +11,8 @@ from lgmdsl.errors import Diagnostic
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.tree import ast
 from lgmdsl.structures.spatial.graphs import Components
-
-# Structures whose level is free in each component.
-INTRINSIC = ("besag", "bym2")
+from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.signature import Trait
 
 
 def disconnected(
@@ -65,7 +64,9 @@ def _uses(model: CheckedModel, name: str) -> list[tuple[ast.Dist, ast.Value]]:
             continue
         for factor in statement.factors:
             value = factor.get("graph")
-            if factor.name.id in INTRINSIC and isinstance(value, ast.Name) and value.id == name:
+            known = lookup("structure", factor.name.id)
+            level = known is not None and Trait.COMPONENTS in known.traits
+            if level and isinstance(value, ast.Name) and value.id == name:
                 found.append((factor, value))
     return found
 

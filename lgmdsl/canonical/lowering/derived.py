@@ -17,10 +17,11 @@ from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.named import Named, expand
 from lgmdsl.canonical.expressions.node import ordered
-from lgmdsl.canonical.lowering.lower import ELEMENTWISE, Lowering
+from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.vocabulary.operators import ELEMENTWISE
 
 Elementwise: TypeAlias = Callable[[Array], Array]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import TypeAlias
 
 import numpy as np
 
@@ -21,6 +22,8 @@ from lgmdsl.priors.prior import Prior
 from lgmdsl.priors.refusals import Unsuitable
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.structures.spatial.spectrum import besag_spectrum
+
+PriorClass: TypeAlias = type[Prior]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +42,14 @@ class HyperPrior:
         return frozenset[str]().union(*(a.depends for a in self.arguments.values()))
 
     @property
+    def family(self) -> PriorClass:
+        """The class of its priors."""
+        return catalogue.PRIORS[self.dist.name.id]
+
+    @property
     def draws(self) -> bool:
         """Whether it can be drawn from, whatever its arguments."""
-        if catalogue.PRIORS[self.dist.name.id].improper:
+        if self.family.improper:
             return False
         return bool(self.depends) or self._constant.proper
 

@@ -21,10 +21,9 @@ from lgmdsl.canonical.lowering.positions import LatentAxes
 from lgmdsl.errors import DataError, Diagnostic, MethodError, Span
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.vocabulary.operators import ELEMENTWISE
 
 Lowered = Coefficient | Affine
-
-ELEMENTWISE = ("log", "exp", "sqrt")
 
 
 @dataclass

@@ -15,18 +15,15 @@ from typing import TypeAlias
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.blocks.latents import FactorSpec, LatentBlock
+from lgmdsl.canonical.blocks.latents import LatentBlock
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import collapse
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.hyper_uses import made_of, of_predictors, roots
-
-# The sds of sites that are Gaussian as they stand.
-GAUSSIAN = frozenset({("normal.mean", "sd"), ("normal", "sd"), ("lognormal.mean", "sd")})
-# Scales of mixtures of Gaussians, for methods that hold a Gaussian of the mixture.
-MIXTURES = frozenset({("student_t", "scale")})
+from lgmdsl.contract.questions import Augmented
+from lgmdsl.contract.site import Property, Site
 
 
 @dataclass(frozen=True)
@@ -139,15 +136,17 @@ def log_sd_slopes(canonical: CanonicalModel, theta: Theta, pinned: Collection[st
     raw: Gradient = {}
     for block in canonical.blocks:
         for name, node in block.parameters.items():
-            if node.depends and (block.site.spec.name, name) in GAUSSIAN | MIXTURES:
+            if node.depends and scales_gaussians(block.site, name):
                 _pull(node, _rows(block), block.dims, theta, raw)
     for latent in canonical.latents:
         rank = _rank(latent, theta)
         for factor in latent.factors:
-            sd = factor.coefficients().get("sd")
-            if sd is not None and sd.depends:
-                whole = np.ones(factor.sizes) if _elementwise(factor) else np.asarray(float(rank))
-                _pull(sd, whole, factor.dims if _elementwise(factor) else (), theta, raw)
+            coefficients, entries = factor.coefficients(), factor.declared.whole
+            for name in factor.declared.scales:
+                sd = coefficients.get(name)
+                if sd is not None and sd.depends:
+                    whole = np.ones(factor.sizes) if entries else np.asarray(float(rank))
+                    _pull(sd, whole, factor.dims if entries else (), theta, raw)
     return canonical.hypers.pull(raw, theta, pinned)
 
 
@@ -164,29 +163,32 @@ def _rows(block: SiteBlock) -> Array:
     return full.reshape(block.shape)
 
 
-def _elementwise(factor: FactorSpec) -> bool:
-    return factor.name == "normal"
-
-
 def _rank(latent: LatentBlock, theta: Theta) -> int:
     return math.prod(f.size - f.nullity for f in latent.at(theta).factors)
 
 
 def _uses(canonical: CanonicalModel, mixtures: bool) -> Iterator[_Use]:
     """Every argument of a site or a prior that depends on hypers."""
-    known = GAUSSIAN | MIXTURES if mixtures else GAUSSIAN
     for block in canonical.blocks:
-        site = block.site.spec.name
         for name, node in block.parameters.items():
             if node.depends:
                 place = f"is the {name} of `{block.family.spec.family}` sites"
-                yield _Use(node, _of_sds(place, name), (site, name) in known)
+                gaussian = scales_gaussians(block.site, name, mixtures)
+                yield _Use(node, _of_sds(place, name), gaussian)
     for latent in canonical.latents:
         for factor in latent.factors:
             for path, node in factor.coefficients().items():
                 if node.depends:
                     place = f"is the {path} of `{factor.name}`, the prior of `{latent.name}`"
-                    yield _Use(node, _of_sds(place, path), path == "sd")
+                    yield _Use(node, _of_sds(place, path), path in factor.declared.scales)
+
+
+def scales_gaussians(site: type[Site], parameter: str, mixtures: bool = True) -> bool:
+    """Whether a parameter is the sd of a Gaussian site as it stands; with `mixtures`, or the scale
+    of a mixture of Gaussians, for methods that hold a Gaussian of the mixture."""
+    spec = site.spec
+    held = Property.GAUSSIAN in spec.properties or (mixtures and issubclass(site, Augmented))
+    return held and parameter == spec.gaussian_scale
 
 
 def _of_sds(place: str, name: str) -> str:

@@ -20,7 +20,7 @@ from lgmdsl.canonical.lowering.hypers import HyperSpace
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.hyper_uses import roots
 from lgmdsl.canonical.queries.loadings import terms_of
-from lgmdsl.canonical.queries.scales import GAUSSIAN, MIXTURES
+from lgmdsl.canonical.queries.scales import scales_gaussians
 
 STEP = 0.5  # of a log, over which powers are taken
 CONSTANT = 1e-6
@@ -45,9 +45,8 @@ def sizes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> t
     for k, block in enumerate(canonical.blocks):
         if not len(block.rows):
             continue
-        site = block.site.spec.name
         for name, node in block.parameters.items():
-            if (site, name) in GAUSSIAN | MIXTURES:
+            if scales_gaussians(block.site, name):
                 powers = _powers((node,), canonical, theta, free)
                 if powers:
                     out.append(Size(k, "", powers, _log_rms(node.evaluate(theta).dense())))
@@ -60,10 +59,7 @@ def sizes(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> t
             gain = gains.get(latent.name, 0.0)
             if not gain > 0.0:
                 continue
-            nodes = [
-                c for f in latent.factors for path, c in f.coefficients().items()
-                if path.rpartition(".")[2] == "sd"
-            ]  # fmt: skip
+            nodes = [node for factor in latent.factors for node in factor.scaling()]
             powers = _powers((*nodes, *multipliers.get(latent.name, ())), canonical, theta, free)
             if powers:
                 log = sum(_log_rms(n.evaluate(theta).dense()) for n in nodes)

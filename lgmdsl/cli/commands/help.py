@@ -1,4 +1,4 @@
-"""`lgm help`: what an error code means, or what a command does."""
+"""`lgm help`: what an error code, a command or a name of the language means."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from lgmdsl.errors import meant, nearest
 
 
 @click.command("help")
-@click.argument("topic", metavar="[CODE]", required=False)
+@click.argument("topic", metavar="[TOPIC]", required=False)
 @json_option
 @click.pass_context
 def command(context: click.Context, topic: str | None, as_json: bool) -> None:
-    """Explain an error CODE with an example and its remedy, or a command.
+    """Explain an error code with an example and its remedy, a command, or a name of the language.
 
     \b
     lgm help E203
     lgm help fit
+    lgm help besag
     lgm help            lists all codes
     """
     from lgmdsl.language.catalogue.codes import CATALOGUE, explain_code
+    from lgmdsl.vocabulary.page import every_name, page_of
 
     parent = context.parent
     if topic in COMMANDS and parent is not None and isinstance(parent.command, click.Group):
@@ -42,10 +44,17 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
             show(every_code())
         return
     code = topic.strip("[]").upper()
+    word = "" if code in CATALOGUE else page_of(topic)
+    if word:
+        if as_json:
+            show_json({"topic": topic, "text": word})
+        else:
+            show(word.rstrip("\n"))
+        return
     if code not in CATALOGUE:
-        close = nearest(code, CATALOGUE) or nearest(topic, COMMANDS)
+        close = nearest(code, CATALOGUE) or nearest(topic, (*COMMANDS, *every_name()))
         hint = f"; {meant(close, quote='')}" if close else ", lgm help lists them"
-        raise click.UsageError(f"there is no code and no command `{topic}`{hint}", context)
+        raise click.UsageError(f"there is no code, no command and no name `{topic}`{hint}", context)
     text = explain_code(code)
     if as_json:
         show_json({"topic": code, "text": text})

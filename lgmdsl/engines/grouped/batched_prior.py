@@ -22,6 +22,7 @@ from lgmdsl.engines.grouped.plates import WIDEST, Plates
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import pivoted_root
+from lgmdsl.vocabulary.signature import Trait
 
 
 class Form(Enum):
@@ -51,7 +52,7 @@ def form_of(block: PriorBlock) -> Form | None:
 
 
 def _plain(factor: Structure) -> bool:
-    return factor.name == "iid"
+    return Trait.IDENTITY in factor.traits()
 
 
 def pattern(prior: BlockPrior) -> SparseMatrix:

@@ -23,6 +23,7 @@ from lgmdsl.engines.grouped.wide_conditioned import WideConditioned
 from lgmdsl.engines.grouped.wide_rows import WideRows
 from lgmdsl.engines.shared.design import Design
 from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+from lgmdsl.vocabulary.signature import Trait
 
 MOST = 8  # entries of a row
 
@@ -54,7 +55,7 @@ class WideEngine(Engine):
             return "it takes one block of latents"
         (block,) = linear.blocks
         *others, last = block.factors
-        if not others or any(f.name != "iid" for f in others):
+        if not others or not all(Trait.IDENTITY in f.traits() for f in others):
             return f"block `{block.name}` is not `iid * ...` with one structure last"
         if Shape.COVARIANCE not in last.shape or last.constraints().shape[0]:
             return f"block `{block.name}` ({last.name}) has no covariance, or is tied"

@@ -10,8 +10,7 @@ from lgmdsl.language.shapes.types import ACCEPTED, RANGE, literal_fits
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.mentions import names_in
 from lgmdsl.language.tree.wording import KIND_IN_WORDS, in_line, text_of, with_dims
-
-FUNCTIONS = ("sqrt", "log", "exp")
+from lgmdsl.vocabulary.operators import ELEMENTWISE
 
 
 def check_hyper_value(
@@ -59,7 +58,7 @@ def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope
             case ast.Unary():
                 stack.append(node.operand)
             case ast.Call():
-                if node.function.id not in FUNCTIONS:
+                if node.function.id not in ELEMENTWISE:
                     fine = _not_here(f"`{node.function.id}`", name, node, scope)
                 stack += node.positional
     told: set[str] = set()

@@ -15,7 +15,7 @@ from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.mentions import names_in
 from lgmdsl.language.tree.wording import bracketed, quoted, text_of, with_dims
 from lgmdsl.vocabulary.lookup import lookup
-from lgmdsl.vocabulary.signature import Signature
+from lgmdsl.vocabulary.signature import Signature, Trait
 
 
 def check_latent(statement: ast.Latent, scope: Scope) -> None:
@@ -34,7 +34,7 @@ def check_latent(statement: ast.Latent, scope: Scope) -> None:
     for place, (dist, signature) in enumerate(zip(statement.factors, signatures, strict=True)):
         if signature is None:
             continue
-        optional = tuple(s for s in signature.carries_scale if s == "sd") if product else ()
+        optional = signature.scales if product else ()
         bound = bind(dist, signature, scope, optional=optional)
         if _has_scale(bound):
             scaled.append(dist)
@@ -107,14 +107,14 @@ def _factors_fit(
     shown = with_dims(statement.name.id, left)
     factors = statement.factors
     if len(factors) > 1:
-        wrong = [f for f, s in zip(factors, signatures, strict=True) if s.whole]
-        for factor in wrong:
+        wrong = [(f, s) for f, s in zip(factors, signatures, strict=True) if s.whole]
+        for factor, signature in wrong:
             name = factor.name.id
             scope.findings.error(
                 "E205", f"`{name}` is a block of any shape, and stands alone", factor.span,
                 f"a factor of `{shown}`",
                 help="write iid for an axis without structure, and give `sd` to one other factor"
-                if name == "normal"
+                if signature.carries_scale
                 else f"write {statement.name.id} ~ {name}, or a structure for each axis",
             )  # fmt: skip
         if wrong:
@@ -139,13 +139,18 @@ def _fit_help(statement: ast.Latent, left: tuple[str, ...]) -> str:
     if not left:
         return f"latent {statement.name.id} ~ normal(sd = 1), or give it an index"
     if len(names) > len(left):
-        named = [n for n in names if n != "iid"]
+        named = [text_of_dist(f) for f in statement.factors if not _identity(f)]
         kept = named if len(named) == len(left) else names[: len(left)]
         return f"one structure for each axis, in axis order: {' * '.join(kept)}"
     filled = ["iid"] * (len(left) - len(names)) + names
     return "one structure for each axis, in axis order, iid where there is none: " + " * ".join(
         filled
     )
+
+
+def _identity(factor: ast.Dist) -> bool:
+    known = lookup("structure", factor.name.id)
+    return known is not None and Trait.IDENTITY in known.traits
 
 
 def text_of_dist(dist: ast.Dist) -> str:

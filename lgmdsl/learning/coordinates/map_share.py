@@ -1,11 +1,11 @@
-"""The coordinate of a share under pc_mix, whose tail near 1 ends only far beyond the last double.
+"""The coordinate of a share whose tail near 1 (as of pc_mix) ends far beyond the last double.
 
     mix = sigma(L),   L = 2 sinh(x)
 
 log(1 - mix) is about -L there and the prior's density in L falls like exp(-c sqrt(L)) alone, so
 that half a posterior may lie beyond mix = 1 - 1e-5, where a logit would have to be followed for
 hundreds of units. In x it falls like exp(-c e^(x/2)). Values are rounded to the last double before
-1; what the prior says of L is not (`PcMix.in_logits`).
+1; what the prior says of L is not (`InLogits.in_logits`).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.learning.coordinates.transforms import Slopes, Transform
 from lgmdsl.numerics.stable import sigmoids
-from lgmdsl.priors.pc_mix import PcMix
+from lgmdsl.priors.prior import InLogits
 
 # sinh of more than this is nothing that a share can tell from 1.
 FARTHEST = 20.0
@@ -30,7 +30,7 @@ class MapShare(Transform):
     """mix = sigma(2 sinh(x)) under `prior`."""
 
     bounded: ClassVar[bool] = True
-    prior: PcMix
+    prior: InLogits
 
     def value(self, x: Array) -> Array:
         return np.clip(sigmoids(self._logit(x)[0])[0], np.finfo(float).tiny, BELOW_ONE)

@@ -32,8 +32,7 @@ from lgmdsl.learning.coordinates.transforms import (
     Transform,
 )
 from lgmdsl.numerics.stable import capped_exp, sigmoids
-from lgmdsl.priors.covariance import GraphicalLasso, LkjCov
-from lgmdsl.priors.pc_mix import PcMix
+from lgmdsl.priors.prior import InLogits
 
 _OF_TYPE: dict[str, type[Transform]] = {
     "covariance": Covariance,
@@ -192,13 +191,13 @@ def transform(block: HyperBlock, theta: Theta) -> Transform:
     """The map of a free hyper, given the earlier ones."""
     if sparse(block):
         return SparsePrecision(block.sizes)
-    if block.prior is not None and block.prior.dist.name.id == LkjCov.name:
+    if block.prior is not None and block.prior.family.separated:
         return ScaledCovariance(block.sizes)
     if block.type in _OF_TYPE:
         return _OF_TYPE[block.type](block.sizes)
     assert block.prior is not None, "a free hyper has a prior"
     prior = block.prior.at(theta)
-    if isinstance(prior, PcMix) and not block.prior.depends:
+    if isinstance(prior, InLogits) and not block.prior.depends:
         return MapShare(block.sizes, prior)
     lower, upper = prior.bounds
     if np.isinf(lower).all():
@@ -212,7 +211,7 @@ def transform(block: HyperBlock, theta: Theta) -> Transform:
 
 def sparse(block: HyperBlock) -> bool:
     """Whether the prior makes entries of the inverse exactly 0."""
-    return block.prior is not None and block.prior.dist.name.id == GraphicalLasso.name
+    return block.prior is not None and block.prior.family.sparse
 
 
 def _pull_bounds(block: HyperBlock, slopes: Slopes, theta: Theta, out: Gradient) -> None:

@@ -46,7 +46,6 @@ from lgmdsl.learning.em.pair_sums import (
     pairs_of,
 )
 from lgmdsl.operators.explicit import Sparse
-from lgmdsl.priors.location import Normal
 
 DENSE = 300  # hypers: below, a dense H
 ROUNDING = 1e-12  # of H's largest eigenvalue: directions that neither data nor priors tell
@@ -139,13 +138,13 @@ class CompleteData:
         return sp.csr_array(sp.csr_array(curvature) + sp.diags_array(self._prior(theta)))
 
     def _prior(self, theta: Theta) -> Array:
-        """Minus the second derivatives of normal log priors; 0 for others."""
+        """Minus the second derivatives of log priors where they are constant; 0 for others."""
         out = []
         for name in self.names:
             block = self.canonical.hypers.block(name)
             assert block is not None and block.prior is not None
             prior = block.prior.at(theta)
-            value = prior.sd**-2.0 if isinstance(prior, Normal) else np.zeros(())
+            value = np.zeros(()) if prior.bend is None else prior.bend
             out.append(np.broadcast_to(value, block.sizes).reshape(-1))
         return np.concatenate(out)
 

@@ -31,8 +31,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates, transform
 from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.numerics.optimisation.graphical_lasso import graphical_lasso
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
-from lgmdsl.priors.covariance import GraphicalLasso, InvWishart, definite
-from lgmdsl.priors.flat import Flat
+from lgmdsl.priors.covariance import definite
 from lgmdsl.priors.prior import VALUE, Prior
 
 LARGEST = 24  # variables of a covariance whose curvature is written out
@@ -65,10 +64,10 @@ class Covariance:
             return None
         assert self.block.prior is not None
         prior, form = self.block.prior.at(theta), transform(self.block, theta)
-        if isinstance(prior, GraphicalLasso):
+        if prior.penalty is not None:
             assert isinstance(form, SparsePrecision)
             start = form.precision(form.coordinates(np.asarray(now.theta[self.name])))
-            found = graphical_lasso(t, float(prior.rate) / self.count, start)
+            found = graphical_lasso(t, float(prior.penalty) / self.count, start)
             return None if found is None else form.packed(found.precision)
         return _maximum(t, self.count, prior, form)
 
@@ -93,8 +92,8 @@ def covariances(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[Co
     counts: dict[str, list[float]] = {}
     for latent in canonical.latents:
         for at, factor in enumerate(latent.factors):
-            node = factor.arguments.get("cov")
-            if factor.name == "dense" and isinstance(node, HyperValue):
+            node = factor.arguments.get(factor.declared.covariance)
+            if isinstance(node, HyperValue):
                 counts.setdefault(node.name, []).append(_others(latent, at))
     everywhere = uses(canonical)
     return tuple(
@@ -112,11 +111,11 @@ def _others(latent: LatentBlock, at: int) -> float:
 
 
 def _maximum(t: Array, count: float, prior: Prior, form: Transform) -> Array | None:
-    if isinstance(prior, Flat):
+    if prior.constant:
         return form.coordinates(t)
-    if isinstance(prior, InvWishart):
-        free = float(prior.df) + len(t) + 1.0
-        return form.coordinates((count * t + prior.scale) / (count + free))
+    if prior.scatter is not None:
+        free = float(prior.scatter.df) + len(t) + 1.0
+        return form.coordinates((count * t + prior.scatter.scale) / (count + free))
 
     start = form.coordinates(t)
     unit = form.units(start)

@@ -1,4 +1,4 @@
-"""The M-step of noise sds: normal observations whose `sd` is a hyperparameter as it stands.
+"""The M-step of noise sds: Gaussian observations whose sd is a hyperparameter as it stands.
 
     sigma^2 = S / (n - sigma p'(sigma)),   S = sum E_q (y - s)^2 over the n sites that share sigma,
 
@@ -17,6 +17,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.hyper_uses import uses
 from lgmdsl.canonical.queries.loadings import leaf, leaf_places
+from lgmdsl.contract.site import Property
 from lgmdsl.learning.coordinates.transforms import Above
 from lgmdsl.learning.coordinates.vector import Coordinates, transform
 from lgmdsl.learning.objective.log_posterior import Evaluation
@@ -73,8 +74,10 @@ def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) ->
     everywhere = uses(canonical)
     found = []
     for k, block in enumerate(canonical.blocks):
-        node = block.parameters.get("sd")
-        if block.site.spec.name != "normal.mean" or node is None:
+        spec = block.site.spec
+        node = block.parameters.get(spec.gaussian_scale)
+        observed = Property.GAUSSIAN in spec.properties and "y" in spec.places
+        if not observed or node is None:
             continue
         hyper = leaf(node)
         if (

@@ -23,10 +23,6 @@ from lgmdsl.learning.coordinates.closed_simplex import ClosedSimplex
 from lgmdsl.learning.coordinates.transforms import Transform
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.objective.log_posterior import Evaluation
-from lgmdsl.priors.flat import Flat
-from lgmdsl.priors.simplex import Dirichlet
-
-FAMILY, ARGUMENT = "admixture.softmax", "emission"
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,8 +63,8 @@ class Probabilities:
         counts = np.maximum(p * now.slopes[self.name], 0.0)
         assert self.block.prior is not None
         prior = self.block.prior.at(theta)
-        if isinstance(prior, Dirichlet):
-            counts = np.maximum(counts + np.broadcast_to(prior.alpha, p.shape) - 1.0, 0.0)
+        if prior.weights is not None:
+            counts = np.maximum(counts + np.broadcast_to(prior.weights, p.shape) - 1.0, 0.0)
         return np.asarray(counts)
 
 
@@ -78,12 +74,13 @@ def probabilities(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[
     everywhere, theta = uses(canonical), canonical.hypers.start(coordinates.pinned)
     found = []
     for site in canonical.blocks:
-        node = site.parameters.get(ARGUMENT)
-        if site.family.spec.name != FAMILY or not isinstance(node, HyperValue):
+        node = site.parameters.get(site.family.spec.mixture)
+        if not isinstance(node, HyperValue):
             continue
         for block in coordinates.blocks:
             known = block.name == node.name and everywhere.count(block.name) == 1
-            if known and block.prior and isinstance(block.prior.at(theta), (Dirichlet, Flat)):
+            prior = block.prior.at(theta) if known and block.prior else None
+            if prior is not None and (prior.constant or prior.weights is not None):
                 form = coordinates.transform(block, theta)
                 found.append(Probabilities(block, form, coordinates.slices[block.name]))
     return tuple(found)

@@ -13,8 +13,7 @@ from lgmdsl.compile import canonicalise
 from lgmdsl.graph.model_graph import FACTORS
 from lgmdsl.inference.plan import Plan
 from lgmdsl.sites.catalogue import find_site
-
-INDEPENDENT = ("normal", "iid", "flat")  # structures without correlation
+from lgmdsl.vocabulary.signature import Trait
 
 
 def plate_of(canonical: CanonicalModel) -> str:
@@ -32,7 +31,7 @@ def plate_of(canonical: CanonicalModel) -> str:
     tied |= picks(graph.nodes, graph)
     for latent in canonical.latents:
         for factor in latent.factors:
-            if factor.name not in INDEPENDENT:
+            if Trait.INDEPENDENT not in factor.declared.traits:
                 tied |= set(factor.dims)
     found = [
         name for name in grounded.indices

@@ -21,7 +21,6 @@ from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.expectations.log_line import LogLine, log_line
-from lgmdsl.priors.positive import Gamma, InvGamma
 from lgmdsl.priors.prior import Elementwise, Prior
 
 
@@ -132,13 +131,12 @@ class NumericFactor(Factor):
 
 def factor(prior: Prior, exponent: float, count: Array, rate: Array) -> Factor:
     """The factor of these statistics: in closed form where the prior is conjugate."""
-    zero = np.zeros(())
-    if prior.name == "flat":
+    zero, conjugate = np.zeros(()), prior.gamma_power
+    if prior.constant:
         own, more, constant = zero - 1.0, zero, zero
-    elif isinstance(prior, InvGamma) and exponent == 0.5:
-        own, more, constant = prior.shape, prior.scale, _constant(prior.shape, prior.scale)
-    elif isinstance(prior, Gamma) and exponent == -0.5:
-        own, more, constant = -prior.shape, prior.rate, _constant(prior.shape, prior.rate)
+    elif conjugate is not None and conjugate.exponent == exponent:
+        _, power, more = conjugate
+        own, constant = 2.0 * exponent * power, _constant(power, more)
     else:
         return NumericFactor(prior, exponent, count, rate)
     shape = (count + own) / (2.0 * exponent)

@@ -11,7 +11,6 @@ import numpy as np
 
 from lgmdsl.learning.em.covariances import covariances
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.priors.covariance import InvWishart
 
 RUNGS, FACTOR = 12, 10.0  # multiples of the start that are tried, each so many times the last
 FALLEN = 10.0  # nats of evidence below the best so far: data want no larger ones
@@ -23,7 +22,7 @@ def from_the_widest(objective: Objective, first: Evaluation) -> Evaluation:
     names = [
         c.name
         for c in covariances(canonical, coordinates)
-        if c.block.prior is not None and isinstance(c.block.prior.at(first.theta), InvWishart)
+        if c.block.prior is not None and c.block.prior.at(first.theta).scatter is not None
     ]
     best, top = first, first.posterior.log_evidence
     if not names:

@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 
 ENDS = ("lower", "upper")
 ARGUMENTS = ("event", *ENDS)
-PARAMETERS: dict[str, float] = {"event": 1.0, "lower": np.nan, "upper": np.nan}
 _STEP = 2e-3  # relative, of differences in the parameters of a law
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
-from lgmdsl.sites.censored.censored import ENDS, PARAMETERS, CensoredSite
+from lgmdsl.sites.censored.censored import ARGUMENTS, ENDS, CensoredSite
 from lgmdsl.sites.censored.growing import expected_of_growing
 from lgmdsl.sites.laws.gumbel import GumbelLaw
 from lgmdsl.sites.laws.law import Law, Mass
@@ -31,12 +31,17 @@ def censored_spec(family: type[Site], properties: Property) -> SiteSpec:
     """That of a family with `event`, `lower` and `upper`, which are where y is."""
     plain = family.spec
     places = (*plain.places, *ENDS) if plain.places else ()
-    own = {k: v for k, v in plain.parameters.items() if k != "event"}
+    own = tuple(n for n in plain.parameters if n not in ARGUMENTS)
     return SiteSpec(
-        f"{plain.name}.censored", {**own, **PARAMETERS}, properties, plain.observed,
-        link=plain.link, summary=f"{plain.family}, known up to an interval in some rows",
-        places=places, scales=plain.scales,
-    )  # fmt: skip
+        f"{plain.name}.censored",
+        signature=plain.signature,
+        takes=(*own, *ARGUMENTS),
+        properties=properties,
+        link=plain.link,
+        summary=f"{plain.family}, known up to an interval in some rows",
+        places=places,
+        scales=plain.scales,
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -22,6 +22,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec, entry_name
 from lgmdsl.sites.ordinal.classes import OrdinalSite
+from lgmdsl.vocabulary.lookup import declared
 
 
 class Neighbours(OrdinalSite):
@@ -153,10 +154,13 @@ class AdjacentLogit(ScoredLogit):
     y: Array
     cuts: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.logit.adjacent", {"cuts": None},
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="logit",
-        summary="ordered classes, log P(y = j + 1) / P(y = j) = s - cuts[j]", indexed=("cuts",),
-    )  # fmt: skip
+        "ordinal.logit.adjacent",
+        signature=declared("family", "ordinal"),
+        takes=("cuts",),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="logit",
+        indexed=("cuts",),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -167,11 +171,13 @@ class StereotypeLogit(Stereotype, ScoredLogit):
     cuts: Array
     scores: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.logit.stereotype", {"cuts": None, "scores": None},
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="logit",
-        summary="ordered classes, log P(y = j + 1) / P(y = j) = step of the scores * (s - cuts[j])",
+        "ordinal.logit.stereotype",
+        signature=declared("family", "ordinal"),
+        takes=("cuts", "scores"),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="logit",
         indexed=("cuts", "scores"),
-    )  # fmt: skip
+    )
 
     @cached_property
     def turn(self) -> Array:

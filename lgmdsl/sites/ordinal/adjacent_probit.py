@@ -23,6 +23,7 @@ from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.sites.ordinal.adjacent import Neighbours, Stereotype, beyond
+from lgmdsl.vocabulary.lookup import declared
 
 
 class _At(NamedTuple):
@@ -106,10 +107,13 @@ class AdjacentProbit(ScoredProbit):
     y: Array
     cuts: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.probit.adjacent", {"cuts": None},
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="probit",
-        summary="ordered classes, P(y = j + 1 | j or j + 1) = Phi(s - cuts[j])", indexed=("cuts",),
-    )  # fmt: skip
+        "ordinal.probit.adjacent",
+        signature=declared("family", "ordinal"),
+        takes=("cuts",),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="probit",
+        indexed=("cuts",),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,12 +124,13 @@ class StereotypeProbit(Stereotype, ScoredProbit):
     cuts: Array
     scores: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.probit.stereotype", {"cuts": None, "scores": None},
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="probit",
-        summary="ordered classes, P(y = j + 1 | j or j + 1) = Phi(step of the scores * "
-        "(s - cuts[j]))",
+        "ordinal.probit.stereotype",
+        signature=declared("family", "ordinal"),
+        takes=("cuts", "scores"),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="probit",
         indexed=("cuts", "scores"),
-    )  # fmt: skip
+    )
 
     def score_curves(self, s: Array) -> tuple[Array, Array, Array]:
         """dl/dscore and its first two derivatives in s, the shape of s and a last axis (L + 1,): a

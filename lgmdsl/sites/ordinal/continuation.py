@@ -21,6 +21,7 @@ from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.sites.laws.law import Curve
 from lgmdsl.sites.ordinal.classes import OrdinalSite, ShiftedLogistic
 from lgmdsl.sites.scalar.latent_normal import LatentNormal, half_line, together
+from lgmdsl.vocabulary.lookup import declared
 
 _SHAPE = Property.LOG_CONCAVE | Property.BOUNDED
 
@@ -82,11 +83,13 @@ class ContinuationLogit(Continuation, ShiftedLogistic):
     cuts: Array
     distance: ClassVar[float] = np.pi
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.logit.continuation", {"cuts": None},
-        properties=_SHAPE | Property.SUPER_GAUSSIAN, observed=("index",),
-        link="logit", indexed=("cuts",),
-        summary="ordered classes, P(y = j | y >= j) = 1 / (1 + exp(s - cuts[j]))",
-    )  # fmt: skip
+        "ordinal.logit.continuation",
+        signature=declared("family", "ordinal"),
+        takes=("cuts",),
+        properties=_SHAPE | Property.SUPER_GAUSSIAN,
+        link="logit",
+        indexed=("cuts",),
+    )
 
     @property
     def constant(self) -> Array:
@@ -109,10 +112,13 @@ class ContinuationProbit(Continuation, LatentNormal):
     cuts: Array
     distance: ClassVar[float] = 2.0
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.probit.continuation", {"cuts": None}, properties=_SHAPE, observed=("index",),
-        link="probit", indexed=("cuts",),
-        summary="ordered classes, P(y = j | y >= j) = Phi(cuts[j] - s)",
-    )  # fmt: skip
+        "ordinal.probit.continuation",
+        signature=declared("family", "ordinal"),
+        takes=("cuts",),
+        properties=_SHAPE,
+        link="probit",
+        indexed=("cuts",),
+    )
 
     def log_law(self, x: Array) -> Curve:
         tail = normal_tail(x)

@@ -33,6 +33,7 @@ from lgmdsl.sites.ordinal.classes import OrdinalSite, ShiftedLogistic
 from lgmdsl.sites.quadrature import slopes_by_quadrature, tilted_by_quadrature
 from lgmdsl.sites.scalar.latent_normal import LatentNormal, half_line
 from lgmdsl.sites.scalar.probit import probit_moments
+from lgmdsl.vocabulary.lookup import declared
 
 _SHAPE = Property.LOG_CONCAVE | Property.BOUNDED
 
@@ -62,10 +63,13 @@ class OrdinalLogit(Cumulative, ShiftedLogistic):
     cuts: Array
     distance: ClassVar[float] = np.pi
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.logit", {"cuts": None},
-        properties=_SHAPE | Property.SUPER_GAUSSIAN, observed=("index",), link="logit",
-        summary="ordered classes, P(y <= j) = 1 / (1 + exp(s - cuts[j]))", indexed=("cuts",),
-    )  # fmt: skip
+        "ordinal.logit",
+        signature=declared("family", "ordinal"),
+        takes=("cuts",),
+        properties=_SHAPE | Property.SUPER_GAUSSIAN,
+        link="logit",
+        indexed=("cuts",),
+    )
 
     @cached_property
     def constant(self) -> Array:
@@ -129,9 +133,13 @@ class OrdinalProbit(Cumulative, LatentNormal, Tilted, TiltedSlopes):
     cuts: Array
     distance: ClassVar[float] = 2.0
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "ordinal.probit", {"cuts": None}, properties=_SHAPE, observed=("index",), link="probit",
-        summary="ordered classes, P(y <= j) = Phi(cuts[j] - s)", indexed=("cuts",),
-    )  # fmt: skip
+        "ordinal.probit",
+        signature=declared("family", "ordinal"),
+        takes=("cuts",),
+        properties=_SHAPE,
+        link="probit",
+        indexed=("cuts",),
+    )
 
     def mass(self, s: Array, spread: Array | float = 1.0) -> Mass:
         """Of N(s, spread^2) between the cuts around y, in units of `spread`."""

@@ -21,6 +21,7 @@ from lgmdsl.contract.questions import PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import sigmoids
 from lgmdsl.sites.base import ElementwiseSite
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -36,10 +37,12 @@ class BetaLogitMean(ElementwiseSite):
     y: Array
     concentration: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "beta.logit_mean", {"concentration": None}, properties=Property.BOUNDED,
-        observed=("unit",), link="logit",
-        summary="in (0, 1), mean 1 / (1 + exp(-s)), variance mean (1-mean) / (1+concentration)",
-    )  # fmt: skip
+        "beta.logit_mean",
+        signature=declared("family", "beta"),
+        takes=("concentration",),
+        properties=Property.BOUNDED,
+        link="logit",
+    )
 
     def log_density(self, s: Array) -> Array:
         c = self.concentration

@@ -18,6 +18,7 @@ from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.expectations.expectation import expectations
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.base import ElementwiseSite, binomial_cdf
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -53,9 +54,11 @@ class BernoulliCloglog(ElementwiseSite, Expected):
 
     y: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "bernoulli.cloglog", properties=Property.LOG_CONCAVE | Property.BOUNDED,
-        observed=("binary",), link="cloglog", summary="binary, P(1) = 1 - exp(-exp(s))",
-    )  # fmt: skip
+        "bernoulli.cloglog",
+        signature=declared("family", "bernoulli"),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="cloglog",
+    )
 
     def log_density(self, s: Array) -> Array:
         return np.where(self.y > 0.5, log_complement(s)[0], -capped_exp(s))

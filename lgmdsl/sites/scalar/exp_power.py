@@ -33,6 +33,7 @@ from lgmdsl.numerics.expectations.half_line import (
     tilted_sides,
 )
 from lgmdsl.sites.base import LocationSite
+from lgmdsl.vocabulary.lookup import declared
 
 _NEAREST = 1e-60  # |x| below which derivatives are those at this distance, to stay finite
 _FAR = 9.0  # sds from the cusp beyond which it carries less than 1e-17 of the mass
@@ -47,11 +48,12 @@ class ExpPowerPotential(
     scale: Array
     power: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "exp_power", {"scale": None, "power": None},
+        "exp_power",
+        signature=declared("potential", "exp_power"),
+        takes=("scale", "power"),
         properties=Property.SUPER_GAUSSIAN | Property.KINKED | Property.BOUNDED,
-        summary="exp(-|s / scale|^power) / (2 scale Gamma(1 + 1/power)), 0 < power <= 2",
         scales=("scale",),
-    )  # fmt: skip
+    )
 
     def __post_init__(self) -> None:
         if np.any(~(self.power > 0.0) | (self.power > 2.0)):

@@ -32,6 +32,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import EXPONENT_CAP, capped_exp, stirling_error
 from lgmdsl.sites.base import CountSite, ElementwiseSite
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -153,9 +154,12 @@ class PoissonLogRate(CountSite, ExponentialSite):
     exposure: Array
     sign: ClassVar[float] = 1.0
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "poisson.log_rate", {"exposure": 1.0}, properties=Property.LOG_CONCAVE | Property.BOUNDED,
-        observed=("count",), link="log", summary="counts of mean exposure * exp(s)",
-    )  # fmt: skip
+        "poisson.log_rate",
+        signature=declared("family", "poisson"),
+        takes=("exposure",),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="log",
+    )
 
     @cached_property
     def constant(self) -> Array:
@@ -211,9 +215,12 @@ class GammaLogMean(ExponentialSite):
     shape: Array
     sign: ClassVar[float] = -1.0
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "gamma.log_mean", {"shape": None}, properties=Property.LOG_CONCAVE | Property.BOUNDED,
-        observed=("positive",), link="log", summary="positive, mean exp(s), variance mean^2/shape",
-    )  # fmt: skip
+        "gamma.log_mean",
+        signature=declared("family", "gamma"),
+        takes=("shape",),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="log",
+    )
 
     @cached_property
     def constant(self) -> Array:

@@ -29,6 +29,7 @@ from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.expectations.half_line import merge
 from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.sites.base import LocationSite
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -149,10 +150,15 @@ class LaplaceMean(LaplaceSite):
     y: Array
     scale: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "laplace.mean", {"scale": None}, properties=_SHAPE, observed=("real",), link="identity",
-        summary="y with density exp(-|y - s| / scale) / (2 scale)",
-        places=("y",), scales=("scale",),
-    )  # fmt: skip
+        "laplace.mean",
+        signature=declared("family", "laplace"),
+        takes=("scale",),
+        properties=_SHAPE,
+        link="identity",
+        places=("y",),
+        scales=("scale",),
+        centred="laplace",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -161,9 +167,12 @@ class LaplacePotential(LaplaceSite, SuperGaussian):
 
     scale: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "laplace", {"scale": None}, properties=_SHAPE | Property.SUPER_GAUSSIAN,
-        summary="exp(-|s| / scale) / (2 scale)", scales=("scale",),
-    )  # fmt: skip
+        "laplace",
+        signature=declared("potential", "laplace"),
+        takes=("scale",),
+        properties=_SHAPE | Property.SUPER_GAUSSIAN,
+        scales=("scale",),
+    )
 
     @property
     def beta(self) -> Array:

@@ -14,6 +14,7 @@ from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -27,9 +28,12 @@ class NormalLogVar(ExponentialSite):
     mean: Array
     sign: ClassVar[float] = -1.0
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "normal.log_var", {"mean": 0.0}, properties=Property.LOG_CONCAVE,
-        observed=("real",), link="log", summary="y ~ N(mean, exp(s))",
-    )  # fmt: skip
+        "normal.log_var",
+        signature=declared("family", "normal"),
+        takes=("mean",),
+        properties=Property.LOG_CONCAVE,
+        link="log",
+    )
 
     @property
     def constant(self) -> Array:

@@ -20,6 +20,7 @@ from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer, SuperGaus
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import sigmoids, softplus
 from lgmdsl.sites.base import ElementwiseSite, binomial_cdf, scale_curve
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -135,9 +136,11 @@ class BernoulliLogit(LogisticSite):
 
     y: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "bernoulli.logit", properties=_SHAPE, observed=("binary",), link="logit",
-        summary="binary, P(1) = 1 / (1 + exp(-s))",
-    )  # fmt: skip
+        "bernoulli.logit",
+        signature=declared("family", "bernoulli"),
+        properties=_SHAPE,
+        link="logit",
+    )
 
     @property
     def trials(self) -> Array:
@@ -151,9 +154,13 @@ class BinomialLogit(LogisticSite):
     y: Array
     n: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "binomial.logit", {"n": None}, properties=_SHAPE, observed=("count",), link="logit",
-        summary="y of n, probability 1 / (1 + exp(-s))",
-    )  # fmt: skip
+        "binomial.logit",
+        signature=declared("family", "binomial"),
+        takes=("n",),
+        properties=_SHAPE,
+        link="logit",
+        rewrite="binomial(logit) to a logistic site with power n",
+    )
 
     @property
     def trials(self) -> Array:
@@ -212,9 +219,12 @@ class LogisticPotential(LogisticDensity):
 
     scale: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "logistic", {"scale": None}, properties=_SHAPE,
-        summary="logistic density, sech^2(s / (2 scale)) / (4 scale)", scales=("scale",),
-    )  # fmt: skip
+        "logistic",
+        signature=declared("potential", "logistic"),
+        takes=("scale",),
+        properties=_SHAPE,
+        scales=("scale",),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -224,6 +234,9 @@ class Sech2Potential(LogisticDensity):
     scale: Array
     widening: ClassVar[float] = 0.5
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "sech2", {"scale": None}, properties=_SHAPE,
-        summary="sech^2(s / scale) / (2 scale)", scales=("scale",),
-    )  # fmt: skip
+        "sech2",
+        signature=declared("potential", "sech2"),
+        takes=("scale",),
+        properties=_SHAPE,
+        scales=("scale",),
+    )

@@ -13,6 +13,7 @@ from lgmdsl.contract.questions import TiltedAnswer
 from lgmdsl.contract.site import SiteSpec
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.scalar.normal import GAUSSIAN, NormalSite
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -25,9 +26,14 @@ class LognormalMean(NormalSite):
     y: Array
     sd: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "lognormal.mean", {"sd": None}, properties=GAUSSIAN, observed=("positive",), link="log",
-        summary="positive, log y ~ N(s, sd^2)",
-    )  # fmt: skip
+        "lognormal.mean",
+        signature=declared("family", "lognormal"),
+        takes=("sd",),
+        properties=GAUSSIAN,
+        link="log",
+        gaussian_scale="sd",
+        rewrite="lognormal observations into the Gaussian part, as log y: exact",
+    )
 
     @cached_property
     def log_y(self) -> Array:

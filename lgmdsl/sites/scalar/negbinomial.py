@@ -18,6 +18,7 @@ from lgmdsl.contract.questions import ParameterCurve, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import capped_exp, sigmoids, softplus
 from lgmdsl.sites.base import CountSite
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -32,10 +33,12 @@ class NegbinomialLogMean(CountSite):
     y: Array
     size: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "negbinomial.log_mean", {"size": None},
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("count",), link="log",
-        summary="counts of mean exp(s), variance exp(s) + exp(2 s) / size",
-    )  # fmt: skip
+        "negbinomial.log_mean",
+        signature=declared("family", "negbinomial"),
+        takes=("size",),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="log",
+    )
 
     @cached_property
     def constant(self) -> Array:

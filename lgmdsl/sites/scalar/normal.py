@@ -26,6 +26,7 @@ from lgmdsl.contract.questions import (
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, log_normal_density
 from lgmdsl.sites.base import LocationSite, answer, scale_curve
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -128,9 +129,16 @@ class NormalMean(NormalSite):
     y: Array
     sd: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "normal.mean", {"sd": None}, properties=GAUSSIAN, observed=("real",), link="identity",
-        summary="y ~ N(s, sd^2)", places=("y",), scales=("sd",),
-    )  # fmt: skip
+        "normal.mean",
+        signature=declared("family", "normal"),
+        takes=("sd",),
+        properties=GAUSSIAN,
+        link="identity",
+        places=("y",),
+        scales=("sd",),
+        gaussian_scale="sd",
+        rewrite="normal observations into the Gaussian part: exact",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,6 +147,11 @@ class NormalPotential(NormalSite):
 
     sd: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "normal", {"sd": None}, properties=GAUSSIAN, summary="normal density of sd `sd` at s",
+        "normal",
+        signature=declared("potential", "normal"),
+        takes=("sd",),
+        properties=GAUSSIAN,
         scales=("sd",),
-    )  # fmt: skip
+        gaussian_scale="sd",
+        rewrite="normal observations into the Gaussian part: exact",
+    )

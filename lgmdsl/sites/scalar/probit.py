@@ -20,6 +20,7 @@ from lgmdsl.numerics.normal_tail import normal_tail
 from lgmdsl.sites.base import binomial_cdf
 from lgmdsl.sites.quadrature import tilted_by_quadrature
 from lgmdsl.sites.scalar.latent_normal import LatentNormal, half_line, together
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -35,9 +36,11 @@ class BernoulliProbit(LatentNormal, Tilted):
 
     y: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "bernoulli.probit", properties=_SHAPE, observed=("binary",), link="probit",
-        summary="binary, P(1) = Phi(s)",
-    )  # fmt: skip
+        "bernoulli.probit",
+        signature=declared("family", "bernoulli"),
+        properties=_SHAPE,
+        link="probit",
+    )
 
     @property
     def sign(self) -> Array:
@@ -109,9 +112,12 @@ class BinomialProbit(LatentNormal):
     y: Array
     n: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "binomial.probit", {"n": None}, properties=_SHAPE, observed=("count",), link="probit",
-        summary="y of n, probability Phi(s)",
-    )  # fmt: skip
+        "binomial.probit",
+        signature=declared("family", "binomial"),
+        takes=("n",),
+        properties=_SHAPE,
+        link="probit",
+    )
 
     @cached_property
     def constant(self) -> Array:

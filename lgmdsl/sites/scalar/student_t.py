@@ -23,6 +23,7 @@ from lgmdsl.contract.questions import (
 )
 from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.sites.base import LocationSite, scale_curve
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -111,10 +112,15 @@ class StudentTMean(StudentTSite):
     scale: Array
     df: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "student_t.mean", {"scale": None, "df": None}, properties=Property.BOUNDED,
-        observed=("real",), link="identity", summary="y = s + scale * Student-t with df",
-        places=("y",), scales=("scale",),
-    )  # fmt: skip
+        "student_t.mean",
+        signature=declared("family", "student_t"),
+        takes=("scale", "df"),
+        properties=Property.BOUNDED,
+        link="identity",
+        places=("y",),
+        scales=("scale",),
+        centred="student_t",
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,10 +135,13 @@ class StudentTPotential(StudentTSite, SuperGaussian, Augmented):
     scale: Array
     df: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "student_t", {"scale": None, "df": None},
+        "student_t",
+        signature=declared("potential", "student_t"),
+        takes=("scale", "df"),
         properties=Property.SUPER_GAUSSIAN | Property.BOUNDED,
-        summary="Student-t density of scale `scale` at s", scales=("scale",),
-    )  # fmt: skip
+        scales=("scale",),
+        gaussian_scale="scale",
+    )
 
     @property
     def beta(self) -> Array:

@@ -27,6 +27,7 @@ from lgmdsl.contract.site import Property, SiteSpec
 from lgmdsl.numerics.stable import capped_exp
 from lgmdsl.sites.base import ElementwiseSite
 from lgmdsl.sites.scalar.exponential_rate import ExponentialSite
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -42,9 +43,12 @@ class ExponentialLogRate(ExponentialSite):
     event: Array
     sign: ClassVar[float] = 1.0
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "exponential.log_rate", {"event": 1.0}, properties=_SHAPE, observed=("positive",),
-        link="log", summary="positive, rate exp(s), mean exp(-s); event 0: still alive at y",
-    )  # fmt: skip
+        "exponential.log_rate",
+        signature=declared("family", "exponential"),
+        takes=("event",),
+        properties=_SHAPE,
+        link="log",
+    )
 
     @property
     def constant(self) -> Array:
@@ -121,10 +125,12 @@ class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
     shape: Array
     event: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "weibull.log_scale", {"shape": None, "event": 1.0}, properties=_SHAPE,
-        observed=("positive",), link="log",
-        summary="positive, P(Y > y) = exp(-(y / exp(s))^shape); event 0: still alive at y",
-    )  # fmt: skip
+        "weibull.log_scale",
+        signature=declared("family", "weibull"),
+        takes=("shape", "event"),
+        properties=_SHAPE,
+        link="log",
+    )
 
     @cached_property
     def log_y(self) -> Array:

@@ -20,9 +20,12 @@ import scipy.sparse as sp
 from scipy import special
 
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.contract.classes import Classes, ClassMoments
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics.expectations.log_sum_exp import expected_log_sum_exp
 from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -42,16 +45,11 @@ class Words(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class AdmixtureSoftmax(Site, Pointwise, Sloped):
+class TopicSite(Site, Pointwise, Sloped, Classes):
     """Counts y, (N, W), of words; `emission`, (K, W), the distribution over words of each topic."""
 
     y: Array
     emission: Array
-    spec: ClassVar[SiteSpec] = SiteSpec(
-        "admixture.softmax", {"emission": None}, wide=("y",), shared=("emission",), vector=True,
-        properties=Property.BOUNDED, observed=("count",), link="softmax",
-        summary="counts of words, P(word) = sum_k softmax(s)_k emission[k, word]",
-    )  # fmt: skip
 
     @cached_property
     def trials(self) -> Array:
@@ -182,6 +180,15 @@ class AdmixtureSoftmax(Site, Pointwise, Sloped):
         proportional to exp(s_k) emission_kw; EM's sufficient statistics of the topics."""
         return self.emission * self.parameter_slopes(s)["emission"]
 
+    def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
+        """As of a softmax, E[pp'] = diag E[p] - curvature mapped through the topics."""
+        every = np.ones(mean.shape, dtype=np.bool_)
+        answer, emission = expected_log_sum_exp(mean, variance, every), self.emission
+        word = answer.d_mean @ emission
+        topics = np.einsum("nk,kw->nw", answer.d_mean, emission**2)
+        topics -= np.einsum("nkl,kw,lw->nw", answer.bend, emission, emission, optimize=True)
+        return ClassMoments.of_counts(self.trials, word, word - topics)
+
     def conditional_mean(self, s: Array) -> Array:
         """n p'emission, (N, W)."""
         return np.asarray(self.trials[:, None] * (self.shares(s).p @ self.emission))
@@ -196,6 +203,23 @@ class AdmixtureSoftmax(Site, Pointwise, Sloped):
         p = self.shares(s).p @ self.emission
         drawn = rng.multinomial(self.trials.astype(np.int64), p / p.sum(axis=1, keepdims=True))
         return drawn.astype(np.float64)
+
+
+@dataclass(frozen=True, eq=False)
+class AdmixtureSoftmax(TopicSite):
+    """The family `admixture`."""
+
+    spec: ClassVar[SiteSpec] = SiteSpec(
+        "admixture.softmax",
+        signature=declared("family", "admixture"),
+        takes=("emission",),
+        wide=("y",),
+        shared=("emission",),
+        vector=True,
+        properties=Property.BOUNDED,
+        link="softmax",
+        mixture="emission",
+    )
 
 
 def _squares(topics: Array, total: sp.csr_array) -> Array:

@@ -17,10 +17,12 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.classes import ClassMoments, OneClass
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer, Sloped
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.expectations.orthant import largest
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI, normal_tail
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -45,16 +47,20 @@ class _Nodes(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class CategoricalProbit(Site, Pointwise, Sloped):
+class CategoricalProbit(Site, Pointwise, Sloped, OneClass):
     """`y`, (N,), counts the classes from 0; `available`, (N, K), is 0 for what cannot be chosen."""
 
     y: Array
     available: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "categorical.probit", {"available": 1.0}, wide=("available",), vector=True,
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="probit",
-        summary="one of K classes, the largest of s_k plus standard normal noise",
-    )  # fmt: skip
+        "categorical.probit",
+        signature=declared("family", "categorical"),
+        takes=("available",),
+        wide=("available",),
+        vector=True,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="probit",
+    )
 
     @cached_property
     def offered(self) -> BoolArray:
@@ -177,6 +183,13 @@ class CategoricalProbit(Site, Pointwise, Sloped):
         """p (1 - p), (N, K)."""
         p = self.conditional_mean(s)
         return np.asarray(p * (1.0 - p))
+
+    def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
+        return ClassMoments.of_one_trial(self.predictive(mean, variance))
+
+    def log_mass(self, mean: Array, variance: Array) -> Array:
+        p = (self.chosen * self.predictive(mean, variance)).sum(axis=1)
+        return np.asarray(np.log(np.maximum(p, 1e-300)))
 
     def predictive(self, mean: Array, variance: Array) -> Array:
         """E[P(y = k | s)], s ~ N(mean, variance), (N, K): noise and predictors are one Gaussian, so

@@ -15,9 +15,12 @@ import numpy as np
 from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.contract.classes import Classes, ClassMoments, OneClass
 from lgmdsl.contract.questions import Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
+from lgmdsl.numerics.expectations.log_sum_exp import LogSumExp, expected_log_sum_exp
 from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -30,7 +33,17 @@ def with_reference(s: Array, classes: int) -> Array:
     return np.concatenate([s, np.zeros((len(s), 1))], axis=1)
 
 
-class SoftmaxSite(Site, Pointwise):
+def complete(mean: Array, variance: Array, classes: int) -> tuple[Array, Array]:
+    """Means (N, K) and covariances (N, K, K) of all classes, zeros for a reference added."""
+    full = with_reference(mean, classes)
+    if mean.shape[1] == classes:
+        return full, variance
+    spread = np.zeros((len(mean), classes, classes))
+    spread[:, :-1, :-1] = variance
+    return full, spread
+
+
+class SoftmaxSite(Site, Pointwise, Classes):
     """What both families share. `counts` (N, K), `trials` (N,), `offered` (N, K)."""
 
     @property
@@ -95,6 +108,16 @@ class SoftmaxSite(Site, Pointwise):
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {}
 
+    def expected_shares(self, mean: Array, variance: Array) -> LogSumExp:
+        """E[log sum exp s]; its slope is E[p], the diagonal of its curvature E[p (1 - p)]."""
+        m, v = complete(mean, variance, self.classes)
+        return expected_log_sum_exp(m, v, self.offered)
+
+    def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
+        answer = self.expected_shares(mean, variance)
+        inside = np.einsum("nkk->nk", answer.bend)
+        return ClassMoments.of_counts(self.trials, answer.d_mean, inside)
+
     def conditional_mean(self, s: Array) -> Array:
         """n p, (N, K): of one trial the classes' probabilities."""
         return np.asarray(self.trials[:, None] * self.shares(s).p)
@@ -106,7 +129,7 @@ class SoftmaxSite(Site, Pointwise):
 
 
 @dataclass(frozen=True, eq=False)
-class CategoricalSoftmax(SoftmaxSite):
+class CategoricalSoftmax(SoftmaxSite, OneClass):
     """P(y = k | s) = exp(s_k) / sum of exp(s_j) over the available classes j.
 
     `y`, (N,), counts the classes from 0; `available`, (N, K), is 0 for what cannot be chosen.
@@ -115,10 +138,18 @@ class CategoricalSoftmax(SoftmaxSite):
     y: Array
     available: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "categorical.softmax", {"available": 1.0}, wide=("available",), vector=True,
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("index",), link="softmax",
-        summary="one of K classes, P(k) = exp(s_k) / sum_j exp(s_j)",
-    )  # fmt: skip
+        "categorical.softmax",
+        signature=declared("family", "categorical"),
+        takes=("available",),
+        wide=("available",),
+        vector=True,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="softmax",
+    )
+
+    def log_mass(self, mean: Array, variance: Array) -> Array:
+        p = self.expected_shares(mean, variance).d_mean
+        return np.asarray(np.log((self.counts * p).sum(axis=1)))
 
     @cached_property
     def offered(self) -> BoolArray:
@@ -153,10 +184,14 @@ class MultinomialSoftmax(SoftmaxSite):
     y: Array
     n: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "multinomial.softmax", {"n": None}, wide=("y",), vector=True,
-        properties=Property.LOG_CONCAVE | Property.BOUNDED, observed=("count",), link="softmax",
-        summary="counts over K classes that add up to n",
-    )  # fmt: skip
+        "multinomial.softmax",
+        signature=declared("family", "multinomial"),
+        takes=("n",),
+        wide=("y",),
+        vector=True,
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="softmax",
+    )
 
     @cached_property
     def offered(self) -> BoolArray:

@@ -14,12 +14,14 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.contract.classes import Classes, ClassMoments, Split
 from lgmdsl.contract.questions import Tilted, TiltedAnswer
 from lgmdsl.contract.site import Property, Site, SiteSpec
 from lgmdsl.numerics.cuts import reached_and_taken
 from lgmdsl.numerics.expectations.normal_lattice import Rule, level, rule
 from lgmdsl.numerics.stable import softplus
+from lgmdsl.vocabulary.lookup import declared
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -33,16 +35,26 @@ _CHUNK = 1 << 22
 
 
 @dataclass(frozen=True, eq=False)
-class CategoricalStick(Site, Tilted):
+class CategoricalStick(Site, Tilted, Classes, Split):
     """The classes in order, each taken with a logistic probability once the earlier ones are not.
     s is (N, L) for L + 1 classes."""
 
     y: Array
+    into: ClassVar[str] = "bernoulli.logit"
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "categorical.stick", properties=Property.LOG_CONCAVE | Property.BOUNDED,
-        observed=("index",), vector=True, link="logit",
-        summary="classes, P(y = k | y >= k) = 1 / (1 + exp(-s[k]))",
-    )  # fmt: skip
+        "categorical.stick",
+        signature=declared("family", "categorical"),
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        vector=True,
+        link="logit",
+        rewrite="stick breaking to a logistic site for each cut up to the class",
+    )
+
+    @staticmethod
+    def pieces(y: Array, size: int) -> tuple[BoolArray, Array]:
+        """A logistic site at each cut j <= y, 1 where j = y."""
+        reached, taken = reached_and_taken(y, size)
+        return reached, taken.astype(np.float64)
 
     def log_density(self, s: Array) -> Array:
         """l, (..., N) for s (..., N, L): minus infinity for a class after the L + 1 there are."""
@@ -76,6 +88,9 @@ class CategoricalStick(Site, Tilted):
             centre[at] = mean[at] + moved
             spread[at] = np.einsum("pn,pni,pnj->nij", share, away - moved, away - moved)
         return TiltedAnswer(mass, centre, spread)
+
+    def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
+        return ClassMoments.of_one_trial(self.predictive(mean, variance))
 
     def predictive(self, mean: Array, variance: Array) -> Array:
         """E[P(y = k | s)], s ~ N(mean, variance), of all classes, (N, L + 1); as `tilted`."""

@@ -9,6 +9,7 @@ from typing import ClassVar
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Members, Shape, Structure
 from lgmdsl.structures.kernels.kernels import Kernel
+from lgmdsl.vocabulary.lookup import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,7 +21,7 @@ class Gp(Structure):
 
     at: Array
     kernel: Kernel
-    name: ClassVar[str] = "gp"
+    signature = declared("structure", "gp")
     members: ClassVar[Members] = Members.JOINED
 
     @property

@@ -10,22 +10,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.numerics.cholesky import symmetrise
-
-if TYPE_CHECKING:
-    from lgmdsl.vocabulary.signature import Signature
+from lgmdsl.vocabulary.lookup import declared
+from lgmdsl.vocabulary.signature import Part
 
 _TILE = 192
 
 Slopes = dict[str, Array]
 
 
-class Kernel(ABC):
+class Kernel(Part, ABC):
     """k(x, x'); `cross` and `matrix` evaluate it, `pullback` returns dF/dargument from dF/dK.
 
     A third party's class is called as `cls(**arguments)` (float64 arrays, texts and bools) and
@@ -41,7 +40,6 @@ class Kernel(ABC):
     ... class Cosine(Kernel):  # sd^2 cos(frequency (x - x')), of one input
     ...     sd: Array
     ...     frequency: Array
-    ...     name: ClassVar[str] = "cosine"
     ...     signature: ClassVar[Signature] = Signature(
     ...         "cosine", "kernel",
     ...         (Parameter("sd", "positive", over="none"),
@@ -70,9 +68,6 @@ class Kernel(ABC):
     >>> print(fit.status, round(float(fit.mean("w")), 1))
     converged 2.0
     """
-
-    name: ClassVar[str]
-    signature: ClassVar[Signature | None] = None
 
     @abstractmethod
     def smooth(self, x1: Array, x2: Array) -> Array:
@@ -177,7 +172,7 @@ class Linear(Kernel):
     """sum_d sd_d^2 x_d x'_d; sd a scalar or (d,)."""
 
     sd: Array
-    name: ClassVar[str] = "linear"
+    signature = declared("kernel", "linear")
 
     def smooth(self, x1: Array, x2: Array) -> Array:
         return np.asarray((x1 * self.sd**2) @ x2.T)
@@ -200,7 +195,7 @@ class White(Kernel):
     """sd^2 for one observation with itself, 0 between different ones."""
 
     sd: Array
-    name: ClassVar[str] = "white"
+    signature = declared("kernel", "white")
 
     def smooth(self, x1: Array, x2: Array) -> Array:
         return np.zeros((len(x1), len(x2)))

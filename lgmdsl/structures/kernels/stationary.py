@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.structures.kernels.kernels import Kernel, Slopes
+from lgmdsl.vocabulary.lookup import declared
 
 _DIRECT = 4  # up to this many dimensions, differences; above, a product of matrices
 _NEAR = 1e-5  # pairs nearer than this (relative, squared) are recomputed from differences
@@ -108,7 +108,7 @@ class Stationary(Kernel):
 class SquaredExponential(Stationary):
     """sd^2 exp(-r^2 / 2)."""
 
-    name: ClassVar[str] = "se"
+    signature = declared("kernel", "se")
 
     def phi(self, r2: Array) -> Array:
         r2 *= -0.5
@@ -122,8 +122,8 @@ class SquaredExponential(Stationary):
 class Matern(Stationary):
     """smoothness 1/2, 3/2 or 5/2; with a = sqrt(2 nu) r: e^-a, (1 + a)e^-a, (1 + a + a^2/3)e^-a."""
 
-    smoothness: float = 1.5
-    name: ClassVar[str] = "matern"
+    smoothness: float
+    signature = declared("kernel", "matern")
 
     def __post_init__(self) -> None:
         if float(self.smoothness) not in (0.5, 1.5, 2.5):
@@ -159,7 +159,7 @@ class RationalQuadratic(Stationary):
 
     alpha: Array
 
-    name: ClassVar[str] = "rq"
+    signature = declared("kernel", "rq")
 
     def phi(self, r2: Array) -> Array:
         return np.asarray(np.exp(-self.alpha * np.log1p(r2 / (2.0 * self.alpha))))
@@ -180,7 +180,7 @@ class Periodic(Kernel):
     sd: Array
     length: Array
     period: Array
-    name: ClassVar[str] = "periodic"
+    signature = declared("kernel", "periodic")
 
     def smooth(self, x1: Array, x2: Array) -> Array:
         out = np.zeros((len(x1), len(x2)))

@@ -20,6 +20,7 @@ from lgmdsl.structures.ordered.extensions import autoregression, extended, stepp
 from lgmdsl.structures.shared.banded import banded
 from lgmdsl.structures.shared.pairing import band, inner
 from lgmdsl.structures.shared.refusals import Refused
+from lgmdsl.vocabulary.lookup import declared
 
 SPAN = 2000  # steps that members given fewer than p fitted ones may be apart
 
@@ -31,7 +32,7 @@ class Ar(Structure):
     points: int
     sd: Array
     pacf: Array
-    name: ClassVar[str] = "ar"
+    signature = declared("structure", "ar")
     members: ClassVar[Members] = Members.ORDERED
 
     @property
@@ -175,7 +176,7 @@ def _pattern(size: int, reach: int) -> Band:
     return Band(whole.indptr, whole.indices, np.abs(rows - columns), np.minimum(rows, columns))
 
 
-def ar(size: int, pacf: object, sd: object = 1.0) -> Structure:
+def ar(size: int, sd: object, pacf: object) -> Structure:
     """`pacf` (p,). Raises Refused (E303) unless each lies within (-1, 1)."""
     values = np.atleast_1d(np.asarray(pacf, dtype=np.float64))
     if not (np.abs(values) < 1.0).all():

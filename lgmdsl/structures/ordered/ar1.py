@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 import scipy.linalg as sla
@@ -13,6 +12,7 @@ from lgmdsl.contract.structure import Extension, Structure
 from lgmdsl.structures.ordered.chain import Chain
 from lgmdsl.structures.ordered.extensions import whole_steps
 from lgmdsl.structures.shared.refusals import Refused
+from lgmdsl.vocabulary.lookup import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +21,7 @@ class Ar1(Chain):
 
     order_: int
     rho: Array
-    name: ClassVar[str] = "ar1"
+    signature = declared("structure", "ar1")
 
     @property
     def size(self) -> int:
@@ -67,7 +67,7 @@ class Ar1(Chain):
         return {"sd": self._sd_by_precision(adjoint), "rho": np.asarray(slope)}
 
 
-def ar1(size: int, rho: object, sd: object = 1.0) -> Structure:
+def ar1(size: int, sd: object, rho: object) -> Structure:
     """Raises Refused (E303) unless |rho| < 1."""
     value = np.asarray(rho, dtype=np.float64)
     if not abs(float(value)) < 1.0:

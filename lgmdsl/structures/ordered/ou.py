@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from lgmdsl.structures.ordered.chain import Chain
 from lgmdsl.structures.ordered.walks import sorted_gaps
 from lgmdsl.structures.shared.content import Content
 from lgmdsl.structures.shared.refusals import Refused
+from lgmdsl.vocabulary.lookup import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +24,7 @@ class OrnsteinUhlenbeck(Chain):
     gaps: Array
     along: IntArray
     rate: Array
-    name: ClassVar[str] = "ou"
+    signature = declared("structure", "ou")
 
     @property
     def size(self) -> int:
@@ -65,7 +65,7 @@ class OrnsteinUhlenbeck(Chain):
         return {"sd": self._sd_by_precision(adjoint), "rate": np.asarray(slope)}
 
 
-def ou(size: int, rate: object, at: Array | None = None, sd: object = 1.0) -> Structure:
+def ou(size: int, sd: object, rate: object, at: Array | None = None) -> Structure:
     """`at` (n,), in any order; 0, 1, 2 ... by default. Raises Refused (E303) for repeated positions
     or a rate <= 0."""
     value = np.asarray(rate, dtype=np.float64)

@@ -21,6 +21,7 @@ from lgmdsl.structures.ordered.extensions import autoregression, stepped
 from lgmdsl.structures.shared.banded import banded
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.structures.shared.scaled import Scaled, Unit, nothing_tied, unit_of
+from lgmdsl.vocabulary.lookup import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,7 +29,7 @@ class Seasonal(Scaled):
     """Seasonal pattern that may drift; scaled, and free in the m - 1 strictly periodic patterns."""
 
     period: int = 2
-    name: ClassVar[str] = "seasonal"
+    signature = declared("structure", "seasonal")
     members: ClassVar[Members] = Members.ORDERED
 
     def extension(self, places: Array, new: Array) -> Extension:
@@ -38,7 +39,7 @@ class Seasonal(Scaled):
         return stepped(self.name, places, new, onward)
 
 
-def seasonal(size: int, period: object, sd: object = 1.0) -> Structure:
+def seasonal(size: int, sd: object, period: object) -> Structure:
     """A seasonal pattern of `period` points. Raises Refused (E303, E205)."""
     m = float(np.asarray(period))
     if m < 2 or m != round(m):

@@ -27,6 +27,7 @@ from lgmdsl.structures.shared.banded import banded, diagonal
 from lgmdsl.structures.shared.content import Content
 from lgmdsl.structures.shared.refusals import Refused, too_short
 from lgmdsl.structures.shared.scaled import Scaled, Unit, nothing_tied, sums_to_zero, unit_of
+from lgmdsl.vocabulary.lookup import declared
 
 Pieces = tuple[SparseMatrix, Array, float, SparseMatrix]  # Q, diag Q^+, log|Q|_+, null basis
 
@@ -62,7 +63,7 @@ class Walk(Scaled):
 class FirstOrderWalk(Walk):
     """rw1, scaled; tied to sum zero unless `sum_to_zero` is false."""
 
-    name: ClassVar[str] = "rw1"
+    signature = declared("structure", "rw1")
 
     def process(self, variance: float, gap: float, fitted: Array, new: Array) -> Extension:
         return brownian(variance / gap)(fitted, new)
@@ -71,16 +72,15 @@ class FirstOrderWalk(Walk):
 class SecondOrderWalk(Walk):
     """rw2, scaled; its line has density 1 unless it is cyclic."""
 
-    name: ClassVar[str] = "rw2"
+    signature = declared("structure", "rw2")
 
     def process(self, variance: float, gap: float, fitted: Array, new: Array) -> Extension:
         return second_order(variance / gap**3, fitted, new)
 
 
 def rw1(
-    size: int, sd: object = 1.0, cyclic: bool = False, at: Array | None = None,
-    sum_to_zero: bool = True,
-) -> Structure:  # fmt: skip
+    size: int, sd: object, cyclic: bool, sum_to_zero: bool, at: Array | None = None
+) -> Structure:
     """A random walk of order 1. Raises Refused (E205, E303, E104)."""
     if size < 2:
         raise too_short("rw1", size, 2)
@@ -89,9 +89,8 @@ def rw1(
 
 
 def rw2(
-    size: int, sd: object = 1.0, cyclic: bool = False, at: Array | None = None,
-    sum_to_zero: bool = True,
-) -> Structure:  # fmt: skip
+    size: int, sd: object, cyclic: bool, sum_to_zero: bool, at: Array | None = None
+) -> Structure:
     """A random walk of order 2. Raises Refused (E205, E303, E104)."""
     if size < 3:
         raise too_short("rw2", size, 3)

@@ -8,7 +8,6 @@ without constraint.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -21,6 +20,7 @@ from lgmdsl.structures.shared.generalised import Lengthy, generalised_variances
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.structures.shared.scaled import Scaled, Unit
 from lgmdsl.structures.spatial.graphs import Components, degrees, with_diagonal
+from lgmdsl.vocabulary.lookup import declared
 
 # Flops of the factorisation that scaling needs, with its inverse half a minute. A map reaches them
 # at three million areas, a lattice of three dimensions at a hundred thousand.
@@ -30,10 +30,10 @@ PATIENCE = 2e11
 class Besag(Scaled):
     """z_i | neighbours ~ N(their mean, proportional to 1 / their number)."""
 
-    name: ClassVar[str] = "besag"
+    signature = declared("structure", "besag")
 
 
-def besag(size: int, graph: SparseMatrix, sd: object = 1.0) -> Structure:
+def besag(size: int, graph: SparseMatrix, sd: object) -> Structure:
     """`graph` is a symmetric csr adjacency of ones, (n, n). Raises Refused (E401)."""
     return Besag(_unit(Content(graph)), np.asarray(sd))
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar
 
 import numpy as np
 import scipy.linalg as sla
@@ -24,6 +23,7 @@ from lgmdsl.structures.shared.generalised import log_determinant
 from lgmdsl.structures.shared.pairing import inner
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.structures.spatial.graphs import degrees, with_diagonal
+from lgmdsl.vocabulary.lookup import declared
 
 # Up to this order |D - alpha W| comes from the eigenvalues of D^-1/2 W D^-1/2, found once.
 SPECTRAL = 1000
@@ -61,7 +61,7 @@ class Car(Structure):
     neighbours: Neighbours
     sd: Array
     alpha: Array
-    name: ClassVar[str] = "car"
+    signature = declared("structure", "car")
 
     @property
     def size(self) -> int:
@@ -102,7 +102,7 @@ class Car(Structure):
         }
 
 
-def car(size: int, graph: SparseMatrix, sd: object = 1.0, alpha: object = 0.0) -> Structure:
+def car(size: int, graph: SparseMatrix, sd: object, alpha: object) -> Structure:
     """`graph` is a symmetric csr adjacency of ones, (n, n). Raises Refused (E303)."""
     value = float(np.asarray(alpha))
     if not 0.0 <= value < 1.0:

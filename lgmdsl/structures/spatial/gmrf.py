@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar
 
 import numpy as np
 import scipy.linalg as sla
@@ -17,6 +16,7 @@ from lgmdsl.structures.shared.content import Content
 from lgmdsl.structures.shared.generalised import log_determinant, log_pseudo_determinant
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.structures.shared.scaled import Scaled, Unit, nothing_tied
+from lgmdsl.vocabulary.lookup import declared
 
 # Up to this order the null space comes from all eigenvalues, above it from the smallest ones.
 SPECTRAL = 1500
@@ -28,7 +28,7 @@ class Gmrf(Scaled):
     """`dense` says that the precision came as an array, so its slope is one too."""
 
     dense: bool
-    name: ClassVar[str] = "gmrf"
+    signature = declared("structure", "gmrf")
 
     @property
     def shape(self) -> Shape:
@@ -51,7 +51,7 @@ class Gmrf(Scaled):
         return slopes
 
 
-def gmrf(size: int, precision: Matrix, sd: object = 1.0) -> Structure:
+def gmrf(size: int, precision: Matrix, sd: object) -> Structure:
     """`precision` (n, n), an array or csr. Raises Refused (E303) unless it is symmetric and
     positive semi-definite."""
     dense = isinstance(precision, np.ndarray)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -26,6 +25,7 @@ from lgmdsl.structures.shared.generalised import log_determinant
 from lgmdsl.structures.shared.pairing import inner
 from lgmdsl.structures.shared.refusals import Refused
 from lgmdsl.structures.spatial.gmrf import symmetric
+from lgmdsl.vocabulary.lookup import declared
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class Spde(Structure):
     elements: Elements
     sd: Array
     range: Array
-    name: ClassVar[str] = "spde"
+    signature = declared("structure", "spde")
 
     @property
     def size(self) -> int:
@@ -103,9 +103,7 @@ class Spde(Structure):
         }
 
 
-def spde(
-    size: int, mass: Matrix, stiffness: Matrix, range: object, sd: object = 1.0
-) -> Structure:  # fmt: skip
+def spde(size: int, mass: Matrix, stiffness: Matrix, sd: object, range: object) -> Structure:
     """`mass` (lumped by its row sums where it is not diagonal) and `stiffness`, (n, n), arrays or
     csr. Raises Refused (E303)."""
     value = np.asarray(range, dtype=np.float64)

@@ -30,7 +30,7 @@ def besag_spectrum(graph: SparseMatrix) -> Array:
 def _spectrum(content: Content) -> Array:
     graph = content.value
     assert not isinstance(graph, np.ndarray)
-    structure = besag(graph.shape[0], graph)
+    structure = besag(graph.shape[0], graph, 1.0)
     assert isinstance(structure, Besag)
     precision, parts = structure.unit.precision, Components.of(graph)
     found = [np.ones(int(parts.alone.sum()))]

@@ -52,7 +52,7 @@ class Geometric(Site, Pointwise):
     y: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
         "geometric.logit", properties=Property.LOG_CONCAVE | Property.BOUNDED,
-        observed=("count",), link="logit", signature=Signature(
+        link="logit", signature=Signature(
             "geometric", "family", (Parameter("logit", "latent"),), observed=("count",),
             summary="failures before the first success",
         ),
@@ -123,7 +123,6 @@ class Exchangeable(Structure):
     order: int
     sd: Array
     share: Array
-    name: ClassVar[str] = "exchangeable"
     signature: ClassVar[Signature] = Signature(
         "exchangeable", "structure",
         (Parameter("sd", "positive", over="none"),
@@ -157,7 +156,6 @@ class Lomax(Elementwise):
 
     shape: Array
     scale: Array
-    name: ClassVar[str] = "lomax"
     signature: ClassVar[Signature] = Signature(
         "lomax", "prior",
         (Parameter("shape", "positive"),
@@ -186,7 +184,6 @@ class Cosine(Kernel):
 
     sd: Array
     frequency: Array
-    name: ClassVar[str] = "cosine"
     signature: ClassVar[Signature] = Signature(
         "cosine", "kernel",
         (Parameter("sd", "positive", over="none"),

@@ -1,0 +1,61 @@
+"""What sites of classes answer besides the questions of back ends."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from lgmdsl.arrays import Array, BoolArray
+
+
+class ClassMoments(NamedTuple):
+    """P(class) of one trial, mean and sd of the counts, (N, K) each; 0 where none is on offer."""
+
+    probability: Array
+    mean: Array
+    sd: Array
+
+    @classmethod
+    def of_one_trial(cls, probability: Array) -> ClassMoments:
+        """A class is a count of one trial."""
+        spread = np.sqrt(np.maximum(probability * (1.0 - probability), 0.0))
+        return cls(probability, probability, spread)
+
+    @classmethod
+    def of_counts(cls, trials: Array, probability: Array, inside: Array) -> ClassMoments:
+        """Of E[p] and `inside` = E[p (1 - p)]:
+        Var y = n E[p (1 - p)] + n^2 (E[p] - E[p (1 - p)] - E[p]^2)."""
+        n, p = trials[:, None], probability
+        spread = n * inside + n * n * np.maximum(p - inside - p * p, 0.0)
+        return cls(p, n * p, np.sqrt(np.maximum(spread, 0.0)))
+
+
+class Classes(ABC):
+    """The predictive distribution of classes, or of counts over them."""
+
+    @abstractmethod
+    def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
+        """For s ~ N(mean, variance), (N, L) and (N, L, L)."""
+
+
+class OneClass(Classes):
+    """Observations are one class each."""
+
+    @abstractmethod
+    def log_mass(self, mean: Array, variance: Array) -> Array:
+        """log E[t(s)], s ~ N(mean, variance), (N,)."""
+
+
+class Split(ABC):
+    """A family whose data the compiler writes as scalar sites of another one, `into` by name:
+    back ends never see it."""
+
+    into: ClassVar[str]
+
+    @staticmethod
+    @abstractmethod
+    def pieces(y: Array, size: int) -> tuple[BoolArray, Array]:
+        """Of observations (N,) and `size` predictors: which of these each has a site at, and what
+        that site observes, (N, size) each."""
