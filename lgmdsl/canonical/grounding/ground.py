@@ -109,7 +109,7 @@ class _Grounding:
         if self.problems:
             raise DataError(self.problems)
         kept = {*self.fitted.values} - usage.responses if self.fitted else set()
-        self.warnings += unused_keys(self.model, self.dataset, indices, kept)
+        self.warnings += unused_keys(self.graph.model, self.dataset, indices, kept)
         return GroundedModel(
             self.graph,
             indices,
