@@ -10,6 +10,7 @@ from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.mentions import mentions
 from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.signature import Category
 
 # `map`: an index-valued datum used as a slot; `argument`: inside a distribution; `observed`: a
 # datum at the site that observes it; `value`: the rest.
@@ -33,20 +34,20 @@ def mentioned(statement: ast.AnyStatement) -> Iterator[Reference]:
     match statement:
         case ast.Hyper(prior=prior, value=value):
             if prior is not None:
-                yield from _in_distribution(prior)
+                yield from _in_distribution(prior, "prior")
             if value is not None:
                 yield from _in_value(value)
         case ast.Latent(factors=factors):
             for factor in factors:
-                yield from _in_distribution(factor)
+                yield from _in_distribution(factor, "structure")
         case ast.Let(value=value) | ast.Report(value=value):
             yield from _in_value(value)
         case ast.Observe(name=name, family=family):
             yield Reference(name, "observed")
-            yield from _in_distribution(family)
+            yield from _in_distribution(family, "family")
         case ast.Potential(value=value, family=family):
             yield from _in_value(value)
-            yield from _in_distribution(family)
+            yield from _in_distribution(family, "potential")
         case ast.Constrain(left=left, right=right):
             yield from _in_value(left)
             yield from _in_value(right)
@@ -76,8 +77,9 @@ def _in_value(value: ast.Value) -> Iterator[Reference]:
         yield Reference(mention.name, "map" if mention.slot else "value", "", mention.operand)
 
 
-def _in_distribution(dist: ast.Dist) -> Iterator[Reference]:
-    signature = lookup("structure", dist.name.id)
+def _in_distribution(dist: ast.Dist, category: Category) -> Iterator[Reference]:
+    # Of its own category: to look for an unknown name loads the installed plug-ins.
+    signature = lookup(category, dist.name.id)
     for argument in dist.arguments:
         parameter = signature.parameter(argument.name) if signature is not None else None
         matrix = parameter is not None and parameter.type == "matrix"
