@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from lark import Token
-
 from lgmdsl.errors import Diagnostic
 from lgmdsl.language.parse.expected import OPERATORS, expected
+from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.parse.trouble import Hint, Trouble, matching
 
@@ -39,7 +38,7 @@ def _labels(t: Trouble) -> Hint | None:
         if "STRING" not in t.accepts or not t.is_type("NAME", "NUMBER", "TRUE", "FALSE", "MINUS"):
             return None
         repaired = [
-            Token.new_borrow_pos("STRING", f'"{k}"', k) if i >= t.at and k.type in
+            k.retyped("STRING", f'"{k}"') if i >= t.at and k.type in
             ("NAME", "NUMBER", "TRUE", "FALSE") else k for i, k in enumerate(t.tokens)
         ]  # fmt: skip
         diagnostic = Diagnostic("E109", "labels stand in double quotes", t.span,
@@ -51,7 +50,7 @@ def _labels(t: Trouble) -> Hint | None:
         last = next((i for i in range(t.at, len(repaired)) if repaired[i].type == close), None)
         if last is None:
             return None
-        repaired[last] = Token.new_borrow_pos("RBRACE", "}", repaired[last])
+        repaired[last] = repaired[last].retyped("RBRACE", "}")
         diagnostic = Diagnostic("E109", "labels stand in braces", t.span, "expected `{`")
         return Hint(diagnostic, repaired)
     return None
@@ -121,12 +120,12 @@ def _dims(t: Trouble) -> Hint | None:
         return None
     if t.at == 2 and t.is_type("LPAR"):
         repaired = t.swapped("LSQB", "[")
-        repaired[end] = Token.new_borrow_pos("RSQB", "]", repaired[end])
+        repaired[end] = repaired[end].retyped("RSQB", "]")
         diagnostic = Diagnostic("E109", "indices stand in square brackets", t.span, "expected `[`")
         return Hint(diagnostic, repaired)
     if t.is_type("LSQB") and t.previous.type == "RSQB" and t.tokens[2].type == "LSQB":
         span = span_of(t.source, t.previous).to(t.span)
-        comma = Token.new_borrow_pos("COMMA", ",", t.previous)
+        comma = t.previous.retyped("COMMA", ",")
         repaired = [*t.tokens[: t.at - 1], comma, *t.tokens[t.at + 1 :]]
         diagnostic = Diagnostic("E109", "all indices stand in one pair of brackets", span,
                                 "expected `,`")  # fmt: skip
@@ -152,7 +151,7 @@ def _argument(t: Trouble) -> Hint | None:
             repaired = t.swapped("LPAR", "(")
             for i in range(t.at, len(repaired)):
                 if repaired[i].type == close:
-                    repaired[i] = Token.new_borrow_pos("RPAR", ")", repaired[i])
+                    repaired[i] = repaired[i].retyped("RPAR", ")")
                     break
             diagnostic = Diagnostic("E109", "arguments stand in round brackets", t.span,
                                     "expected `(`")  # fmt: skip

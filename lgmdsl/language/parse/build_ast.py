@@ -17,7 +17,7 @@ from lgmdsl.language.tree.print_model import print_statement
 from lgmdsl.vocabulary.lookup import lookup
 
 if TYPE_CHECKING:
-    from lark import Token, Tree
+    from lgmdsl.language.parse.lalr import Tree
 
 
 class Depth(NamedTuple):
@@ -34,14 +34,14 @@ class Depth(NamedTuple):
 class Builder(ExpressionRules):
     """Builds one statement; what is wrong with it is left in `diagnostics`."""
 
-    def build(self, tree: Tree[Token]) -> ast.AnyStatement | None:
+    def build(self, tree: Tree) -> ast.AnyStatement | None:
         """The statement, or None where it cannot be used even as a guess."""
         built: dict[int, Any] = {}
         depths: dict[int, Depth] = {}
-        for node in tree.iter_subtrees():
+        for node in tree.bottom_up():
             children = [c if is_token(c) else built.pop(id(c)) for c in node.children]
             below = [depths.pop(id(c), Depth()) for c in node.children if not is_token(c)]
-            span = Span(self.source, node.meta.start_pos, node.meta.end_pos)
+            span = Span(self.source, node.start_pos, node.end_pos)
             depth = _depth(node.data, below)
             if depth.too_deep:
                 self.diagnostics.append(too_deep(span))

@@ -11,7 +11,7 @@ from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary.lookup import lookup
 
 if TYPE_CHECKING:
-    from lark import Token
+    from lgmdsl.language.parse.lalr import Token
 
 
 class Positional(NamedTuple):
@@ -61,7 +61,8 @@ class ExpressionRules:
 
     def _binary(self, children: list[Any], span: Span) -> ast.Binary:
         left, sign, right = children
-        return ast.Binary(sign.value, left, right, op_span=self._span(sign), span=span)
+        op = cast("ast.Operator", str(sign))
+        return ast.Binary(op, left, right, op_span=self._span(sign), span=span)
 
     def _indexed(self, children: list[Any], span: Span) -> ast.Indexed:
         slots = tuple(c for c in children if not is_token(c))
@@ -126,7 +127,7 @@ class ExpressionRules:
                         f"these are {len(slots)}")  # fmt: skip
 
     def _span(self, token: Token) -> Span:
-        return Span(self.source, token.start_pos or 0, token.end_pos or 0)
+        return Span(self.source, token.start_pos, token.end_pos)
 
     def _named_by(self, token: Token) -> ast.Name:
         return ast.Name(str(token), span=self._span(token))

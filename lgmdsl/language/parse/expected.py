@@ -8,8 +8,7 @@ from lgmdsl.errors import listed
 from lgmdsl.language.parse.grammar import OPENERS
 
 if TYPE_CHECKING:
-    from lark import Token
-
+    from lgmdsl.language.parse.lalr import Token
     from lgmdsl.language.parse.trouble import Trouble
 
 _SIGNS = {

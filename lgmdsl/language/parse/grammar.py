@@ -1,14 +1,12 @@
-"""Finds and builds the parser. Built on first use and kept: about 50 ms once in a process."""
+"""Finds the parser's tables, and says what can be a name."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lark import Lark
+from lgmdsl.language.parse.lalr import Tables
 
 # The nine opening words, by terminal name; a statement's rule is the word itself.
 OPENERS = {
@@ -40,16 +38,12 @@ def grammar_folder() -> Path:
     return inside if inside.is_dir() else package.parent / "grammars"
 
 
-@cache
-def parser() -> Lark:
-    """The LALR(1) parser with a basic lexer; each statement's rule is a start symbol."""
-    from lark import Lark
+def tables_file() -> Path:
+    """The parser's tables, made of the grammar by `tables`."""
+    return grammar_folder() / "lgm.json"
 
-    return Lark.open(
-        str(grammar_folder() / "lgm.lark"),
-        parser="lalr",
-        lexer="basic",
-        start=["start", "header", "aside", *OPENERS.values()],
-        propagate_positions=True,
-        maybe_placeholders=False,
-    )
+
+@cache
+def parser() -> Tables:
+    """The tables of the LALR(1) parser; each statement's rule is a start symbol."""
+    return Tables.read(tables_file())

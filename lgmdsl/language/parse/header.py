@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lark import Token
-
 from lgmdsl.errors import Diagnostic, Source, Span, meant, nearest
 from lgmdsl.language.parse.grammar import OPENERS
+from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import CLOSING, Chunk, span_of
 
 if TYPE_CHECKING:
@@ -88,7 +87,7 @@ def open_strays(
                 found.append(_stray(source, token, word))
             skipping = not word
             if word:
-                result.append(Token.new_borrow_pos(_TERMINALS[word], word, token))
+                result.append(token.retyped(_TERMINALS[word], word))
                 continue
         if not skipping:
             result.append(token)

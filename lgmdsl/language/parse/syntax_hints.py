@@ -128,11 +128,9 @@ def _prior_or_value(t: Trouble) -> Hint | None:
     later = t.at == tilde + 2 and t.token.type in OPERATORS | {"LSQB"}
     if not direct and not later:
         return None
-    from lark import Token
-
     sign = t.tokens[tilde]
     repaired = [*t.tokens]
-    repaired[tilde] = Token.new_borrow_pos("EQUAL", "=", sign)
+    repaired[tilde] = sign.retyped("EQUAL", "=")
     message = "the value of a hyper is introduced with `=`; `~` introduces a prior"
     diagnostic = Diagnostic("E101", message, span_of(t.source, sign), "expected `=`")
     return Hint(diagnostic, repaired)
@@ -167,13 +165,11 @@ def _broken_name(t: Trouble) -> Hint | None:
         return None
     if any(a.end_pos != b.start_pos for a, b in pairwise(parts)):
         return None
-    from lark import Token
-
     span = span_of(t.source, parts[0]).to(span_of(t.source, parts[-1]))
     diagnostic = Diagnostic("E109", f"`{''.join(parts)}` is not a name", span,
                             "a name has letters, digits and `_`, and begins with a letter",
                             help=f"write {name}")  # fmt: skip
-    token = Token.new_borrow_pos("NAME", name, parts[0])
+    token = parts[0].retyped("NAME", name)
     return Hint(diagnostic, [t.tokens[0], token, *t.tokens[1 + len(parts) :]])
 
 
@@ -198,7 +194,7 @@ def _observed(t: Trouble) -> Hint | None:
         end = next((i for i, k in enumerate(t.tokens) if k.type == "RSQB"), None)
         if end is None:
             return None
-        span = Span(t.source, t.span.start, t.tokens[end].end_pos or 0)
+        span = Span(t.source, t.span.start, t.tokens[end].end_pos)
         message = "an observed datum stands without its indices"
         diagnostic = Diagnostic("E109", message, span, "leave this out")
         return Hint(diagnostic, t.without(t.at, end + 1))
@@ -229,7 +225,7 @@ def _late_dims(t: Trouble) -> Hint | None:
         return None
     if any(k.type == "EQUAL" for k in t.tokens[t.at : end]):
         return None  # arguments in the wrong brackets
-    span = Span(t.source, t.span.start, t.tokens[end].end_pos or 0)
+    span = Span(t.source, t.span.start, t.tokens[end].end_pos)
     tokens = [*t.tokens[:2], *t.tokens[t.at : end + 1], *t.tokens[2 : t.at], *t.tokens[end + 1 :]]
     repaired = tokens if t.tokens[2].type != "LSQB" else None
     what = "a datum" if t.opener == "data" else an(t.opener)

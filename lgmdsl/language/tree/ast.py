@@ -50,6 +50,7 @@ class Bool(Node):
     value: bool
 
 
+Operator: TypeAlias = Literal["+", "-", "*", "/", "@", "^"]
 Slot: TypeAlias = "Name | String | Number"
 
 
@@ -90,7 +91,7 @@ class Unary(Node):
 class Binary(Node):
     """`left op right`."""
 
-    op: Literal["+", "-", "*", "/", "@", "^"]
+    op: Operator
     left: Expr
     right: Expr
     op_span: Span = field(default=NOWHERE, compare=False, repr=False)
