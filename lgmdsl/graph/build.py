@@ -10,6 +10,7 @@ from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
 from lgmdsl.language.tree.print_model import print_statement
+from lgmdsl.language.tree.statements import described
 from lgmdsl.vocabulary.lookup import lookup
 
 Symbols = Mapping[str, Symbol]
@@ -22,7 +23,7 @@ def model_graph(checked: CheckedModel) -> ModelGraph:
     edges: dict[tuple[str, str, str, str], Edge] = {}
     taken: dict[str, int] = {}
     for statement in checked.tree.statements:
-        if isinstance(statement, ast.Index):
+        if not described(statement).in_graph:
             continue
         node = _node(statement, symbols, taken)
         nodes.append(node)

@@ -113,7 +113,7 @@ def _slot(t: Trouble) -> Hint | None:
 
 def _dims(t: Trouble) -> Hint | None:
     """`data X(obs)`, `data X[obs][feat]`: indices stand in one pair of square brackets."""
-    if t.opener not in ("data", "hyper", "latent", "let", "report") or t.open_bracket is not None:
+    if not t.statement.indexed or t.open_bracket is not None:
         return None
     end = matching(t.tokens, t.at)
     if end is None:

@@ -67,7 +67,7 @@ class ExpressionRules:
     def _indexed(self, children: list[Any], span: Span) -> ast.Indexed:
         slots = tuple(c for c in children if not is_token(c))
         self._count(slots, span)
-        return ast.Indexed(self._named_by(children[0]), slots, span=span)
+        return ast.Indexed(self.named_by(children[0]), slots, span=span)
 
     def _positional(self, children: list[Any], span: Span) -> Positional:
         return Positional(children[0], span)
@@ -77,7 +77,7 @@ class ExpressionRules:
         return ast.Argument(str(name), value, name_span=self._span(name), span=span)
 
     def _call(self, children: list[Any], span: Span) -> ast.Call:
-        function = self._named_by(children[0])
+        function = self.named_by(children[0])
         positional = [c for c in children if isinstance(c, Positional)]
         named = tuple(c for c in children if isinstance(c, ast.Argument))
         texts = [p for p in positional if isinstance(p.value, ast.String | ast.Bool)]
@@ -89,7 +89,7 @@ class ExpressionRules:
         return ast.Call(function, values, named, span=span)
 
     def _dist(self, children: list[Any], span: Span) -> ast.Dist | ast.Call:
-        name = self._named_by(children[0])
+        name = self.named_by(children[0])
         positional = [c for c in children if isinstance(c, Positional)]
         named = tuple(c for c in children if isinstance(c, ast.Argument))
         if positional and self.opener == "hyper" and lookup("function", name.id):
@@ -129,7 +129,8 @@ class ExpressionRules:
     def _span(self, token: Token) -> Span:
         return Span(self.source, token.start_pos, token.end_pos)
 
-    def _named_by(self, token: Token) -> ast.Name:
+    def named_by(self, token: Token) -> ast.Name:
+        """The name that a token is."""
         return ast.Name(str(token), span=self._span(token))
 
     def _whole(self, token: Token, least: int) -> int:

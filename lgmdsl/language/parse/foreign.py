@@ -7,8 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from lgmdsl.errors import Diagnostic, Source, Span
+from lgmdsl.language.parse.grammar import OPENERS
 from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import span_of
+from lgmdsl.language.tree.statements import BY_WORD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -137,21 +139,17 @@ def _foreign(reader: _Reader, at: int, before: Sequence[Token]) -> tuple[list[To
         reader.say(f"`{sign}` is not in the language", span, "this sign", said)
         return [token], at + 1
     if not mend:
-        opener = next((str(t) for t in reversed(before) if t.type in _OPENS), "")
-        mend = "~" if opener in ("latent", "observe", "potential") else "="
+        opener = next((str(t) for t in reversed(before) if t.type in OPENERS), "")
+        introduces = BY_WORD[opener].introduces if opener else None
+        mend = "~" if introduces and introduces[1] == "~" else "="
     reader.say(f"`{sign}` is not in the language", span, f"expected `{mend}`", help)
     return [token.retyped(_SIGNS[mend], mend)], at + 1
-
-
-_OPENS = frozenset(
-    ["INDEX", "DATA", "HYPER", "LATENT", "LET", "OBSERVE", "POTENTIAL", "CONSTRAIN", "REPORT"]
-)
 
 
 def _has_sign(before: Sequence[Token]) -> bool:
     """Whether the statement has its `=` or `~` already."""
     for token in reversed(before):
-        if token.type in _OPENS:
+        if token.type in OPENERS:
             return False
         if token.type in ("EQUAL", "TILDE"):
             return True

@@ -7,21 +7,12 @@ from functools import cache
 from pathlib import Path
 
 from lgmdsl.language.parse.lalr import Tables
+from lgmdsl.language.tree.statements import BY_WORD, STATEMENTS
 
-# The nine opening words, by terminal name; a statement's rule is the word itself.
-OPENERS = {
-    "INDEX": "index",
-    "DATA": "data",
-    "HYPER": "hyper",
-    "LATENT": "latent",
-    "LET": "let",
-    "OBSERVE": "observe",
-    "POTENTIAL": "potential",
-    "CONSTRAIN": "constrain",
-    "REPORT": "report",
-}
+# The opening words, by terminal name; a statement's rule is the word itself.
+OPENERS = {s.terminal: s.word for s in STATEMENTS}
 
-RESERVED = frozenset(OPENERS.values()) | {"lgm", "head", "true", "false"}
+RESERVED = frozenset(BY_WORD) | {"lgm", "head", "true", "false"}
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 
 from lgmdsl.errors import Diagnostic, Span
 from lgmdsl.language.parse.bracket_hints import BRACKET_RULES
-from lgmdsl.language.parse.expected import OPERATORS, READS, an, expected, found
+from lgmdsl.language.parse.expected import OPERATORS, an, expected, found
 from lgmdsl.language.parse.expression_hints import (
     comment,
     condition,
@@ -26,21 +26,7 @@ from lgmdsl.vocabulary.lookup import HYPER_TYPES, suited
 
 Rule = Callable[[Trouble], Hint | None]
 
-# What each statement introduces, in words, and with which sign.
-_INTRODUCED = {
-    "index": ("the definition of an index", "="),
-    "data": ("the type of a datum", ":"),
-    "latent": ("a latent", "~"),
-    "let": ("the value of a let", "="),
-    "observe": ("the family of an observation", "~"),
-    "potential": ("a potential", "~"),
-    "constrain": ("the value of a constraint", "="),
-    "report": ("the value of a report", "="),
-}
-
 _TERMINAL = {"~": "TILDE", "=": "EQUAL", ":": "COLON"}
-
-_DECLARES = frozenset(["index", "data", "hyper", "latent", "let", "report"])
 
 
 def explain(trouble: Trouble) -> Hint:
@@ -90,11 +76,11 @@ def _wrong_sign(t: Trouble) -> Hint | None:
     sign = wanted[0]
     if t.opener == "hyper" and sign == ":":
         return _untyped_hyper(t)
-    if t.opener == "hyper" or t.opener not in _INTRODUCED or t.at < 2:
+    if t.statement.introduces is None or t.at < 2:
         return None
     if t.opener == "let" and t.is_type("COLON"):
         return None
-    what, usual = _INTRODUCED[t.opener]
+    what, usual = t.statement.introduces
     if sign != usual:
         return None
     message = f"{what} is introduced with `{sign}`, not `{t.token}`"
@@ -141,7 +127,8 @@ def _missing_sign(t: Trouble) -> Hint | None:
     if not t.is_type("NAME", "NUMBER", "STRING", "LBRACE", "HEAD") or t.open_bracket is not None:
         return None
     for sign, terminal in (("~", "TILDE"), (":", "COLON"), ("=", "EQUAL")):
-        usual = _INTRODUCED.get(t.opener, ("", sign if "COLON" in t.accepts else ""))[1]
+        introduces = t.statement.introduces
+        usual = introduces[1] if introduces else sign if "COLON" in t.accepts else ""
         if terminal in t.accepts and sign == usual and t.at > 1:
             if t.is_type("STRING") and t.opener != "index":
                 return None
@@ -153,7 +140,7 @@ def _missing_sign(t: Trouble) -> Hint | None:
 
 def _broken_name(t: Trouble) -> Hint | None:
     """`data subject-id[obs]`, `data 1who[obs]`: a declared name that cannot be one."""
-    if t.opener not in _DECLARES or t.token is None or t.next is None:
+    if not t.statement.declares or t.token is None or t.next is None:
         return None
     parts = [t.token, t.next]
     if t.at == 1 and t.is_type("NUMBER") and t.next.type == "NAME":
@@ -177,7 +164,7 @@ def _several_names(t: Trouble) -> Hint | None:
     """`index a, b`: one name to a statement."""
     if not t.is_type("COMMA") or t.open_bracket is not None or t.at != 2:
         return None
-    if t.opener not in _DECLARES:
+    if not t.statement.declares:
         return None
     names = [str(k) for k in t.tokens[1:] if k.type == "NAME"][:2]
     help = "; then ".join(f"{t.opener} {n}" + ("" if t.opener == "index" else " ...")
@@ -249,7 +236,7 @@ def _version_again(t: Trouble) -> Hint | None:
 
 
 def _general(t: Trouble) -> Hint:
-    reads = f"the statement reads: {READS[t.opener]}"
+    reads = f"the statement reads: {t.statement.syntax}"
     wanted = expected(t)
     if t.opener == "observe" and "censor" in str(t.token).lower():
         reads = (

@@ -10,11 +10,21 @@ import json
 import re
 from typing import TYPE_CHECKING, Any
 
+from lgmdsl import files
 from lgmdsl.language.parse.grammar import OPENERS, grammar_folder, tables_file
+from lgmdsl.language.tree.statements import STATEMENTS
 
 if TYPE_CHECKING:
     from lark import Lark
     from lark.lexer import TerminalDef
+
+
+def grammar() -> str:
+    """The whole grammar: the file's, and for each statement its rule and its opening word."""
+    rules = [f"{s.word}: {s.terminal} {s.rule} [STRING]" for s in STATEMENTS]
+    words = [f'{s.terminal}: "{s.word}"' for s in STATEMENTS]
+    shared = (grammar_folder() / "lgm.lark").read_text(encoding="utf-8")
+    return "\n".join([shared, *rules, *words, ""])
 
 
 def lark_parser() -> Lark:
@@ -22,8 +32,9 @@ def lark_parser() -> Lark:
     symbol."""
     from lark import Lark
 
-    return Lark.open(
-        str(grammar_folder() / "lgm.lark"),
+    return Lark(
+        grammar(),
+        source_path=str(grammar_folder() / "lgm.lark"),
         parser="lalr",
         lexer="basic",
         start=["header", "aside", *OPENERS.values()],
@@ -41,7 +52,7 @@ def text_of_tables() -> str:
 
 def write() -> None:
     """Write the tables anew."""
-    tables_file().write_text(text_of_tables(), encoding="utf-8", newline="\n")
+    files.write(tables_file(), text_of_tables().encode())
 
 
 def _lines(value: Any) -> str:

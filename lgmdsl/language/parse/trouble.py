@@ -11,6 +11,7 @@ from lgmdsl.language.parse.build_ast import Builder, too_deep
 from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.tree.print_model import WIDTH, print_statement
+from lgmdsl.language.tree.statements import BY_WORD, Statement
 
 if TYPE_CHECKING:
     from lgmdsl.language.parse.lalr import Tree
@@ -32,6 +33,11 @@ class Trouble:
     def opener(self) -> str:
         """The opening word."""
         return str(self.tokens[0])
+
+    @property
+    def statement(self) -> Statement:
+        """What the language says of the statement."""
+        return BY_WORD[self.opener]
 
     @property
     def token(self) -> Token | None:
@@ -92,7 +98,7 @@ class Hint:
         """The diagnostic; where it has no help yet, the mended statement is the help."""
         if self.diagnostic.help or tree is None:
             return self.diagnostic
-        builder = Builder(self.diagnostic.span.source, str(tree.data))
+        builder = Builder(self.diagnostic.span.source, tree.data)
         statement = builder.build(tree)
         if statement is None:
             return self.diagnostic

@@ -157,6 +157,9 @@ class Head(Node):
     of: Name
 
 
+Definition: TypeAlias = Size | Range | Labels | Head
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement(Node):
     """`comments` are the full-line comments above, `trailing` the one at the end of the line,
@@ -175,7 +178,7 @@ class Index(Statement):
     """`index name = definition`; without one, size and labels come with the data."""
 
     name: Name
-    definition: Size | Range | Labels | Head | None = None
+    definition: Definition | None = None
 
 
 @dataclass(frozen=True, slots=True)
