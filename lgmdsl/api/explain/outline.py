@@ -25,11 +25,11 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise, mapped
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
-from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.language.shapes.shapes import names_in
 from lgmdsl.language.tree import ast
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.vocabulary import plugins
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +55,7 @@ def outline_of(
     model: Model, data: object = None, mapping: Mapping[str, str] | None = None
 ) -> Outline:
     """Lower every part of a model. Raises ModelError, and DataError where data are given."""
-    load_entry_points()
+    plugins.load()
     checked = model.checked
     if data is None:
         grounded = sketch(checked)
