@@ -11,11 +11,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
-from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from threading import RLock
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
+
+if TYPE_CHECKING:
+    from importlib.abc import Loader  # slow to import
 
 DEFERRED = frozenset({"numpy.f2py", "numpy.testing", "scipy.special"})
 
@@ -34,7 +36,7 @@ class Waiting(ModuleType):
         return ModuleType.__getattribute__(self, name)
 
 
-class Deferred(Loader):
+class Deferred:
     """Makes a `Waiting` module of a spec and runs it later with the loader that the spec had."""
 
     def __init__(self, loader: Loader) -> None:
@@ -59,7 +61,7 @@ class Deferred(Loader):
             self.running = False
 
 
-class Deferring(MetaPathFinder):
+class Deferring:
     """Finds the modules in `DEFERRED`, and gives them a loader that waits."""
 
     def find_spec(
@@ -70,7 +72,7 @@ class Deferring(MetaPathFinder):
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = Deferred(spec.loader)
+            spec.loader = cast("Loader", Deferred(spec.loader))
         return spec
 
 
