@@ -9,9 +9,9 @@ from lgmdsl.language.parse.build_ast import Builder
 from lgmdsl.language.parse.foreign import FOREIGN_TYPES, replace_foreign
 from lgmdsl.language.parse.grammar import OPENERS, parser
 from lgmdsl.language.parse.header import VERSION, join_reserved, open_strays, read_header
+from lgmdsl.language.parse.hints import explain
 from lgmdsl.language.parse.lalr import Stop, Token, Tree
 from lgmdsl.language.parse.source import as_source
-from lgmdsl.language.parse.syntax_hints import explain
 from lgmdsl.language.parse.tokens import Chunk, cut, tokenise
 from lgmdsl.language.parse.trouble import Trouble, bracket_trouble
 from lgmdsl.language.tree import ast

@@ -106,13 +106,6 @@ class Hint:
         return replace(self.diagnostic, help=text) if len(text) <= WIDTH else self.diagnostic
 
 
-def hint(
-    code: str, message: str, trouble: Trouble, label: str, help: str = "", span: Span | None = None
-) -> Hint:
-    """A hint at the trouble's place, or at another span."""
-    return Hint(Diagnostic(code, message, span or trouble.span, label, help=help))
-
-
 def open_brackets(tokens: tuple[Token, ...] | list[Token]) -> list[Token]:
     """The brackets left open after these tokens."""
     stack: list[Token] = []
