@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lgmdsl.errors import Diagnostic, Source, Span, meant, nearest
-from lgmdsl.language.parse.grammar import OPENERS
-from lgmdsl.language.parse.lalr import Token
+from lgmdsl.language.parse.grammar import OPENERS, parser
+from lgmdsl.language.parse.lalr import Stop, Token
 from lgmdsl.language.parse.tokens import CLOSING, Chunk, span_of
 from lgmdsl.language.tree.statements import BY_WORD
 
@@ -63,8 +63,6 @@ _UNFINISHED = frozenset(
     ["EQUAL", "TILDE", "COLON", "COMMA", "DOTDOT", "PLUS", "MINUS", "STAR", "SLASH", "AT", "CARET",
      "LPAR", "LSQB", "LBRACE"]
 )  # fmt: skip
-
-_BEGINS_EXPRESSION = frozenset(["NAME", "NUMBER", "MINUS", "LPAR"])
 
 
 def open_strays(
@@ -151,7 +149,8 @@ def _unfinished(tokens: Sequence[Token]) -> bool:
 def _impossible(tokens: Sequence[Token]) -> bool:
     if len(tokens) == 1:
         return True
-    begins = {"NAME"} if BY_WORD[str(tokens[0])].named else _BEGINS_EXPRESSION
+    alone = parser().parse(OPENERS[tokens[0].type], tokens[:1])
+    begins = alone.accepts if isinstance(alone, Stop) else frozenset()
     return tokens[1].type not in begins | {"LGM", "HEAD", "TRUE", "FALSE"}
 
 
