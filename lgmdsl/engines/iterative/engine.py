@@ -12,6 +12,7 @@ the engine: they are the same at every step and for every value of the hyperpara
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -23,6 +24,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
 from lgmdsl.engines.iterative.determinant import controlled_mean, quadratures
 from lgmdsl.engines.iterative.noise import Noise
+from lgmdsl.engines.iterative.patience import LOGS, Patience
 from lgmdsl.engines.iterative.prior import IterativePrior
 from lgmdsl.engines.iterative.solve import (
     ROUNDING,
@@ -33,14 +35,13 @@ from lgmdsl.engines.iterative.solve import (
 )
 from lgmdsl.engines.iterative.ties import Ties
 from lgmdsl.engines.iterative.variance import RowGroups, adjacency
+from lgmdsl.engines.shared.design import whole
 from lgmdsl.engines.shared.directions import UNDETERMINED
 from lgmdsl.engines.shared.restriction import Held, hold
 from lgmdsl.engines.shared.weights import flatten, split
 from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz, smallest
-from lgmdsl.operators.base import Gram, Operator
-from lgmdsl.operators.compose import Stack
+from lgmdsl.operators.base import Gram
 from lgmdsl.operators.explicit import Identity
-from lgmdsl.operators.hstack import beside
 
 ILL = "the posterior precision is too badly conditioned for conjugate gradients"
 TIED = 1e-12  # relative residual of the solves that constraints need
@@ -53,8 +54,10 @@ class IterativeEngine(Engine):
 
     samples: K at first; doubled, as far as `most`, where short rows' variances have relative
     standard errors above 5 %. probes: of log|A|. tolerance: of the mean, in posterior sds,
-    |d - A^-1 h|_A. loose: of samples and probes, likewise. limit: iterations. variances: "perturb",
-    or "lanczos" with `steps` vectors (from below; exact once they span everything).
+    |d - A^-1 h|_A. loose: of samples and probes, likewise, or a share of their length sqrt(n) where
+    that is more (`SCATTER`, `LOGS`). limit: iterations. variances: "perturb", or "lanczos" with
+    `steps` vectors (from below; exact once they span everything). endless: flops that no solve may
+    take; one that would is refused before it begins (E501), where that can be seen.
     """
 
     name: ClassVar[str] = "iterative"
@@ -64,21 +67,22 @@ class IterativeEngine(Engine):
         self, linear: LinearGaussian, samples: int = 20, most: int = 80, probes: int = 16,
         seed: int = 0, tolerance: float = 1e-6, loose: float = 0.1, limit: int = 5000,
         variances: Literal["perturb", "lanczos"] = "perturb", steps: int = 200,
+        endless: float = math.inf,
     ) -> None:  # fmt: skip
         reason = self.refuses(linear)
         if reason:
             raise TypeError(reason)
         self.linear, self.prior = linear, IterativePrior(linear)
         self.settings = samples, most, probes, seed, tolerance, loose, limit, variances, steps
-        self.samples, self.most = samples, most
+        self.patience = Patience(linear, loose, limit, endless)
+        self.samples, self.most, self.variances, self.steps = samples, most, variances, steps
         self.tolerance, self.loose, self.limit = tolerance, loose, limit
-        self.variances, self.steps = variances, steps
         self.own, self.ties = whole(linear), Ties.of(linear)
         self.b = self.own if self.ties is None else self.ties.extended(self.own)
         self.offset = np.concatenate([np.asarray(p.offset, float) for p in linear.predictors])
         self.start = self.own.matvec(self.prior.mu) + self.offset
         self.flops, self.products = 0.0, 0
-        self.examined, self.lowest = False, 1.0
+        self.examined, self.lowest, self.spread = False, 1.0, 1.0
         self.warm: dict[str, Array] = {}
         self.noise = Noise(seed, self.b.shape[0], self.prior, probes)
 
@@ -91,7 +95,10 @@ class IterativeEngine(Engine):
         return IterativePrior.refuses(linear) or Ties.refuses(linear)
 
     def remade(self, linear: LinearGaussian) -> Engine:
-        return IterativeEngine(linear, *self.settings)
+        return IterativeEngine(linear, *self.settings, self.patience.endless)
+
+    def patient(self) -> Engine:
+        return IterativeEngine(self.linear, *self.settings)
 
     @cached_property
     def prior_mean(self) -> Rows:
@@ -134,6 +141,8 @@ class IterativeEngine(Engine):
             if loose:
                 return Failed(ILL, rounding=True)
             self.examined = True
+            if not self.patience.lasts(self.spread, self.samples):
+                raise self.patience.refused(self.spread, self.samples)
         return self.moved(weight, shift, w, diagonal, begin=begin, share=share)
 
     def moved(
@@ -199,8 +208,9 @@ class IterativeEngine(Engine):
         with products that may be in single precision, and so residuals that are not those of x to
         the last digit."""
         single = accuracy >= self.loose
+        limit = self.patience.affordable(rhs.shape[1])
         return certified(
-            lambda x: self.times(w, x, single), rhs, diagonal, self.limit, accuracy, self.lowest,
+            lambda x: self.times(w, x, single), rhs, diagonal, limit, accuracy, self.lowest,
             start, quadrature,
         )  # fmt: skip
 
@@ -247,7 +257,7 @@ class IterativeEngine(Engine):
 
     def refined(self) -> bool:
         """Twice as many samples from now on; False where there are as many as may be."""
-        if 2 * self.samples > self.most:
+        if 2 * self.samples > self.most or not self.patience.lasts(self.spread, 2 * self.samples):
             return False
         self.samples *= 2
         return True
@@ -255,7 +265,7 @@ class IterativeEngine(Engine):
     def log_determinant(self, w: Array, diagonal: Array) -> tuple[float, float]:
         """log|A| and its standard error."""
         rhs = np.sqrt(diagonal)[:, None] * self.noise.probe
-        found = self.certified(w, diagonal, rhs, self.loose, quadrature=True)
+        found = self.certified(w, diagonal, rhs, self.patience.accuracy(LOGS), quadrature=True)
         if not found.converged.all():
             raise not_converged(found, self.limit)
         self.lowest = smallest(found)
@@ -277,7 +287,7 @@ class IterativeEngine(Engine):
             return ""
         else:
             nodes, _ = ritz(found.slopes[0], found.ratios[0])
-            self.lowest = float(nodes.min())
+            self.lowest, self.spread = float(nodes.min()), float(nodes.max() / nodes.min())
             if nodes.min() > SINGULAR * nodes.max():
                 return ""
         return f"{UNDETERMINED} a direction of {self._latent(int(direction.argmax()))}"
@@ -288,13 +298,3 @@ class IterativeEngine(Engine):
             if start <= place < start + b.size:
                 return f"{b.name}[{place - start}]"
         raise IndexError(place)
-
-
-def whole(linear: LinearGaussian) -> Operator:
-    """B of all predictors, below one another, over all latents."""
-    widths = [b.size for b in linear.blocks]
-    parts = [
-        beside([p.columns.get(b.name) for b in linear.blocks], widths, p.rows)
-        for p in linear.predictors
-    ]
-    return parts[0] if len(parts) == 1 else Stack(tuple(parts))

@@ -11,7 +11,9 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.operators.base import Operator
+from lgmdsl.operators.compose import Stack
 from lgmdsl.operators.explicit import Identity
+from lgmdsl.operators.hstack import beside
 
 Columns = Mapping[str, Operator]
 
@@ -150,3 +152,13 @@ def transpose_dense(pieces: Sequence[tuple[slice, Matrix]], rows: int, size: int
     for where, m in pieces:
         out[:, where] = m if isinstance(m, np.ndarray) else m.toarray()
     return out.T
+
+
+def whole(linear: LinearGaussian) -> Operator:
+    """B of all predictors, below one another, over all latents."""
+    widths = [b.size for b in linear.blocks]
+    parts = [
+        beside([p.columns.get(b.name) for b in linear.blocks], widths, p.rows)
+        for p in linear.predictors
+    ]
+    return parts[0] if len(parts) == 1 else Stack(tuple(parts))
