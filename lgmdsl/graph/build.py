@@ -12,6 +12,7 @@ from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.mentions import names_in
 from lgmdsl.language.tree.print_expr import show
 from lgmdsl.language.tree.print_model import print_statement
+from lgmdsl.language.tree.statements import described
 from lgmdsl.vocabulary.lookup import lookup
 
 Symbols = Mapping[str, Symbol]
@@ -25,9 +26,9 @@ def model_graph(checked: CheckedModel) -> ModelGraph:
     users: dict[str, dict[str, None]] = {}
     taken: dict[str, int] = {}
     for statement in checked.tree.statements:
-        if isinstance(statement, ast.Index):
-            if isinstance(statement.definition, ast.Head):
-                users.setdefault(statement.definition.of.id, {})[statement.name.id] = None
+        if isinstance(statement, ast.Index) and isinstance(statement.definition, ast.Head):
+            users.setdefault(statement.definition.of.id, {})[statement.name.id] = None
+        if not described(statement).in_graph:
             continue
         node = _node(statement, symbols, taken)
         nodes.append(node)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from lgmdsl.errors import Diagnostic, ModelError
@@ -11,13 +12,10 @@ from lgmdsl.language.expressions import Distribution, Expression, lift, plain_te
 from lgmdsl.language.limits import MAX_INDEX_SIZE
 from lgmdsl.language.parse.grammar import RESERVED, is_name
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.print_model import print_model
+from lgmdsl.language.tree.print_model import group, print_model
 from lgmdsl.language.words import HeadOf
 
 IndexDefinition: TypeAlias = "int | range | Sequence[str] | HeadOf | None"
-
-# Statements of these kinds stand together in the text; a blank line parts the groups.
-_GROUPS = {"Potential": "Observe", "Constrain": "Observe", "Report": "Observe"}
 
 
 class Model:
@@ -53,8 +51,6 @@ class Model:
         if self._read is None:
             self._read = ast.Ast(tuple(self._statements))
         else:
-            from dataclasses import replace
-
             self._read = replace(self._read, statements=tuple(self._statements))
         return self._read
 
@@ -86,7 +82,7 @@ class Model:
     def __repr__(self) -> str:
         return f"<lgmdsl.Model of {len(self._statements)} statements>"
 
-    # ---- the nine statements -------------------------------------------------------------
+    # ---- the statements ------------------------------------------------------------------
 
     def index(
         self, name: str, definition: IndexDefinition = None, *, doc: str | None = None
@@ -154,15 +150,8 @@ class Model:
         self._add(ast.Constrain(lift(left).node, lift(right).node, doc=_doc(doc)))
 
     def _add(self, statement: ast.AnyStatement) -> Expression:
-        from dataclasses import replace
-
-        if self._statements:
-            kinds = [type(s).__name__ for s in (self._statements[-1], statement)]
-            before, now = (_GROUPS.get(k, k) for k in kinds)
-            statement = replace(statement, blank_before=before != now)
-        else:
-            statement = replace(statement, blank_before=True)
-        self._statements.append(statement)
+        apart = not self._statements or group(self._statements[-1]) != group(statement)
+        self._statements.append(replace(statement, blank_before=apart))
         name = getattr(statement, "name", None)
         return Expression(name if isinstance(name, ast.Name) else ast.Number(0.0))
 

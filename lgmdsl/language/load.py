@@ -13,6 +13,7 @@ from lgmdsl.language.builder import Model
 from lgmdsl.language.limits import MAX_CHARACTERS
 from lgmdsl.language.parse.parse import Parsed, parse_all
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.statements import declared_name
 
 
 def loads(text: str, name: str = "<text>") -> Model:
@@ -97,7 +98,8 @@ def _beside(parsed: Parsed) -> tuple[Diagnostic, ...]:
     kept: list[ast.AnyStatement] = []
     for statement in parsed.tree.statements:
         if lost & set(_names(statement)):
-            lost |= _declared(statement)
+            name = declared_name(statement)
+            lost |= {name.id} if name else set()
         else:
             kept.append(statement)
     try:
@@ -117,12 +119,6 @@ def _callee(found: Diagnostic) -> int:
     while name and (name[-1].isalnum() or name[-1] == "_"):
         name = name[:-1]
     return len(name)
-
-
-def _declared(statement: ast.AnyStatement) -> set[str]:
-    name = getattr(statement, "name", None)
-    declares = not isinstance(statement, ast.Observe)
-    return {name.id} if declares and isinstance(name, ast.Name) else set()
 
 
 def _names(node: object) -> Iterator[str]:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from hypothesis import strategies as st
 
+from lgmdsl.language.tree.statements import BY_WORD
+
 MODEL = """\
 lgm 1
 # A mixed model with everything in it.
@@ -35,13 +37,12 @@ report p[obs] = exp(eta) / (1 + exp(eta))
 """
 
 TOKENS = (
-    "lgm", "1", "\n", " ", "index", "data", "hyper", "latent", "let", "observe", "potential",
-    "constrain", "report", "head", "true", "false", "obs", "y", "x", "real", "positive", "normal",
-    "flat", "iid", "sd", "sum", "gp", "kernel", "se", "rw2", "graph", "0.5", "366", "1e308", "..",
-    "~", "=", ":", "?", ",", "(", ")", "[", "]", "{", "}", "+", "-", "*", "/", "@", "^", '"', '"a"',
-    "#", "# note\n", ";", "==", "**", ":=", "<-", "'", "'b'", ".", "_", "\\", "%*%", "//", "/*",
-    "\u03c3", "\u2212", "\u201c", "\u201d", "\u00d7", "\u200b",
-    "\x00", "\t", "\r\n", "\ufeff", "for", "if",
+    "lgm", "1", "\n", " ", *BY_WORD, "head", "true", "false", "obs", "y", "x", "real", "positive",
+    "normal", "flat", "iid", "sd", "sum", "gp", "kernel", "se", "rw2", "graph", "0.5", "366",
+    "1e308", "..", "~", "=", ":", "?", ",", "(", ")", "[", "]", "{", "}", "+", "-", "*", "/", "@",
+    "^", '"', '"a"', "#", "# note\n", ";", "==", "**", ":=", "<-", "'", "'b'", ".", "_", "\\",
+    "%*%", "//", "/*", "\u03c3", "\u2212", "\u201c", "\u201d", "\u00d7", "\u200b", "\x00", "\t",
+    "\r\n", "\ufeff", "for", "if",
 )  # fmt: skip
 
 soups = st.lists(st.sampled_from(TOKENS), max_size=60).map(" ".join)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from lgmdsl.language.tree import ast
+from lgmdsl.testing.random.statements import statements_of
 from lgmdsl.vocabulary.lookup import CATEGORIES, DATA_TYPES, HYPER_TYPES, names, signatures
 
 WORDS = ("a", "b", "obs", "day", "who", "adj", "y", "x", "s", "u", "f", "S", "log", "sum",
@@ -72,17 +73,16 @@ definitions = st.one_of(
     st.lists(st.sampled_from(["", "a", "b"]), max_size=3).map(tuple).map(ast.Labels),
     st.builds(ast.Head, names_),
 )
-statements = st.one_of(
-    st.builds(ast.Index, names_, definitions),
-    st.builds(ast.Data, names_, dims, types),
-    st.builds(ast.Hyper, names_, dims, types, dists, st.none()),
-    st.builds(ast.Hyper, names_, dims, types, st.none(), expressions),
-    st.builds(ast.Latent, names_, dims, st.lists(dists, min_size=1, max_size=3).map(tuple)),
-    st.builds(ast.Let, names_, dims, expressions),
-    st.builds(ast.Report, names_, dims, expressions),
-    st.builds(ast.Observe, names_, dists),
-    st.builds(ast.Potential, expressions, dists),
-    st.builds(ast.Constrain, expressions, expressions),
+statements = statements_of(
+    {
+        ast.Name: names_,
+        tuple[ast.Name, ...]: dims,
+        ast.Type: types,
+        ast.Definition | None: definitions,
+        ast.Expr: expressions,
+        ast.Dist: dists,
+        tuple[ast.Dist, ...]: st.lists(dists, min_size=1, max_size=3).map(tuple),
+    }
 )
 PREAMBLE = (
     ast.Index(ast.Name("obs")),

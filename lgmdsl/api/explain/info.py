@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from lgmdsl.api.page import columns, wrapped
 from lgmdsl.language.tree import ast
-from lgmdsl.language.tree.print_expr import show
+from lgmdsl.language.tree.print_expr import flat
+from lgmdsl.language.tree.statements import STATEMENTS, described
 
 if TYPE_CHECKING:
     from lgmdsl.canonical.grounding.ground import GroundedModel
@@ -17,18 +18,6 @@ if TYPE_CHECKING:
 
 # Labels of an index set that the page shows; --json has them all.
 SHOWN = 4
-
-SECTIONS = {
-    "index": "indices",
-    "data": "data",
-    "hyper": "hyperparameters",
-    "latent": "latents",
-    "let": "predictors",
-    "observe": "observations",
-    "potential": "potentials",
-    "constrain": "constraints",
-    "report": "reports",
-}
 
 
 @dataclass(frozen=True)
@@ -70,10 +59,10 @@ class Info:
 
     def __str__(self) -> str:
         parts = [f"{self.model} with {self.data}" if self.data else self.model]
-        for kind, title in SECTIONS.items():
-            mine = [d for d in self.declarations if d.kind == kind]
+        for statement in STATEMENTS:
+            mine = [d for d in self.declarations if d.kind == statement.word]
             if mine:
-                parts += ["", title, *_rows(mine)]
+                parts += ["", statement.heading, *_rows(mine)]
         return "\n".join(parts)
 
 
@@ -99,7 +88,6 @@ def _declaration(
 ) -> Declaration:
     name = getattr(statement, "name", None)
     known = checked.symbols.get(name.id) if isinstance(name, ast.Name) else None
-    kind = type(statement).__name__.lower()
     size: int | None = None
     labels: tuple[str, ...] = ()
     found = ""
@@ -108,7 +96,7 @@ def _declaration(
     elif isinstance(statement, ast.Data) and grounded is not None:
         found = _range(statement.name.id, grounded)
     return Declaration(
-        kind=kind,
+        kind=described(statement).word,
         name=name.id if isinstance(name, ast.Name) else "",
         dims=known.dims if known is not None else (),
         type=_type(statement),
@@ -128,20 +116,15 @@ def _type(statement: ast.AnyStatement) -> str:
 
 
 def _definition(statement: ast.AnyStatement) -> str:
-    match statement:
-        case ast.Hyper(prior=prior, value=value):
-            return f"~ {show(prior)}" if prior is not None else f"= {show(value)}" if value else ""
-        case ast.Latent(factors=factors):
-            return "~ " + " * ".join(show(f) for f in factors)
-        case ast.Let(value=value) | ast.Report(value=value):
-            return f"= {show(value)}"
-        case ast.Observe(family=family):
-            return f"~ {show(family)}"
-        case ast.Potential(value=value, family=family):
-            return f"{show(value)} ~ {show(family)}"
-        case ast.Constrain(left=left, right=right):
-            return f"{show(left)} = {show(right)}"
-    return ""
+    """What stands right of the name, or the whole of a statement without one; that of an index is
+    shown by its size and labels."""
+    if isinstance(statement, ast.Index):
+        return ""
+    row = described(statement).row(statement)
+    parts = [row.sign, flat(row.right)] if row.sign else []
+    if not described(statement).named:
+        parts.insert(0, flat(row.left))
+    return " ".join(parts)
 
 
 def _index(

@@ -27,10 +27,10 @@ from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.model_graph import SITES
-from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
 from lgmdsl.sites import catalogue as sites
+from lgmdsl.vocabulary import plugins
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,7 +56,7 @@ def outline_of(
     model: Model, data: object = None, mapping: Mapping[str, str] | None = None
 ) -> Outline:
     """Lower every part of a model. Raises ModelError, and DataError where data are given."""
-    load_entry_points()
+    plugins.load()
     graph = model_graph(model.checked)
     if data is None:
         grounded = sketch(graph)

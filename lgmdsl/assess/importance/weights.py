@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+from scipy import special
 
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.pareto import effective_size
@@ -83,7 +83,11 @@ def log_normal_over_student(radius: Array, rank: int) -> Array:
     """log N / t_5 of the same mean and covariance in `rank` dimensions, at these squared
     Mahalanobis distances. t_5 = N(0, u^2 Cov), u^2 = 3 / chi-square_5."""
     d, df = float(rank), float(DF)
-    student = gammaln(0.5 * (df + d)) - gammaln(0.5 * df) - 0.5 * d * np.log((df - 2.0) * np.pi)
+    student = (
+        special.gammaln(0.5 * (df + d))
+        - special.gammaln(0.5 * df)
+        - 0.5 * d * np.log((df - 2.0) * np.pi)
+    )
     student = student - 0.5 * (df + d) * np.log1p(radius / (df - 2.0))
     return np.asarray(-0.5 * d * np.log(2.0 * np.pi) - 0.5 * radius - student)
 

@@ -25,11 +25,12 @@ from lgmdsl.vocabulary.operators import ELEMENTWISE
 
 Elementwise: TypeAlias = Callable[[Array], Array]
 
-# The strictly increasing functions of reports.
+# The strictly increasing functions of reports. Those of scipy.special are looked up when they are
+# called: the module is slow to import.
 MONOTONE: Mapping[str, Elementwise] = {
     "exp": np.exp,
-    "invlogit": special.expit,
-    "normal_cdf": special.ndtr,
+    "invlogit": lambda x: special.expit(x),
+    "normal_cdf": lambda x: special.ndtr(x),
 }
 SLOPES: Mapping[str, Elementwise] = {
     "exp": np.exp,

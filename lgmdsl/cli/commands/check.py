@@ -12,6 +12,7 @@ from lgmdsl.cli.options import data_argument, json_option, map_option, model_arg
 from lgmdsl.cli.output import diagnose, show, show_json
 from lgmdsl.cli.status import OK, REFUSED
 from lgmdsl.errors import Diagnostic, LgmError
+from lgmdsl.language.tree.statements import STATEMENTS
 
 if TYPE_CHECKING:
     from lgmdsl.language.builder import Model
@@ -71,9 +72,8 @@ def _with_data(model: Model, data: str, mapping: dict[str, str]) -> tuple[list[D
 
 
 def _counts(model: Model) -> str:
-    words = {"Latent": "latent", "Observe": "observation", "Potential": "potential"}
-    kinds = [type(s).__name__ for s in model.tree.statements]
-    parts = [(kinds.count(kind), word) for kind, word in words.items()]
+    kinds = [type(s) for s in model.tree.statements]
+    parts = [(kinds.count(s.node), s.counted) for s in STATEMENTS if s.counted]
     return ", ".join(f"{n} {word}{'s' if n != 1 else ''}" for n, word in parts if n)
 
 

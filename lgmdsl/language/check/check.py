@@ -5,6 +5,9 @@ Warnings (W101 to W105) are read off the model graph: `graph.warnings`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from typing import Any
+
 from lgmdsl.errors import NO_SOURCE, ModelError, Source
 from lgmdsl.language.check.declarations import check_data, check_index
 from lgmdsl.language.check.hypers import check_hyper
@@ -15,6 +18,19 @@ from lgmdsl.language.check.whole_model import check_whole
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.statements import declared_name
+
+CHECKS: Mapping[type[ast.Statement], Callable[[Any, Scope], None]] = {
+    ast.Index: check_index,
+    ast.Data: check_data,
+    ast.Hyper: check_hyper,
+    ast.Latent: check_latent,
+    ast.Let: check_let,
+    ast.Report: check_report,
+    ast.Observe: check_observe,
+    ast.Potential: check_potential,
+    ast.Constrain: check_constrain,
+}
 
 
 def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
@@ -24,9 +40,10 @@ def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
     a mere consequence of another.
     """
     scope = Scope(tree)
-    observed: dict[str, ast.Observe] = {}
     for statement in tree.statements:
-        _statement(statement, scope, observed)
+        name = declared_name(statement)
+        scope.current = name.id if name else ""
+        CHECKS[type(statement)](statement, scope)
     if not scope.findings.errors:
         check_whole(tree, scope)
     if scope.findings.errors:
@@ -34,32 +51,3 @@ def check(tree: ast.Ast, source: Source | None = None) -> CheckedModel:
     if source is None:
         source = tree.span.source if tree.span.known else NO_SOURCE
     return CheckedModel(tree, dict(scope.symbols), source)
-
-
-def _statement(
-    statement: ast.AnyStatement, scope: Scope, observed: dict[str, ast.Observe]
-) -> None:  # fmt: skip
-    scope.current = (
-        ""
-        if isinstance(statement, ast.Observe | ast.Potential | ast.Constrain)
-        else statement.name.id
-    )
-    match statement:
-        case ast.Index():
-            check_index(statement, scope)
-        case ast.Data():
-            check_data(statement, scope)
-        case ast.Hyper():
-            check_hyper(statement, scope)
-        case ast.Latent():
-            check_latent(statement, scope)
-        case ast.Let():
-            check_let(statement, scope)
-        case ast.Report():
-            check_report(statement, scope)
-        case ast.Observe():
-            check_observe(statement, scope, observed)
-        case ast.Potential():
-            check_potential(statement, scope)
-        case ast.Constrain():
-            check_constrain(statement, scope)

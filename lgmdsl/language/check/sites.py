@@ -14,9 +14,7 @@ from lgmdsl.vocabulary.lookup import observing
 from lgmdsl.vocabulary.signature import Signature
 
 
-def check_observe(
-    statement: ast.Observe, scope: Scope, observed: dict[str, ast.Observe]
-) -> None:  # fmt: skip
+def check_observe(statement: ast.Observe, scope: Scope) -> None:
     """Check that a datum is observed once, through a family of its type."""
     name, dist = statement.name, statement.family
     symbol = scope.resolve(name, "data")
@@ -31,7 +29,7 @@ def check_observe(
         )  # fmt: skip
         symbol = None
     if symbol is not None:
-        first = observed.setdefault(name.id, statement)
+        first = scope.observed.setdefault(name.id, statement)
         if first is not statement:
             scope.findings.error(
                 "E106", f"`{name.id}` is observed twice", name.span,

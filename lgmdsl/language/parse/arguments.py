@@ -8,17 +8,14 @@ from itertools import pairwise
 from lgmdsl.errors import Diagnostic, Span, listed
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import show
+from lgmdsl.language.tree.statements import BY_WORD
 from lgmdsl.vocabulary.lookup import lookup
 from lgmdsl.vocabulary.signature import Category, Parameter, Signature
 
-# Which names may stand as a distribution in which statement.
-ROLES: dict[str, tuple[Category, ...]] = {
-    "hyper": ("prior",),
-    "latent": ("structure",),
-    "observe": ("family",),
-    "potential": ("potential",),
-    "call": ("operator", "function", "kernel"),
-}
+
+def _categories(role: str) -> tuple[Category, ...]:
+    """What may stand as a distribution in a statement, or as a call."""
+    return ("operator", "function", "kernel") if role == "call" else BY_WORD[role].categories
 
 
 def unnamed_arguments(
@@ -87,7 +84,7 @@ def _decimal_comma(
 
 
 def _signature(function: str, role: str) -> Signature | None:
-    found = (lookup(category, function) for category in ROLES.get(role, ()))
+    found = (lookup(category, function) for category in _categories(role))
     return next((s for s in found if s is not None), None)
 
 

@@ -7,17 +7,22 @@ The depth of an expression is limited here, so that every later stage may walk i
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias, cast
 
 from lgmdsl.errors import Diagnostic, Span
 from lgmdsl.language.limits import LIMITS, MAX_CHAIN, MAX_INDEX_SIZE, MAX_NESTING, TOO_DEEP
 from lgmdsl.language.parse.build_expr import ExpressionRules, is_token
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_model import print_statement
+from lgmdsl.language.tree.statements import BY_WORD
 from lgmdsl.vocabulary.lookup import lookup
 
 if TYPE_CHECKING:
-    from lark import Token, Tree
+    from lgmdsl.language.parse.lalr import Tree
+
+
+Make: TypeAlias = Callable[[list[Any], Span], Any]
 
 
 class Depth(NamedTuple):
@@ -34,20 +39,20 @@ class Depth(NamedTuple):
 class Builder(ExpressionRules):
     """Builds one statement; what is wrong with it is left in `diagnostics`."""
 
-    def build(self, tree: Tree[Token]) -> ast.AnyStatement | None:
+    def build(self, tree: Tree) -> ast.AnyStatement | None:
         """The statement, or None where it cannot be used even as a guess."""
         built: dict[int, Any] = {}
         depths: dict[int, Depth] = {}
-        for node in tree.iter_subtrees():
+        for node in tree.bottom_up():
             children = [c if is_token(c) else built.pop(id(c)) for c in node.children]
             below = [depths.pop(id(c), Depth()) for c in node.children if not is_token(c)]
-            span = Span(self.source, node.meta.start_pos, node.meta.end_pos)
+            span = Span(self.source, node.start_pos, node.end_pos)
             depth = _depth(node.data, below)
             if depth.too_deep:
                 self.diagnostics.append(too_deep(span))
                 return None
             depths[id(node)] = depth
-            make = cast(Callable[[list[Any], Span], Any], getattr(self, f"_{node.data}"))
+            make = cast(Make, getattr(self, f"_{node.data}", self._statement))
             built[id(node)] = make(children, span)
         return cast("ast.AnyStatement", built[id(tree)]) if self.usable else None
 
@@ -70,30 +75,26 @@ class Builder(ExpressionRules):
         return ast.Labels(texts, span=span)
 
     def _head(self, children: list[Any], span: Span) -> ast.Head:
-        return ast.Head(self._named_by(children[2]), span=span)
+        return ast.Head(self.named_by(children[2]), span=span)
 
     def _dims(self, children: list[Any], span: Span) -> tuple[ast.Name, ...]:
-        dims = tuple(self._named_by(c) for c in children if c.type == "NAME")
+        dims = tuple(self.named_by(c) for c in children if c.type == "NAME")
         self._count(dims, span)
         return dims
 
     def _type(self, children: list[Any], span: Span) -> ast.Type:
         return ast.Type(str(children[0]), len(children) > 1, span=span)
 
-    def _index(self, children: list[Any], span: Span) -> ast.Index:
-        kinds = (ast.Size, ast.Range, ast.Labels, ast.Head)
-        definition = next((c for c in children if isinstance(c, kinds)), None)
-        return ast.Index(self._named_by(children[1]), definition, doc=_doc(children), span=span)
-
-    def _data(self, children: list[Any], span: Span) -> ast.Data:
-        kind = next(c for c in children if isinstance(c, ast.Type))
-        name = self._named_by(children[1])
-        return ast.Data(name, _dims(children), kind, doc=_doc(children), span=span)
+    def _statement(self, children: list[Any], span: Span) -> ast.AnyStatement:
+        """A statement of any kind, as its descriptor makes it."""
+        statement = BY_WORD[str(children[0])].build(Parts(children, self))
+        last = children[-1]
+        doc = str(last)[1:-1] if is_token(last) and last.type == "STRING" else None
+        return replace(statement, doc=doc, span=span)
 
     def _hyper(self, children: list[Any], span: Span) -> ast.Hyper:
-        kind = next(c for c in children if isinstance(c, ast.Type))
+        """A hyper; a value after `~` and a prior after `=` are put in their places."""
         given = next(c for c in reversed(children) if not is_token(c))
-        prior = given if isinstance(given, ast.Dist) else None
         sign = next(c for c in children if is_token(c) and c.type in ("TILDE", "EQUAL"))
         wrong = ""
         if isinstance(given, ast.Call) and sign.type == "TILDE":
@@ -102,38 +103,53 @@ class Builder(ExpressionRules):
             wrong = "a prior is introduced with `~`; `=` introduces a value"
             prior = ast.Dist(given.function, given.named, span=given.span)
             self.usable = self.usable and not given.positional
-        statement = ast.Hyper(
-            self._named_by(children[1]), _dims(children), kind, prior,
-            None if prior else given, doc=_doc(children), span=span,
-        )  # fmt: skip
+            children = [prior if c is given else c for c in children]
+        statement = cast("ast.Hyper", self._statement(children, span))
         if wrong:
-            label = f"expected `{'~' if prior else '='}`"
+            label = f"expected `{'~' if statement.prior else '='}`"
             help = print_statement(statement)
             self.diagnostics.append(Diagnostic("E101", wrong, self._span(sign), label, help=help))
         return statement
 
-    def _latent(self, children: list[Any], span: Span) -> ast.Latent:
-        factors = tuple(c for c in children if isinstance(c, ast.Dist))
-        name = self._named_by(children[1])
-        return ast.Latent(name, _dims(children), factors, doc=_doc(children), span=span)
 
-    def _let(self, children: list[Any], span: Span) -> ast.Let:
-        name, value = self._named_by(children[1]), _last_node(children)
-        return ast.Let(name, _dims(children), value, doc=_doc(children), span=span)
+class Parts:
+    """The children of a statement's parse tree, by kind."""
 
-    def _report(self, children: list[Any], span: Span) -> ast.Report:
-        name, value = self._named_by(children[1]), _last_node(children)
-        return ast.Report(name, _dims(children), value, doc=_doc(children), span=span)
+    def __init__(self, children: list[Any], rules: ExpressionRules) -> None:
+        self._children = children
+        self._rules = rules
 
-    def _observe(self, children: list[Any], span: Span) -> ast.Observe:
-        name = self._named_by(children[1])
-        return ast.Observe(name, children[3], doc=_doc(children), span=span)
+    @property
+    def name(self) -> ast.Name:
+        """The name after the opening word."""
+        return self._rules.named_by(self._children[1])
 
-    def _potential(self, children: list[Any], span: Span) -> ast.Potential:
-        return ast.Potential(children[1], children[3], doc=_doc(children), span=span)
+    @property
+    def dims(self) -> tuple[ast.Name, ...]:
+        """The index sets in its brackets."""
+        return next((c for c in self._children if type(c) is tuple), ())
 
-    def _constrain(self, children: list[Any], span: Span) -> ast.Constrain:
-        return ast.Constrain(children[1], children[3], doc=_doc(children), span=span)
+    @property
+    def type(self) -> ast.Type:
+        """What stands after the colon."""
+        return next(c for c in self._children if isinstance(c, ast.Type))
+
+    @property
+    def definition(self) -> ast.Definition | None:
+        """The size, range, labels or head of an index set."""
+        kinds = (ast.Size, ast.Range, ast.Labels, ast.Head)
+        return next((c for c in self._children if isinstance(c, kinds)), None)
+
+    @property
+    def values(self) -> tuple[ast.Expr, ...]:
+        """The expressions, in their order."""
+        kinds = (ast.Number, ast.Name, ast.Indexed, ast.Call, ast.Unary, ast.Binary)
+        return tuple(c for c in self._children if isinstance(c, kinds))
+
+    @property
+    def distributions(self) -> tuple[ast.Dist, ...]:
+        """The distributions, in their order."""
+        return tuple(c for c in self._children if isinstance(c, ast.Dist))
 
 
 def too_deep(span: Span) -> Diagnostic:
@@ -160,16 +176,3 @@ def _depth(rule: str, below: list[Depth]) -> Depth:
     if rule == "paren":
         return Depth(nesting + 1, height)
     return Depth(nesting, height)
-
-
-def _dims(children: list[Any]) -> tuple[ast.Name, ...]:
-    return next((c for c in children if type(c) is tuple), ())
-
-
-def _doc(children: list[Any]) -> str | None:
-    last = children[-1]
-    return str(last)[1:-1] if is_token(last) and last.type == "STRING" else None
-
-
-def _last_node(children: list[Any]) -> ast.Expr:
-    return cast("ast.Expr", next(c for c in reversed(children) if not is_token(c)))

@@ -11,7 +11,7 @@ from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary.lookup import lookup
 
 if TYPE_CHECKING:
-    from lark import Token
+    from lgmdsl.language.parse.lalr import Token
 
 
 class Positional(NamedTuple):
@@ -61,12 +61,13 @@ class ExpressionRules:
 
     def _binary(self, children: list[Any], span: Span) -> ast.Binary:
         left, sign, right = children
-        return ast.Binary(sign.value, left, right, op_span=self._span(sign), span=span)
+        op = cast("ast.Operator", str(sign))
+        return ast.Binary(op, left, right, op_span=self._span(sign), span=span)
 
     def _indexed(self, children: list[Any], span: Span) -> ast.Indexed:
         slots = tuple(c for c in children if not is_token(c))
         self._count(slots, span)
-        return ast.Indexed(self._named_by(children[0]), slots, span=span)
+        return ast.Indexed(self.named_by(children[0]), slots, span=span)
 
     def _positional(self, children: list[Any], span: Span) -> Positional:
         return Positional(children[0], span)
@@ -76,7 +77,7 @@ class ExpressionRules:
         return ast.Argument(str(name), value, name_span=self._span(name), span=span)
 
     def _call(self, children: list[Any], span: Span) -> ast.Call:
-        function = self._named_by(children[0])
+        function = self.named_by(children[0])
         positional = [c for c in children if isinstance(c, Positional)]
         named = tuple(c for c in children if isinstance(c, ast.Argument))
         texts = [p for p in positional if isinstance(p.value, ast.String | ast.Bool)]
@@ -88,7 +89,7 @@ class ExpressionRules:
         return ast.Call(function, values, named, span=span)
 
     def _dist(self, children: list[Any], span: Span) -> ast.Dist | ast.Call:
-        name = self._named_by(children[0])
+        name = self.named_by(children[0])
         positional = [c for c in children if isinstance(c, Positional)]
         named = tuple(c for c in children if isinstance(c, ast.Argument))
         if positional and self.opener == "hyper" and lookup("function", name.id):
@@ -126,9 +127,10 @@ class ExpressionRules:
                         f"these are {len(slots)}")  # fmt: skip
 
     def _span(self, token: Token) -> Span:
-        return Span(self.source, token.start_pos or 0, token.end_pos or 0)
+        return Span(self.source, token.start_pos, token.end_pos)
 
-    def _named_by(self, token: Token) -> ast.Name:
+    def named_by(self, token: Token) -> ast.Name:
+        """The name that a token is."""
         return ast.Name(str(token), span=self._span(token))
 
     def _whole(self, token: Token, least: int) -> int:

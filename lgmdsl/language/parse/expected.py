@@ -8,8 +8,7 @@ from lgmdsl.errors import listed
 from lgmdsl.language.parse.grammar import OPENERS
 
 if TYPE_CHECKING:
-    from lark import Token
-
+    from lgmdsl.language.parse.lalr import Token
     from lgmdsl.language.parse.trouble import Trouble
 
 _SIGNS = {
@@ -18,26 +17,6 @@ _SIGNS = {
 }  # fmt: skip
 
 OPERATORS = frozenset(["PLUS", "MINUS", "STAR", "SLASH", "AT", "CARET"])
-
-# How each statement reads, for the help line.
-READS = {
-    "index": 'index NAME, or index NAME = 3, 1..12, {"a", "b"} or head(OTHER)',
-    "data": "data NAME[INDEX, ...] : TYPE",
-    "hyper": "hyper NAME : TYPE ~ PRIOR(...), or hyper NAME : TYPE = VALUE",
-    "latent": "latent NAME[INDEX, ...] ~ STRUCTURE(...)",
-    "let": "let NAME[INDEX, ...] = EXPRESSION",
-    "observe": "observe NAME ~ FAMILY(...)",
-    "potential": "potential EXPRESSION ~ POTENTIAL(...)",
-    "constrain": "constrain EXPRESSION = EXPRESSION",
-    "report": "report NAME[INDEX, ...] = EXPRESSION",
-}
-
-AFTER_TILDE = {
-    "hyper": "a hyperprior (e.g. pc_sd)",
-    "latent": "a structure (e.g. normal)",
-    "observe": "an observation family (e.g. poisson)",
-    "potential": "a potential (e.g. laplace)",
-}
 
 
 def an(word: str) -> str:
@@ -87,11 +66,11 @@ def _name(trouble: Trouble) -> str:
     """What kind of name fits."""
     previous = trouble.previous.type
     if trouble.at == 1:
-        return "the name of a datum" if trouble.opener == "observe" else "a name"
+        return trouble.statement.subject
     if previous == "COLON":
         return "a type (e.g. real)"
     if previous in ("TILDE", "STAR"):
-        return AFTER_TILDE.get(trouble.opener, "a distribution")
+        return trouble.statement.distribution or "a distribution"
     bracket = trouble.open_bracket
     if bracket is not None and bracket.type == "LSQB":
         return "the name of an index"

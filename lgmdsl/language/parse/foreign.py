@@ -6,10 +6,11 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lark import Token
-
 from lgmdsl.errors import Diagnostic, Source, Span
+from lgmdsl.language.parse.grammar import OPENERS
+from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import span_of
+from lgmdsl.language.tree.statements import BY_WORD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -105,7 +106,7 @@ def _quoted(reader: _Reader, token: Token) -> list[Token]:
     text = f'"{token[1:-1]}"'
     reader.say("texts stand in straight double quotes", span_of(reader.source, token),
                f"expected {text}", f"write {text}")  # fmt: skip
-    return [Token.new_borrow_pos("STRING", text, token)]
+    return [token.retyped("STRING", text)]
 
 
 def _open_string(reader: _Reader, token: Token) -> list[Token]:
@@ -127,7 +128,7 @@ def _foreign(reader: _Reader, at: int, before: Sequence[Token]) -> tuple[list[To
         reader.say("a comment begins with `#`", span, "expected `#`",
                    "a comment goes from `#` to the end of its line")  # fmt: skip
         end = reader.source.text.find("\n", span.start)
-        while at < len(reader.tokens) and (end < 0 or (reader.tokens[at].start_pos or 0) < end):
+        while at < len(reader.tokens) and (end < 0 or reader.tokens[at].start_pos < end):
             at += 1
         return [], at
     mend, help = _FOREIGN.get(sign, (None, ""))
@@ -138,21 +139,17 @@ def _foreign(reader: _Reader, at: int, before: Sequence[Token]) -> tuple[list[To
         reader.say(f"`{sign}` is not in the language", span, "this sign", said)
         return [token], at + 1
     if not mend:
-        opener = next((str(t) for t in reversed(before) if t.type in _OPENS), "")
-        mend = "~" if opener in ("latent", "observe", "potential") else "="
+        opener = next((str(t) for t in reversed(before) if t.type in OPENERS), "")
+        introduces = BY_WORD[opener].introduces if opener else None
+        mend = "~" if introduces and introduces[1] == "~" else "="
     reader.say(f"`{sign}` is not in the language", span, f"expected `{mend}`", help)
-    return [Token.new_borrow_pos(_SIGNS[mend], mend, token)], at + 1
-
-
-_OPENS = frozenset(
-    ["INDEX", "DATA", "HYPER", "LATENT", "LET", "OBSERVE", "POTENTIAL", "CONSTRAIN", "REPORT"]
-)
+    return [token.retyped(_SIGNS[mend], mend)], at + 1
 
 
 def _has_sign(before: Sequence[Token]) -> bool:
     """Whether the statement has its `=` or `~` already."""
     for token in reversed(before):
-        if token.type in _OPENS:
+        if token.type in OPENERS:
             return False
         if token.type in ("EQUAL", "TILDE"):
             return True
@@ -166,7 +163,7 @@ def _other(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], 
     if plain != char and plain in _SIGNS:
         reader.say(f"`{char}` ({_called(char)}) is not in the language", span,
                    f"expected `{plain}`", f"type a plain `{plain}`")  # fmt: skip
-        return [Token.new_borrow_pos(_SIGNS[plain], plain, token)], at + 1
+        return [token.retyped(_SIGNS[plain], plain)], at + 1
     if unicodedata.category(char) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp"):
         reader.say(f"an invisible character ({_called(char)}) stands here", span, "leave this out",
                    "delete it; it may have come with a copied text")  # fmt: skip
@@ -200,7 +197,7 @@ def _word(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], i
         parts.append(reader.tokens[end])
         end += 1
     word = "".join(parts)
-    span = Span(reader.source, parts[0].start_pos or 0, parts[-1].end_pos or 0)
+    span = Span(reader.source, parts[0].start_pos, parts[-1].end_pos)
     number = _as_number(word)
     if number:
         reader.say(f"a number has digits on both sides of its point: {_cut(word)}", span,
@@ -223,7 +220,7 @@ def _touches(last: Token, token: Token) -> bool:
 
 
 def _joined(type: str, text: str, parts: list[Token]) -> Token:
-    token = Token.new_borrow_pos(type, text, parts[0])
+    token = parts[0].retyped(type, text)
     token.end_pos = parts[-1].end_pos
     return token
 

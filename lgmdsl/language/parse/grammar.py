@@ -1,29 +1,18 @@
-"""Finds and builds the parser. Built on first use and kept: about 50 ms once in a process."""
+"""Finds the parser's tables, and says what can be a name."""
 
 from __future__ import annotations
 
 import re
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from lark import Lark
+from lgmdsl.language.parse.lalr import Tables
+from lgmdsl.language.tree.statements import BY_WORD, STATEMENTS
 
-# The nine opening words, by terminal name; a statement's rule is the word itself.
-OPENERS = {
-    "INDEX": "index",
-    "DATA": "data",
-    "HYPER": "hyper",
-    "LATENT": "latent",
-    "LET": "let",
-    "OBSERVE": "observe",
-    "POTENTIAL": "potential",
-    "CONSTRAIN": "constrain",
-    "REPORT": "report",
-}
+# The opening words, by terminal name; a statement's rule is the word itself.
+OPENERS = {s.terminal: s.word for s in STATEMENTS}
 
-RESERVED = frozenset(OPENERS.values()) | {"lgm", "head", "true", "false"}
+RESERVED = frozenset(BY_WORD) | {"lgm", "head", "true", "false"}
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
@@ -40,16 +29,12 @@ def grammar_folder() -> Path:
     return inside if inside.is_dir() else package.parent / "grammars"
 
 
-@cache
-def parser() -> Lark:
-    """The LALR(1) parser with a basic lexer; each statement's rule is a start symbol."""
-    from lark import Lark
+def tables_file() -> Path:
+    """The parser's tables, made of the grammar by `tables`."""
+    return grammar_folder() / "lgm.json"
 
-    return Lark.open(
-        str(grammar_folder() / "lgm.lark"),
-        parser="lalr",
-        lexer="basic",
-        start=["start", "header", "aside", *OPENERS.values()],
-        propagate_positions=True,
-        maybe_placeholders=False,
-    )
+
+@cache
+def parser() -> Tables:
+    """The tables of the LALR(1) parser; each statement's rule is a start symbol."""
+    return Tables.read(tables_file())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lark import Token
-
 from lgmdsl.errors import Diagnostic, Source, Span, meant, nearest
-from lgmdsl.language.parse.grammar import OPENERS
+from lgmdsl.language.parse.grammar import OPENERS, parser
+from lgmdsl.language.parse.lalr import Stop, Token
 from lgmdsl.language.parse.tokens import CLOSING, Chunk, span_of
+from lgmdsl.language.tree.statements import BY_WORD
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,8 +64,6 @@ _UNFINISHED = frozenset(
      "LPAR", "LSQB", "LBRACE"]
 )  # fmt: skip
 
-_BEGINS_EXPRESSION = frozenset(["NAME", "NUMBER", "MINUS", "LPAR"])
-
 
 def open_strays(
     source: Source, tokens: list[Token], found: list[Diagnostic], lost: set[str]
@@ -88,7 +86,7 @@ def open_strays(
                 found.append(_stray(source, token, word))
             skipping = not word
             if word:
-                result.append(Token.new_borrow_pos(_TERMINALS[word], word, token))
+                result.append(token.retyped(_TERMINALS[word], word))
                 continue
         if not skipping:
             result.append(token)
@@ -108,9 +106,9 @@ def _may_open(source: Source, tokens: Sequence[Token], i: int) -> bool:
 
 
 def _meant(word: str) -> str | None:
-    if word.lower() in OPENERS.values():
+    if word.lower() in BY_WORD:
         return word.lower()
-    return None if word.lower() in _ELSEWHERE else nearest(word.lower(), OPENERS.values())
+    return None if word.lower() in _ELSEWHERE else nearest(word.lower(), BY_WORD)
 
 
 def _stray(source: Source, token: Token, word: str | None) -> Diagnostic:
@@ -120,7 +118,7 @@ def _stray(source: Source, token: Token, word: str | None) -> Diagnostic:
     elif word:
         help = meant(word)
     else:
-        words = " ".join(OPENERS.values())
+        words = " ".join(BY_WORD)
         help = _ELSEWHERE.get(text.lower(), f"a statement opens with one of: {words}")
     return Diagnostic("E109", f"`{text}` does not open a statement", span_of(source, token),
                       "expected an opening word", help=help)  # fmt: skip
@@ -151,7 +149,8 @@ def _unfinished(tokens: Sequence[Token]) -> bool:
 def _impossible(tokens: Sequence[Token]) -> bool:
     if len(tokens) == 1:
         return True
-    begins = _BEGINS_EXPRESSION if tokens[0].type in ("POTENTIAL", "CONSTRAIN") else {"NAME"}
+    alone = parser().parse(OPENERS[tokens[0].type], tokens[:1])
+    begins = alone.accepts if isinstance(alone, Stop) else frozenset()
     return tokens[1].type not in begins | {"LGM", "HEAD", "TRUE", "FALSE"}
 
 
@@ -188,7 +187,7 @@ def read_header(source: Source, tokens: Sequence[Token], any_statement: bool) ->
                        help="the first line reads: lgm 1")
         )  # fmt: skip
     if len(rest) > 1:
-        words = " ".join(OPENERS.values())
+        words = " ".join(BY_WORD)
         found.append(
             Diagnostic("E109", f"`{str(rest[1])[:20]}` does not open a statement",
                        span_of(source, rest[1]), "expected an opening word",

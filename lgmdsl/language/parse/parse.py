@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from lgmdsl.errors import MAX_ERRORS, Diagnostic, ModelError, Source
 from lgmdsl.language.parse.build_ast import Builder
 from lgmdsl.language.parse.foreign import FOREIGN_TYPES, replace_foreign
 from lgmdsl.language.parse.grammar import OPENERS, parser
 from lgmdsl.language.parse.header import VERSION, join_reserved, open_strays, read_header
+from lgmdsl.language.parse.hints import explain
+from lgmdsl.language.parse.lalr import Stop, Token, Tree
 from lgmdsl.language.parse.source import as_source
-from lgmdsl.language.parse.syntax_hints import explain
 from lgmdsl.language.parse.tokens import Chunk, cut, tokenise
 from lgmdsl.language.parse.trouble import Trouble, bracket_trouble
 from lgmdsl.language.tree import ast
-
-if TYPE_CHECKING:
-    from lark import Token, Tree
 
 MAX_REPAIRS = 6
 MAX_REPAIRED = 1_000  # tokens: a longer statement is read up to its first mistake only
@@ -119,24 +116,9 @@ def _statement(source: Source, chunk: Chunk, found: list[Diagnostic]) -> ast.Any
     return None
 
 
-def _read(source: Source, tokens: list[Token]) -> Tree[Token] | Trouble:
+def _read(source: Source, tokens: list[Token]) -> Tree | Trouble:
     """The parse tree of one statement, or where and why it stopped."""
-    from lark.exceptions import UnexpectedInput
-
-    rule = OPENERS[tokens[0].type]
-    reader = parser().parse_interactive(start=rule)
-    at = -1
-    try:
-        for token in tokens:
-            at += 1
-            reader.feed_token(token)
-        at += 1
-        tree: Tree[Token] = reader.feed_eof(tokens[-1])  # type: ignore[no-untyped-call]
-        return tree
-    except UnexpectedInput:
-        # The failed step may have reduced some rules already: read up to it once more.
-        reader = parser().parse_interactive(start=rule)
-        for token in tokens[:at]:
-            reader.feed_token(token)
-        accepts: set[str] = reader.accepts()  # type: ignore[no-untyped-call]
-        return Trouble(source, tuple(tokens), at, frozenset(accepts))
+    result = parser().parse(OPENERS[tokens[0].type], tokens)
+    if isinstance(result, Stop):
+        return Trouble(source, tuple(tokens), result.at, result.accepts)
+    return result

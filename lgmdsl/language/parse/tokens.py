@@ -14,7 +14,7 @@ from lgmdsl.language.limits import MAX_TOKENS
 from lgmdsl.language.parse.grammar import OPENERS, parser
 
 if TYPE_CHECKING:
-    from lark import Token
+    from lgmdsl.language.parse.lalr import Token
 
 CLOSING = {"LPAR": "RPAR", "LSQB": "RSQB", "LBRACE": "RBRACE"}
 
@@ -41,7 +41,7 @@ class Chunks:
 
 def span_of(source: Source, token: Token) -> Span:
     """Where a token stands."""
-    return Span(source, token.start_pos or 0, token.end_pos or 0)
+    return Span(source, token.start_pos, token.end_pos)
 
 
 def tokenise(source: Source) -> tuple[list[Token], list[Token]]:
@@ -130,11 +130,11 @@ def _blank_between(source: Source, start: int, end: int) -> bool:
 
 
 def _start(token: Token) -> int:
-    return token.start_pos or 0
+    return token.start_pos
 
 
 def _end(token: Token) -> int:
-    return token.end_pos or 0
+    return token.end_pos
 
 
 def _text(comment: Token) -> str:

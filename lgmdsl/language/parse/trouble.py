@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from lark import Token
-
 from lgmdsl.errors import Diagnostic, Source, Span
 from lgmdsl.language.limits import MAX_NESTING
 from lgmdsl.language.parse.build_ast import Builder, too_deep
+from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.tree.print_model import WIDTH, print_statement
+from lgmdsl.language.tree.statements import BY_WORD, Statement
 
 if TYPE_CHECKING:
-    from lark import Tree
+    from lgmdsl.language.parse.lalr import Tree
 
 
 @dataclass(frozen=True)
@@ -33,6 +33,11 @@ class Trouble:
     def opener(self) -> str:
         """The opening word."""
         return str(self.tokens[0])
+
+    @property
+    def statement(self) -> Statement:
+        """What the language says of the statement."""
+        return BY_WORD[self.opener]
 
     @property
     def token(self) -> Token | None:
@@ -70,12 +75,12 @@ class Trouble:
     def swapped(self, type: str, text: str) -> list[Token]:
         """The tokens with the one that does not fit replaced."""
         assert self.token is not None
-        new = Token.new_borrow_pos(type, text, self.token)
+        new = self.token.retyped(type, text)
         return [*self.tokens[: self.at], new, *self.tokens[self.at + 1 :]]
 
     def inserted(self, type: str, text: str) -> list[Token]:
         """The tokens with a new one before the one that does not fit."""
-        new = Token.new_borrow_pos(type, text, self.token or self.previous)
+        new = (self.token or self.previous).retyped(type, text)
         return [*self.tokens[: self.at], new, *self.tokens[self.at :]]
 
     def without(self, start: int, stop: int) -> list[Token]:
@@ -89,23 +94,16 @@ class Hint:
     diagnostic: Diagnostic
     repaired: list[Token] | None = None
 
-    def finished(self, tree: Tree[Token] | None) -> Diagnostic:
+    def finished(self, tree: Tree | None) -> Diagnostic:
         """The diagnostic; where it has no help yet, the mended statement is the help."""
         if self.diagnostic.help or tree is None:
             return self.diagnostic
-        builder = Builder(self.diagnostic.span.source, str(tree.data))
+        builder = Builder(self.diagnostic.span.source, tree.data)
         statement = builder.build(tree)
         if statement is None:
             return self.diagnostic
         text = print_statement(statement)
         return replace(self.diagnostic, help=text) if len(text) <= WIDTH else self.diagnostic
-
-
-def hint(
-    code: str, message: str, trouble: Trouble, label: str, help: str = "", span: Span | None = None
-) -> Hint:
-    """A hint at the trouble's place, or at another span."""
-    return Hint(Diagnostic(code, message, span or trouble.span, label, help=help))
 
 
 def open_brackets(tokens: tuple[Token, ...] | list[Token]) -> list[Token]:

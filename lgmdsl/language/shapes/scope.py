@@ -9,11 +9,11 @@ from lgmdsl.errors import MAX_ERRORS, NOWHERE, Diagnostic, Span, meant, nearest
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.shapes.labels import LabelSet, labels_of
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.statements import declared_name
 from lgmdsl.language.tree.wording import KIND_IN_WORDS, in_line
 from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES, lookup
 
 TYPE_NAMES = frozenset((*DATA_TYPES, *HYPER_TYPES))
-DECLARATIONS = (ast.Index, ast.Data, ast.Hyper, ast.Latent, ast.Let, ast.Report)
 MOST_CANDIDATES = 400
 
 
@@ -40,7 +40,8 @@ class Scope:
 
     A name whose declaration had an error is `broken`: it counts as declared, and its uses say
     nothing more. `witness` gives for each let that depends on the latents one of them;
-    `labels` holds those that stand in the text; `current` is the name being declared.
+    `labels` holds those that stand in the text; `current` is the name being declared;
+    `observed` the first site of each datum.
     """
 
     def __init__(self, tree: ast.Ast | None = None) -> None:
@@ -50,13 +51,15 @@ class Scope:
         self.witness: dict[str, str] = {}
         self.labels: dict[str, LabelSet] = {}
         self.current: str = ""
+        self.observed: dict[str, ast.Observe] = {}
         self._mentioned: set[str] = set()
         self._maps: dict[str, list[Symbol]] = {}
         self._heads: dict[str, list[str]] = {}
         self._later: dict[str, ast.Name] = {}
         for statement in tree.statements if tree else ():
-            if isinstance(statement, DECLARATIONS):
-                self._later.setdefault(statement.name.id, statement.name)
+            name = declared_name(statement)
+            if name is not None:
+                self._later.setdefault(name.id, name)
 
     @classmethod
     def of(cls, symbols: Mapping[str, Symbol]) -> Scope:
@@ -195,5 +198,5 @@ class Scope:
 
 def place_of(symbol: Symbol) -> Span:
     """Where a symbol's name stands in its declaration."""
-    statement = symbol.statement
-    return statement.name.span if isinstance(statement, DECLARATIONS) else statement.span
+    name = declared_name(symbol.statement)
+    return symbol.statement.span if name is None else name.span

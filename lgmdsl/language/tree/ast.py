@@ -50,6 +50,7 @@ class Bool(Node):
     value: bool
 
 
+Operator: TypeAlias = Literal["+", "-", "*", "/", "@", "^"]
 Slot: TypeAlias = "Name | String | Number"
 
 
@@ -90,7 +91,7 @@ class Unary(Node):
 class Binary(Node):
     """`left op right`."""
 
-    op: Literal["+", "-", "*", "/", "@", "^"]
+    op: Operator
     left: Expr
     right: Expr
     op_span: Span = field(default=NOWHERE, compare=False, repr=False)
@@ -156,6 +157,9 @@ class Head(Node):
     of: Name
 
 
+Definition: TypeAlias = Size | Range | Labels | Head
+
+
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Statement(Node):
     """`comments` are the full-line comments above, `trailing` the one at the end of the line,
@@ -174,7 +178,7 @@ class Index(Statement):
     """`index name = definition`; without one, size and labels come with the data."""
 
     name: Name
-    definition: Size | Range | Labels | Head | None = None
+    definition: Definition | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,18 +6,12 @@ from collections.abc import Sequence
 
 from lgmdsl.errors import Span
 from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.statements import STATEMENTS
 
 LONGEST = 60
 
 # Which opener declares each kind of symbol, in a sentence.
-KIND_IN_WORDS = {
-    "index": "an index",
-    "data": "data",
-    "hyper": "a hyper",
-    "latent": "latent",
-    "let": "a let",
-    "report": "a report",
-}
+KIND_IN_WORDS = {s.word: s.declares for s in STATEMENTS if s.declares}
 
 
 def text_of(expr: ast.Value | ast.Dist) -> str:

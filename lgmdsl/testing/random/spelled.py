@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from lgmdsl.language.parse.grammar import RESERVED
 from lgmdsl.language.tree import ast
+from lgmdsl.testing.random.statements import statements_of
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 
@@ -64,27 +65,24 @@ _definitions = st.one_of(
     names.map(ast.Head),
 )
 
-_kept = {
+_kept: dict[str, st.SearchStrategy[object]] = {
     "doc": st.none() | texts,
     "comments": st.lists(comments, max_size=2).map(tuple),
     "inner": st.lists(comments, max_size=2).map(tuple),
     "trailing": st.none() | comments,
     "blank_before": st.booleans(),
 }
-_declared = {"name": names, "dims": dims, **_kept}
-_factors = st.lists(distributions, min_size=1, max_size=3).map(tuple)
-
-statements: st.SearchStrategy[ast.AnyStatement] = st.one_of(
-    st.builds(ast.Index, name=names, definition=_definitions, **_kept),
-    st.builds(ast.Data, type=types, **_declared),
-    st.builds(ast.Hyper, type=types, prior=distributions, value=st.none(), **_declared),
-    st.builds(ast.Hyper, type=types, prior=st.none(), value=expressions, **_declared),
-    st.builds(ast.Latent, factors=_factors, **_declared),
-    st.builds(ast.Let, value=expressions, **_declared),
-    st.builds(ast.Report, value=expressions, **_declared),
-    st.builds(ast.Observe, name=names, family=distributions, **_kept),
-    st.builds(ast.Potential, value=expressions, family=distributions, **_kept),
-    st.builds(ast.Constrain, left=expressions, right=expressions, **_kept),
+statements = statements_of(
+    {
+        ast.Name: names,
+        tuple[ast.Name, ...]: dims,
+        ast.Type: types,
+        ast.Definition | None: _definitions,
+        ast.Expr: expressions,
+        ast.Dist: distributions,
+        tuple[ast.Dist, ...]: st.lists(distributions, min_size=1, max_size=3).map(tuple),
+    },
+    _kept,
 )
 
 models: st.SearchStrategy[ast.Ast] = st.builds(

@@ -1,0 +1,321 @@
+"""The statements of the language, one descriptor each: grammar rule, node, layout, words, example.
+
+The parser's grammar, the tree builder, the formatter, the messages, `lgm info` and the tests'
+strategies take their lists from here. What a statement means is checked in `language/check`.
+"""
+
+# Long because every statement stands here whole, next to the others.
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, fields
+from functools import cached_property
+from typing import Any, Literal, Protocol
+
+from lgmdsl.language.tree import ast
+from lgmdsl.language.tree.print_expr import NEVER, Piece, Pieces, pieces_of
+from lgmdsl.vocabulary.signature import Category
+
+Sign = Literal["~", "=", ":", ""]
+
+
+class Read(Protocol):
+    """What stood in a statement's text, in the order of its rule."""
+
+    @property
+    def name(self) -> ast.Name: ...
+    @property
+    def dims(self) -> tuple[ast.Name, ...]: ...
+    @property
+    def type(self) -> ast.Type: ...
+    @property
+    def definition(self) -> ast.Definition | None: ...
+    @property
+    def values(self) -> tuple[ast.Expr, ...]: ...
+    @property
+    def distributions(self) -> tuple[ast.Dist, ...]: ...
+
+
+@dataclass(frozen=True)
+class Row:
+    """A statement in columns: `X[obs, feat]` `: real`, then `~` or `=` and the rest."""
+
+    left: Pieces
+    kind: str = ""
+    sign: Sign = ""
+    right: Pieces = field(default_factory=list)
+
+    @property
+    def aligned(self) -> bool:
+        """Whether it has a sign that can stand under those of its neighbours."""
+        return bool(self.kind or self.sign)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Statement:
+    """All that the language says of one statement.
+
+    `rule` is its grammar between the opening word and the description, which every statement may
+    have; `build` makes the node of what was read, `row` lays it out. In messages: `declares` is
+    what its name is (`a latent`), empty where it declares none; `subject` what stands after the
+    opening word; `introduces` what its sign introduces, empty where there are two; `distribution`
+    what stands after `~`, a part of one of the `categories`. `heading` is that of its list in `lgm
+    info`, `counted` its noun in the counts of `lgm check`. `group` is the statement that it stands
+    with in a built model's text, its own where that is empty.
+    """
+
+    node: type[ast.AnyStatement]
+    summary: str
+    syntax: str
+    example: str
+    rule: str
+    build: Callable[[Read], ast.AnyStatement]
+    row: Callable[[Any], Row]
+    declares: str = ""
+    subject: str = "a name"
+    introduces: tuple[str, Sign] | None = None
+    distribution: str = ""
+    categories: tuple[Category, ...] = ()
+    heading: str
+    counted: str = ""
+    group: str = ""
+    in_graph: bool = True
+
+    @cached_property
+    def word(self) -> str:
+        """The opening word, which is also the rule's name."""
+        return self.node.__name__.lower()
+
+    @property
+    def terminal(self) -> str:
+        """The opening word's name in the grammar."""
+        return self.word.upper()
+
+    @property
+    def named(self) -> bool:
+        """Whether a name stands after the opening word, not an expression."""
+        return self.rule.startswith("NAME")
+
+    @property
+    def indexed(self) -> bool:
+        """Whether it declares a name over index sets."""
+        return "dims" in {f.name for f in fields(self.node)}
+
+
+# ---- layout --------------------------------------------------------------------------------
+
+
+def _text(text: str) -> Pieces:
+    return [Piece(text)]
+
+
+def _declared(s: ast.Data | ast.Hyper | ast.Latent | ast.Let | ast.Report) -> Pieces:
+    dims = ", ".join(d.id for d in s.dims)
+    return _text(f"{s.name.id}[{dims}]" if dims else s.name.id)
+
+
+def _type(kind: ast.Type) -> str:
+    return kind.name + ("?" if kind.missing else "")
+
+
+def _index_row(s: ast.Index) -> Row:
+    sign: Sign = "" if s.definition is None else "="
+    return Row(_text(s.name.id), sign=sign, right=_definition(s.definition))
+
+
+def _definition(definition: ast.Definition | None) -> Pieces:
+    match definition:
+        case ast.Size(size=size):
+            return _text(str(size))
+        case ast.Range(first=first, last=last):
+            return _text(f"{first}..{last}")
+        case ast.Labels(labels=labels):
+            quoted = [f'"{label}"' for label in labels]
+            inner = [Piece(f"{q}, ", 3 if i else NEVER) for i, q in enumerate(quoted[:-1])]
+            final = Piece(quoted[-1], 3 if inner else NEVER)
+            return [Piece("{"), *inner, final, Piece("}")]
+        case ast.Head(of=of):
+            return _text(f"head({of.id})")
+    return []
+
+
+def _data_row(s: ast.Data) -> Row:
+    return Row(_declared(s), _type(s.type))
+
+
+def _hyper_row(s: ast.Hyper) -> Row:
+    if s.prior is not None:
+        return Row(_declared(s), _type(s.type), "~", pieces_of(s.prior))
+    assert s.value is not None
+    return Row(_declared(s), _type(s.type), "=", pieces_of(s.value))
+
+
+def _latent_row(s: ast.Latent) -> Row:
+    pieces = pieces_of(s.factors[0])
+    for factor in s.factors[1:]:
+        pieces += [Piece(" "), Piece("* ", 1), *pieces_of(factor, 2)]
+    return Row(_declared(s), "", "~", pieces)
+
+
+def _value_row(s: ast.Let | ast.Report) -> Row:
+    return Row(_declared(s), "", "=", pieces_of(s.value))
+
+
+def _observe_row(s: ast.Observe) -> Row:
+    return Row(_text(s.name.id), "", "~", pieces_of(s.family))
+
+
+def _potential_row(s: ast.Potential) -> Row:
+    return Row(pieces_of(s.value), "", "~", pieces_of(s.family))
+
+
+def _constrain_row(s: ast.Constrain) -> Row:
+    return Row(pieces_of(s.left), "", "=", pieces_of(s.right))
+
+
+def _hyper(read: Read) -> ast.Hyper:
+    prior, value = read.distributions, read.values
+    return ast.Hyper(
+        read.name, read.dims, read.type, prior[0] if prior else None, value[0] if value else None
+    )
+
+
+# ---- the statements ------------------------------------------------------------------------
+
+STATEMENTS: tuple[Statement, ...] = (
+    Statement(
+        node=ast.Index,
+        summary="Declares an index set, whose labels stand here or come with the data.",
+        syntax='index NAME, or index NAME = 3, 1..12, {"a", "b"} or head(OTHER)',
+        example='index mode = {"walk", "bike", "bus"}',
+        rule="NAME [EQUAL (size | range | labels | head)]",
+        build=lambda read: ast.Index(read.name, read.definition),
+        row=_index_row,
+        declares="an index",
+        introduces=("the definition of an index", "="),
+        heading="indices",
+        in_graph=False,
+    ),
+    Statement(
+        node=ast.Data,
+        summary="Declares what is known: an array that binds by its name when the model is fitted.",
+        syntax="data NAME[INDEX, ...] : TYPE",
+        example='data y[obs] : count?  "seizures in a week"',
+        rule="NAME [dims] COLON type",
+        build=lambda read: ast.Data(read.name, read.dims, read.type),
+        row=_data_row,
+        declares="data",
+        introduces=("the type of a datum", ":"),
+        heading="data",
+    ),
+    Statement(
+        node=ast.Hyper,
+        summary="Declares a hyperparameter, with a prior to be learned under or with its value.",
+        syntax="hyper NAME : TYPE ~ PRIOR(...), or hyper NAME : TYPE = VALUE",
+        example="hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)",
+        rule="NAME [dims] COLON type (TILDE dist | EQUAL _expr)",
+        build=_hyper,
+        row=_hyper_row,
+        declares="a hyper",
+        distribution="a hyperprior (e.g. pc_sd)",
+        categories=("prior",),
+        heading="hyperparameters",
+    ),
+    Statement(
+        node=ast.Latent,
+        summary="Declares Gaussian unknowns over index sets, with one structure for each axis.",
+        syntax="latent NAME[INDEX, ...] ~ STRUCTURE(...)",
+        example="latent u[subject] ~ normal(sd = s)",
+        rule="NAME [dims] TILDE dist (STAR dist)*",
+        build=lambda read: ast.Latent(read.name, read.dims, read.distributions),
+        row=_latent_row,
+        declares="latent",
+        introduces=("a latent", "~"),
+        distribution="a structure (e.g. normal)",
+        categories=("structure",),
+        heading="latents",
+        counted="latent",
+    ),
+    Statement(
+        node=ast.Let,
+        summary="Names an expression that is affine in the latents.",
+        syntax="let NAME[INDEX, ...] = EXPRESSION",
+        example="let eta[obs] = X @ b + u[who]",
+        rule="NAME [dims] EQUAL _expr",
+        build=lambda read: ast.Let(read.name, read.dims, read.values[0]),
+        row=_value_row,
+        declares="a let",
+        introduces=("the value of a let", "="),
+        heading="predictors",
+    ),
+    Statement(
+        node=ast.Observe,
+        summary="Says how a datum was observed: the family of its distribution.",
+        syntax="observe NAME ~ FAMILY(...)",
+        example="observe y ~ poisson(log_rate = eta)",
+        rule="NAME TILDE dist",
+        build=lambda read: ast.Observe(read.name, read.distributions[0]),
+        row=_observe_row,
+        subject="the name of a datum",
+        introduces=("the family of an observation", "~"),
+        distribution="an observation family (e.g. poisson)",
+        categories=("family",),
+        heading="observations",
+        counted="observation",
+    ),
+    Statement(
+        node=ast.Potential,
+        summary="Multiplies the density by a factor of an affine expression of the latents.",
+        syntax="potential EXPRESSION ~ POTENTIAL(...)",
+        example="potential diff(b, day) ~ laplace(scale = s)",
+        rule="_expr TILDE dist",
+        build=lambda read: ast.Potential(read.values[0], read.distributions[0]),
+        row=_potential_row,
+        introduces=("a potential", "~"),
+        distribution="a potential (e.g. laplace)",
+        categories=("potential",),
+        heading="potentials",
+        counted="potential",
+        group="observe",
+    ),
+    Statement(
+        node=ast.Constrain,
+        summary="Conditions the latents on the value of an affine expression.",
+        syntax="constrain EXPRESSION = EXPRESSION",
+        example="constrain sum(u, subject) = 0",
+        rule="_expr EQUAL _expr",
+        build=lambda read: ast.Constrain(read.values[0], read.values[1]),
+        row=_constrain_row,
+        introduces=("the value of a constraint", "="),
+        heading="constraints",
+        group="observe",
+    ),
+    Statement(
+        node=ast.Report,
+        summary="Names a quantity whose posterior is reported; it may be nonlinear.",
+        syntax="report NAME[INDEX, ...] = EXPRESSION",
+        example="report risk[region] = exp(eta)",
+        rule="NAME [dims] EQUAL _expr",
+        build=lambda read: ast.Report(read.name, read.dims, read.values[0]),
+        row=_value_row,
+        declares="a report",
+        introduces=("the value of a report", "="),
+        heading="reports",
+        group="observe",
+    ),
+)
+
+BY_WORD = {s.word: s for s in STATEMENTS}
+_BY_NODE: dict[type[ast.Statement], Statement] = {s.node: s for s in STATEMENTS}
+
+
+def described(statement: ast.AnyStatement) -> Statement:
+    """The descriptor of a statement."""
+    return _BY_NODE[type(statement)]
+
+
+def declared_name(statement: ast.AnyStatement) -> ast.Name | None:
+    """The name that a statement declares, or None for one that declares none."""
+    name = getattr(statement, "name", None)
+    return name if described(statement).declares and isinstance(name, ast.Name) else None
