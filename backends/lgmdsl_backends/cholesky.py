@@ -93,7 +93,7 @@ class CholeskyState:
     frame: Frame | None
     iterate: Iterate[Moments]
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -134,7 +134,7 @@ class Cholesky(Backend[CholeskyState]):
             raise MethodError(_too_large(size, self.largest))
         point = begin(problem, warm)
         if isinstance(point, Failed):
-            return _nowhere(point.reason)
+            return _nowhere(point)
         if self.whitened:
             return _centred(problem, _whiten(problem, point))
         return _plain(problem, point)
@@ -280,7 +280,7 @@ def _cut(spread: Array, mean: Rows) -> list[Array]:
     return np.split(spread, np.cumsum([m.size for m in mean])[:-1])
 
 
-def _nowhere(reason: str) -> CholeskyState:
+def _nowhere(reason: str | Failed) -> CholeskyState:
     """A state without a usable point."""
     empty = np.zeros(0)
     at = Evaluated(math.inf, empty, Moments((), (), ()))

@@ -54,7 +54,7 @@ class DescentState:
     point: WidthPoint | None
     residual: float = math.inf
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
     single: tuple[SuperGaussian, ...] = field(default=(), repr=False)
 
     @property
@@ -185,5 +185,5 @@ class CoordinateDescent(Backend[DescentState]):
 
 def _state(problem: Problem, point: WidthPoint | Failed) -> DescentState:
     if isinstance(point, Failed):
-        return DescentState(None, math.inf, Status.numerical_error, point.reason)
+        return DescentState(None, math.inf, Status.numerical_error, point)
     return DescentState(point, residual(problem, point.conditioned))

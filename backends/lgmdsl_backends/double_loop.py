@@ -48,7 +48,7 @@ class DoubleLoopState:
     tangent: Rows | None = None
     history: Anderson = field(default_factory=lambda: Anderson(MEMORY))
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -90,7 +90,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
             history = Anderson(MEMORY)
         point = self._inner(problem, q, q.variance)
         if isinstance(point, Failed):
-            return replace(state, failed=Status.numerical_error, reason=point.reason)
+            return replace(state, failed=Status.numerical_error, reason=point)
         return replace(_state(problem, point), tangent=q.variance, history=history)
 
     def _inner(self, problem: Problem, q: Conditioned, tangent: Rows) -> WidthPoint | Failed:
@@ -119,7 +119,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
 
 def _state(problem: Problem, point: WidthPoint | Failed) -> DoubleLoopState:
     if isinstance(point, Failed):
-        return DoubleLoopState(None, failed=Status.numerical_error, reason=point.reason)
+        return DoubleLoopState(None, failed=Status.numerical_error, reason=point)
     return DoubleLoopState(point, residual(problem, point.conditioned))
 
 

@@ -54,7 +54,7 @@ class LaplaceState:
     decrement: float
     definite: bool
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
     if isinstance(conditioned, Failed):
         return LaplaceState(
             s, alpha, answers, None, -math.inf, math.inf, False,
-            Status.numerical_error, conditioned.reason,
+            Status.numerical_error, conditioned,
         )  # fmt: skip
     shift = conditioned.shift
     correction = tuple(  # 1/2 w s^2 - b s beside that at the mean, which `centred` holds

@@ -58,7 +58,7 @@ class NaturalState:
     history: Anderson = field(default_factory=Anderson)
     logs: bool = True  # the history's coordinates: log w, or w
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -89,7 +89,7 @@ class NaturalGradient(Backend[NaturalState]):
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> NaturalState:
         point = begin(problem, warm)
         if isinstance(point, Failed):
-            return NaturalState(None, failed=Status.numerical_error, reason=point.reason)
+            return NaturalState(None, failed=Status.numerical_error, reason=point)
         if _residual(problem, point) < SETTLED:
             # The predictors do not move (a prior of variance 0, say), but b does: gradients in
             # hyperparameters rest on it.

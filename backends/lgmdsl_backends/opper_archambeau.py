@@ -141,7 +141,7 @@ class CoefficientState:
     reference: Reference | None
     iterate: Iterate[Climbed] | None
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -186,7 +186,7 @@ class OpperArchambeau(Backend[CoefficientState]):
                 moved = zip(point.alpha, weight, point.mean, strict=True)
                 point = elbo_at(problem, weight, tuple(a + w * m for a, w, m in moved))
         if isinstance(point, Failed):
-            return CoefficientState(None, None, Status.numerical_error, point.reason)
+            return CoefficientState(None, None, Status.numerical_error, point)
         design = stacked(problem.engine.linear)
         return self._around(point, design) if self.whitened else _plain(problem, point, design)
 

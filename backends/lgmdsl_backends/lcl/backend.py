@@ -52,7 +52,7 @@ class LclState:
     residual: float = math.inf
     damping: float = 0.0
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -103,7 +103,7 @@ class LinearlyConstrained(Backend[LclState]):
             raise MethodError(_improper(setting.reason))
         point = begin(problem, warm)
         if isinstance(point, Failed):
-            return LclState(None, failed=Status.numerical_error, reason=point.reason)
+            return LclState(None, failed=Status.numerical_error, reason=point)
         if warm is None:
             point = _nearer(problem, setting, point)
         return LclState(point, setting, undamped_move(problem, point))

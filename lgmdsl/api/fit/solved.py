@@ -97,8 +97,8 @@ def solve(
 
 def _found(planned: Plan, problem: Problem, result: Run) -> GaussianPosterior:
     if result.posterior is None:
-        reason = hidden(planned.canonical, problem, result.reason or "")
-        raise NumericalError(reason or _no_state(planned.method, result))
+        lost = hidden(planned.canonical, problem, result.failure)
+        raise NumericalError(lost or _no_state(planned.method, result))
     return result.posterior
 
 

@@ -16,7 +16,8 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.gram import choose_gram
@@ -60,7 +61,7 @@ class PrecisionEngine(Engine):
             linear, lambda c: c @ self.null_space, self._proper_times, self.mu, structural,
             np.zeros(linear.size),  # what a precision leaves free, moves
         )  # fmt: skip
-        self.broken = prepared if isinstance(prepared, str) else ""
+        self.broken = prepared if isinstance(prepared, Failed) else None
         self.kept = prepared if isinstance(prepared, Kept) else None
         self.flops = 0.0
 
@@ -128,8 +129,8 @@ class PrecisionEngine(Engine):
         return split(s, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
-        if self.broken:
-            return Failed(self.broken)
+        if self.broken is not None:
+            return self.broken
         w = SiteWeight(self.linear.predictors, weight)
         a = self.gram.weighted(w)
         a += self.precision
@@ -142,11 +143,11 @@ class PrecisionEngine(Engine):
         kept = a.copy() if self.nullity else None
         factor = cholesky(a)
         if kept is not None:
-            reason = undetermined(kept, factor, self.linear)
-            if reason:
-                return Failed(reason)
+            failed = undetermined(kept, factor, self.linear)
+            if failed is not None:
+                return failed
         if factor is None:
-            return Failed("the posterior precision is not positive definite")
+            return Failed(kind=Failure.INDEFINITE)
         return self.moved(weight, shift, w, factor, tau)
 
     def pull(self, z: Array, tau: float) -> Array:
@@ -171,7 +172,7 @@ class PrecisionEngine(Engine):
             away = self.kept.pins @ q.free_mean - self.kept.pinned
             q.log_normaliser -= 0.5 * tau * float(away @ away)
         if self.kept is not None and not q.constrain(self.kept):
-            return Failed("the posterior covariance of the constraints is singular")
+            return Failed(kind=Failure.SINGULAR_ON_CONSTRAINTS)
         return q
 
 

@@ -18,7 +18,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, SparseMatrix
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.batched_conditioned import BatchedConditioned
@@ -127,9 +128,9 @@ class BatchedEngine(Engine):
         try:
             root = np.linalg.cholesky(a) if halves is None else _orthogonal(halves)
         except np.linalg.LinAlgError:
-            return Failed("the posterior precision is not positive definite")
+            return Failed(kind=Failure.INDEFINITE)
         if not np.isfinite(root).all():
-            return Failed("the posterior precision is not finite")
+            return Failed(kind=Failure.NOT_FINITE)
         half_log_det = float(np.log(np.abs(root[:, index, index])).sum())
         white = np.linalg.inv(root)
         if self.prior.unit:

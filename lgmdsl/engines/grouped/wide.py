@@ -16,7 +16,8 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.wide_conditioned import WideConditioned
@@ -81,7 +82,7 @@ class WideEngine(Engine):
             try:
                 factor = np.linalg.cholesky(identity + root[:, :, None] * self.s * root[:, None, :])
             except np.linalg.LinAlgError:
-                return Failed("the posterior precision is not positive definite")
+                return Failed(kind=Failure.INDEFINITE)
             half = np.linalg.inv(factor) * root[:, None, :]
             c = half.transpose(0, 2, 1) @ half
             half_log_det = float(np.log(np.einsum("nii->ni", factor)).sum())
@@ -89,12 +90,12 @@ class WideEngine(Engine):
             whole = identity + self.s * w[:, None, :]
             # The eigenvalues of I + SW are those of I + R'WR, S = RR', which must be positive.
             if not (np.linalg.eigvals(whole).real > 0.0).all():
-                return Failed("the posterior precision is not positive definite")
+                return Failed(kind=Failure.INDEFINITE)
             c = w[:, :, None] * np.linalg.inv(whole)
             c = 0.5 * (c + c.transpose(0, 2, 1))
             half_log_det = 0.5 * float(np.linalg.slogdet(whole)[1].sum())
         if not np.isfinite(c).all():
-            return Failed("the posterior precision is not finite")
+            return Failed(kind=Failure.NOT_FINITE)
         site_weight = SiteWeight(self.linear.predictors, weight)
         return WideConditioned(self, weight, shift, site_weight, c, half_log_det)
 

@@ -14,7 +14,8 @@ from typing import ClassVar
 
 import numpy as np
 
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.directions import loosest
@@ -60,8 +61,8 @@ class SparseEngine(Engine):
         return split(s, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
-        if self.prior.broken:
-            return Failed(self.prior.broken)
+        if self.prior.broken is not None:
+            return self.prior.broken
         restriction = self._factor(weight)
         if isinstance(restriction, Failed):
             return restriction
@@ -98,6 +99,6 @@ class SparseEngine(Engine):
             if failed is not None:
                 return failed
         if factor is None:
-            return Failed("the posterior precision is not positive definite")
+            return Failed(kind=Failure.INDEFINITE)
         restriction = restrict(factor, self.prior.rows, pins, tau)
-        return restriction or Failed("the posterior is not positive definite on the constraints")
+        return restriction or Failed(kind=Failure.INDEFINITE_ON_CONSTRAINTS)
