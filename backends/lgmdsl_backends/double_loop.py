@@ -31,6 +31,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Widths
 from lgmdsl.contract.site import Property
+from lgmdsl.contract.stacked import split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.anderson import Anderson
 
@@ -138,4 +139,4 @@ def _extrapolated(state: DoubleLoopState) -> tuple[Anderson, Rows | None]:
         trial = np.exp(history.candidate())
     if not (np.isfinite(trial).all() and (trial > 0.0).all()):
         return history, None
-    return history, tuple(np.split(trial, np.cumsum([len(v) for v in variance])[:-1]))
+    return history, split_like(trial, variance)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.operators.base import Operator
@@ -53,6 +55,26 @@ class Predictor:
     @property
     def rows(self) -> int:
         return len(self.offset)
+
+    def times(self, z: Array, where: Mapping[str, slice]) -> Array:
+        """B z, (P,) or (P, k), for z of shape (n,) or (n, k) in which the blocks are at `where`."""
+        return self._added(np.zeros((self.rows, *z.shape[1:])), z, where)
+
+    def values(self, z: Array, where: Mapping[str, slice]) -> Array:
+        """s = B z + offset, shaped as B z."""
+        s = np.zeros((self.rows, *z.shape[1:]))
+        s.T[...] = self.offset
+        return self._added(s, z, where)
+
+    def _added(self, s: Array, z: Array, where: Mapping[str, slice]) -> Array:
+        for name, operator in self.columns.items():
+            s += operator.matvec(np.ascontiguousarray(z[where[name]]))
+        return s
+
+    def add_transposed(self, y: Array, where: Mapping[str, slice], out: Array) -> None:
+        """B'y for y of shape (P,) or (P, k), added to `out`, (n,) or (n, k)."""
+        for name, operator in self.columns.items():
+            out[where[name]] += operator.rmatvec(y)
 
 
 @dataclass(frozen=True)

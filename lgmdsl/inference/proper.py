@@ -20,7 +20,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.failed import Failed, Failure, entry_name
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
@@ -164,7 +164,7 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     give it (where noise sds are vast, the others are nothing to them)."""
     s = conditioned.mean
     steps = tuple(
-        _moved(p, direction, problem.engine.linear).reshape(m.shape)
+        p.times(direction, problem.engine.linear.slices).reshape(m.shape)
         for p, m in zip(problem.engine.linear.predictors, s, strict=True)
     )
     parts = zip(conditioned.weight, steps, strict=True)
@@ -184,15 +184,6 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     return min(
         max(at(sign * near) - at(sign * far) for near, far in scales) for sign in (-1.0, 1.0)
     )
-
-
-def _moved(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
-    """B z for one predictor."""
-    out = np.zeros(predictor.rows)
-    for name, operator in predictor.columns.items():
-        start = linear.starts[name]
-        out += operator.matvec(z[start : start + operator.shape[1]])
-    return out
 
 
 def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -> Diagnostic | None:

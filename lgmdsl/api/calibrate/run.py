@@ -134,9 +134,7 @@ def log_likelihood(fit: Fit, z: Array) -> Array:
     """sum log t(s) of all sites at draws z, (size, n)."""
     linear, total = fit.canonical.linear(fit.theta), np.zeros(len(z))
     for site, predictor in zip(fit.canonical.sites(fit.theta), linear.predictors, strict=True):
-        s = np.repeat(predictor.offset[:, None], len(z), axis=1)
-        for name, operator in predictor.columns.items():
-            s += operator.matvec(np.ascontiguousarray(z[:, linear.slices[name]].T))
+        s = predictor.values(z.T, linear.slices)
         for k in range(len(z)):
             at = s[:, k] if not predictor.event else s[:, k].reshape(-1, predictor.event)
             total[k] += float(np.sum(site.log_density(at)))

@@ -18,15 +18,15 @@ from lgmdsl.contract.engine import EPSILON, Conditioned, Engine, Rows
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.rows import diagonal
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.covariance_conditioned import CovarianceConditioned
 from lgmdsl.engines.dense.factor import PositiveFactor, RowFactor, SignedFactor
 from lgmdsl.engines.dense.rowspace import RowSpace
 from lgmdsl.engines.shared.constraints import LOG_2PI, Kept, prepare
-from lgmdsl.engines.shared.design import Design
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior, is_flat
-from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root
 
 
@@ -42,7 +42,7 @@ class CovarianceEngine(Engine):
         self.linear = linear
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         self.mu = np.concatenate([b.mean for b in self.blocks])
-        design = Design(linear)
+        design = StackedPredictors(linear)
         prepared = None
         if linear.constraints is not None:
             bare = RowSpace(design, self.blocks, np.zeros((0, linear.size)))

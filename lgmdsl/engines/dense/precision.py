@@ -19,15 +19,16 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Rows
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.gram import choose_gram
 from lgmdsl.engines.shared.conditioned import DenseConditioned, Lazy, Pieces
 from lgmdsl.engines.shared.constraints import LOG_2PI, Kept, krige, prepare
-from lgmdsl.engines.shared.design import Design, transpose_dense
+from lgmdsl.engines.shared.design import transpose_dense
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.shift_derivatives import Turn
-from lgmdsl.engines.shared.weights import SiteWeight, far, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
@@ -45,7 +46,7 @@ class PrecisionEngine(Engine):
         if reason:
             raise TypeError(reason)
         self.linear = linear
-        self.design = Design(linear)
+        self.design = StackedPredictors(linear)
         self.gram = choose_gram(self.design, linear.predictors)
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         self.mu = np.concatenate([b.mean for b in self.blocks])

@@ -19,11 +19,11 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Engine, Rows
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.wide_conditioned import WideConditioned
 from lgmdsl.engines.grouped.wide_rows import WideRows
-from lgmdsl.engines.shared.design import Design
-from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight
 
 MOST = 8  # entries of a row
 
@@ -108,7 +108,7 @@ class WideEngine(Engine):
 
 def _rows(linear: LinearGaussian) -> sp.csr_array:
     """B, (P, n)."""
-    b = sp.csr_array(Design(linear).sparse())
+    b = sp.csr_array(StackedPredictors(linear).sparse())
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()

@@ -21,6 +21,7 @@ from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Conditioned, Engine, Leftover, Rows
 from lgmdsl.contract.failed import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
 from lgmdsl.engines.iterative.determinant import controlled_mean, quadratures
 from lgmdsl.engines.iterative.noise import Noise
@@ -35,12 +36,9 @@ from lgmdsl.engines.iterative.solve import (
 from lgmdsl.engines.iterative.ties import Ties
 from lgmdsl.engines.iterative.variance import RowGroups, adjacency
 from lgmdsl.engines.shared.restriction import Held, hold
-from lgmdsl.engines.shared.weights import flatten, split
 from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz, smallest
-from lgmdsl.operators.base import Gram, Operator
-from lgmdsl.operators.compose import Stack
+from lgmdsl.operators.base import Gram
 from lgmdsl.operators.explicit import Identity
-from lgmdsl.operators.hstack import beside
 
 TIED = 1e-12  # relative residual of the solves that constraints need
 UNRESOLVED = 0.01  # posterior sds that a mean may be off at most
@@ -72,9 +70,10 @@ class IterativeEngine(Engine):
         self.samples, self.most = samples, most
         self.tolerance, self.loose, self.limit = tolerance, loose, limit
         self.variances, self.steps = variances, steps
-        self.own, self.ties = whole(linear), Ties.of(linear)
+        stacked = StackedPredictors(linear)
+        self.own, self.ties = stacked.operator(), Ties.of(linear)
         self.b = self.own if self.ties is None else self.ties.extended(self.own)
-        self.offset = np.concatenate([np.asarray(p.offset, float) for p in linear.predictors])
+        self.offset = stacked.offset
         self.start = self.own.matvec(self.prior.mu) + self.offset
         self.flops, self.products = 0.0, 0
         self.examined, self.lowest = False, 1.0
@@ -286,13 +285,3 @@ class IterativeEngine(Engine):
         )
         direction = Direction((Term(name, place - where.start),), more)
         return Failed(kind=Failure.UNDETERMINED, direction=direction)
-
-
-def whole(linear: LinearGaussian) -> Operator:
-    """B of all predictors, below one another, over all latents."""
-    widths = [b.size for b in linear.blocks]
-    parts = [
-        beside([p.columns.get(b.name) for b in linear.blocks], widths, p.rows)
-        for p in linear.predictors
-    ]
-    return parts[0] if len(parts) == 1 else Stack(tuple(parts))

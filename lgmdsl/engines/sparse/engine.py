@@ -17,11 +17,12 @@ import numpy as np
 from lgmdsl.contract.engine import Conditioned, Engine, Rows
 from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.directions import loosest
 from lgmdsl.engines.shared.prior_precision import SparsePrior
 from lgmdsl.engines.shared.restriction import Restriction, restrict
-from lgmdsl.engines.shared.weights import SiteWeight, far, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.engines.sparse.conditioned import SparseConditioned
 from lgmdsl.engines.sparse.layout import layout_of
 from lgmdsl.numerics.sparse.base import times
