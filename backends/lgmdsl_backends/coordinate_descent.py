@@ -1,5 +1,5 @@
 """Coordinate descent on phi: one width at a time (Jaakkola 1997, Girolami 2001), the baseline that
-the double loop replaces (Seeger and Nickisch 2011, section 4).
+the double loop replaces (Nickisch and Seeger 2009, section 2.2).
 
 With the rest of q fixed, phi is a function of one gamma alone. Let E[s] = m, Var[s] = v,
 r = 1/v - w (the precision without the site) and t = m/v, which no change of w moves. Along x, with

@@ -1,6 +1,6 @@
 """The variational Gaussian by natural gradients: the default solver of its objective.
 
-Two phases, each of whose accepted steps raises the ELBO (ALGORITHMS, Variational Gaussian):
+Two phases, each of whose accepted steps raises the ELBO (Khan and Lin 2017):
 
 A. undamped (w, b) <- (-2 f_v, f_m + w m), while the gain shrinks by three or more at each step;
 B. profiled: condition at w for the variances v; maximise over the mean at fixed v by Newton; then

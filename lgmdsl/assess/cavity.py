@@ -1,6 +1,6 @@
 """Cavities: the Gaussian of a predictor without its own Gaussian site.
 
-With q's marginal N(m, V) and the site exp(-1/2 s'Ws + b's), alpha = b - Wm (ALGORITHMS.md, EP):
+With q's marginal N(m, V) and the site exp(-1/2 s'Ws + b's), alpha = b - Wm (Minka 2001):
 
     C = (I - V W)^-1 V,    c = m - C alpha
 

@@ -19,7 +19,7 @@ from lgmdsl.numerics.stable import sigmoids
 
 @dataclass(frozen=True)
 class Bohning(SoftplusBound):
-    """U = log(1 + e^m) + v/8 (Boehning and Lindsay 1988; 003, section 4.1.3).
+    """U = log(1 + e^m) + v/8 (Boehning and Lindsay 1988; Khan 2012, section 4.1.3).
 
     log(1 + e^x) <= log(1 + e^p) + sigma(p)(x - p) + (x - p)^2 / 8, and p = m is best. The weight
     -2 f_v = n/4 never changes.

@@ -21,8 +21,9 @@ from lgmdsl.numerics.softmax import covariances, shares
 class BohningMultinomial(LogSumExpBound):
     """U = log sum exp m + tr(A V) / 2, A = (I - 11'/K) / 2 over the K classes on offer.
 
-    A is at least diag(p) - pp' for every p (Boehning 1992; 003, section 5.4). With a reference
-    class it is (I - 11'/K) / 2 over the K - 1 free ones. The weight -2 f_V = n A never changes.
+    A is at least diag(p) - pp' for every p (Boehning 1992; Khan 2012, section 5.4). With a
+    reference class it is (I - 11'/K) / 2 over the K - 1 free ones. The weight -2 f_V = n A never
+    changes.
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(

@@ -30,7 +30,7 @@ class Delta(LogSumExpBound):
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         at = shares(mean, offered)
         p, h = at.p, covariances(at)
-        # dp = H dm; third and fourth cumulants contracted with V, as in `sites.softmax`.
+        # dp = H dm; third and fourth cumulants contracted with V, as in `sites.vector.softmax`.
         vp, vh = np.einsum("nij,nj->ni", variance, p), variance @ h
         r = np.einsum("nii->ni", variance) - 2.0 * vp
         off = r - (p * r).sum(axis=1, keepdims=True)

@@ -19,7 +19,8 @@ from lgmdsl.sites.scalar.logistic import even_slopes
 
 @dataclass(frozen=True)
 class Jaakkola(SoftplusBound):
-    """U = m/2 + log 2cosh(xi/2), xi^2 = m^2 + v (Jaakkola and Jordan 2000; 003, section 4.1.2).
+    """U = m/2 + log 2cosh(xi/2), xi^2 = m^2 + v (Jaakkola and Jordan 2000; Khan 2012,
+    section 4.1.2).
 
     It is the super-Gaussian bound of the double loop. -2 f_v = tanh(xi/2) / (2 xi) is the
     curvature of the quadratic, and not d2f/dm2, as xi moves with m.

@@ -1,7 +1,7 @@
 """The bounds `piecewise-linear-R` and `piecewise-quadratic-R`, R from 3 to 40 pieces.
 
 log(1 + e^x) <= rho(x), R polynomials of degree 1 or 2 that are at most `gap` too high anywhere, and
-E[rho] is exact by truncated normal moments (Marlin, Khan and Murphy 2011; 003, section 4.2).
+E[rho] is exact by truncated normal moments (Marlin, Khan and Murphy 2011; Khan 2012, section 4.2).
 
 rho jumps where quadratic pieces meet, by the gap, and linear pieces meet in a kink. Derivatives are
 those of E[rho], jumps and all: with D_k^i the jump of rho^(i) at the break t_k, z_k = (t_k - m)/sd,

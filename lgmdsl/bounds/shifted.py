@@ -2,8 +2,8 @@
 
     l(s) = constant + sum_j c_j log sigma(side_j (s - cut_j)),   c_j 0 or 1
 
-(ALGORITHMS.md, Expectations). Each term is bounded as a logistic site at s - cut_j; the constant
-and the slopes in the cuts are the site's own.
+(`sites.ordinal.classes.ShiftedLogistic`). Each term is bounded as a logistic site at
+s - cut_j; the constant and the slopes in the cuts are the site's own.
 """
 
 from __future__ import annotations

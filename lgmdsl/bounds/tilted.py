@@ -24,9 +24,10 @@ _CLOSE = 1e-13
 class Tilted(LogSumExpBound):
     """U = min over a of a'm + log sum_k exp{(e_k - a)'m + (e_k - a)'V(e_k - a) / 2}.
 
-    Knowles and Minka 2011, section 6, with the whole V: their diagonal form (003, section 5.3) is
-    no bound where predictors are correlated. The minimum is at a = softmax(m + diag V / 2 - V a),
-    where dU/dm = a and dU/dV = (diag a - aa') / 2; Newton's method, as U is convex in a.
+    Knowles and Minka 2011, section 6, with the whole V: their diagonal form (Khan 2012, section
+    5.3) is no bound where predictors are correlated. The minimum is at
+    a = softmax(m + diag V / 2 - V a), where dU/dm = a and dU/dV = (diag a - aa') / 2; Newton's
+    method, as U is convex in a.
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(

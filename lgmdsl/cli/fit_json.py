@@ -15,7 +15,7 @@ LONGEST = 1000
 
 
 def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """The fields of DESIGN.md's public surface, and the latents left out for their length."""
+    """What `--json` prints of a fit, and the latents left out for their length."""
     hyper, latent, left_out = {}, {}, []
     for block in fit.canonical.hypers.blocks:
         quantity = fit.quantity(block.name)

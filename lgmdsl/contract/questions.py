@@ -169,7 +169,7 @@ class Widths(ABC):
 class SuperGaussian(Widths):
     """t(s) = exp(beta s) exp(g(s^2)), g convex and decreasing.
 
-    A site gives beta, g, g', g''; h and h* follow (ALGORITHMS.md, Double loop).
+    A site gives beta, g, g', g''; h and h* follow (Nickisch and Seeger 2009, appendix).
     """
 
     @property

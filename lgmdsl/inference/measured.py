@@ -9,7 +9,7 @@ scales are extreme, a problem is solved for
 
     z = place + z',   s = origin + unit s',   origin = B place + c to twice the precision,
 
-and what comes back is translated (`engines.measured`). Where priors are so wide that the
+and what comes back is translated (`engines.shared.measured`). Where priors are so wide that the
 engine's own algebra loses digits, one whose algebra does not takes its place. Elsewhere nothing is
 touched.
 """

@@ -1,7 +1,7 @@
 """A start from another method's fit, for methods that run away from their own where data are rough.
 
 Parallel EP diverges on binary data in groups whose intercepts vary widely (toenail: 7 visits a
-patient, sd 4); from the variational Gaussian it converges in a few steps (ALGORITHMS.md, EP).
+patient, sd 4); from the variational Gaussian it converges in a few steps.
 """
 
 from __future__ import annotations

@@ -4,8 +4,8 @@
 
 Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and what is
 made of them alone, have the smooth marginals that `learning` found, in draws too: each draw's are
-of the part of their posterior that its point stands for (`learning.coupled`), while its lets and
-reports that have latents in them are made at the point itself.
+of the part of their posterior that its point stands for (`learning.integration.coupled`), while its
+lets and reports that have latents in them are made at the point itself.
 """
 
 from __future__ import annotations

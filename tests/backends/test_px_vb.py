@@ -80,7 +80,7 @@ def test_the_default_tolerance_is_a_distance_and_not_a_move(shared: Path) -> Non
 
 
 def test_the_evidence_is_the_normaliser_and_the_sites_corrections() -> None:
-    """ALGORITHMS: log Phi(y m) + m^2 / 2 - b m for a probit site, W = 1, m the predictor's mean."""
+    """log Phi(y m) + m^2 / 2 - b m for a probit site, W = 1, m the predictor's mean."""
     data = small()
     fit = fitted(data, tol=1e-12)
     (weight,), (shift,) = fit.weight, fit.shift

@@ -1,5 +1,5 @@
-"""The table of piecewise bounds of log(1 + e^x), computed anew (003, section 4.2; Marlin, Khan and
-Murphy 2011).
+"""The table of piecewise bounds of log(1 + e^x), computed anew (Khan 2012, section 4.2; Marlin,
+Khan and Murphy 2011).
 
 python tests/bounds/make_pieces.py      # rewrites lgmdsl/bounds/pieces.json
 

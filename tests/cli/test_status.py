@@ -1,4 +1,4 @@
-"""Every exit status of DESIGN.md, and that what is said goes to the right stream."""
+"""Every exit status (`lgmdsl/cli/README.md`), and that what is said goes to the right stream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The messages of LANGUAGE.md, letter by letter, and the others as golden files.
+"""The messages of the specification, letter by letter, and the others as golden files.
 
 `LGMDSL_WRITE_GOLDEN=1` writes them anew.
 """
@@ -88,7 +88,7 @@ def _array(values: Any) -> Any:
 
 
 def test_the_samples_of_the_language(tmp_path: Path) -> None:
-    """E301, E303 and E305 exactly as LANGUAGE.md prints them."""
+    """E301, E303 and E305 exactly as the specification prints them."""
     assert (GOLDEN / "e301_shape.txt").read_text(encoding="utf-8") == (
         "error[E301]: data `y` has the wrong shape\n"
         "   | declared y[obs]          obs has 236 labels, from d.npz:obs\n"

@@ -137,7 +137,7 @@ def sparse_table(rows: int, columns: int, each: int) -> dict[str, np.ndarray]:
 
 
 def test_a_step_for_wide_data_is_that_of_dense_algebra() -> None:
-    """003, section 6.4.4: S - S mean(C_n - alpha alpha') S, against E[zz'] of every row."""
+    """Khan 2012, section 6.4.4: S - S mean(C_n - alpha alpha') S, against E[zz'] of every row."""
     data, s = sparse_table(60, 30, 4), 0.5 * np.eye(30) + 0.3
     fit = lgm.fit(lgm.loads(TEXT), data, fixed={"S": s})
     total, evidence = np.zeros((30, 30)), 0.0

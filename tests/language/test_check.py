@@ -27,7 +27,7 @@ def warned(model: CheckedModel) -> list[str]:
     return [w.code for w in model.warnings]
 
 
-# ---- the samples of LANGUAGE.md ------------------------------------------------------------
+# ---- the samples of the specification ------------------------------------------------------------
 
 SAMPLES = {
     "E103": """error[E103]: unknown structure `rw3`

@@ -17,7 +17,7 @@ PROGRAMS = sorted(GOLDEN.glob("*.lgm"))
 
 
 def message(program: Path) -> str:
-    """What is said about a program, under the name that LANGUAGE.md's samples use."""
+    """What is said about a program, under the name that the specification's samples use."""
     text = program.read_bytes().decode("utf-8")
     with pytest.raises(LgmError) as caught:
         loads(text, program.name)

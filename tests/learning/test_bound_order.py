@@ -1,4 +1,4 @@
-"""The order of bounds in what is learned under them (003, figure 4.5)."""
+"""The order of bounds in what is learned under them (Khan 2012, figure 4.5)."""
 
 from __future__ import annotations
 

@@ -73,7 +73,7 @@ def test_offsets_have_their_slope_where_loadings_are_zero() -> None:
 
 
 def test_pieces_before_log_before_bohning() -> None:
-    """KL from the truth, 003, figure 5.5; Boehning's bound learns that the two are independent."""
+    """KL from the truth (Khan 2012, figure 5.5); Boehning's bound learns independence."""
     y = rows(200)
     found = {}
     for link, bound in (

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), table 1.1: each of its models in the language, fitted to small simulated
+"""Khan 2012, table 1.1: each of its models in the language, fitted to small simulated
 data, near the truth that made them."""
 
 from __future__ import annotations

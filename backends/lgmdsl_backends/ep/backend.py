@@ -4,7 +4,7 @@
    then, for log-concave sites of few rows, sweeps: two sites with exponential tails that contradict
    each other under a wide prior only settle one after the other;
 2. where a site is not log-concave and the power was 1: the same at power 1/2, whose cavities are
-   wider and tolerate more (ALGORITHMS, EP);
+   wider and tolerate more (power EP, Minka 2004);
 3. the convergent double loop.
 
 The trace names the stage of each step; the posterior is that of the state with the least residual.

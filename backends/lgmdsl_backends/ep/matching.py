@@ -1,7 +1,7 @@
 """One point of EP: cavities, tilted moments, evidence, and where moment matching would move it.
 
 Site parameters (tau, nu) of t~ = exp(-1/2 tau s^2 + nu s), power e, a marginal N(m, v) of the row,
-the slope a = nu - tau m of log t~ at m. As in ALGORITHMS (EP), so written that a large m does not
+the slope a = nu - tau m of log t~ at m. Power EP (Minka 2004), so written that a large m does not
 cancel:
 
     cavity    1/v_c = 1/v - e tau,    m_c = m - e v_c a

@@ -6,7 +6,7 @@ For q in canonical form (W, b), the KL follows from the normaliser:
 
     ELBO = log_normaliser(W, b) + sum f + 1/2 tr W (m m' + V) - b'm
 
-At its optimum W = -2 f_v and b = f_m + W m (ALGORITHMS, Variational Gaussian).
+At its optimum W = -2 f_v and b = f_m + W m (Opper and Archambeau 2009).
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     t(s) >= exp(beta s - s^2 / (2 gamma) - h(gamma) / 2)            for every width gamma
     log Z >= log_normaliser(1/gamma, beta) - 1/2 sum h(gamma) = -phi(gamma) / 2
 
-(Seeger and Nickisch 2011, (4)). At its optimum 1/gamma = -2g'(x), x = Var[s] + E[s]^2.
+(Nickisch and Seeger 2009, section 2.1). At its optimum 1/gamma = -2g'(x), x = Var[s] + E[s]^2.
 """
 
 from __future__ import annotations

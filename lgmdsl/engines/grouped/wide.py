@@ -1,5 +1,5 @@
 """Engine for few observed of many correlated latents: N vectors of length D with one covariance K,
-each seen through few rows (003, section 6.4.4).
+each seen through few rows (Khan 2012, section 6.4.4).
 
     z_n ~ N(0, K),   s_n = B_n z_n + c_n,   S_n = B_n K B_n',   C_n = (S_n + W_n^-1)^-1
     Cov(z_n) = K - K B_n' C_n B_n K,   E[z_n] = K B_n' alpha_n,   alpha_n = b_n - W_n E[s_n]

@@ -3,7 +3,8 @@
     u = dE[z]/de = Cov(z) B't,   dalpha/de = t - W B u
 
 Adjoints are quadratic in b, so their derivative in e is exact: each product x y' of two things that
-move adds x' y + x y'. (Laplace's evidence needs it: ALGORITHMS, Hyperparameters.)
+move adds x' y + x y'. (Laplace's evidence needs it: Rasmussen and
+Williams 2006, section 5.5.1.)
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
     Q(h) = E_q sum_r (b_r s_r - w_r s_r^2 / 2) + log p(h),   s_r = ... + sum_e value_e h_e u_e
 
-is quadratic in h, and its gradient at the h that q was fitted at is that of the evidence (003,
-algorithms 1 and 2: there for loadings and offsets of each item in turn). What is left to find is
+is quadratic in h, and its gradient at the h that q was fitted at is that of the evidence (Khan
+2012, algorithms 1 and 2: there for loadings and offsets of each item in turn). What is left to
+find is
 
     H_ef = sum_r w_r value_e value_f E_q[u_e u_f] - d2 log p(h)
 

@@ -7,8 +7,8 @@ evidence in S, which is that of Q's first part at q: G = n/2 (S^-1 T S^-1 - S^-1
 
     T = S + 2/n S G S
 
-whatever the engine (003, algorithms 4 and 5). A flat prior's step is T, an inverse Wishart's an
-average, a graphical lasso's a sparse precision; under other priors Q is maximised.
+whatever the engine (Khan 2012, algorithms 4 and 5). A flat prior's step is T, an inverse Wishart's
+an average, a graphical lasso's a sparse precision; under other priors Q is maximised.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     sigma^2 = S / (n - sigma p'(sigma)),   S = sum E_q (y - s)^2 over the n sites that share sigma,
 
 p' being the slope of the log prior: the root of the slope of -n log sigma - S / (2 sigma^2) + log p
-(003, algorithm 2, where the prior is flat).
+(Khan 2012, algorithm 2, where the prior is flat).
 """
 
 from __future__ import annotations

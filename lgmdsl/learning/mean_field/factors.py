@@ -1,8 +1,8 @@
 """Which hyperparameters take a factor q(h), and the factors that a fit asks for.
 
-A positive hyper that is a scale of Gaussians and nothing else (`canonical.scales`) has a bound that
-depends on it through log sd and the expected sum of squares alone; both are read off the slope of
-the back end's bound in log h at its q,
+A positive hyper that is a scale of Gaussians and nothing else (`canonical.queries.scales`) has a
+bound that depends on it through log sd and the expected sum of squares alone; both are read off the
+slope of the back end's bound in log h at its q,
 
     h d bound / dh = -K + 2 k B h^(-2k).
 """

@@ -2,7 +2,8 @@
 
 At the optimum of a bound, or at EP's fixed point, log_evidence is stationary in the site weights
 and shifts, so its gradient is the partial derivative at fixed (W, b). Laplace's is not: its back
-end hands out adjoints that hold the third-derivative term (ALGORITHMS, Hyperparameters).
+end hands out adjoints that hold the third-derivative term (Rasmussen and Williams 2006,
+section 5.5.1).
 """
 
 from __future__ import annotations

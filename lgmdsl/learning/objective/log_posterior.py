@@ -4,7 +4,7 @@
     density(x) = value(x) + log |dtheta/dx|                  what `integrate` integrates
 
 x are unconstrained coordinates (log, logit, ...). The density of theta lives on its natural scale,
-so the Jacobian enters only where x is integrated over (LANGUAGE.md, Conventions of the numbers).
+so the Jacobian enters only where x is integrated over (`priors/README.md`).
 """
 
 from __future__ import annotations

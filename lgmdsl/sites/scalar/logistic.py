@@ -2,7 +2,8 @@
 
 l = log C + y s - n log(1 + e^s) for bernoulli.logit (n = 1) and binomial.logit. The potential
 `logistic(scale)` is the density of the logistic distribution, sech^2(s / (2 scale)) / (4 scale);
-`sech2(scale)` is sech^2(s / scale) / (2 scale), which is logistic(scale / 2) (001, section 2).
+`sech2(scale)` is sech^2(s / scale) / (2 scale), which is logistic(scale / 2) (Nickisch and Seeger
+2009, section 2).
 """
 
 from __future__ import annotations
@@ -27,7 +28,8 @@ _SHAPE = Property.LOG_CONCAVE | Property.SUPER_GAUSSIAN | Property.BOUNDED
 
 
 def even_part(x: Array) -> tuple[Array, Array, Array]:
-    """-log 2cosh(sqrt(x) / 2) and its first two derivatives in x >= 0 (001, appendix)."""
+    """-log 2cosh(sqrt(x) / 2) and its first two derivatives in x >= 0 (Nickisch and
+    Seeger 2009, appendix)."""
     xi = np.sqrt(x)
     first, second, rest = even_slopes(xi)
     return -(0.5 * xi + rest), first, second

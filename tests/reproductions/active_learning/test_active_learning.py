@@ -1,4 +1,4 @@
-"""Nickisch and Seeger (001), figure 2 on a9a: test error against the number of inclusions, by
+"""Nickisch and Seeger 2009, figure 2 on a9a: test error against the number of inclusions, by
 classifier uncertainty, information gain and random sampling, Gaussian and Laplace prior.
 
 16,000 of the 32,561 cases for training, the rest for testing; 100 of them at the start, all others

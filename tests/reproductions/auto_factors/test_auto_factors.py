@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figure 6.1: two factors of 392 cars by three factor analyses: of the five
+"""Khan 2012, figure 6.1: two factors of 392 cars by three factor analyses: of the five
 continuous variables; of those and the three discrete ones recoded as -1 and 1; of all eight, each
 with its own likelihood (multinomial logit, Böhning's bound)."""
 

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figures 5.3 to 5.5: a categorical latent Gaussian graphical model of two
+"""Khan 2012, figures 5.3 to 5.5: a categorical latent Gaussian graphical model of two
 responses, its distribution learned through three bounds."""
 
 from __future__ import annotations

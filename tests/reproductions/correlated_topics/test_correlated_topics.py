@@ -1,5 +1,6 @@
-"""A correlated topic model (003, section 1.2.5) of SciPy's documentation of its functions, beside
-scikit-learn's latent Dirichlet allocation: perplexity of held-out words, topics, correlations."""
+"""A correlated topic model (Khan 2012, section 1.2.5) of SciPy's documentation of its functions,
+next to scikit-learn's latent Dirichlet allocation: perplexity of held-out words, topics,
+correlations."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figure 4.5: the covariance of a binary latent Gaussian graphical model in
+"""Khan 2012, figure 4.5: the covariance of a binary latent Gaussian graphical model in
 five dimensions as each bound learns it from unlimited data, and how far its distribution of the 32
 binary vectors is from the true one."""
 

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), table 4.1: how the cost of an EM iteration grows with cases, variables and
+"""Khan 2012, table 4.1: how the cost of an EM iteration grows with cases, variables and
 factors, by bound. CPU seconds of one M-step and the E-step after it."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figures 4.13 to 4.15: EP against the variational Gaussian in
+"""Khan 2012, figures 4.13 to 4.15: EP against the variational Gaussian in
 Gaussian-process classification, on the ionosphere data and on USPS threes and fives.
 
 Of both posteriors both measures are taken, the ELBO and EP's approximation to the log evidence, and

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figure 5.6 and table 5.1: multi-class Gaussian processes on glass.
+"""Khan 2012, figure 5.6 and table 5.1: multi-class Gaussian processes on glass.
 
 The points of the surfaces are made by `surfaces.py`; the tests check
 the sampler, and make the figure and the tables of the points that are there.

@@ -1,5 +1,5 @@
 """Images from half of their pixels, from a blur and from 30 % of their Fourier coefficients: the
-double loop (Seeger and Nickisch 2011) beside the mode, posterior means and sds as pictures, and
+double loop (Nickisch and Seeger 2009) beside the mode, posterior means and sds as pictures, and
 the estimated sds beside exact ones at the same widths.
 """
 

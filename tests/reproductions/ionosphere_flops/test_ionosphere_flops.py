@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figure 3.1 and table 3.1: flops until the bound of a Gaussian-process
+"""Khan 2012, figure 3.1 and table 3.1: flops until the bound of a Gaussian-process
 classification of the ionosphere data is within 1e-3 nats of its maximum.
 
 Each case is one setting and one solver, and puts its course in `courses.csv`; the last test makes

@@ -1,4 +1,4 @@
-"""Lanczos vectors (Seeger and Nickisch 2011, section 2.3) and perturbation samples beside exact
+"""Lanczos vectors (Nickisch and Seeger 2009, section 2.3) and perturbation samples beside exact
 variances on a 128 x 128 image, and as what drives the double loop.
 
 The bound of a driven loop is taken exactly, by the sparse engine at the widths of each step.

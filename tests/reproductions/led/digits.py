@@ -1,4 +1,5 @@
-"""The digits of an LED display, 003's graphical models of them, and bits of held-out entries."""
+"""The digits of an LED display, the graphical models of Khan 2012 for them, and bits of held-out
+entries."""
 
 from __future__ import annotations
 

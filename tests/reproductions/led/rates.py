@@ -1,4 +1,4 @@
-"""Errors of sparse models of LED digits over rates of the graphical lasso: 003, figure 4.10.
+"""Errors of sparse models of LED digits over rates of the graphical lasso: Khan 2012, figure 4.10.
 
     python -m tests.reproductions.led.rates [--splits 2]
 

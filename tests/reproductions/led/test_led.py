@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figures 4.10 to 4.12: binary latent Gaussian graphical models, dense and
+"""Khan 2012, figures 4.10 to 4.12: binary latent Gaussian graphical models, dense and
 sparse, of the digits of an LED display: 7 segments that go together and 17 columns of noise.
 
 The points of the sparse models over rates are made by `rates.py`; the test reads those that are

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figures 4.1 to 4.3: bounds of llp(x) = log(1 + e^x) and their errors.
+"""Khan 2012, figures 4.1 to 4.3: bounds of llp(x) = log(1 + e^x) and their errors.
 
 All numbers are what the bounds of `lgmdsl` answer: with y = 0 the log density is -llp, and at
 variance 0 an expectation is the bound itself.

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figure 2.1: mean squared error of factor analysis with missing entries
+"""Khan 2012, figure 2.1: mean squared error of factor analysis with missing entries
 against the strength of a ridge penalty on its loadings, for three ways to learn them.
 
 MM: loadings and factors maximised over together; VM: factors integrated out, loadings maximised

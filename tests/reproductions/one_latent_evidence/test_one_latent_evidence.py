@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figure 4.4: log likelihood of one binary observation of one latent, with
+"""Khan 2012, figure 4.4: log likelihood of one binary observation of one latent, with
 unlimited data, against the prior's sd; the truth, and what each bound makes of it.
 
 z ~ N(2, sd^2), p(y = 1 | z) = 1 / (1 + e^-z). For data from sd = 2, L(sd) = P1 log p(y = 1 | sd)

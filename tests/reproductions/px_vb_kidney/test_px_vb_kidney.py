@@ -1,4 +1,4 @@
-"""Qi and Jaakkola 2007 (004), figure 1 (b): plain and expanded variational Bayes for the probit
+"""Qi and Jaakkola 2007, figure 1 (b): plain and expanded variational Bayes for the probit
 regression of the kidney biopsy data (van Dyk and Meng 2001), with a flat prior.
 """
 

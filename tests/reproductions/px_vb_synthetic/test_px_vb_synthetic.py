@@ -1,4 +1,4 @@
-"""Qi and Jaakkola 2007 (004), figure 1 (a): plain and expanded variational Bayes for the probit
+"""Qi and Jaakkola 2007, figure 1 (a): plain and expanded variational Bayes for the probit
 regression of 100 rows of 20 features whose labels a random classifier gives, 500 rows to predict.
 """
 

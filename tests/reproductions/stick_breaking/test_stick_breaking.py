@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figures 5.1 and 5.2: how a stick is broken, and what its order costs.
+"""Khan 2012, figures 5.1 and 5.2: how a stick is broken, and what its order costs.
 
 Figure 5.2 is drawn after a picture of points that the thesis does not give: here one class lies
 amid three others, so that no line parts it from them and a stick that begins with it must fail.

@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figures 5.7 and 5.8(a): a categorical latent Gaussian graphical model of
+"""Khan 2012, figures 5.7 and 5.8(a): a categorical latent Gaussian graphical model of
 tic-tac-toe boards by bound: cross entropy of entries held out, against time and over ten splits."""
 
 from __future__ import annotations

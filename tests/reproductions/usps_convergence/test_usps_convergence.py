@@ -1,4 +1,4 @@
-"""Khan's decoupled inference (002), figure 1: the variational bound of a Gaussian-process
+"""Khan 2014, figure 1: the variational bound of a Gaussian-process
 classification of USPS threes and fives against time, N = 200 to 1500, log sd = 4.
 
 The paper's log s = -1 leaves all points independent (see README.md), so log s = 4, where they are

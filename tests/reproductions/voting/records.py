@@ -1,4 +1,5 @@
-"""Congressional voting records as 003 uses them, factor models of them, and imputation errors."""
+"""Congressional voting records as Khan 2012 uses them, factor models of them, and imputation
+errors."""
 
 from __future__ import annotations
 

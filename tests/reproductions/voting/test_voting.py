@@ -1,4 +1,4 @@
-"""Khan's thesis (003), figures 4.6 to 4.9: binary factor analysis of the congressional voting
+"""Khan 2012, figures 4.6 to 4.9: binary factor analysis of the congressional voting
 records by bound: imputation errors, the picture of two factors, votes that go together."""
 
 from __future__ import annotations

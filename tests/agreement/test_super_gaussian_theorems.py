@@ -1,4 +1,4 @@
-"""Theorems 1 and 2 of Seeger and Nickisch (001): the super-Gaussian relaxation is convex where all
+"""Theorems 1 and 2 of Nickisch and Seeger 2009: the super-Gaussian relaxation is convex where all
 sites are log-concave, whatever the rest of the model is.
 
     phi = log|A| + h(gamma) + min_u R(u, gamma) = -2 log_normaliser(1/gamma, beta) + h + constant
@@ -109,7 +109,8 @@ def test_the_log_determinant_is_convex_in_the_widths(seed: int, t: float) -> Non
 
 @given(seeds, shares)
 def test_the_log_determinant_is_concave_in_the_inverse_widths(seed: int, t: float) -> None:
-    """(001, 2.2), with gradient z = diag(B A^-1 B') in 1/gamma (not in gamma, as printed)."""
+    """(Nickisch and Seeger 2009, 2.2), with gradient z = diag(B A^-1 B') in 1/gamma
+    (not in gamma, as printed)."""
     rng = np.random.default_rng(seed)
     x, b = random_matrices(rng)
     one, two = np.exp(1.5 * rng.normal(size=(2, len(b))))
