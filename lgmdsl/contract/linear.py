@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -101,17 +102,17 @@ class LinearGaussian:
             at += block.size
         object.__setattr__(self, "starts", starts)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of latents n, all blocks together."""
         return sum(b.size for b in self.blocks)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Number of predictor entries P, all site blocks together."""
         return sum(p.rows for p in self.predictors)
 
-    @property
+    @cached_property
     def slices(self) -> dict[str, slice]:
         """Where each block stands among all latents."""
         return {b.name: slice(self.starts[b.name], self.starts[b.name] + b.size)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -56,8 +56,7 @@ def split_like(flat: Array, like: Rows) -> Rows:
 
 
 def _slices(sizes: Sequence[int]) -> tuple[slice, ...]:
-    ends = np.cumsum([0, *sizes]).tolist()
-    return tuple(slice(a, b) for a, b in pairwise(ends))
+    return tuple(slice(a, b) for a, b in pairwise(accumulate(sizes, initial=0)))
 
 
 def column(pieces: Sequence[Operator | None], rows: Sequence[int], size: int) -> Matrix | None:
