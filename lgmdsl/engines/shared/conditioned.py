@@ -212,9 +212,7 @@ class DenseConditioned(RowConditioned):
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
         n, rows, where = self.linear.size, predictor.rows, self.linear.slices
-        mean = np.array(predictor.offset, dtype=np.float64)
-        for name, operator in predictor.columns.items():
-            mean += operator.matvec(self.latent_mean[where[name]])
+        mean = predictor.values(self.latent_mean, where)
         if full:
             ((_, pieces),) = row_chunks(predictor.columns, where, rows, n, max(rows, 1))
             x = transpose_dense(pieces, rows, n)
