@@ -23,6 +23,7 @@ _HOMES = {
     "load_fit": "lgmdsl.api.fit.restore",
     "compare": "lgmdsl.api.compare.compare",
     "Comparison": "lgmdsl.api.compare.comparison",
+    "PredictionWarning": "lgmdsl.api.predict.requested",
     "simulate": "lgmdsl.api.simulate.simulate",
     "calibrate": "lgmdsl.api.calibrate.calibrate",
     "Calibration": "lgmdsl.api.calibrate.calibrate",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit as Fit
     from lgmdsl.api.fit.fitting import fit as fit
     from lgmdsl.api.fit.restore import load_fit as load_fit
+    from lgmdsl.api.predict.requested import PredictionWarning as PredictionWarning
     from lgmdsl.api.register import register as register
     from lgmdsl.api.simulate.simulate import simulate as simulate
     from lgmdsl.errors import DataError as DataError

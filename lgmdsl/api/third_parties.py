@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, is_dataclass
+from functools import cache
 from importlib import metadata
 from pathlib import Path
 
@@ -136,8 +138,15 @@ def _described(entry: Registered, word: str) -> Used:
 
 def _distribution(module: str) -> tuple[str, str]:
     """The distribution that installed a module, and its version; empty where there is none."""
-    names = metadata.packages_distributions().get(module.partition(".")[0], [])
+    names = _distributions(tuple(sys.path)).get(module.partition(".")[0], [])
     return (names[0], metadata.version(names[0])) if names else ("", "")
+
+
+@cache
+def _distributions(paths: tuple[str, ...]) -> Mapping[str, list[str]]:
+    """Distributions by the packages that they installed: reads a file of each, so once for each
+    state of `sys.path`."""
+    return metadata.packages_distributions()
 
 
 def words_in(tree: ast.Ast) -> Iterator[tuple[Category, str]]:

@@ -21,6 +21,7 @@ from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.grouped.batched import BatchedEngine
 from lgmdsl.engines.grouped.wide import WideEngine
 from lgmdsl.engines.iterative.engine import IterativeEngine
+from lgmdsl.engines.iterative.patience import ENDLESS as ENDLESS_SOLVE
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl.memory import VARIABLE, TooLarge, budget, size_text
@@ -63,7 +64,11 @@ ENGINES = [
     Entry(BatchedEngine, lambda linear, _: BatchedEngine(linear), batched_cost),
     Entry(WideEngine, lambda linear, _: WideEngine(linear), wide_cost),
     Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
-    Entry(IterativeEngine, lambda linear, seed: IterativeEngine(linear, seed=seed), iterative_cost),
+    Entry(
+        IterativeEngine,
+        lambda linear, seed: IterativeEngine(linear, seed=seed, endless=ENDLESS_SOLVE),
+        iterative_cost,
+    ),
 ]
 AUTO = "auto"
 
@@ -174,6 +179,7 @@ def choose(
     size = f"{linear.rows} predictor rows and {linear.size} latents"
     engine = best.engine or best.entry.build(linear, seed)
     if terms.engine != AUTO:
+        engine = engine.patient()
         return engine, f"{best.name} engine for {size}; it was asked for"
     others = [o for o in options if o is not best]
     why = listed([

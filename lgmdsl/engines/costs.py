@@ -11,6 +11,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.gram import COPY_LIMIT
 from lgmdsl.engines.grouped.batched import BatchedEngine, plates_in
 from lgmdsl.engines.grouped.wide import WideEngine
+from lgmdsl.engines.iterative.patience import step_cost
 from lgmdsl.engines.shared.prior import is_flat
 from lgmdsl.engines.sparse.engine import SparseEngine
 
@@ -92,13 +93,14 @@ def wide_cost(linear: LinearGaussian) -> Estimate:
     return Estimate(flops + 1e6, 6.0 * engine.s.size + 4.0 * linear.size, engine)
 
 
-ITERATIONS = 200  # of conjugate gradients, a guess: it depends on the weights
+# Of conjugate gradients, and the columns of samples and probes: guesses, as weights are unknown.
+ITERATIONS, COLUMNS = 60, 56.0
 
 
 def iterative_cost(linear: LinearGaussian) -> Estimate:
-    """Products with B and B' for the samples and probes, and the blocks of vectors they need."""
-    samples, n = 36.0, float(linear.size)
-    applied = sum(op.cost for p in linear.predictors for op in p.columns.values())
+    """Products with B and B' for the samples and probes, what moves through memory with them, and
+    the blocks of vectors they need."""
+    n = float(linear.size)
     held = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
-    flops = ITERATIONS * samples * (2.0 * applied + 20.0 * n)
-    return Estimate(flops, 6.0 * samples * n + 2.0 * samples * linear.rows + held)
+    flops = ITERATIONS * COLUMNS * step_cost(linear)
+    return Estimate(flops, 6.0 * COLUMNS * n + 2.0 * COLUMNS * linear.rows + held)

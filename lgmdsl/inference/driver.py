@@ -15,7 +15,7 @@ from lgmdsl.contract.failed import Failed
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
-from lgmdsl.inference.measured import measured
+from lgmdsl.inference.measured import Unplaced, measured
 
 ROUNDING = 1e-9  # of the objective: what a step that gains nothing may seem to lose
 
@@ -75,7 +75,10 @@ def run(
     of extreme levels or scales are solved in units of their own (`measured`).
     """
     with np.errstate(all="ignore"):  # the driver watches for what is not finite
-        own = measured(problem)
+        try:
+            own = measured(problem)
+        except Unplaced as reason:
+            return Run(None, Status.numerical_error, 0, 0.0, (), str(reason))
         if own is None:
             return _run(backend, problem, tolerances, max_steps, warm, on_step)
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
-from lgmdsl.contract.engine import Failed, Rows
+from lgmdsl.contract.engine import Failed, Leftover, Rows
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -39,7 +39,13 @@ from lgmdsl.operators.scaled import scaled
 # of a row), and powers of two beyond which its scale is its unit.
 LEVEL, OCTAVES = 1e4, 12
 STRAIN = 1e-9  # nats of a row that an engine may lose to wide priors, where another loses none
+# Of the residual where an engine that iterates begins: a level of 1e12 is left some units off.
+NEAR = 1e-12
 SWEEPS = 3  # of reweighting, so that a few outliers do not draw the place to themselves
+
+
+class Unplaced(Exception):
+    """The level is high, and no engine's answer says where: what would be solved for cancels."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +86,8 @@ class Measured:
 
 
 def measured(problem: Problem) -> Measured | None:
-    """The problem in units of its own; None where its scales and levels are ordinary."""
+    """The problem in units of its own; None where its scales and levels are ordinary. Raises
+    Unplaced where they are not and rounding hides where the latents are."""
     if problem.remade is None:
         return None
     free = [bool(site.spec.scales) and not site.spec.vector for site in problem.sites]
@@ -148,9 +155,12 @@ def _place(problem: Problem, landmarks: list[tuple[Array, Array] | None], weight
     place = np.concatenate([np.zeros(0), *(b.mean for b in blocks)])
     centre = tuple(m if found is None else found[0] + np.zeros_like(m)
                    for found, m in zip(landmarks, means, strict=True))  # fmt: skip
+    begin = Leftover(np.zeros(linear.size), np.zeros(linear.size))
     for _ in range(SWEEPS):
         shift = tuple(rows.times(w, c) for w, c in zip(weight, centre, strict=True))
-        q = engine.condition(weight, shift)
+        q = engine.approach(weight, shift, begin, NEAR)
+        if isinstance(q, Failed) and q.rounding:
+            raise Unplaced(q.reason)
         if isinstance(q, Failed) or not np.isfinite(q.latent_mean).all():
             break
         place = np.array(q.latent_mean)

@@ -88,7 +88,8 @@ def test_missing_documents_are_left_out() -> None:
     for method in ("laplace", "natural-gradient"):
         a, b = fit(some, method, beta=beta), fit(np.delete(n, 2, 0), method, beta=beta)
         assert a.log_evidence == pytest.approx(b.log_evidence, rel=1e-9)
-    told = a.predict({"n": n}).response("n")
+    with pytest.warns(lgm.PredictionWarning, match="W305"):
+        told = a.predict({"n": n}).response("n")
     np.testing.assert_allclose(told["mean"], 30.0 * told["probability"], rtol=1e-9)
     np.testing.assert_allclose(told["probability"].sum("word"), 1.0, rtol=1e-9)
     replicated = b.sample_predictive(2)["n"]
@@ -143,7 +144,8 @@ def test_predicted_counts_are_of_the_lengths_given() -> None:
     n, beta = made()
     f = fit(n, beta=beta)
     new = n * np.array([1, 2, 1, 1, 3, 1])[:, None]
-    asked = f.predict({"n": new})
+    with pytest.warns(lgm.PredictionWarning, match="W305"):
+        asked = f.predict({"n": new})
     told = asked.response("n")
     np.testing.assert_allclose(told["mean"].sum("word"), new.sum(axis=1), rtol=1e-9)
     drawn = asked.sample_response("n", 4000, seed=1)
@@ -153,7 +155,8 @@ def test_predicted_counts_are_of_the_lengths_given() -> None:
     np.testing.assert_allclose(drawn.std("sample"), told["sd"], rtol=0.08)
     some = new.copy()
     some[1] = np.nan
-    part = f.predict({"n": some})
+    with pytest.warns(lgm.PredictionWarning, match="W305"):
+        part = f.predict({"n": some})
     mean = part.response("n")["mean"].values
     assert np.isnan(mean[1]).all() and np.isfinite(np.delete(mean, 1, 0)).all()
     with pytest.raises(lgm.DataError) as raised:
@@ -166,12 +169,14 @@ def test_texts_without_counts_have_no_length() -> None:
     n, beta = made()
     model = lgm.loads(text)
     f = lgm.fit(model, {"n": n, "x": np.ones(6)}, fixed={"mu": MU, "S": S, "beta": beta})
-    asked = f.predict({"x": np.ones(6)})
+    with pytest.warns(lgm.PredictionWarning, match="W305"):
+        asked = f.predict({"x": np.ones(6)})
     told = asked.response("n")
     assert np.isnan(told["mean"]).all()
     np.testing.assert_allclose(told["probability"].sum("word"), 1.0, rtol=1e-9)
     with pytest.raises(lgm.DataError) as raised:
         asked.sample_response("n", 3)
     assert raised.value.codes == ("E305",)
-    long = f.predict({"x": np.ones(6), "n": 10 * n}).response("n")
+    with pytest.warns(lgm.PredictionWarning, match="W305"):
+        long = f.predict({"x": np.ones(6), "n": 10 * n}).response("n")
     np.testing.assert_allclose(long["mean"].sum("word"), 300.0, rtol=1e-9)

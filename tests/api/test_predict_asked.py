@@ -115,19 +115,22 @@ def codes(warnings: Any) -> list[str]:
 
 def test_unlabelled_persons_are_new_and_that_is_said() -> None:
     fit = persons()
-    found = fit.predict({"x": X})
+    with pytest.warns(lgm.PredictionWarning, match="W305"):
+        found = fit.predict({"x": X})
     assert codes(found.warnings) == ["W305"]
     np.testing.assert_allclose(found.sd("u"), 0.5, rtol=1e-9)
     assert fit.predict({"x": X[:5]}).warnings == ()
-    assert codes(fit.predict({"x": X[:5], "y": X[:5]}).warnings) == ["W306"]
+    with pytest.warns(lgm.PredictionWarning, match="W306"):
+        assert codes(fit.predict({"x": X[:5], "y": X[:5]}).warnings) == ["W306"]
     assert fit.predict({"x": X[:5], "y": np.full(5, np.nan)}).warnings == ()
 
 
 def test_labelled_persons_are_known() -> None:
     names = np.array([f"p{k:02d}" for k in range(30)])
     fit = persons(person=names)
-    found = fit.predict({"x": X[:3], "person": ["p01", "new", "p01"], "y": [0.0, 1.0, 2.0]})
-    assert codes(found.warnings) == ["W306"]
+    with pytest.warns(lgm.PredictionWarning) as said:
+        found = fit.predict({"x": X[:3], "person": ["p01", "new", "p01"], "y": [0.0, 1.0, 2.0]})
+    assert len(said) == 2 and codes(found.warnings) == ["W307", "W306"]
     u = fit.mean("u").values[1]
     np.testing.assert_allclose(found.mean("u"), [u, 0.0, u], atol=1e-12)
     known = fit.predict({"x": X, "person": names, "y": X})

@@ -287,7 +287,8 @@ observe y ~ normal(mean = eta, sd = 0.5)
     longer["y"] = np.concatenate([data["y"], [np.nan] * 4])
     # 5 is a member without data: labels of the index say so
     known = lgm.fit(lgm.loads(text), {**longer, "t": np.arange(8)})
-    found = fit.predict(asked)
+    with pytest.warns(lgm.PredictionWarning, match='of `subject` is not in the fit.*"c"'):
+        found = fit.predict(asked)
     np.testing.assert_allclose(found.mean("eta"), known.mean("eta")[10:], atol=TOLD)
     np.testing.assert_allclose(found.sd("eta"), known.sd("eta")[10:], rtol=TOLD)
 

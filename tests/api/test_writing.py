@@ -11,6 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -127,22 +128,25 @@ def test_causes(code: int, help: str, tmp_path: Path, monkeypatch: pytest.Monkey
     assert help in said and ("help:" in said) == bool(help)
 
 
-@pytest.fixture
+@contextmanager
 def short() -> Iterator[None]:
-    """Files that end at 1,000 bytes, as on a disk with so much room."""
+    """Files that end at 1,000 bytes, as on a disk with so much room. No fixture: pytest's report of
+    a test, which may go into a file, is written before fixtures end."""
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (1000, hard))
-    yield
-    resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
 
 
-def test_appending_is_whole_too(tmp_path: Path, short: None) -> None:
+def test_appending_is_whole_too(tmp_path: Path) -> None:
     place = tmp_path / "runs.jsonl"
     files.append(place, b"a" * 600 + b"\n")
-    with pytest.raises(lgm.DataError, match="goes on there"):
+    with short(), pytest.raises(lgm.DataError, match="goes on there"):
         files.append(place, b"b" * 600 + b"\n")
     assert place.read_bytes() == b"a" * 600 + b"\n"
-    with pytest.raises(lgm.DataError, match="cannot write"):
+    with short(), pytest.raises(lgm.DataError, match="cannot write"):
         files.write(place, b"c" * 2000)
     assert place.read_bytes() == b"a" * 600 + b"\n" and names(tmp_path) == [place.name]
 

@@ -46,8 +46,11 @@ def test_a_search_starts_where_it_is_told(files: tuple[str, str, str], run: Run)
     model, data, _ = files
     limited = ("fit", model, data, "--hyper", "map", "--option", "learning_steps=1", "--json")
     ends = [json.loads(run(*limited, "--start", f"s={s}").out)["hyper"]["s"] for s in (0.05, 3)]
-    # After one step they differ, though the places that the data give are searched as well.
-    assert abs(ends[0]["mean"] - ends[1]["mean"]) > 0.01
+    # 0.543 and 0.513 after one step, though the places that the data give are searched as well, and
+    # 0.526 from these alone. The mode is 0.511.
+    assert abs(ends[0]["mean"] - ends[1]["mean"]) > 0.02
+    alone = json.loads(run(*limited).out)["hyper"]["s"]["mean"]
+    assert min(abs(end["mean"] - alone) for end in ends) > 0.005
     wrong = run("fit", model, data, "--start", "S=1")
     assert wrong.status == 1 and "E103" in wrong.err
     assert run("fit", model, data, "--start", "s").status == 2

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import warnings
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -39,7 +40,9 @@ def answers(fit: Fit, case: Case) -> dict[str, Any]:
         "quantiles": {n: np.ravel(fit.quantile(n, LEVELS).values).tolist() for n in whole},
     }  # fmt: skip
     if case.new():
-        found = fit.predict(case.new()).to_dataset()
+        with warnings.catch_warnings():  # new members are what is asked for
+            warnings.simplefilter("ignore", lgm.PredictionWarning)
+            found = fit.predict(case.new()).to_dataset()
         out["predictions"] = {
             str(n): np.ravel(v.values).tolist() for n, v in found.data_vars.items()
         }

@@ -208,11 +208,16 @@ class Fit(Assessable):
         to them, `lgm.fit(model, data, fixed=...).impute()`.
 
         Raises DataError: E305 where `data` name nothing that rows could be asked for by, or lack a
-        covariate; E302 for members that a structure cannot have.
+        covariate; E302 for members that a structure cannot have. What can be meant in two ways is
+        in the prediction's `warnings`, each a `lgm.PredictionWarning`: labels of groups that the
+        fit does not know are new members (W307), and may be mistyped.
         """
         from lgmdsl.api.predict.predict import predict
+        from lgmdsl.api.predict.requested import say
 
-        return predict(self, data, mapping)
+        prediction = predict(self, data, mapping)
+        say(prediction.warnings)
+        return prediction
 
     @during("imputing")
     def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:

@@ -159,6 +159,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             wrong.append(f"{integrated.unfinished} of the points' fits did not converge")
         if not integrated.holds and integrated.uncertain > ROUGH:
             wrong.append(f"the fits leave {integrated.uncertain:.0%} of the integral uncertain")
+        if integrated.doubtful:
+            wrong.append(f"the fits leave {integrated.doubtful}")
         if wrong:
             headline = "is rough" if integrated.holds else "does not hold"
             out.append(_warning(

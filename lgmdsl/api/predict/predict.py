@@ -43,7 +43,8 @@ class Prediction:
     """The posterior at new data: lets, reports and latents there, and the predictive of y.
 
     Results have the rows that were asked for, in their order, with the new data's labels.
-    `warnings`: where what was asked for can be meant in two ways, how it was taken (W305, W306).
+    `warnings`: how it was taken where it can be meant in two ways (W305 to W307), and what
+    is said of any data (W302 to W304, W308).
     """
 
     canonical: CanonicalModel
@@ -282,7 +283,7 @@ def predicted(
             frame = fitted_frame(fit.canonical, point.condition())
         return Marginals(new, point.theta, frame, fit.seed)
 
-    warnings = ambiguous(fit.canonical, grounded, dataset)
+    warnings = (*grounded.warnings, *ambiguous(fit.canonical, grounded, dataset))
     return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed), warnings)
 
 

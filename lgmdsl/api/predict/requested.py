@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Iterable
+
 import numpy as np
 
-from lgmdsl.canonical.grounding.errors import count_of, signature
+from lgmdsl.arrays import AnyArray
+from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show, signature
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.usage import Usage
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Members
 from lgmdsl.dataset import Dataset, Entry
-from lgmdsl.errors import DataError, Diagnostic
+from lgmdsl.errors import DataError, Diagnostic, listed, nearest
 from lgmdsl.language.checked import CheckedModel
 from lgmdsl.remedies import either
 from lgmdsl.structures.catalogue import members_of
+
+# Labels of the fit among which a near one is looked for.
+NEAR = 5000
+
+
+class PredictionWarning(UserWarning):
+    """Something that predictions were asked for can be meant in two ways (W305 to W307)."""
 
 
 def check_asked(model: CheckedModel, usage: Usage, dataset: Dataset) -> None:
@@ -57,20 +68,25 @@ def ambiguous(
 ) -> tuple[Diagnostic, ...]:
     """W305: rows without labels are new members of the latents over them, also where there are as
     many as were fitted and the fit's own may be meant. W306: responses of new members, which say
-    nothing of them."""
+    nothing of them. W307: labels that the fit does not know, which may be mistyped."""
     out = []
+    for dim, labels in new.new_levels.items():
+        if names := _joined(fitted, dim):
+            out.append(_unknown(fitted.grounded.indices[dim], labels, names))
     for dim in new.replaced:
-        names = [
-            b.name
-            for b in fitted.latents
-            for f in b.factors
-            if dim in f.dims and members_of(f.name) is Members.JOINED and "at" not in f.arguments
-        ]
+        names = _joined(fitted, dim)
         if not names or dim in new.steps:
             continue
         before, now = fitted.grounded.indices[dim], new.indices[dim]
         if before.counted and now.counted and now.size == before.size:
             out.append(_new_rows(dim, now.size, names))
+        unknown = now.labels[before.positions(now.labels) < 0]
+        # Row numbers name nothing, and the numbers of other rows are no slip of the pen.
+        named = not (before.counted or now.counted) and (
+            now.labels.dtype.kind == "U" or unknown.size < now.size
+        )
+        if named and unknown.size:
+            out.append(_unknown(before, unknown, names))
         given = [
             b.name
             for b in fitted.blocks
@@ -80,6 +96,22 @@ def ambiguous(
         if given and not _all_known(before, now):
             out.append(_unused(dim, given[0], names))
     return tuple(out)
+
+
+def say(diagnostics: Iterable[Diagnostic]) -> None:
+    """Each as a PredictionWarning at the line that called `fit.predict` (which is decorated)."""
+    for diagnostic in diagnostics:
+        warnings.warn(diagnostic.render(), PredictionWarning, stacklevel=4)
+
+
+def _joined(fitted: CanonicalModel, dim: str) -> list[str]:
+    """The latents that have a new member of an index set at their prior, whatever its label."""
+    return [
+        b.name
+        for b in fitted.latents
+        for f in b.factors
+        if dim in f.dims and members_of(f.name) is Members.JOINED and "at" not in f.arguments
+    ]
 
 
 def _all_known(before: IndexSet, now: IndexSet) -> bool:
@@ -119,6 +151,32 @@ def _unused(dim: str, response: str, names: list[str]) -> Diagnostic:
         details=(f"latents that have their prior there: {', '.join(names)}",),
         help=f"leave `{response}` out; members whose responses are known in part are completed by "
         "lgm.fit(model, data, fixed=...).impute()",
+        severity="warning",
+        layout="plain",
+    )
+
+
+def _unknown(fitted: IndexSet, labels: AnyArray, names: list[str]) -> Diagnostic:
+    """W307, with the labels of the fit that may be meant."""
+    labels = np.unique(labels)
+    known = [str(v) for v in fitted.labels[:NEAR].tolist()]
+    text = "U" in (labels.dtype.kind, fitted.labels.dtype.kind)
+    meant = [(v, near) for v in labels[:SHOWN].tolist() if text and (near := nearest(v, known))]
+    shown = ", ".join(show(v) for v in labels[:SHOWN].tolist())
+    more = f" and {labels.size - SHOWN} more" if labels.size > SHOWN else ""
+    some = ", ".join(show(v) for v in fitted.labels[:SHOWN].tolist())
+    near = listed([f"{show(close)} for {show(v)}" for v, close in meant])
+    verb = "is" if labels.size == 1 else "are"
+    return Diagnostic(
+        "W307",
+        f"{count_of(labels.size, 'label')} of `{fitted.name}` {verb} not in the fit, and {verb} "
+        f"predicted from the prior: {shown}{more}",
+        details=(
+            f"latents that have their prior there: {', '.join(names)}",
+            f"the fit has {count_of(fitted.size, 'label')}: {some}"
+            f"{', ...' if fitted.size > SHOWN else ''}",
+        ),
+        help=f"did you mean {near}?" if near else "correct the labels if fitted members are meant",
         severity="warning",
         layout="plain",
     )

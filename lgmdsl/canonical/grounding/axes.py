@@ -176,9 +176,10 @@ def _order(
     if own.values.shape == index.labels.shape and np.array_equal(own.values, index.labels):
         return None
     at = index.positions(own.values)
-    unknown = (at < 0) | own.missing
-    named = own.values[~own.missing]
-    repeated = np.unique(named).size < named.size
+    if own.missing.any():
+        return _missing_labels(symbol, index.name, own)
+    unknown = at < 0
+    repeated = np.unique(own.values).size < own.values.size
     if unknown.any() and not repeated:
         return wrong_labels(symbol, index, own.values[unknown], "")
     if repeated or np.unique(at).size < at.size:
@@ -196,6 +197,18 @@ def _order(
     if (lacking & ~steps).any() or (lacking.any() and not observed):
         return absent_labels(symbol, index, index.labels[lacking], bool(steps[lacking].all()))
     return order
+
+
+def _missing_labels(symbol: Symbol, name: str, own: LabelArray) -> Diagnostic:
+    rows = ", ".join(str(int(k)) for k in np.flatnonzero(own.missing)[:5])
+    return Diagnostic(
+        "E302",
+        f"a label of `{name}` along `{symbol.name}` is missing",
+        symbol.statement.span,
+        details=(f"{int(own.missing.sum())} of {own.values.size} missing, at position {rows}",),
+        help="give every row a label; in pandas: reset_index(drop=True)",
+        layout="plain",
+    )
 
 
 def _take(values: Any, order: IntArray, axis: int) -> AnyArray:

@@ -24,7 +24,7 @@ from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.reuse import completed, named_part, reused
 from lgmdsl.canonical.grounding.usage import Usage, usage_of
 from lgmdsl.canonical.grounding.values import RULES, numbers_of, positions_of, sparse_numbers
-from lgmdsl.canonical.grounding.warnings import expanded, guessed_order
+from lgmdsl.canonical.grounding.warnings import expanded, guessed_order, unused_keys
 from lgmdsl.dataset import Dataset
 from lgmdsl.dataset.refusals import check_memory
 from lgmdsl.errors import DataError, Diagnostic
@@ -101,12 +101,14 @@ class _Grounding:
         replaced = self._replaced(indices)
         if self.fitted is not None:
             names, changed = {b.symbol.name for b in bound}, {*replaced, *resolver.appended}
-            old = reused(self.fitted, self.dataset, names, indices, changed, usage)
+            old = reused(self.fitted, self.dataset, names | self.troubled, indices, changed, usage)
             self.values |= old.values
             self.missing |= old.missing
             self.problems += old.problems
         if self.problems:
             raise DataError(self.problems)
+        kept = {*self.fitted.values} - usage.responses if self.fitted else set()
+        self.warnings += unused_keys(self.model, self.dataset, indices, kept)
         return GroundedModel(
             self.model,
             indices,

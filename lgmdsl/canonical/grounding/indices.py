@@ -17,7 +17,7 @@ from lgmdsl.canonical.grounding.errors import (
     unknown_members,
 )
 from lgmdsl.canonical.grounding.keys import checked, declared, keyed
-from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain, union
+from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain, truthful, union
 from lgmdsl.canonical.grounding.limits import check_sizes, most
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.order import by_levels, misplaced, settled
@@ -135,7 +135,8 @@ class Resolver:
         into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
         idle = [name for name in into if self.dataset.ask(name) is None]
         maps = None if into and not idle else idle
-        labels = checked(self.problems, symbol, loaded, origin, maps, again)
+        known = self.kept.get(symbol.name)
+        labels = checked(self.problems, symbol, loaded, origin, maps, known, again)
         if labels is not None:
             table = entry.source if entry.table else ""
             self.from_keys[symbol.name] = replace(labels, table=table)
@@ -266,7 +267,12 @@ class Resolver:
         """A kept index set, and after its labels those that maps (not responses) bring new, and
         those that are asked for by name."""
         observed = {s.name.id for s in self.model.tree.statements if isinstance(s, ast.Observe)}
-        used = [v for b, v in self._mapped(index.name) if b.symbol.name not in observed]
+        used = [
+            v
+            for b, v in self._mapped(index.name)
+            if b.symbol.name not in observed
+            and (b.values.dtype.kind != "b" or truthful(index.labels))
+        ]
         if index.name in self.from_keys:
             labels = self.from_keys[index.name].values
             unknown = labels[index.positions(labels) < 0]

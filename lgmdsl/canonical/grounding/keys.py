@@ -7,8 +7,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from lgmdsl.canonical.grounding.errors import count_of, index_conflict, repeated_labels
-from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain
+from lgmdsl.canonical.grounding.errors import (
+    SHOWN,
+    about,
+    count_of,
+    index_conflict,
+    repeated_labels,
+    show,
+)
+from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain, truthful
 from lgmdsl.canonical.grounding.limits import check_sizes, most
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.dataset import Dataset, Loaded
@@ -33,14 +40,19 @@ def checked(
     loaded: Loaded,
     origin: str,
     maps: Sequence[str] | None,
+    known: IndexSet | None = None,
     again: bool = False,
 ) -> LabelArray | None:
-    """Labels are whole: none missing, none twice (unless rows may come `again`).
+    """Labels are whole: none missing, none twice (unless rows may come `again`), and no truth
+    values where the index set is `known` with others.
 
     `maps` are the data without a key that map into the index, which these may be meant for; None
     where all maps have data of their own.
     """
     labels = labels_of(loaded)
+    if known is not None and labels.truth and not truthful(known.labels):
+        problems.append(truth_values(symbol, symbol.name, known))
+        return None
     if labels.missing.any():
         rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
         problems.append(
@@ -66,6 +78,20 @@ def checked(
         )
         return None
     return labels
+
+
+def truth_values(symbol: Symbol, given: str, target: IndexSet) -> Diagnostic:
+    """E302: truth values where labels are wanted, and they are others than 0 and 1."""
+    known = ", ".join(show(v) for v in target.labels[:SHOWN].tolist())
+    more = ", ..." if target.size > SHOWN else ""
+    return Diagnostic(
+        "E302",
+        f"`{given}` holds truth values, which are no labels of `{target.name}`",
+        symbol.statement.span,
+        details=(f"{about(target)}: {known}{more}",),
+        help="give labels; those that a mask marks are labels[mask]",
+        layout="plain",
+    )
 
 
 def declared(

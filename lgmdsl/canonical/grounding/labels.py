@@ -1,4 +1,4 @@
-"""Raw arrays as labels: whole numbers stay numbers, everything else is text."""
+"""Raw arrays as labels: whole numbers stay numbers, truth values are 0 and 1, the rest is text."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ class LabelArray:
     missing: BoolArray
     levels: AnyArray | None = None  # of an ordered categorical, in their order
     table: str = ""  # the table whose column they are
+    truth: bool = False  # they were truth values, which are the labels 0 and 1
 
     @property
     def present(self) -> AnyArray:
@@ -37,6 +38,7 @@ def labels_of(loaded: Loaded) -> LabelArray:
 
 def _labels(loaded: Loaded) -> LabelArray:
     values = loaded.values
+    truth = values.dtype.kind == "b" and values.size > 0
     missing = np.zeros(values.shape, dtype=bool)
     if loaded.missing is not None:
         missing |= loaded.missing
@@ -52,7 +54,12 @@ def _labels(loaded: Loaded) -> LabelArray:
         return LabelArray(values, missing)
     if values.dtype.kind == "u" and values.size and values.max() > np.iinfo(np.int64).max:
         return LabelArray(values.astype(np.str_), missing)
-    return LabelArray(values.astype(np.int64), missing)
+    return LabelArray(values.astype(np.int64), missing, truth=truth)
+
+
+def truthful(labels: AnyArray) -> bool:
+    """Whether truth values can name members: there is none but 0 and 1."""
+    return bool(np.isin(labels.astype(np.str_), ("0", "1")).all())
 
 
 def plain(labels: AnyArray) -> AnyArray:

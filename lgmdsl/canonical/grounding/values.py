@@ -18,7 +18,8 @@ from lgmdsl.canonical.grounding.errors import (
     wrong_labels,
     wrong_values,
 )
-from lgmdsl.canonical.grounding.labels import labels_of
+from lgmdsl.canonical.grounding.keys import truth_values
+from lgmdsl.canonical.grounding.labels import labels_of, truthful
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.text import no_numbers, remedy
 from lgmdsl.dataset import Loaded
@@ -165,6 +166,8 @@ def positions_of(
     """An index-valued datum as int64 positions, -1 where missing; labels are matched by label."""
     symbol = bound.symbol
     labels = labels_of(Loaded(bound.values, bound.missing))
+    if labels.truth and not truthful(target.labels):
+        return truth_values(symbol, symbol.name, target)
     at = target.positions(labels.values)
     missing = labels.missing.copy()
     known = at >= 0

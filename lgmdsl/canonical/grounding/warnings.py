@@ -1,10 +1,16 @@
-"""What is accepted but said: W302 an order that was guessed, W303 loops, W304 an expansion."""
+"""What is accepted but said: W302 an order that was guessed, W303 loops, W304 an expansion, W308 a
+key that is not used, next to a name that has no key."""
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator, Mapping
+
 from lgmdsl.canonical.grounding.model import IndexSet
-from lgmdsl.errors import Diagnostic
-from lgmdsl.language.checked import Symbol
+from lgmdsl.dataset import Dataset
+from lgmdsl.errors import Diagnostic, nearest
+from lgmdsl.language.checked import CheckedModel, Symbol
+from lgmdsl.language.tree import ast
+from lgmdsl.remedies import key
 
 
 def _warning(code: str, symbol: Symbol, message: str, detail: str, help: str = "") -> Diagnostic:
@@ -41,3 +47,35 @@ def expanded(symbol: Symbol, shape: tuple[int, ...], stored: int) -> Diagnostic:
         "W304", symbol, f"`{symbol.name}` is sparse but is used outside `@`; it is expanded",
         f"{shape[0]} x {shape[1]}, {filled:.1%} of the entries stored",
     )  # fmt: skip
+
+
+def unused_keys(
+    model: CheckedModel, dataset: Dataset, indices: Mapping[str, IndexSet], kept: Collection[str]
+) -> Iterator[Diagnostic]:
+    """W308: where the source has no key for a name that can do without, as an index without labels
+    and a datum whose values are `kept` from the fit, an idle key of its shape that is almost it.
+
+    The columns of a table are many and all of one shape: only another case is near to them.
+    """
+    taken = {dataset.key(name) for name in model.symbols}
+    idle = {k: e for k, e in dataset.entries.items() if k not in taken}
+    for symbol in model.symbols.values():
+        name, statement = symbol.name, symbol.statement
+        if not idle or name in dataset.mapping or dataset.ask(name) is not None:
+            continue
+        shape: tuple[int, ...]
+        if isinstance(statement, ast.Index) and name in indices and statement.definition is None:
+            shape, has = (indices[name].size,), "has no labels of its own in these data"
+        elif name in kept:
+            shape, has = tuple(indices[d].size for d in symbol.dims), "keeps its values of the fit"
+        else:
+            continue
+        near = [k for k, e in idle.items() if e.shape == shape
+                and (not e.table or k.casefold() == name.casefold())]  # fmt: skip
+        close = nearest(name, near)
+        if close is not None:
+            yield _warning(
+                "W308", symbol, f"`{close}` is not used, and `{name}` {has}",
+                f"{dataset.name} has `{close}`, and no `{name}`",
+                f"if `{name}` is meant: {key(name, close)}",
+            )  # fmt: skip

@@ -40,12 +40,13 @@ def command(
         read_files = {"the fit": fit, "the new data": new, "the data": data}
         place = writable(output, SUFFIXES, read_files)
     from lgmdsl.api.fit.restore import load_fit
+    from lgmdsl.api.predict.predict import predict
     from lgmdsl.cli.output import diagnose, note
     from lgmdsl.dataset import read
 
     sources = [new] if data is None else [new, data]
     wanted = read(new, mapping) if data is None else _merged(new, data, mapping)
-    prediction = load_fit(fit).predict(wanted)
+    prediction = predict(load_fit(fit), wanted)
     if prediction.warnings:
         diagnose(prediction.warnings)
     found = prediction.to_dataset()

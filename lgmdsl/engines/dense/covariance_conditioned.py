@@ -85,7 +85,8 @@ class CovarianceConditioned(DenseConditioned):
             names = [b.name for b in self.engine.blocks]
             if len(names) == 1 and names[0] in space.b and space.b[names[0]] is None:
                 return self.variance[0].copy()  # s is z
-        return self.latent_variance_by_rows()
+        dense = sum(b.size for b in space.proper if not b.diagonal) + len(self.flat)
+        return self.latent_variance_by_rows(space.rows + dense)
 
     def free_quadratic(self, pieces: Pieces, rows: int) -> Array:
         form, t = np.zeros(rows), np.zeros((self.space.rows, rows), order="F")
@@ -101,12 +102,13 @@ class CovarianceConditioned(DenseConditioned):
                 continue
             kx = block.rows_times(m)
             if isinstance(m, np.ndarray):
-                form += np.einsum("ij,ij->i", m, kx)
+                form += np.einsum("ij,ij->i", m, _dense(kx))
             else:
                 form += np.asarray(sp.csr_array(m.multiply(kx)) @ np.ones(block.size))
             if block.name in self.space.b:
                 b = self.space.b[block.name]
-                t += kx.T if b is None else np.asarray(b @ kx.T)
+                cross = kx.T if b is None else b @ kx.T
+                t += cross if isinstance(cross, np.ndarray) else cross.toarray()
         form -= self.factor.quadratic(t)
         if self.space.flats:
             half = self.flat_factor.forward(flat - self.pulled.T @ t)

@@ -13,6 +13,7 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.engines.iterative.adjoints import adjoints
 from lgmdsl.engines.iterative.estimate import estimate, precise
+from lgmdsl.engines.iterative.patience import SCATTER
 from lgmdsl.engines.iterative.solve import not_converged
 from lgmdsl.engines.iterative.variance import Directions, RowGroups, Samples
 from lgmdsl.engines.shared.conditioned import CHUNK
@@ -120,7 +121,7 @@ class IterativeConditioned(Conditioned):
         if begin is not None and begin.shape != rhs.shape:
             more = rhs[:, begin.shape[1] :] / self.diagonal[:, None]
             begin = np.hstack([begin, more])
-        free = self._perturbed(rhs, self.engine.loose, begin)
+        free = self._perturbed(rhs, self.engine.patience.accuracy(SCATTER), begin)
         self.engine.warm["samples"] = free
         return self._samples(free, self.engine.noise.loose(free.shape[1]), rhs)
 

@@ -12,6 +12,7 @@ the engine: they are the same at every step and for every value of the hyperpara
 
 from __future__ import annotations
 
+import math
 from functools import cached_property
 from typing import ClassVar, Literal
 
@@ -25,6 +26,7 @@ from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
 from lgmdsl.engines.iterative.determinant import controlled_mean, quadratures
 from lgmdsl.engines.iterative.noise import Noise
+from lgmdsl.engines.iterative.patience import LOGS, Patience
 from lgmdsl.engines.iterative.prior import IterativePrior
 from lgmdsl.engines.iterative.solve import (
     ROUNDING,
@@ -50,8 +52,10 @@ class IterativeEngine(Engine):
 
     samples: K at first; doubled, as far as `most`, where short rows' variances have relative
     standard errors above 5 %. probes: of log|A|. tolerance: of the mean, in posterior sds,
-    |d - A^-1 h|_A. loose: of samples and probes, likewise. limit: iterations. variances: "perturb",
-    or "lanczos" with `steps` vectors (from below; exact once they span everything).
+    |d - A^-1 h|_A. loose: of samples and probes, likewise, or a share of their length sqrt(n) where
+    that is more (`SCATTER`, `LOGS`). limit: iterations. variances: "perturb", or "lanczos" with
+    `steps` vectors (from below; exact once they span everything). endless: flops that no solve may
+    take; one that would is refused before it begins (E501), where that can be seen.
     """
 
     name: ClassVar[str] = "iterative"
@@ -61,22 +65,23 @@ class IterativeEngine(Engine):
         self, linear: LinearGaussian, samples: int = 20, most: int = 80, probes: int = 16,
         seed: int = 0, tolerance: float = 1e-6, loose: float = 0.1, limit: int = 5000,
         variances: Literal["perturb", "lanczos"] = "perturb", steps: int = 200,
+        endless: float = math.inf,
     ) -> None:  # fmt: skip
         reason = self.refuses(linear)
         if reason:
             raise TypeError(reason)
         self.linear, self.prior = linear, IterativePrior(linear)
         self.settings = samples, most, probes, seed, tolerance, loose, limit, variances, steps
-        self.samples, self.most = samples, most
+        self.patience = Patience(linear, loose, limit, endless)
+        self.samples, self.most, self.variances, self.steps = samples, most, variances, steps
         self.tolerance, self.loose, self.limit = tolerance, loose, limit
-        self.variances, self.steps = variances, steps
         stacked = StackedPredictors(linear)
         self.own, self.ties = stacked.operator(), Ties.of(linear)
         self.b = self.own if self.ties is None else self.ties.extended(self.own)
         self.offset = stacked.offset
         self.start = self.own.matvec(self.prior.mu) + self.offset
         self.flops, self.products = 0.0, 0
-        self.examined, self.lowest = False, 1.0
+        self.examined, self.lowest, self.spread = False, 1.0, 1.0
         self.warm: dict[str, Array] = {}
         self.noise = Noise(seed, self.b.shape[0], self.prior, probes)
 
@@ -89,7 +94,10 @@ class IterativeEngine(Engine):
         return IterativePrior.refuses(linear) or Ties.refuses(linear)
 
     def remade(self, linear: LinearGaussian) -> Engine:
-        return IterativeEngine(linear, *self.settings)
+        return IterativeEngine(linear, *self.settings, self.patience.endless)
+
+    def patient(self) -> Engine:
+        return IterativeEngine(self.linear, *self.settings)
 
     @cached_property
     def prior_mean(self) -> Rows:
@@ -130,6 +138,8 @@ class IterativeEngine(Engine):
             if loose is not None:
                 return loose if self.prior.free else Failed(kind=Failure.ILL_CONDITIONED)
             self.examined = True
+            if not self.patience.lasts(self.spread, self.samples):
+                raise self.patience.refused(self.spread, self.samples)
         return self.moved(weight, shift, w, diagonal, begin=begin, share=share)
 
     def moved(
@@ -195,8 +205,9 @@ class IterativeEngine(Engine):
         with products that may be in single precision, and so residuals that are not those of x to
         the last digit."""
         single = accuracy >= self.loose
+        limit = self.patience.affordable(rhs.shape[1])
         return certified(
-            lambda x: self.times(w, x, single), rhs, diagonal, self.limit, accuracy, self.lowest,
+            lambda x: self.times(w, x, single), rhs, diagonal, limit, accuracy, self.lowest,
             start, quadrature,
         )  # fmt: skip
 
@@ -243,7 +254,7 @@ class IterativeEngine(Engine):
 
     def refined(self) -> bool:
         """Twice as many samples from now on; False where there are as many as may be."""
-        if 2 * self.samples > self.most:
+        if 2 * self.samples > self.most or not self.patience.lasts(self.spread, 2 * self.samples):
             return False
         self.samples *= 2
         return True
@@ -251,7 +262,7 @@ class IterativeEngine(Engine):
     def log_determinant(self, w: Array, diagonal: Array) -> tuple[float, float]:
         """log|A| and its standard error."""
         rhs = np.sqrt(diagonal)[:, None] * self.noise.probe
-        found = self.certified(w, diagonal, rhs, self.loose, quadrature=True)
+        found = self.certified(w, diagonal, rhs, self.patience.accuracy(LOGS), quadrature=True)
         if not found.converged.all():
             raise not_converged(found, self.limit)
         self.lowest = smallest(found)
@@ -273,7 +284,7 @@ class IterativeEngine(Engine):
             return None
         else:
             nodes, _ = ritz(found.slopes[0], found.ratios[0])
-            self.lowest = float(nodes.min())
+            self.lowest, self.spread = float(nodes.min()), float(nodes.max() / nodes.min())
             if nodes.min() > SINGULAR * nodes.max():
                 return None
         return self._free(int(direction.argmax()), more=True)

@@ -18,6 +18,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
+from lgmdsl.numerics.keys import located
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import parts_of
 
@@ -98,7 +99,7 @@ class RowGroups:
             for at in range(0, len(here), step):
                 some = support[at : at + step]
                 keys = some[:, low] * self.size + some[:, high]
-                pairs[at : at + step] = np.searchsorted(self.keys, keys)
+                pairs[at : at + step] = located(self.keys, keys)
             yield Group(short[here], support, filled[place], pairs)
 
     @property

@@ -177,9 +177,10 @@ class DenseConditioned(RowConditioned):
     @abstractmethod
     def latent_variance(self) -> Array: ...
 
-    def latent_variance_by_rows(self) -> Array:
-        """(n,) diagonal of Cov(z), by chunks of latents."""
-        step = max(1, CHUNK // max(self.linear.size, 1))
+    def latent_variance_by_rows(self, held: int | None = None) -> Array:
+        """(n,) diagonal of Cov(z), by chunks of latents; `held`: numbers that the quadratic form of
+        one of them holds, n unless said."""
+        step = max(1, CHUNK // max(self.linear.size if held is None else held, 1))
         out = np.empty(self.linear.size)
         for where in self.linear.slices.values():
             size = where.stop - where.start

@@ -102,8 +102,11 @@ class BlockPrior:
             return np.asarray(self.covariances[0] @ x)
         return kron_times(self.covariances, x)
 
-    def rows_times(self, m: Matrix) -> Array:
-        """m K for rows m, (k, n), dense or csr; rows of K itself where m picks some."""
+    def rows_times(self, m: Matrix) -> Matrix:
+        """m K for rows m, (k, n), dense or csr; rows of K itself where m picks some. Sparse where
+        both are."""
+        if self.diagonal and not isinstance(m, np.ndarray):
+            return sp.csr_array(m.multiply(self.variance))
         if len(self.block.factors) == 1 and not self.diagonal:
             return np.asarray(m @ self.covariances[0])
         rows = m if isinstance(m, np.ndarray) else np.asarray(m.toarray())

@@ -17,6 +17,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.numerics.keys import distinct, located
 from lgmdsl.numerics.sparse.base import Pattern, times
 
 
@@ -42,10 +43,10 @@ class PairTable:
         lower = stored.row >= stored.col
         own = stored.col[lower].astype(np.int64) * n + stored.row[lower]
         diagonal = np.arange(n, dtype=np.int64) * (n + 1)
-        keys = np.unique(np.concatenate([own, diagonal, np.unique(pairs.key)]))
+        keys = distinct(np.concatenate([own, diagonal, distinct(pairs.key)]))
         column, row = np.divmod(keys, n)
         self.pattern = Pattern(np.searchsorted(column, np.arange(n + 1)), row)
-        place = np.searchsorted(keys, pairs.key)
+        place = located(keys, pairs.key)
         self.table = sp.csr_array((pairs.value, (pairs.line, place)), shape=(lines, len(keys)))
         self.half = np.full(len(keys), 0.5)
         self.half[self.pattern.on_diagonal] = 1.0

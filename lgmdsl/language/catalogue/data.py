@@ -118,6 +118,24 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'lgm.fit(model, {"x": x, "y": y}, fixed=...).impute()',
     ),
     Entry(
+        "W307",
+        "members that the fit does not know",
+        "Predictions are asked for at labels of a group that the fit does not have. They are new "
+        "members, whose latents have their prior: its mean and its whole sd. A mistyped label is "
+        "taken for one too.",
+        'fit.predict({"x": [0], "who": ["Ashfrod"]})   the fit has "Ashford"',
+        'fit.predict({"x": [0], "who": ["Ashford"]})',
+    ),
+    Entry(
+        "W308",
+        "a key that is not used",
+        "The data have a key that no name of the model asks for, and almost the same name is "
+        "without one: an index that gets no labels, or a datum that keeps its values of the fit "
+        "in predictions. The key may be mistyped.",
+        'fit.predict({"x": [0], "Dose": 20})         data dose : real',
+        'fit.predict({"x": [0], "dose": 20})',
+    ),
+    Entry(
         "E401",
         "disconnected",
         "A graph has no edge, or a latent is not joined to the data, so that a structure over it "
@@ -252,8 +270,9 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "W606",
         "the integral over the hyperparameters is rough",
         "Points of the integration have no fit, or one that did not converge, or the fits leave "
-        "much of the integral uncertain, or the density has not fallen off where they end, as "
-        "under a prior that is improper. Where no integral holds the status is stalled.",
+        "much of the integral, or 0.1 sd and more of a quantile, uncertain, or the density has not "
+        "fallen off where they end, as under a prior that is improper. Where no integral holds the "
+        "status is stalled.",
         "hyper s : positive ~ flat",
         "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
     ),

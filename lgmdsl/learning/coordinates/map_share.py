@@ -11,6 +11,7 @@ hundreds of units. In x it falls like exp(-c e^(x/2)). Values are rounded to the
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -28,6 +29,7 @@ BELOW_ONE = np.nextafter(1.0, 0.0)
 class MapShare(Transform):
     """mix = sigma(2 sinh(x)) under `prior`."""
 
+    bounded: ClassVar[bool] = True
     prior: PcMix
 
     def value(self, x: Array) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from scipy import special
@@ -31,8 +31,9 @@ class Slopes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Transform(ABC):
-    """Coordinates x (size,) of a value of `shape`."""
+    """Coordinates x (size,) of a value of `shape`; `bounded`: of a value between two ends."""
 
+    bounded: ClassVar[bool] = False
     shape: tuple[int, ...]
 
     @property
@@ -105,6 +106,7 @@ class Above(Transform):
 class Between(Transform):
     """value = lower + (upper - lower) sigma(x)."""
 
+    bounded: ClassVar[bool] = True
     lower: Array
     upper: Array
 
@@ -136,6 +138,8 @@ class Between(Transform):
 
 class Correlation(Transform):
     """value = tanh(x)."""
+
+    bounded: ClassVar[bool] = True
 
     def value(self, x: Array) -> Array:
         last = np.nextafter(1.0, 0.0)

@@ -31,6 +31,7 @@ from lgmdsl.learning.coordinates.transforms import (
     Slopes,
     Transform,
 )
+from lgmdsl.numerics.stable import capped_exp, sigmoids
 from lgmdsl.priors.covariance import GraphicalLasso, LkjCov
 from lgmdsl.priors.pc_mix import PcMix
 
@@ -127,6 +128,18 @@ class Coordinates:
         for block in self.blocks:
             if block.type == "covariance":
                 out[self.slices[block.name]] = False
+        return out
+
+    def natural(self, x: Array, theta: Theta) -> Array:
+        """(m, d) what each coordinate of x (m, d) stands for by itself, but for its origin and
+        unit: exp(x_j) of logs, sigma(x_j) of what has two ends, which may depend on `theta`."""
+        out = np.array(x, dtype=np.float64)
+        for block in self.blocks:
+            own = self.slices[block.name]
+            if transform(block, theta).bounded:
+                out[:, own] = sigmoids(np.maximum(self.logs[own], 1.0) * x[:, own])[0]
+            elif self.scaled[own].all():
+                out[:, own] = capped_exp(x[:, own])
         return out
 
     def units(self, x: Array) -> Array:

@@ -30,7 +30,14 @@ from lgmdsl.learning.integration.kernel_density import (
     lattice_share,
     sample_share,
 )
-from lgmdsl.learning.integration.landscape import Landscape
+from lgmdsl.learning.integration.landscape import (
+    ADAPTATIONS,
+    LONGER,
+    SEQUENCE,
+    Landscape,
+    shares,
+)
+from lgmdsl.learning.integration.raked import raked
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -142,15 +149,21 @@ class HyperPosterior(HyperMarginals):
 
 
 def hyper_posterior(coordinates: Coordinates, landscape: Landscape) -> HyperPosterior:
-    """The posterior whose log density is the landscape's."""
-    nodes, log_weight = landscape.nodes()
-    top = float(log_weight.max())
-    weight = np.exp(log_weight - top)
-    total = float(weight.sum())
-    kept = weight > NEGLIGIBLE
+    """The posterior whose log density is the landscape's: on its lattice, or at draws that have
+    the marginals of more draws."""
+    frame = landscape.frame
+    if landscape.lattice:
+        nodes, log_weight = landscape.nodes()
+        weights, log_integral = shares(log_weight)
+    else:
+        nodes, log_weight, mixed = landscape.drawn(SEQUENCE, ADAPTATIONS)
+        many, log_mass = landscape.weighted(mixed, LONGER)
+        masses, log_integral = shares(log_mass)
+        weights = raked(frame.x(nodes), shares(log_weight)[0], frame.x(many), masses)
+    kept = weights > NEGLIGIBLE * weights.max()
     return HyperPosterior(
-        coordinates, landscape.frame, nodes[kept], weight[kept] / weight[kept].sum(),
-        top + np.log(total), landscape.lattice,
+        coordinates, frame, nodes[kept], weights[kept] / weights[kept].sum(), log_integral,
+        landscape.lattice,
     )  # fmt: skip
 
 

@@ -36,6 +36,7 @@ NARROW = 0.1  # sd of a coordinate below which the differences of a Hessian are 
 # The share of the integral that the process may leave uncertain, by sds that are wide rather than
 # narrow, and the share that may lie where no fit was to be had or did not converge.
 ROUGH, MISSED = 0.4, 0.2
+DOUBT = 1.0  # of what is tolerated, by sds
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +44,8 @@ class Integrated:
     """`points`: the fits and their posterior weights, which sum to 1, the heaviest first;
     `log_evidence`: log p(y); `modes`: how many were integrated around; `lost`: design points where
     there was no fit; `unfinished`: points of weight whose fit did not converge; `uncertain`: the
-    share of the integral that the fits leave open; `unbounded`: names of coordinates along which
+    share of the integral that the fits leave open; `doubtful`: what is reported and more
+    uncertain than is tolerated, and by how much, or ""; `unbounded`: coordinates along which
     the exploration ended before the density had fallen off; `holds`: whether all this leaves an
     integral that may be trusted; `other`: a mode that was not integrated around."""
 
@@ -55,6 +57,7 @@ class Integrated:
     lost: int
     unfinished: int
     uncertain: float
+    doubtful: str
     unbounded: tuple[str, ...]
     holds: bool
     other: OtherMode | None
@@ -112,6 +115,7 @@ def integrate(
     return Integrated(
         design, points, posterior, posterior.log_integral + frame.log_volume, len(regions),
         lost if found.missing else 0, len(unfinished), found.open,
+        found.doubtful if found.doubt > DOUBT else "",
         tuple(objective.coordinates.names[j] for j in open_),
         not open_ and found.open <= ROUGH and missed <= MISSED,
         _elsewhere(regions, other_mode(first.visited, design)),

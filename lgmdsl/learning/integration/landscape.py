@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.integration.proposals import Mixed, Proposal
 from lgmdsl.learning.integration.surrogate import LENGTHS, Surrogate, squares, surrogate
@@ -21,7 +21,7 @@ from lgmdsl.learning.integration.visited import Fitted, Visited
 LATTICE = {1: 601, 2: 81}  # nodes an axis
 MARGIN = 2.5  # half-axes beyond the outermost fits
 COARSEST = 0.25  # of the shorter half-axis: the step of a lattice
-SEQUENCE = 4096
+SEQUENCE, LONGER = 4096, 32768  # nodes elsewhere, and those that marginals are taken from
 # Nodes are drawn again, at most so often, while fewer than this share of them count.
 ADAPTATIONS, ENOUGH, KEPT = 3, 0.5, 0.2
 # Fits in the tails about which nodes are drawn: so many half-axes from the mode, and from each
@@ -113,6 +113,15 @@ class Landscape:
         """(m,) what the fits leave uncertain of it, in nats."""
         return self._chosen(u, [s.sd for s in self.surrogates])
 
+    def covariance(self, u: Array) -> Array:
+        """(m, m) of what the fits leave uncertain of it at u, (m, d); none between regions."""
+        owner, out = self.owner(u), np.zeros((len(u), len(u)))
+        for k, (fitted, place) in enumerate(zip(self.surrogates, self.places(u), strict=True)):
+            here = np.flatnonzero(owner == k)
+            if len(here):
+                out[np.ix_(here, here)] = fitted.process.covariance(place[here])
+        return out
+
     def _chosen(self, u: Array, functions: Sequence[Callable[[Array], Array]]) -> Array:
         owner, out = self.owner(u), np.empty(len(u))
         for k, (function, place) in enumerate(zip(functions, self.places(u), strict=True)):
@@ -126,26 +135,28 @@ class Landscape:
         if self.lattice:
             nodes, log_measure = self._lattice()
             return nodes, self(nodes) + log_measure
-        return self.drawn(SEQUENCE, ADAPTATIONS)
+        return self.drawn(SEQUENCE, ADAPTATIONS)[:2]
 
-    def drawn(self, count: int, most: int) -> tuple[Array, Array]:
-        """Nodes of Student-t densities about the modes and the fits in the tails, and the log of
-        the density times the measure of each; drawn again about the means and covariances that
-        they gave, `most` times, where few of them carry the weight."""
-        mixed = self._proposals()
-        nodes, log_weight = self._weighted(mixed, count)
+    def drawn(self, count: int, most: int) -> tuple[Array, Array, Mixed]:
+        """Nodes of Student-t densities about the modes and the fits in the tails, the log of the
+        density times the measure of each, and where more are to be drawn from; drawn again about
+        the means and covariances that they gave, `most` times, where few of them carry the weight.
+        """
+        mixed = first = self._proposals()
+        nodes, log_weight = self.weighted(mixed, count)
         for _ in range(most):
             if effective(log_weight) > ENOUGH * len(nodes):
                 break
             weight = np.exp(log_weight - log_weight.max())
-            mixed = mixed.adapted(nodes, weight / weight.sum(), KEPT)
-            again = self._weighted(mixed, count)
+            nearer = mixed.adapted(nodes, weight / weight.sum(), KEPT)
+            again = self.weighted(nearer, count)
             if effective(again[1]) <= effective(log_weight):
                 break
-            nodes, log_weight = again
-        return nodes, log_weight
+            (nodes, log_weight), mixed = again, nearer
+        return nodes, log_weight, mixed if mixed is first else mixed.joined(first)
 
-    def _weighted(self, mixed: Mixed, count: int) -> tuple[Array, Array]:
+    def weighted(self, mixed: Mixed, count: int) -> tuple[Array, Array]:
+        """Nodes (m, d) of a mixture and the log of the density times the measure of each."""
         nodes = mixed.nodes(count)
         return nodes, self(nodes) + mixed.log_measure(nodes, count)
 
@@ -161,17 +172,11 @@ class Landscape:
             logs.append(fitted.top + float(np.log(scale).sum()) + volume)
             own, values = self.places_of(k), fitted.values
             far = np.linalg.norm(own / region.sides(own), axis=1)
-            taken = [np.zeros(len(scale))]
-            for i in np.argsort(-values[: len(own)], kind="stable"):
-                gaps = np.linalg.norm((np.array(taken) - own[i]) / scale, axis=1)
-                if len(taken) > PARTS:
-                    break
-                if far[i] < FAR or gaps.min() < APART or values[i] < fitted.top - DEEP:
-                    continue
+            eligible = (far >= FAR) & (values[: len(own)] >= fitted.top - DEEP)
+            for i in _spread_out(own / scale, eligible):
                 inner = own[far < far[i]]
                 away = own[i] - inner[np.linalg.norm((inner - own[i]) / scale, axis=1).argmin()]
                 spread = np.diag(scale**2) + REACHING * np.outer(away, away)
-                taken.append(own[i])
                 place = self.frame.u(region.frame.x(own[i]))
                 parts.append(Proposal.elliptical(place, turn @ spread @ turn.T))
                 size = 0.5 * float(np.linalg.slogdet(spread)[1])
@@ -188,10 +193,31 @@ class Landscape:
         return nodes, np.full(len(nodes), np.log(cell))
 
 
+def _spread_out(places: Array, eligible: BoolArray) -> list[int]:
+    """Up to PARTS of the eligible places (n, d), each the farthest from 0 and from those before it,
+    and APART from them: so that far ends of the tails are among them."""
+    gaps, out = np.linalg.norm(places, axis=1), list[int]()
+    for _ in range(PARTS):
+        k = int(np.where(eligible, gaps, -np.inf).argmax())
+        if not eligible[k] or gaps[k] < APART:
+            break
+        out.append(k)
+        gaps = np.minimum(gaps, np.linalg.norm(places - places[k], axis=1))
+    return out
+
+
 def effective(log_weight: Array) -> float:
     """How many of the nodes count."""
     weight = np.exp(log_weight - log_weight.max())
     return float(weight.sum() ** 2 / np.sum(weight**2))
+
+
+def shares(log_weight: Array) -> tuple[Array, float]:
+    """(m,) weights that sum to 1, and the log of their sum before."""
+    top = float(log_weight.max())
+    weight = np.exp(log_weight - top)
+    total = float(weight.sum())
+    return weight / total, top + float(np.log(total))
 
 
 def _places(regions: Sequence[Visited], k: int) -> Array:

@@ -10,6 +10,7 @@ from scipy import special
 from lgmdsl.arrays import Array, IntArray
 
 DF, SCALE = 6.0, 1.15  # of the Student-t
+LARGEST = 1e30
 FEWEST = 24  # nodes of a part
 
 
@@ -35,13 +36,14 @@ class Proposal:
 
     def log_density(self, u: Array) -> Array:
         """(m,) at u, (m, d)."""
-        w: Array = np.asarray(np.linalg.solve(self.root, (u - self.mean).T).T, dtype=np.float64)
+        w: Array = np.asarray((u - self.mean) @ np.linalg.inv(self.root).T, dtype=np.float64)
         lengths = SCALE * self._sides(w)
-        t = w / lengths
         constant = special.gammaln(0.5 * (DF + 1.0)) - special.gammaln(0.5 * DF)
-        constant -= 0.5 * np.log(DF * np.pi)
-        each = constant - 0.5 * (DF + 1.0) * np.log1p(t**2 / DF) - np.log(lengths)
-        return np.asarray(each.sum(axis=1) - np.linalg.slogdet(self.root)[1])
+        constant = len(self.mean) * (constant - 0.5 * np.log(DF * np.pi))
+        # One logarithm of products over the coordinates; factors stop where these would overflow.
+        falls = np.minimum(1.0 + (w / lengths) ** 2 / DF, LARGEST).prod(axis=1)
+        out = constant - np.linalg.slogdet(self.root)[1] - 0.5 * (DF + 1.0) * np.log(falls)
+        return np.asarray(out - np.log(lengths.prod(axis=1)))
 
     def _sides(self, t: Array) -> Array:
         return np.where(t < 0.0, self.stretch[:, 0], self.stretch[:, 1])
@@ -87,6 +89,10 @@ class Mixed:
             parts.append(Proposal.elliptical(mean, spread + floor))
         weights = (1.0 - kept) * mass / mass.sum() + kept * self.weights
         return Mixed(tuple(parts), weights)
+
+    def joined(self, other: Mixed) -> Mixed:
+        """Half of each: no node counts for more than twice what it does under either."""
+        return Mixed(self.parts + other.parts, 0.5 * np.concatenate([self.weights, other.weights]))
 
     def _counts(self, count: int) -> IntArray:
         return np.maximum(FEWEST, np.round(count * self.weights)).astype(np.int64)

@@ -1,10 +1,10 @@
-"""More fits where those that were made leave the integral uncertain.
+"""More fits where those that were made leave the integral, or what is reported of it, uncertain.
 
 A node of the integral, of share w, whose log density is known up to s nats, leaves w (exp(s) - 1)
-of the integral open. Fits are made where the density times (exp(s) - 1) is highest, a few at a time
-and apart from each other, until all nodes together leave TOLERANCE of the integral, and of second
-moments, open: first for few nodes, then for those that the posterior is made of, of which a single
-one far out may hold most of a variance. How far the new values are from what was predicted, in
+of the integral open. How uncertain the log evidence, means, sds and tail quantiles are follows from
+the covariance of the log density at all nodes (`sensitivities`). Fits are made where they lower
+these most, a few at a time, until all are within ENOUGH of what is tolerated: first for few nodes,
+then for those that the posterior is made of. How far the new values are from what was predicted, in
 units of the sd that they had, corrects the sds.
 """
 
@@ -15,45 +15,58 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import Array
-from lgmdsl.learning.integration.landscape import Landscape
+from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.learning.integration.landscape import Landscape, shares
+from lgmdsl.learning.integration.sensitivities import (
+    bent,
+    chosen,
+    reported,
+    sensitivities,
+    uncertainties,
+)
 from lgmdsl.learning.integration.visited import Visited
 
 NODES = 1024
-TOLERANCE = 0.02
-ROUNDS = 8
-APART = (0.8, 0.4, 0.2)  # half-axes between fits; the first that leaves a place
-BEST = 2.5  # nats of the criterion below the best: what is chosen from
-INFLATION = (0.3, 3.0)  # of the sds, at most
-CAP = 20.0  # of logs
-MOST = 2.0  # nats that a log density may be uncertain by, for the choice of a place
+HEAVIEST = 512  # nodes at which the covariance is evaluated: those that matter most
+ENOUGH = 0.4
+ROUNDS = 12
+APART, FAILED = 0.2, 0.8  # half-axes of a new fit from others, and from where there was none
+INFLATION = (1.0, 3.0)  # of the sds, at most
+MOST = 2.0  # nats that a log density may be uncertain by
 
 
 @dataclass(frozen=True)
 class Refined:
-    """`open`: the share of the integral that is still uncertain; `missing`: the share of it nearest
-    to places where there was no fit."""
+    """`open`: the share of the integral that is still uncertain; `doubt`: the largest uncertainty
+    of the log evidence, a mean, an sd or a quantile, in units of what is tolerated, `doubtful` in
+    words; `missing`: the share of the integral nearest to places where there was no fit."""
 
     landscape: Landscape
     open: float
+    doubt: float
+    doubtful: str
     missing: float
 
 
 def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
-    """Make fits until little of the integral is uncertain, in `most` rounds."""
+    """Make fits until little is uncertain, in `most` rounds."""
     inflation, landscape, rounds, final = 1.0, Landscape.of(regions), 0, False
+    coordinates, theta = regions[0].objective.coordinates, regions[0].mode.theta
     while True:
-        nodes, log_weight = landscape.nodes() if final else landscape.drawn(NODES, 1)
-        share = np.exp(log_weight - log_weight.max())
-        share /= share.sum()
-        factor = _factor(landscape, nodes, share)
-        if final:  # of those that count most
-            top = np.argsort(-share * factor, kind="stable")[:NODES]
-            nodes, share, factor = nodes[top], share[top], factor[top]
+        nodes, log_weight = landscape.nodes() if final else landscape.drawn(NODES, 1)[:2]
+        share = shares(log_weight)[0]
         sd = inflation * landscape.sd(nodes)
-        error = np.expm1(np.minimum(sd, MOST))
-        places = _chosen(landscape, nodes, factor, sd) if rounds < most else nodes[:0]
-        if (share * factor) @ error < TOLERANCE * (share @ factor) or not len(places):
+        natural = coordinates.natural(landscape.frame.x(nodes), theta)
+        effects = bent(sensitivities(natural, share), sd)
+        top = np.argsort(-np.abs(effects).max(axis=0) * sd, kind="stable")[:HEAVIEST]
+        covariance = inflation**2 * landscape.covariance(nodes[top])
+        doubts = uncertainties(effects[:, top], covariance)
+        places = nodes[:0]
+        if doubts.max() > ENOUGH and rounds < most:
+            allowed = _apart(landscape, nodes[top])
+            picked = chosen(effects[:, top], covariance, nodes.shape[1] + 2, allowed)
+            places = nodes[top][picked]
+        if not len(places):
             if final or not most:
                 break
             final, landscape = True, Landscape.of(regions)
@@ -62,44 +75,27 @@ def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
         found = _fitted(landscape, places)
         kept = np.isfinite(found)
         if kept.any():
-            away = np.abs(found - predicted)[kept] / np.maximum(uncertain[kept], 1e-6)
-            inflation = float(np.clip(np.sqrt(np.mean(away**2)), *INFLATION))
+            error = np.abs(found - predicted)[kept] / np.maximum(uncertain[kept], 1e-6)
+            inflation = float(np.clip(np.sqrt(np.mean(error**2)), *INFLATION))
         landscape = Landscape.of(regions, landscape if rounds % 3 else None)
         rounds += 1
-    return Refined(Landscape.of(regions), float(share @ error), _missing(landscape, nodes, share))
+    open_ = float(share @ np.expm1(np.minimum(sd, MOST)))
+    worst = int(doubts.argmax())
+    doubt = float(doubts[worst])
+    words = reported(coordinates.names, worst, doubt)
+    missing = _missing(landscape, nodes, share)
+    return Refined(Landscape.of(regions), open_, doubt, words, missing)
 
 
-def _factor(landscape: Landscape, nodes: Array, share: Array) -> Array:
-    """(m,) how much more each node counts in second moments of the hyperparameters on their natural
-    scales (exp(x) of logs) than in the integral."""
-    away = landscape.frame.x(nodes) - landscape.frame.mode
-    scaled = landscape.regions[0].objective.coordinates.scaled
-    natural = np.where(scaled, np.exp(np.clip(away, -CAP, CAP)), away)
-    square = (natural - share @ natural) ** 2
-    return np.asarray(1.0 + np.max(square / np.maximum(share @ square, 1e-300), axis=1))
-
-
-def _chosen(landscape: Landscape, nodes: Array, factor: Array, sd: Array) -> Array:
-    """(k, d) nodes for a round of fits; `factor` (m,): how much more each counts than by its
-    density."""
-    gain = landscape(nodes) + np.log(factor) + np.log(np.expm1(np.clip(sd, 1e-12, MOST)))
-    owner, out = landscape.owner(nodes), list[Array]()
-    order = np.argsort(-gain, kind="stable")
-    own = landscape.places(nodes)
-    for apart in APART:
-        taken = [np.array(list(r.known)).reshape(-1, nodes.shape[1]) for r in landscape.regions]
-        for k in order:
-            if gain[k] < gain[order[0]] - BEST or len(out) == nodes.shape[1] + 2:
-                break
-            region = int(owner[k])
-            scale = landscape.regions[region].stretch.mean(axis=1)
-            place = own[region][k]
-            if np.min(np.sum(((taken[region] - place) / scale) ** 2, axis=1)) > apart**2:
-                out.append(nodes[k])
-                taken[region] = np.vstack([taken[region], place])
-        if out:
-            break
-    return np.array(out).reshape(-1, nodes.shape[1])
+def _apart(landscape: Landscape, nodes: Array) -> BoolArray:
+    """(m,) whether nodes are APART from all fits, and farther from where there was none."""
+    owner, out = landscape.owner(nodes), np.ones(len(nodes), dtype=bool)
+    for k, (region, own) in enumerate(zip(landscape.regions, landscape.places(nodes), strict=True)):
+        scale = region.stretch.mean(axis=1)
+        for u, fit in region.known.items():
+            gap = np.linalg.norm((own - np.array(u)) / scale, axis=1)
+            out &= (owner != k) | (gap > (FAILED if fit is None else APART))
+    return out
 
 
 def _fitted(landscape: Landscape, places: Array) -> Array:

@@ -54,12 +54,23 @@ class Process:
 
     def sd(self, u: Array) -> Array:
         """(m,) of r at u, (m, d), in nats."""
+        half = self._half(u)
+        left = 1.0 - np.einsum("km,km->m", half, half)
+        return np.asarray(np.sqrt(self.variance * np.maximum(left, 0.0)))
+
+    def covariance(self, u: Array) -> Array:
+        """(m, m) of r at u, (m, d)."""
+        half = self._half(u)
+        prior = np.exp(-0.5 * squares(u / self.length, u / self.length))
+        return np.asarray(self.variance * (prior - half.T @ half))
+
+    def _half(self, u: Array) -> Array:
+        """(n (1 + d), m) L^-1 cov(observations, r(u)), L the root."""
         n, d = self.points.shape
         gap = (u[:, None, :] - self.points) / self.length**2
         cross = np.concatenate([np.ones((len(u), n, 1)), gap], axis=2) * self.kernel(u)[:, :, None]
         half = solve_triangular(self.root, cross.reshape(len(u), n * (1 + d)).T, lower=True)
-        left = 1.0 - np.einsum("km,km->m", half, half)
-        return np.asarray(np.sqrt(self.variance * np.maximum(left, 0.0)))
+        return np.asarray(half)
 
 
 @dataclass(frozen=True, eq=False)

@@ -4,7 +4,8 @@
 
 C = P^-1 is the covariance that the curvature at the mode has, so that the march begins along the
 conditional means of a normal density and follows a ridge that bends. It ends where the density has
-fallen by DROP, which 0.2 % of a normal marginal lie beyond.
+fallen by DROP, which 0.2 % of a normal marginal lie beyond, and an exponential tail of the slope
+there would hold no more than BEYOND.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from lgmdsl.learning.integration.visited import Visited
 
 FIRST = 2.4  # sds of the first fit of a march
 DROP, SERIOUS = 5.0, 3.5  # nats below the mode: where marches may end, and what they end above
+BEYOND, LOWEST = 1e-3, 9.0  # of the mass; nats below the mode where all marches end
 SHORTEST, LONGEST = 1.3, 2.5  # factors of the distance between a fit and the next
 STEPS = 9
+SLOWEST = 0.1  # nats an sd: the slope of a tail
 CORRECTION = 1.5  # sds that the others are moved by at most at a step
 HALVINGS = 2  # of a step to where there is no fit
 
@@ -89,17 +92,19 @@ def _following(march: March, visited: Visited, u: Array, sds: Array, precision: 
     x = march.x + march.step
     fall = visited.mode.density - found.density
     t = abs(x[march.j] - visited.frame.mode[march.j]) / sds[march.j]
-    if fall >= DROP:
+    away = x - visited.frame.mode
+    along = found.density_gradient @ away / abs(away[march.j])
+    slope = max(-float(along) * float(sds[march.j]), SLOWEST)
+    beyond = np.exp(-fall) / (slope * np.sqrt(2.0 * np.pi))
+    if fall >= DROP and (beyond <= BEYOND or fall >= LOWEST):
         return replace(march, x=x, t=t, fall=fall, ended=True)
     if march.halved:  # farther out there is no fit
         return replace(march, x=x, t=t, fall=fall, lost=True)
     # The root of the fall is linear along a normal density.
     factor = np.clip(np.sqrt(1.2 * DROP / max(fall, 1e-3)), SHORTEST, LONGEST)
-    away = x - visited.frame.mode
     step = (factor - 1.0) * t * sds[march.j] * away / abs(away[march.j])
     others = np.arange(len(x)) != march.j
-    slope = found.density_gradient[others]
-    wanted = np.linalg.solve(precision[np.ix_(others, others)], slope)
+    wanted = np.linalg.solve(precision[np.ix_(others, others)], found.density_gradient[others])
     step[others] += wanted / max(
         1.0, float(np.max(np.abs(wanted) / sds[others], initial=0.0)) / CORRECTION
     )

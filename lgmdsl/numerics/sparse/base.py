@@ -15,6 +15,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.numerics.keys import located
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,7 +72,7 @@ class Pattern:
         high, low = np.maximum(rows, columns), np.minimum(rows, columns)
         keys = self._keys
         wanted = low.astype(np.int64) * self.size + high
-        at = np.searchsorted(keys, wanted)
+        at = located(keys, wanted)
         at[at == len(keys)] = 0
         if len(wanted) and not np.array_equal(keys[at], wanted):
             raise KeyError("an entry lies outside the pattern")

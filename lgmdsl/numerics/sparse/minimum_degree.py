@@ -15,6 +15,10 @@ from lgmdsl.numerics.compiled import compiled
 # Entries of lists read for each edge of the graph: lattices of two to four dimensions take 4 to 10,
 # random graphs of up to 50,000 vertices 30, beyond that the longer the more hopeless the factor.
 EFFORT, FREE_EFFORT = 20, 20_000_000
+# Rise of the graph's edges for each vertex that it loses, on log scales, from which on the graph is
+# closing into a clique: random graphs end at 10 to 50; lattices of two dimensions stay below 1, of
+# three below 4.
+CLOSING = 8.0
 
 
 @compiled
@@ -28,7 +32,8 @@ def minimum_degree(
     i is eliminated or merged, negative while i lies in the new element. The pool has room for
     `spare` entries beyond the graph (default: a fifth and n) before lists are moved together.
     Where L gains more than `most` entries, or the quotient graph itself more than EFFORT, the order
-    is given up, and none (0,) is returned.
+    is given up, and none (0,) is returned. What is left of the graph counts by its edges, all of
+    which are L's, and where they rise steeply by the clique that they are about to be (`_to_come`).
     """
     n = len(starts) - 1
     edges = len(neighbours)
@@ -55,6 +60,7 @@ def minimum_degree(
     order = np.empty(n, dtype=np.int64)
     done, free, least, stamp, tag = 0, edges, 0, 1, 0
     filled, work, effort = 0.0, 0, FREE_EFFORT + EFFORT * edges
+    check, left, joined = 2 * edges, float(n), 0.5 * edges  # where the graph was last looked at
     while done < n:
         while head[least] == -1:
             least += 1
@@ -196,6 +202,12 @@ def minimum_degree(
             pool[live] = i
             live += 1
         free = live
+        if work > check and done < n:
+            check = work + edges
+            before_left, before_joined = left, joined
+            left, joined = float(n - done), _edges(weight, degree)
+            if filled + _to_come(left, joined, before_left, before_joined) > most:
+                return order[:0]
         length[pivot] = live - begin
         degree[pivot] = size
         alive[pivot] = length[pivot] > 0
@@ -205,6 +217,32 @@ def minimum_degree(
             order_at += 1
             k = follower[k]
     return order
+
+
+@compiled
+def _edges(weight: IntArray, degree: IntArray) -> float:
+    """Edges between the vertices that are left, by the bounds on their degrees."""
+    total = 0.0
+    for i in range(len(weight)):
+        if weight[i] > 0:
+            total += 0.5 * weight[i] * degree[i]
+    return total
+
+
+@compiled
+def _to_come(left: float, edges: float, before_left: float, before_edges: float) -> float:
+    """Entries of L that are still to come, at the least: the edges between the `left` vertices; or
+    where those rose as left^-e, e being steep and rising still, the entries of the clique in which
+    that ends: left (2 edges / left^2)^(1/(e + 2)) vertices."""
+    lost = np.log(before_left / left)
+    density = 2.0 * edges / (left * left)
+    if lost <= 0.0 or density >= 1.0:
+        return edges
+    steep = np.log(edges / before_edges) / lost
+    if steep < CLOSING:
+        return edges
+    clique = left * density ** (1.0 / (steep + 2.0))
+    return float(max(edges, 0.5 * clique * clique))
 
 
 @compiled

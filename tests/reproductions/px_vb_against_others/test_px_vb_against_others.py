@@ -21,7 +21,7 @@ METHODS = ("px-vb", "natural-gradient", "ep", "laplace")
 NAMES = ("lupus_probit_sd5", "ionosphere_gp_probit")
 
 
-def test_beside_others(shared: Path) -> None:
+def test_against_others(shared: Path) -> None:
     exact = json.loads((shared / "reference" / "lupus_probit_exact.json").read_text())
     truth = exact["normal_var_25"]
     rows: list[list[object]] = []
