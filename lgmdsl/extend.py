@@ -35,7 +35,8 @@ An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for sc
 >>> import numpy as np
 >>> import scipy.linalg as sla
 >>> import lgmdsl as lgm
->>> from lgmdsl.extend import (Adjoints, Conditioned, Draws, Engine, Estimate, Failed, Shape)
+>>> from lgmdsl.extend import (Adjoints, Conditioned, Draws, Engine, Estimate, Failed, Failure,
+...     Shape)
 >>> def matrix(linear, predictor):
 ...     out = np.zeros((predictor.rows, linear.size))
 ...     for name, operator in predictor.columns.items():
@@ -80,7 +81,7 @@ An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for sc
 ...         spread = self.K - self.K @ self.B.T @ (w[:, None] * np.linalg.solve(
 ...             np.eye(len(w)) + S * w, self.B @ self.K))
 ...         if sign <= 0 or np.linalg.eigvalsh(spread)[0] < -1e-9 * np.abs(spread).max():
-...             return Failed("the posterior precision is not positive definite")
+...             return Failed(kind=Failure.INDEFINITE)
 ...         return PlainConditioned(self, weight, shift, w, spread, log_det)
 >>> class PlainConditioned(Conditioned):
 ...     def __init__(self, engine, weight, shift, w, spread, log_det):
@@ -151,9 +152,9 @@ from lgmdsl.contract.engine import (
     Engine,
     Errors,
     Estimate,
-    Failed,
     Leftover,
 )
+from lgmdsl.contract.failed import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
@@ -222,7 +223,8 @@ __all__ = [
     "Prior", "Elementwise", "InLogits", "Terms", "Bounds", "Scatter", "GammaPower",
     "natural_bounds", "Unsuitable",
     # engines, and the model that they condition
-    "Engine", "Estimate", "Conditioned", "Failed", "Adjoints", "Draws", "Errors", "Leftover",
+    "Engine", "Estimate", "Conditioned", "Adjoints", "Draws", "Errors", "Leftover",
+    "Failed", "Failure", "Direction", "Term",
     "LinearGaussian", "PriorBlock", "Predictor", "Constraints", "Operator",
     # back ends
     "Backend", "BackendSpec", "State", "Problem", "GaussianPosterior", "Status", "Rows", "rows",

@@ -34,7 +34,7 @@ from lgmdsl.contract.options import check_least
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
-from lgmdsl.contract.stacked import flatten, split, stacked
+from lgmdsl.contract.stacked import StackedPredictors, cut, flatten, split
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root, symmetrise
@@ -93,7 +93,7 @@ class CholeskyState:
     frame: Frame | None
     iterate: Iterate[Moments]
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -134,7 +134,7 @@ class Cholesky(Backend[CholeskyState]):
             raise MethodError(_too_large(size, self.largest))
         point = begin(problem, warm)
         if isinstance(point, Failed):
-            return _nowhere(point.reason)
+            return _nowhere(point)
         if self.whitened:
             return _centred(problem, _whiten(problem, point))
         return _plain(problem, point)
@@ -177,7 +177,7 @@ def _whiten(problem: Problem, point: ElboPoint) -> Frame:
     scale = np.where(sd > 0.0, sd, 1.0)
     covariance = (covariance + covariance.T) / (2.0 * np.outer(scale, scale))
     root = scale[:, None] * pivoted_root(covariance)
-    design = np.asarray(stacked(linear) @ root)
+    design = np.asarray(StackedPredictors(linear).matrix() @ root)
     rank = design.shape[1]
     return Frame(
         point, flatten(point.mean), design, point.weight, point.shift,
@@ -200,7 +200,7 @@ def _plain(problem: Problem, point: ElboPoint) -> CholeskyState:
     if of_prior is None or of_point is None or of_prior.reciprocal_condition(norm) < SINGULAR:
         return _nowhere("without whitening it inverts the prior covariance, which is singular")
     frame = Frame(
-        point, flatten(prior.mean), stacked(linear), prior.weight, nothing,
+        point, flatten(prior.mean), StackedPredictors(linear).matrix(), prior.weight, nothing,
         -of_prior.half_log_det, of_prior.inverse(),
     )  # fmt: skip
     h = point.conditioned.latent_mean - prior.latent_mean
@@ -237,11 +237,11 @@ def _evaluate(problem: Problem, frame: Frame) -> Callable[[Array], Evaluated[Mom
             return None
         spread = np.asarray(design @ factor)
         mean = split(frame.origin + design @ h, predictors)
-        variance = tuple(map(rows.gram, _cut(spread, mean), mean))
+        variance = tuple(map(rows.gram, cut(spread, predictors), mean))
         answers = expected(problem, mean, variance)
         gain, slope, curve = 0.0, [], []
         for a, w, b, m, v, part in zip(
-            answers, frame.weight, frame.shift, mean, variance, _cut(spread, mean), strict=True
+            answers, frame.weight, frame.shift, mean, variance, cut(spread, predictors), strict=True
         ):
             gain += float(np.sum(a.value)) + float(
                 np.sum(0.5 * rows.quadratic(w, m) + 0.5 * rows.trace(w, v) - rows.inner(b, m))
@@ -275,12 +275,7 @@ def _unpack(x: Array, rank: int) -> tuple[Array, Array]:
     return x[:rank], factor
 
 
-def _cut(spread: Array, mean: Rows) -> list[Array]:
-    """The rows of each site block."""
-    return np.split(spread, np.cumsum([m.size for m in mean])[:-1])
-
-
-def _nowhere(reason: str) -> CholeskyState:
+def _nowhere(reason: str | Failed) -> CholeskyState:
     """A state without a usable point."""
     empty = np.zeros(0)
     at = Evaluated(math.inf, empty, Moments((), (), ()))

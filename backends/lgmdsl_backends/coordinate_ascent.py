@@ -52,7 +52,7 @@ class AscentState:
     point: ElboPoint | None
     residual: float = math.inf
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -83,7 +83,7 @@ class CoordinateAscent(Backend[AscentState]):
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> AscentState:
         point = begin(problem, warm)
         if isinstance(point, Failed):
-            return AscentState(None, math.inf, Status.numerical_error, point.reason)
+            return AscentState(None, math.inf, Status.numerical_error, point)
         return _state(problem, point)
 
     def step(self, problem: Problem, state: AscentState) -> AscentState:

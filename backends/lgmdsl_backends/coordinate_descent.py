@@ -26,7 +26,7 @@ import numpy as np
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed
-from lgmdsl.contract.joint import Divisible, row_covariance, unstacked
+from lgmdsl.contract.joint import Divisible, row_covariance
 from lgmdsl.contract.objectives.super_gaussian import (
     WidthPoint,
     at_moments,
@@ -39,7 +39,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.contract.site import Property
-from lgmdsl.contract.stacked import flatten, stacked
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split_like
 from lgmdsl.contract.status import Guarantee, Status
 
 LIMIT = 100  # evaluations of g for one width
@@ -54,7 +54,7 @@ class DescentState:
     point: WidthPoint | None
     residual: float = math.inf
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
     single: tuple[SuperGaussian, ...] = field(default=(), repr=False)
 
     @property
@@ -104,7 +104,7 @@ class CoordinateDescent(Backend[DescentState]):
         q = state.point.conditioned
         squares = self._sweep(problem, q, state.single)
         still = tuple(np.zeros_like(m) for m in q.mean)
-        reached = _state(problem, at_moments(problem, still, unstacked(squares, q.mean)))
+        reached = _state(problem, at_moments(problem, still, split_like(squares, q.mean)))
         return replace(reached, single=state.single)
 
     def residual(self, problem: Problem, state: DescentState) -> float:
@@ -122,11 +122,11 @@ class CoordinateDescent(Backend[DescentState]):
         found = np.empty_like(weight)
         few = linear.size < linear.rows
         if few:
-            operator: Matrix | None = stacked(linear)
+            operator: Matrix | None = StackedPredictors(linear).matrix()
             covariance, mean = q.solve(np.eye(linear.size)), q.latent_mean.copy()
             offset = np.concatenate([p.offset for p in linear.predictors])
         else:
-            operator, covariance, mean = None, row_covariance(q, linear), flatten(q.mean)
+            operator, covariance, mean = None, row_covariance(q, linear), flatten(q.mean).copy()
         top = max(float(v.max(initial=0.0)) for v in q.variance)
         for begin in range(0, linear.rows, self.group):
             here = slice(begin, begin + self.group)
@@ -185,5 +185,5 @@ class CoordinateDescent(Backend[DescentState]):
 
 def _state(problem: Problem, point: WidthPoint | Failed) -> DescentState:
     if isinstance(point, Failed):
-        return DescentState(None, math.inf, Status.numerical_error, point.reason)
+        return DescentState(None, math.inf, Status.numerical_error, point)
     return DescentState(point, residual(problem, point.conditioned))

@@ -31,6 +31,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Widths
 from lgmdsl.contract.site import Property
+from lgmdsl.contract.stacked import split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.anderson import Anderson
 
@@ -48,7 +49,7 @@ class DoubleLoopState:
     tangent: Rows | None = None
     history: Anderson = field(default_factory=lambda: Anderson(MEMORY))
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -90,7 +91,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
             history = Anderson(MEMORY)
         point = self._inner(problem, q, q.variance)
         if isinstance(point, Failed):
-            return replace(state, failed=Status.numerical_error, reason=point.reason)
+            return replace(state, failed=Status.numerical_error, reason=point)
         return replace(_state(problem, point), tangent=q.variance, history=history)
 
     def _inner(self, problem: Problem, q: Conditioned, tangent: Rows) -> WidthPoint | Failed:
@@ -119,7 +120,7 @@ class DoubleLoop(Backend[DoubleLoopState]):
 
 def _state(problem: Problem, point: WidthPoint | Failed) -> DoubleLoopState:
     if isinstance(point, Failed):
-        return DoubleLoopState(None, failed=Status.numerical_error, reason=point.reason)
+        return DoubleLoopState(None, failed=Status.numerical_error, reason=point)
     return DoubleLoopState(point, residual(problem, point.conditioned))
 
 
@@ -138,4 +139,4 @@ def _extrapolated(state: DoubleLoopState) -> tuple[Anderson, Rows | None]:
         trial = np.exp(history.candidate())
     if not (np.isfinite(trial).all() and (trial > 0.0).all()):
         return history, None
-    return history, tuple(np.split(trial, np.cumsum([len(v) for v in variance])[:-1]))
+    return history, split_like(trial, variance)

@@ -23,13 +23,12 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.joint import lifted, pulled
 from lgmdsl.contract.objectives.profile import maximise_mean
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property
-from lgmdsl.contract.stacked import split
+from lgmdsl.contract.stacked import StackedPredictors, split
 from lgmdsl.contract.status import Guarantee, Status
 
 # Armijo's constant, and how far a step is cut before the line search gives up: an exponential link
@@ -54,7 +53,7 @@ class LaplaceState:
     decrement: float
     definite: bool
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
 
 @dataclass(frozen=True)
@@ -141,8 +140,9 @@ def _tilt(problem: Problem, q: Conditioned) -> Rows:
 def _parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Array], ...]:
     """dl + 1/2 tr V d(curvature) + (Cov(s) tilt)'d(slope) for each continuous parameter."""
     linear = problem.engine.linear
-    u = q.solve(pulled(linear, _tilt(problem, q)))
-    moved, found = split(lifted(linear, u), linear.predictors), []
+    stacked = StackedPredictors(linear)
+    u = q.solve(stacked.pulled(_tilt(problem, q)))
+    moved, found = split(stacked.lifted(u), linear.predictors), []
     for site, m, v, du in zip(problem.sites, q.mean, q.variance, moved, strict=True):
         if site.spec.shared:
             found.append(site.moved_slopes(m, v, du))
@@ -206,7 +206,7 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
     if isinstance(conditioned, Failed):
         return LaplaceState(
             s, alpha, answers, None, -math.inf, math.inf, False,
-            Status.numerical_error, conditioned.reason,
+            Status.numerical_error, conditioned,
         )  # fmt: skip
     shift = conditioned.shift
     correction = tuple(  # 1/2 w s^2 - b s beside that at the mean, which `centred` holds

@@ -72,7 +72,7 @@ class ModeState:
     left: float = math.inf
     optimality: Widths = (0.0,)
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ class Mode(Backend[ModeState]):
         last = _last(state.width)
         found = _climb(problem, state, FINE if last else ROUGH)
         if isinstance(found, Failed):
-            return replace(state, failed=Status.numerical_error, reason=found.reason)
+            return replace(state, failed=Status.numerical_error, reason=found)
         s, alpha, left = found
         if not last:
             return _at(problem, s, alpha, _narrower(state.width))
@@ -168,7 +168,7 @@ def _at(problem: Problem, s: Rows, alpha: Rows, width: Widths, left: float = mat
     q = _gaussian_at(problem, s, alpha, width)
     if isinstance(q, Failed):
         return ModeState(
-            s, alpha, -math.inf, width, failed=Status.numerical_error, reason=q.reason
+            s, alpha, -math.inf, width, failed=Status.numerical_error, reason=q
         )  # fmt: skip
     # What the kinks hold is at them in q, and near them in s; the prior's part to second order.
     at = q.mean if left < math.inf else s

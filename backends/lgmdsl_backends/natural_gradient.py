@@ -30,6 +30,7 @@ from lgmdsl.contract.options import check_least
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.stacked import flatten, split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.anderson import Anderson
 
@@ -58,7 +59,7 @@ class NaturalState:
     history: Anderson = field(default_factory=Anderson)
     logs: bool = True  # the history's coordinates: log w, or w
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -89,7 +90,7 @@ class NaturalGradient(Backend[NaturalState]):
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> NaturalState:
         point = begin(problem, warm)
         if isinstance(point, Failed):
-            return NaturalState(None, failed=Status.numerical_error, reason=point.reason)
+            return NaturalState(None, failed=Status.numerical_error, reason=point)
         if _residual(problem, point) < SETTLED:
             # The predictors do not move (a prior of variance 0, say), but b does: gradients in
             # hyperparameters rest on it.
@@ -196,17 +197,14 @@ def _positive(point: ElboPoint) -> bool:
 
 def _flat(weight: Rows, logs: bool) -> Array:
     """All weights in one vector, or their logarithms."""
-    whole = np.concatenate([w.reshape(-1) for w in weight]) if weight else np.zeros(0)
-    return np.log(whole) if logs else whole
+    return np.log(flatten(weight)) if logs else flatten(weight)
 
 
 def _shaped(flat: Array, like: Rows, logs: bool) -> Rows | None:
     """The weights that `_flat` was made of; None where they cannot be numbers."""
     if not np.isfinite(flat).all() or (logs and np.abs(flat).max(initial=0.0) > 600.0):
         return None
-    whole = np.exp(flat) if logs else flat
-    parts = np.split(whole, np.cumsum([w.size for w in like])[:-1])
-    return tuple(p.reshape(w.shape) for p, w in zip(parts, like, strict=True))
+    return split_like(np.exp(flat) if logs else flat, like)
 
 
 def _between(now: Array, image: Array) -> tuple[Array, ...]:

@@ -35,7 +35,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.site import Property
-from lgmdsl.contract.stacked import flatten, split, stacked
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Iterate
 
@@ -141,7 +141,7 @@ class CoefficientState:
     reference: Reference | None
     iterate: Iterate[Climbed] | None
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -186,8 +186,8 @@ class OpperArchambeau(Backend[CoefficientState]):
                 moved = zip(point.alpha, weight, point.mean, strict=True)
                 point = elbo_at(problem, weight, tuple(a + w * m for a, w, m in moved))
         if isinstance(point, Failed):
-            return CoefficientState(None, None, Status.numerical_error, point.reason)
-        design = stacked(problem.engine.linear)
+            return CoefficientState(None, None, Status.numerical_error, point)
+        design = StackedPredictors(problem.engine.linear).matrix()
         return self._around(point, design) if self.whitened else _plain(problem, point, design)
 
     def _around(self, point: ElboPoint, design: Matrix, evaluations: int = 1) -> CoefficientState:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
-import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.stacked import stack
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Dense, Sparse
 
@@ -23,21 +24,17 @@ def row(predictor: Predictor, number: int, linear: LinearGaussian) -> Array:
 
 def times(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
     """B z, (P,), without the offset."""
-    out = np.zeros(predictor.rows)
-    for name, operator in predictor.columns.items():
-        out += operator.matvec(z[linear.slices[name]])
-    return out
+    return predictor.times(z, linear.slices)
 
 
 def grown(predictor: Predictor, more: Predictor, rows: Sequence[int]) -> Predictor:
     """The predictor with some rows of another below its own."""
-    names = dict.fromkeys((*predictor.columns, *more.columns))
     at = np.asarray(rows, dtype=np.int64)
-    columns = {
-        name: _stacked(predictor.columns.get(name), predictor.rows, more.columns.get(name), at)
-        for name in names
+    taken = {
+        name: Sparse(op.sparse()[at]) if op.is_sparse else Dense(_taken(op, at))
+        for name, op in more.columns.items()
     }
-    return Predictor(columns, np.r_[predictor.offset, more.offset[at]], predictor.event)
+    return replace(stack((predictor, Predictor(taken, more.offset[at]))), event=predictor.event)
 
 
 def _row(operator: Operator, number: int) -> Array:
@@ -48,17 +45,6 @@ def _row(operator: Operator, number: int) -> Array:
     unit = np.zeros(operator.shape[0])
     unit[number] = 1.0
     return operator.rmatvec(unit)
-
-
-def _stacked(above: Operator | None, rows: int, below: Operator | None, at: IntArray) -> Operator:
-    shape = above.shape if above is not None else below.shape if below is not None else (0, 0)
-    if all(o is None or o.is_sparse for o in (above, below)):
-        top = sp.csr_array((rows, shape[1])) if above is None else above.sparse()
-        end = sp.csr_array((len(at), shape[1])) if below is None else below.sparse()[at]
-        return Sparse(sp.csr_array(sp.vstack([top, end], format="csr")))
-    head = np.zeros((rows, shape[1])) if above is None else above.dense()
-    tail = np.zeros((len(at), shape[1])) if below is None else _taken(below, at)
-    return Dense(np.vstack([head, tail]))
 
 
 def _taken(operator: Operator, at: IntArray) -> Array:

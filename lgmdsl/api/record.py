@@ -11,7 +11,7 @@ import json
 import os
 import pickle
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -91,10 +91,14 @@ class Lines:
 
 
 def described(task: DataclassInstance, hashed: tuple[str, ...]) -> dict[str, Any]:
-    """What a task is, in JSON; the text and the data (`hashed`) by their hashes."""
+    """What a task is, in JSON; the text and the data (`hashed`) by their hashes; the fields of a
+    value in it as the task's own."""
     out: dict[str, Any] = {}
     for f in fields(task):
         value = getattr(task, f.name)
+        if is_dataclass(value) and not isinstance(value, type):
+            out |= described(value, hashed)
+            continue
         if f.name == "text":
             value = hashlib.sha256(value.encode("utf-8", "replace")).hexdigest()
         elif f.name in hashed and value is not None:

@@ -15,7 +15,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.language.builder import Model
-from lgmdsl.posterior.learning_record import Learning
+from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.marginals import Quantity
 from lgmdsl.posterior.mixture import Mixture
 

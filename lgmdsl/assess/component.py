@@ -72,9 +72,7 @@ class Component:
         """The predictors at draws z, (size, n): (size, N) or (size, N, K) for each datum."""
         out = []
         for predictor, mean in zip(self.predictors, self.mean, strict=True):
-            s = np.repeat(predictor.offset[:, None], len(z), axis=1)
-            for name, operator in predictor.columns.items():
-                s += operator.matvec(np.ascontiguousarray(z[:, self.slices[name]].T))
+            s = predictor.values(z.T, self.slices)
             out.append(s.T.reshape(len(z), *mean.shape))
         return tuple(out)
 

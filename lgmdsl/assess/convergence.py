@@ -14,6 +14,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.objectives.iterated import Round
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.stacked import split_like
 
 # Steps that a rate is read from, at least; it is read from the last third of a run.
 FEWEST = 6
@@ -36,11 +37,10 @@ def derivative(problem: Problem, turn: Round, weight: Rows, shift: Rows) -> Arra
     x is all site weights and shifts, or the shifts alone where a round leaves the weights as they
     are whatever it starts from. Costs 2 d rounds; for scalar sites.
     """
-    sizes = [len(b) for b in shift]
     w, b = np.concatenate(weight), np.concatenate(shift)
 
     def after(x: Array) -> Array | None:
-        found = turn(problem, _cut(x[: len(w)], sizes), _cut(x[len(w) :], sizes))
+        found = turn(problem, split_like(x[: len(w)], weight), split_like(x[len(w) :], shift))
         return None if isinstance(found, Failed) else np.concatenate([*found[0], *found[1]])
 
     x = np.concatenate([w, b])
@@ -68,7 +68,3 @@ def spectral_radius(problem: Problem, turn: Round, weight: Rows, shift: Rows) ->
     if found is None or not np.isfinite(found).all():
         return float("nan")
     return float(np.abs(np.linalg.eigvals(found)).max(initial=0.0))
-
-
-def _cut(x: Array, sizes: Sequence[int]) -> Rows:
-    return tuple(np.split(x, np.cumsum(sizes)[:-1]))

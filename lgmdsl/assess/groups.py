@@ -12,7 +12,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as sl
-import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.averages import expected_log
@@ -25,7 +24,7 @@ from lgmdsl.assess.loo import Choose, Refit, gaussian
 from lgmdsl.assess.mixture import left_out, weights_of
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
-from lgmdsl.operators.explicit import Sparse
+from lgmdsl.contract.stacked import stack
 
 # Rows of each datum that belong to one group.
 Group = tuple[IntArray, ...]
@@ -170,21 +169,4 @@ def own_sites(component: Component, group: Group) -> tuple[Array, Array]:
 def joined(component: Component, group: Group) -> Predictor:
     """The predictors of a group's rows, of all data, as one."""
     parts = [component.rows(k, sites) for k, sites in enumerate(group) if len(sites)]
-    first, *others = parts
-    whole = replace(first, event=0)
-    for part in others:
-        whole = _below(whole, part)
-    return whole
-
-
-def _below(above: Predictor, below: Predictor) -> Predictor:
-    """Two predictors as one, the second below the first."""
-    columns = {}
-    for name in {**above.columns, **below.columns}:
-        width = next(p.columns[name].shape[1] for p in (above, below) if name in p.columns)
-        parts = [
-            p.columns[name].sparse() if name in p.columns else sp.csr_array((p.rows, width))
-            for p in (above, below)
-        ]
-        columns[name] = Sparse(sp.csr_array(sp.vstack(parts, format="csr")))
-    return Predictor(columns, np.concatenate([above.offset, below.offset]))
+    return replace(stack(parts), event=0)

@@ -61,8 +61,7 @@ def _moves(component: Component, predictor: Predictor, pull: Array) -> list[Arra
     pull (P, k)."""
     z = component.conditioned.latent_mean
     back = np.zeros((len(z), pull.shape[1]))
-    for name, operator in predictor.columns.items():
-        back[component.slices[name]] += operator.rmatvec(pull)
+    predictor.add_transposed(pull, component.slices, back)
     moved = component.conditioned.solve(back).T
     return [s - s0 for s, s0 in zip(component.at(moved), component.at(0.0 * moved), strict=True)]
 

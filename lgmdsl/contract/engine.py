@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array, Matrix
+from lgmdsl.contract.failed import Failed as Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.rows import Rows as Rows
 from lgmdsl.contract.rows import inner, quadratic, total
@@ -24,17 +25,6 @@ EPSILON = float(np.finfo(np.float64).eps)
 
 if TYPE_CHECKING:
     from numpy.random import Generator
-
-
-@dataclass(frozen=True)
-class Failed:
-    """A factorisation that does not exist (indefinite posterior, improper model): a value.
-
-    `rounding` says that the posterior exists, and double precision cannot hold it.
-    """
-
-    reason: str
-    rounding: bool = False
 
 
 @dataclass(frozen=True)

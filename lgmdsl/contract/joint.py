@@ -1,4 +1,4 @@
-"""All predictor rows of a problem at once, and single rows of what answers for them."""
+"""What all predictor rows of a problem have together, and single rows of what answers for them."""
 
 from __future__ import annotations
 
@@ -6,79 +6,24 @@ from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
-import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
-from lgmdsl.operators.base import Operator
-from lgmdsl.operators.explicit import Dense, Sparse
-
-
-def stacked(linear: LinearGaussian) -> Predictor:
-    """The predictors of all site blocks, one above the other, as one."""
-    if len(linear.predictors) == 1:
-        return linear.predictors[0]
-    names = [b.name for b in linear.blocks if any(b.name in p.columns for p in linear.predictors)]
-    return Predictor(
-        {n: _column(linear, n) for n in names},
-        np.concatenate([p.offset for p in linear.predictors] or [np.zeros(0)]),
-    )
-
-
-def _column(linear: LinearGaussian, name: str) -> Operator:
-    size = next(b.size for b in linear.blocks if b.name == name)
-    parts = [p.columns.get(name) for p in linear.predictors]
-    if all(p is None or p.is_sparse for p in parts):
-        sparse = [
-            sp.csr_array((q.rows, size)) if p is None else p.sparse()
-            for p, q in zip(parts, linear.predictors, strict=True)
-        ]
-        return Sparse(sp.csr_array(sp.vstack(sparse, format="csr")))
-    dense = [
-        np.zeros((q.rows, size)) if p is None else p.dense()
-        for p, q in zip(parts, linear.predictors, strict=True)
-    ]
-    return Dense(np.vstack(dense))
+from lgmdsl.contract.stacked import StackedPredictors
 
 
 def row_covariance(q: Conditioned, linear: LinearGaussian) -> Array:
     """(P, P) covariance of all predictor rows under q."""
-    return q.project(stacked(linear), full=True)[1]
+    return q.project(StackedPredictors(linear).predictor(), full=True)[1]
 
 
 def newton_move(linear: LinearGaussian, q: Conditioned, gaps: Rows) -> float:
     """sqrt(g'Cov(z)g) with g = B' gaps, for shifts that are `gaps` off: how far Newton with q's own
     curvature would move any mean at most, in posterior sds. Costs one solve."""
-    slope = pulled(linear, gaps)
+    slope = StackedPredictors(linear).pulled(gaps)
     return float(np.sqrt(abs(q.squared_length(slope))))
-
-
-def pulled(linear: LinearGaussian, rows: Rows) -> Array:
-    """B'x for x given by site blocks, (n,)."""
-    out = np.zeros(linear.size)
-    for predictor, x in zip(linear.predictors, rows, strict=True):
-        for name, operator in predictor.columns.items():
-            start = linear.starts[name]
-            out[start : start + operator.shape[1]] += operator.rmatvec(x.reshape(-1))
-    return out
-
-
-def lifted(linear: LinearGaussian, z: Array) -> Array:
-    """B z for z over all latents, flat (P,)."""
-    parts, where = [np.zeros(0)], linear.slices
-    for predictor in linear.predictors:
-        part = np.zeros(predictor.rows)
-        for name, operator in predictor.columns.items():
-            part += operator.matvec(z[where[name]])
-        parts.append(part)
-    return np.concatenate(parts)
-
-
-def unstacked(flat: Array, like: Rows) -> Rows:
-    """A (P,) array cut into the pieces of scalar site blocks."""
-    return tuple(np.split(flat, np.cumsum([len(x) for x in like])[:-1]))
 
 
 @runtime_checkable

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -57,6 +58,26 @@ class Predictor:
     def rows(self) -> int:
         return len(self.offset)
 
+    def times(self, z: Array, where: Mapping[str, slice]) -> Array:
+        """B z, (P,) or (P, k), for z of shape (n,) or (n, k) in which the blocks are at `where`."""
+        return self._added(np.zeros((self.rows, *z.shape[1:])), z, where)
+
+    def values(self, z: Array, where: Mapping[str, slice]) -> Array:
+        """s = B z + offset, shaped as B z."""
+        s = np.zeros((self.rows, *z.shape[1:]))
+        s.T[...] = self.offset
+        return self._added(s, z, where)
+
+    def _added(self, s: Array, z: Array, where: Mapping[str, slice]) -> Array:
+        for name, operator in self.columns.items():
+            s += operator.matvec(np.ascontiguousarray(z[where[name]]))
+        return s
+
+    def add_transposed(self, y: Array, where: Mapping[str, slice], out: Array) -> None:
+        """B'y for y of shape (P,) or (P, k), added to `out`, (n,) or (n, k)."""
+        for name, operator in self.columns.items():
+            out[where[name]] += operator.rmatvec(y)
+
 
 @dataclass(frozen=True)
 class Constraints:
@@ -82,12 +103,12 @@ class LinearGaussian:
             at += block.size
         object.__setattr__(self, "starts", starts)
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of latents n, all blocks together."""
         return sum(b.size for b in self.blocks)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Number of predictor entries P, all site blocks together."""
         return sum(p.rows for p in self.predictors)
@@ -106,7 +127,7 @@ class LinearGaussian:
             constraints = Constraints(kept, constraints.values[rows]) if columns else None
         return LinearGaussian(blocks, predictors, constraints)
 
-    @property
+    @cached_property
     def slices(self) -> dict[str, slice]:
         """Where each block stands among all latents."""
         return {b.name: slice(self.starts[b.name], self.starts[b.name] + b.size)

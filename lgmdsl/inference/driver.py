@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.contract.backend import Backend, State
+from lgmdsl.contract.failed import Failed
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
@@ -47,7 +48,8 @@ class TraceEntry:
 
 @dataclass(frozen=True)
 class Run:
-    """What the driver hands on. `posterior` is None where not even the first state had one."""
+    """What the driver hands on. `posterior` is None where not even the first state had one;
+    `failure`: of the factorisation that ended the run, where one did."""
 
     posterior: GaussianPosterior | None
     status: Status
@@ -55,6 +57,7 @@ class Run:
     seconds: float
     trace: tuple[TraceEntry, ...]
     reason: str = ""
+    failure: Failed | None = None
 
 
 def run(
@@ -114,10 +117,11 @@ def _run(
         return entry
 
     status, reason, steps = Status.iteration_limit, "", 0
+    failure: Failed | None = None
     if state.failed is not None or not math.isfinite(state.objective):
         status = state.failed or Status.numerical_error
-        reason = getattr(state, "reason", "")
-        return Run(None, status, 0, time.perf_counter() - began, (), reason)
+        reason, failure = _cause(state)
+        return Run(None, status, 0, time.perf_counter() - began, (), reason, failure)
     last = record(0, state)
     try:
         for steps in range(1, limit + 1):
@@ -126,7 +130,7 @@ def _run(
                 break
             following = backend.step(problem, state)
             if following.failed is not None:
-                status, reason = following.failed, getattr(following, "reason", "")
+                status, (reason, failure) = following.failed, _cause(following)
                 if last.residual <= max(tolerances.mean, _unseen(backend, problem, state)):
                     status = Status.converged  # the optimum, to the last digit that can be seen
                 break
@@ -150,7 +154,14 @@ def _run(
     except KeyboardInterrupt:
         status = Status.interrupted
     seconds = time.perf_counter() - began
-    return Run(backend.posterior(problem, state), status, steps, seconds, tuple(trace), reason)
+    posterior = backend.posterior(problem, state)
+    return Run(posterior, status, steps, seconds, tuple(trace), reason, failure)
+
+
+def _cause(state: State) -> tuple[str, Failed | None]:
+    """Why a state failed: its `reason`, a sentence or the failure of a factorisation."""
+    reason = getattr(state, "reason", "")
+    return (reason.reason, reason) if isinstance(reason, Failed) else (reason, None)
 
 
 def _settled(now: TraceEntry, before: TraceEntry | None, tolerances: Tolerances) -> bool:

@@ -9,8 +9,7 @@ vanishes, or the bound rises, on the way to infinity.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -19,14 +18,13 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract import rows
-from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.failed import Failed, Failure, entry_name
+from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.shared.constraints import CONTRADICT
-from lgmdsl.engines.shared.directions import UNDETERMINED
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
@@ -70,17 +68,17 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
         outcome = outcome if isinstance(again, Failed) else again
     if not isinstance(outcome, Failed):
         return
-    reason = _labelled(canonical, outcome.reason)
-    if outcome.reason.startswith(CONTRADICT):
-        raise ModelError(_contradiction(canonical, outcome.reason))
+    reason = outcome.worded(_labels(canonical))
+    if outcome.kind is not None and outcome.kind.contradicts:
+        raise ModelError(_contradiction(canonical, reason))
     if outcome.rounding:
         raise NumericalError(Diagnostic(
             "E601", "the posterior is beyond double precision", note=reason,
             help="fewer points on that axis (neighbours under one label), or a larger sd",
         ))  # fmt: skip
     if improper:
-        told = [name for name in improper if re.search(rf"\b{re.escape(name)}\b", reason)]
-        raise ModelError(_free(canonical, (told or list(improper))[0], reason))
+        loose = [name for name in improper if name in outcome.latents] or list(improper)
+        raise ModelError(_free(canonical, loose[0], reason, outcome.latents))
 
 
 def _conditioned(problem: Problem, weight: Rows) -> Conditioned | Failed:
@@ -166,7 +164,7 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     give it (where noise sds are vast, the others are nothing to them)."""
     s = conditioned.mean
     steps = tuple(
-        _moved(p, direction, problem.engine.linear).reshape(m.shape)
+        p.times(direction, problem.engine.linear.slices).reshape(m.shape)
         for p, m in zip(problem.engine.linear.predictors, s, strict=True)
     )
     parts = zip(conditioned.weight, steps, strict=True)
@@ -188,23 +186,14 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     )
 
 
-def _moved(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
-    """B z for one predictor."""
-    out = np.zeros(predictor.rows)
-    for name, operator in predictor.columns.items():
-        start = linear.starts[name]
-        out += operator.matvec(z[start : start + operator.shape[1]])
-    return out
-
-
-def hidden(canonical: CanonicalModel, problem: Problem, reason: str) -> Diagnostic | None:
+def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -> Diagnostic | None:
     """E601 for a direction that `check_determined` has seen to be determined, and that a method
     could not see: what is small in it was lost to rounding beside what is large."""
-    if not reason.startswith(UNDETERMINED):
+    if failed is None or failed.kind is not Failure.UNDETERMINED or failed.direction is None:
         return None
     told = zip(canonical.blocks, sizes(problem.engine.linear), strict=True)
     about = [f"`{b.name}` {np.median(s):.1e}" for b, s in told if len(s)]
-    direction = _labelled(canonical, reason.removeprefix(UNDETERMINED).strip())
+    direction = failed.direction.worded(_labels(canonical))
     return Diagnostic(
         "E601", "the posterior is beyond double precision",
         details=(f"rounding hides what determines {direction}",),
@@ -233,15 +222,15 @@ def _label(canonical: CanonicalModel, name: str, position: int) -> str:
     return f"`{name}[{labels}]`"
 
 
-def _labelled(canonical: CanonicalModel, reason: str) -> str:
-    """An engine's `name[position]` by the labels that the user knows."""
+def _labels(canonical: CanonicalModel) -> Callable[[str, int], str]:
+    """The labels by which the user knows the entries of latents."""
     names = {b.name for b in canonical.latents}
 
-    def label(found: re.Match[str]) -> str:
-        known = found[1] in names
-        return _label(canonical, found[1], int(found[2])).strip("`") if known else found[0]
+    def label(name: str, entry: int) -> str:
+        known = name in names
+        return _label(canonical, name, entry).strip("`") if known else entry_name(name, entry)
 
-    return re.sub(r"([A-Za-z][\w.]*)\[(\d+)\]", label, reason)
+    return label
 
 
 def _contradiction(canonical: CanonicalModel, reason: str) -> Diagnostic:
@@ -256,12 +245,15 @@ def _contradiction(canonical: CanonicalModel, reason: str) -> Diagnostic:
     )
 
 
-def _free(canonical: CanonicalModel, name: str, reason: str) -> Diagnostic:
+def _free(
+    canonical: CanonicalModel, name: str, reason: str, latents: tuple[str, ...] = ()
+) -> Diagnostic:
+    """E402 for the block `name`; `latents`: those of the direction that nothing determines."""
     symbols = canonical.grounded.model.symbols
     remedy = f"give `{name}` a proper prior, e.g. normal(sd = 10)"
     for latent in canonical.latents:
         untied = any(f.arguments.get("sum_to_zero") is False for f in latent.factors)
-        if untied and f" {latent.name}[" in reason:
+        if untied and latent.name in latents:
             written = "`sum_to_zero = false`" + (
                 f" of `{latent.name}`" if latent.name != name else ""
             )

@@ -3,7 +3,8 @@ and, if wanted, the integral."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import math
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,19 +12,24 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.posterior import GaussianPosterior
-from lgmdsl.contract.status import Status
+from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.driver import Run
 from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.settings import FitSettings
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.coordinates.standardised import Standardised, standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.batches import Batches
 from lgmdsl.learning.em.em import ACCELERATIONS, EM
 from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
+from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
+from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.modes import from_corners, further_mode
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.exact_zeros import released
+from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
@@ -64,8 +70,19 @@ class Learned:
         return self.maximum.at
 
     @property
-    def found_mode(self) -> bool:
-        return self.maximum.status is Status.converged
+    def theta(self) -> Theta:
+        return self.mode.theta
+
+    @property
+    def run(self) -> Run:
+        """The fit at the mode."""
+        return self.mode.run
+
+    @property
+    def of_fit_alone(self) -> bool:
+        """Whether the status is that of the fit, not of the search or of the integration."""
+        found_mode = self.maximum.status is Status.converged
+        return found_mode and self.status is self.run.status
 
     @property
     def status(self) -> Status:
@@ -79,35 +96,60 @@ class Learned:
             return Status.stalled
         return self.mode.run.status
 
+    def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
+        """Of the fit as a whole, from those at the mode; NaN where the density has not fallen off,
+        so that there is no telling what its integral is."""
+        found = self.integrated
+        if found is None:
+            return log_evidence, guarantee
+        # An integral by a rule over bounds or exact evidences is an approximation.
+        return found.log_evidence if found.bounded else math.nan, Guarantee.APPROXIMATE
+
+    @property
+    def points(self) -> tuple[tuple[Fitted, float], ...]:
+        """The fits that the posterior is a mixture of, and their weights; none at a mode."""
+        return () if self.integrated is None else self.integrated.points
+
+    def marginals(self) -> HyperMarginals:
+        """The posterior of the hyperparameters."""
+        if self.integrated is not None:
+            return self.integrated.posterior
+        if self.frame is None:
+            return ModeOnly(self.coordinates, self.theta)
+        return Asymptotic(self.coordinates, self.theta, self.frame)
+
+    def record(self) -> Learning:
+        """How it was found."""
+        found = self.integrated
+        return Learning(
+            self.maximum.steps, self.calls, self.iterations, found.design if found else "",
+            len(found.points) if found else 1, found.modes if found else 1,
+        )  # fmt: skip
+
 
 def learn(
     planned: Plan,
-    fixed: Mapping[str, object],
-    tolerances: Tolerances,
-    max_steps: int | None = None,
+    settings: FitSettings,
+    options: LearningOptions,
     warm: GaussianPosterior | None = None,
-    integration: str | None = None,
     on_step: Callable[[LearningStep], None] | None = None,
-    seed: int = 0,
-    acceleration: str | None = None,
-    batch: tuple[int, int] | None = None,
     begin: Theta | None = None,
-    limit: int | None = None,
 ) -> Learned:
-    """Maximise, with the curvature there for up to STANDARD_ERRORS of them; integrate where
-    `integration` names a design (`auto`: by their number). `acceleration`: of EM (l-bfgs, squarem
-    or none); None: L-BFGS alone, where no prior has corners (a graphical lasso). `batch`: rows of a
-    mini-batch and epochs, before either. `begin`: where the search starts, by name, of hypers that
-    do not start in the middle of their priors; `limit`: of its steps, EM's included.
+    """Maximise, with the curvature there for up to STANDARD_ERRORS of them; integrate where the
+    options name a design. `begin`: where the search starts, by name, of hypers that do not start
+    in the middle of their priors.
 
     Raises NumericalError E601 where there is no fit at the start nor near it, or where there is
     nothing to integrate because a hyperparameter runs away.
     """
-    space = planned.canonical.hypers
+    space, fixed = planned.canonical.hypers, settings.fixed
+    integration, acceleration = options.design, options.acceleration
+    batch, limit = options.batch, options.steps
     coordinates = Coordinates(space, fixed, closed=integration is None)
     objective = Objective(
-        planned, coordinates, fixed, tolerances, max_steps, seed, begin=begin or {}
-    )
+        planned, coordinates, fixed, settings.tolerances, settings.max_steps, settings.seed,
+        begin=begin or {},
+    )  # fmt: skip
     batches = None if batch is None else Batches.of(objective, *batch)
     first = first_start(objective, warm) if batches is None else _from_batches(batches)
     size = coordinates.size

@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import IntArray
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.lowering.lower import Lowering
@@ -70,9 +71,11 @@ class Frame:
                 out[piece] = Sparse(sp.csr_array(part))
         return out or {pieces[0]: Sparse(sp.csr_array((operator.shape[0], self.sizes[pieces[0]])))}
 
-    def part(self, name: str, z: Array) -> Array:
-        """The draws (size, n_b) of one block of z."""
-        return z[:, self.starts[name] : self.starts[name] + self.sizes[name]]
+    @cached_property
+    def slices(self) -> dict[str, slice]:
+        """Where each block is among all latents."""
+        return {name: slice(at, at + self.sizes[name]) for name, at in self.starts.items()
+                if name in self.sizes}  # fmt: skip
 
 
 def fitted_frame(canonical: CanonicalModel, conditioned: Conditioned) -> Frame:

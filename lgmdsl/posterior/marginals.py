@@ -164,9 +164,7 @@ class Marginals:
     def _draw_form(self, form: Affine, z: Array) -> Named:
         dims = form.dims
         predictor = self.frame.embed(self.canonical.predictor(form, dims, self.theta))
-        values = np.repeat(predictor.offset[:, None], len(z), axis=1)
-        for name, operator in predictor.columns.items():
-            values += operator.matvec(self.frame.part(name, z).T)
+        values = predictor.values(z.T, self.frame.slices)
         shape = tuple(form.sizes.get(d, self.canonical.sizes.get(d, 0)) for d in dims)
         return Named((SAMPLE, *dims), values.T.reshape(len(z), *shape))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -22,9 +22,8 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.learning.coordinates.ranges import Ends, entry_ends
-from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
-from lgmdsl.learning.mean_field.marginals import FactorMarginals
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
+from lgmdsl.learning.coordinates.ranges import entry_ends
 from lgmdsl.posterior.hyper_points import Point
 from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
@@ -46,17 +45,6 @@ if TYPE_CHECKING:
 # Conditioned Gaussians are kept where the model has no more latents than this, and rebuilt at
 # every use where it has more: a mixture has up to some dozens.
 KEPT = 1000
-
-
-class HyperMarginals(Protocol):
-    """Marginals of functions of the hyperparameters, entry by entry of the function's value."""
-
-    def mean(self, of: Callable[[Theta], Array]) -> Array: ...
-    def sd(self, of: Callable[[Theta], Array]) -> Array: ...
-    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array: ...
-    def density(
-        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
-    ) -> tuple[Array, Array]: ...
 
 
 def mixture(
@@ -196,7 +184,7 @@ class Mixture:
     def drawn(self, seed: int, mixing: bool) -> DrawnHypers:
         """The hyperparameters of draws; `mixing`: latents go along with them."""
         return DrawnHypers(
-            self.hypers, self.thetas, self.weights, seed, mixing, lambda _: self._carried
+            self.hypers, self.thetas, self.weights, seed, mixing, lambda: self._carried
         )
 
     def joint(self, size: int, rng: Generator) -> Iterator[Joint]:
@@ -221,12 +209,13 @@ class Mixture:
 
     @cached_property
     def _carried(self) -> Carried:
-        assert isinstance(self.hypers, HyperPosterior)
+        places = None if self.hypers is None else self.hypers.places(self.thetas)
+        assert places is not None, "latents are shifted where hyperparameters have places"
         frames = [self.part(k).frame for k in range(len(self.parts))]
         first = frames[0]
         blocks = [slice(at, at + first.sizes[n]) for n, at in first.starts.items()]
         moments = [(f.conditioned.latent_mean, f.conditioned.latent_variance) for f in frames]
-        return Carried.of(np.array([self.hypers.place(t) for t in self.thetas]), moments, blocks)
+        return Carried.of(places, moments, blocks)
 
     @cached_property
     def _held(self) -> tuple[Marginals, ...]:
@@ -246,9 +235,9 @@ class Mixture:
     def _factored(self, name: str) -> bool:
         """Whether a report is made of latents and of hyperparameters that have factors: draws of
         both tell of it."""
-        if not isinstance(self.hypers, FactorMarginals) or self.of_hypers(name) is not None:
+        if self.hypers is None or self.of_hypers(name) is not None:
             return False
-        return bool(hypers_of(named_tree(self.canonical, name)[1]) - self.hypers.pinned.keys())
+        return self.hypers.factored(hypers_of(named_tree(self.canonical, name)[1]))
 
     def _parts_of(self, name: str) -> tuple[Normal, ...] | None:
         """The normal marginals of a name at every point; those of all names are found at once, so

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,11 +19,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering import derived
 from lgmdsl.canonical.lowering.derived import Derived
-from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
-from lgmdsl.learning.mean_field.marginals import FactorMarginals
-
-if TYPE_CHECKING:
-    from lgmdsl.posterior.mixture import HyperMarginals
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 
 # Draws are carried so far from their point at most, in units of the standardised hyperparameters,
 # and stretched or shrunk by e at most.
@@ -101,7 +96,7 @@ class DrawnHypers:
     shares: Array
     seed: int
     mixing: bool = False
-    carried: Callable[[HyperPosterior], Carried] | None = None
+    carried: Callable[[], Carried] | None = None
     found: tuple[Theta, ...] | None = None
 
     def at(self, chosen: IntArray, places: IntArray) -> tuple[Theta, ...]:
@@ -109,7 +104,7 @@ class DrawnHypers:
         draws have the hyperparameters of their points."""
         if self.found is None:
             self.found = ()
-            if isinstance(self.hypers, HyperPosterior | FactorMarginals):
+            if self.hypers is not None:
                 rng = np.random.default_rng([self.seed, 2])
                 self.found = self.hypers.draws(self.points, self.shares, chosen, rng)
             if self.mixing and len(self.found) > DISTINCT:
@@ -119,12 +114,12 @@ class DrawnHypers:
     def carry(self, chosen: IntArray, places: IntArray, z: Array) -> Array:
         """Draws z of one point, at their own hyperparameters."""
         thetas, hypers = self.at(chosen, places), self.hypers
-        known = isinstance(hypers, HyperPosterior) and self.carried is not None
-        if not (self.mixing and thetas and known) or len(self.points) == 1:
+        if not (self.mixing and thetas) or len(self.points) == 1:
             return z
-        assert isinstance(hypers, HyperPosterior) and self.carried is not None
-        at = np.array([hypers.place(t) for t in thetas])
-        return self.carried(hypers)(int(chosen[places[0]]), z, at)
+        at = None if hypers is None else hypers.places(thetas)
+        if at is None or self.carried is None:
+            return z
+        return self.carried()(int(chosen[places[0]]), z, at)
 
 
 def _fewer(thetas: Sequence[Theta], chosen: IntArray) -> tuple[Theta, ...]:

@@ -3,6 +3,7 @@ and a run that was cut off goes on."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -125,16 +126,16 @@ def test_errors_of_the_model_are_raised_and_those_of_a_run_counted(
         with pytest.raises(lgm.MethodError):
             calibrate(**bad)
     from lgmdsl.api.calibrate import run as calibrate_run
+    from lgmdsl.api.fit.fitting import fit_data
+    from lgmdsl.inference.settings import FitSettings
 
     count = iter(range(100))
 
-    def sometimes(*given: Any, **more: Any) -> lgm.Fit:
-        if next(count) % 3 == 1:
-            more["method"] = "nonsense"
-            return lgm.fit(given[0], given[1], **more)
-        return lgm.fit(*given, **more)
+    def sometimes(model: lgm.Model, data: object, settings: FitSettings) -> lgm.Fit:
+        method = "nonsense" if next(count) % 3 == 1 else settings.method
+        return fit_data(model, data, replace(settings, method=method))
 
-    monkeypatch.setattr(calibrate_run, "fit_model", sometimes)
+    monkeypatch.setattr(calibrate_run, "fit_data", sometimes)
     found = calibrate(runs=45)
     assert len(found.failed) == 15 and not found.calibrated
     assert "15 runs ended without a posterior" in found.verdict and "nonsense" in found.table

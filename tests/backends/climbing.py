@@ -11,7 +11,7 @@ from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.stacked import stacked
+from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.dataset import read
 from lgmdsl.inference.plan import plan
 from lgmdsl.sites import catalogue as sites
@@ -81,7 +81,7 @@ def dense_elbo(given: Problem, mean: Array, covariance: Array) -> float:
     """sum f(m, v) - KL(N(mean, covariance) || prior), all proper blocks, straight from its
     definition."""
     linear = given.engine.linear
-    b = np.asarray(stacked(linear) @ np.eye(linear.size))
+    b = np.asarray(StackedPredictors(linear).matrix() @ np.eye(linear.size))
     offset = np.concatenate([p.offset for p in linear.predictors])
     m, v = b @ mean + offset, np.einsum("ij,jk,ik->i", b, covariance, b)
     value, at = 0.0, 0

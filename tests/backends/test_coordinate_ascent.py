@@ -12,8 +12,9 @@ import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.bounds.quadrature import ExpectedByQuadrature
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.joint import row_covariance, some_rows, stacked
+from lgmdsl.contract.joint import row_covariance, some_rows
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
+from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.inference.plan import plan
 from lgmdsl.numerics.optimisation.variance_root import solve_variance
 from lgmdsl.sites.catalogue import site
@@ -138,7 +139,7 @@ def test_the_rows_covariance_is_that_of_the_prior() -> None:
     wanted = 2.25 * both @ both.T + 4.0 * np.outer(constant, constant)
     found = row_covariance(prior, problem.engine.linear)
     np.testing.assert_allclose(found, wanted, atol=1e-10)
-    assert stacked(problem.engine.linear).rows == 20
+    assert StackedPredictors(problem.engine.linear).predictor().rows == 20
 
 
 class _Whole(Expected):

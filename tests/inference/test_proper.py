@@ -110,6 +110,21 @@ def test_a_level_that_all_classes_share_is_free(link: str) -> None:
     assert lgm.fit(lgm.loads(proper), data, "natural-gradient").converged
 
 
+@pytest.mark.parametrize("engine", ["precision", "covariance", "sparse", "iterative"])
+def test_a_word_of_the_reason_is_no_latent(engine: str) -> None:
+    """The latent `prior` is well determined, and "no datum or prior determines" `b`."""
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : real\ndata x[obs] : real\nlatent prior ~ flat\n"
+        "latent b ~ flat\nlet eta[obs] = prior + b * x\nobserve y ~ normal(mean = eta, sd = 1)\n"
+    )
+    with pytest.raises(lgm.ModelError, match="nothing fixes `b`") as caught:
+        lgm.fit(
+            lgm.loads(text), {"y": np.arange(6.0), "x": np.zeros(6)}, options={"engine": engine}
+        )
+    assert caught.value.codes == ("E402",)
+    assert "no datum or prior determines b\n" in str(caught.value)
+
+
 def test_the_latent_that_is_free_is_named() -> None:
     text = (
         "lgm 1\nindex obs\nindex class = 3\nindex cut = head(class)\ndata y[obs] : class\n"

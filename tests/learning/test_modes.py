@@ -14,10 +14,12 @@ from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.hyper_posterior import matched
 from lgmdsl.learning.learn import Learned, learn
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.sites import catalogue as sites
 
 VAGUE = "inv_gamma(shape = 1, scale = 5e-5)"
@@ -84,7 +86,7 @@ def learned(
     text: str, data: dict[str, AnyArray], integration: str | None = None, method: str = "auto"
 ) -> Learned:
     canonical = compiled(text, data)
-    return learn(plan(canonical, method), {}, Tolerances(), integration=integration)
+    return learn(plan(canonical, method), FitSettings(), LearningOptions(integration))
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -15,6 +15,7 @@ from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.plan import plan
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.em import EM, SLOW, WORTH
 from lgmdsl.learning.em.simplices import probabilities
@@ -106,4 +107,4 @@ def test_em_goes_on_while_topics_gain() -> None:
     gains = np.diff([s.objective for s in em.run(first).steps])
     assert gains[-1] <= WORTH and (gains[:-1] > WORTH).all()
     assert (gains[1:-1] > SLOW * gains[:-2])[1:].any()  # where loadings would have left off
-    assert chosen_way(canonical, "auto", None, plan(canonical).backend.spec, "auto") == "em"
+    assert chosen_way(canonical, FitSettings(), plan(canonical).backend.spec, "auto") == "em"

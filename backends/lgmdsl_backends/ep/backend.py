@@ -61,7 +61,7 @@ class EPState:
     waited: int = 0
     residual: float = math.inf
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -107,7 +107,7 @@ class ExpectationPropagation(Backend[EPState]):
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> EPState:
         at = begin(problem, self.power, warm)
         if isinstance(at, Failed):
-            return EPState(self.mode, failed=Status.numerical_error, reason=at.reason)
+            return EPState(self.mode, failed=Status.numerical_error, reason=at)
         if self.mode == "double-loop":
             return self._enter_double_loop(problem, _approached(problem, Walk(at, self.damping)))
         return _walked(self._stage(self.power), Walk(at, self.damping), None)

@@ -24,7 +24,6 @@ from typing import ClassVar
 
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.joint import unstacked
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of, expected
 from lgmdsl.contract.objectives.elbo_start import begin, comparable, lifted, resolved
 from lgmdsl.contract.objectives.fixed_point import profiled, undamped_move
@@ -32,6 +31,7 @@ from lgmdsl.contract.options import check_least, check_range
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.stacked import split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl_backends.lcl.dual import Dual, Setting, setting_of
@@ -52,7 +52,7 @@ class LclState:
     residual: float = math.inf
     damping: float = 0.0
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -103,7 +103,7 @@ class LinearlyConstrained(Backend[LclState]):
             raise MethodError(_improper(setting.reason))
         point = begin(problem, warm)
         if isinstance(point, Failed):
-            return LclState(None, failed=Status.numerical_error, reason=point.reason)
+            return LclState(None, failed=Status.numerical_error, reason=point)
         if warm is None:
             point = _nearer(problem, setting, point)
         return LclState(point, setting, undamped_move(problem, point))
@@ -135,7 +135,7 @@ class LinearlyConstrained(Backend[LclState]):
         )
         if best is start:
             return Failed("no step lowers the dual")
-        shift = unstacked(best.a + best.weight * best.mean, dual.like)
+        shift = split_like(best.a + best.weight * best.mean, dual.like)
         return elbo_of(problem, best.conditioned.with_shift(shift))
 
     def residual(self, problem: Problem, state: LclState) -> float:

@@ -19,11 +19,12 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Failed
-from lgmdsl.contract.joint import row_covariance, stacked, unstacked
+from lgmdsl.contract.joint import row_covariance
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.objectives.elbo import ElboPoint
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
+from lgmdsl.contract.stacked import StackedPredictors, split_like
 from lgmdsl.numerics.cholesky import cholesky
 from lgmdsl.numerics.optimisation.box_newton import Box
 from lgmdsl.numerics.optimisation.pair_newton import Pairs, Terms
@@ -65,13 +66,8 @@ class Setting:
         if self.dense:
             return np.asarray(self.covariance @ a)
         where, rhs = self.linear.slices, np.zeros(self.linear.size)
-        for name, operator in self.predictor.columns.items():
-            rhs[where[name]] = operator.rmatvec(a)
-        z = self.conditioned.solve(rhs)
-        moved = np.zeros(len(a))
-        for name, operator in self.predictor.columns.items():
-            moved += operator.matvec(z[where[name]])
-        return moved
+        self.predictor.add_transposed(a, where, rhs)
+        return self.predictor.times(self.conditioned.solve(rhs), where)
 
 
 def setting_of(problem: Problem, largest: int) -> Setting | Failed:
@@ -90,8 +86,8 @@ def setting_of(problem: Problem, largest: int) -> Setting | Failed:
         for site, answer in zip(problem.sites, problem.expecting(), strict=True)
     ]
     return Setting(
-        q, linear, stacked(linear), mean, variance, np.concatenate(limits, axis=1),
-        len(mean) <= largest,
+        q, linear, StackedPredictors(linear).predictor(), mean, variance,
+        np.concatenate(limits, axis=1), len(mean) <= largest,
     )  # fmt: skip
 
 
@@ -132,7 +128,7 @@ class Dual:
         added = []
         for site, answer, weight, h, sigma, floor in zip(
             self.problem.sites, self.problem.expecting(), point.target[0],
-            *(unstacked(x, point.mean) for x in (self.h0, self.sigma0, least)), strict=True,
+            *(split_like(x, point.mean) for x in (self.h0, self.sigma0, least)), strict=True,
         ):  # fmt: skip
             if Property.LOG_CONCAVE in site.spec.properties:
                 added.append(np.zeros((3, len(site))))
@@ -171,7 +167,7 @@ class Dual:
         """D at x; None where it is not finite, or a scalar problem not solved: they start from the
         tangent at `near`, or at the point evaluated last."""
         a, weight = x[: self.size], x[self.size :]
-        parts = unstacked(weight, self.like)
+        parts = split_like(weight, self.like)
         s0 = self.problem.engine.prior_mean
         shift = tuple(rows.times(w, s) for w, s in zip(parts, s0, strict=True))
         q = self.problem.engine.condition(parts, shift)

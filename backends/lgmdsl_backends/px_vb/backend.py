@@ -73,7 +73,7 @@ class PxState:
     share: float = 1.0
     stage: str = ""
     failed: Status | None = None
-    reason: str = ""
+    reason: str | Failed = ""
 
     @property
     def objective(self) -> float:
@@ -110,7 +110,7 @@ class ParameterExpanded(Backend[PxState]):
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> PxState:
         q = _beginning(problem, warm)
         if isinstance(q, Failed):
-            return PxState(None, failed=Status.numerical_error, reason=q.reason)
+            return PxState(None, failed=Status.numerical_error, reason=q)
         return self._ahead(problem, PxState(None), at(problem, q))
 
     def step(self, problem: Problem, state: PxState) -> PxState:
@@ -164,7 +164,7 @@ class ParameterExpanded(Backend[PxState]):
         if following is None:
             plain = update(problem, point)
             if isinstance(plain, Failed):
-                return replace(before, failed=Status.numerical_error, reason=plain.reason)
+                return replace(before, failed=Status.numerical_error, reason=plain)
             anchor, better = self._expanded(point, plain, anchor)
             if better is not None:
                 following, ahead = at(problem, better), EXPANDED

@@ -23,7 +23,6 @@ from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
-from lgmdsl.learning.mean_field.marginals import FactorMarginals
 from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.hyper_points import Point
 from lgmdsl.posterior.mixture import KEPT, Mixture
@@ -119,7 +118,7 @@ def _spread(
 ) -> tuple[Component, ...]:
     """A component for each of several values of the sites' parameters, where these have factors
     that the latents know by a mean only: q(z) and its Gaussian sites are the same in all."""
-    if not isinstance(fit.hypers, FactorMarginals):
+    if fit.hypers is None:
         return (one,)
     blocks = [canonical.blocks[k] for k in observed(canonical)]
 

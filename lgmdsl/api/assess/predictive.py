@@ -69,11 +69,7 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
             predictor = part.frame.embed(canonical.as_written(block, theta))
             if s is None:
                 s = np.empty((len(predictor.offset), len(z)))
-            s[:, rows] = predictor.offset[:, None]
-            for latent, operator in predictor.columns.items():
-                s[:, rows] += operator.matvec(
-                    np.ascontiguousarray(part.frame.part(latent, z[rows]).T)
-                )
+            s[:, rows] = predictor.values(z[rows].T, part.frame.slices)
         if s is None:
             continue
         shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)

@@ -24,6 +24,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.assess.uniformity import Uniformity, band, ecdf, uniformity
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 
 NO_SIZES: Mapping[str, int] = MappingProxyType({})
@@ -59,7 +60,7 @@ class Calibration:
     @property
     def method(self) -> str:
         """The method that ran (what `auto` chose)."""
-        return next((o.method for o in self.outcomes if o.method), self.task.method)
+        return next((o.method for o in self.outcomes if o.method), self.task.settings.method)
 
     @property
     def interrupted(self) -> bool:
@@ -115,7 +116,7 @@ class Calibration:
                 (name, f"{test.count}", f"{test.bias:+.2f}", f"{test.spread:.2f}",
                  f"{test.p:.2g}{mark}")
             )  # fmt: skip
-        lines = [f"calibration of {self.method}, seed {self.task.seed}", ""]
+        lines = [f"calibration of {self.method}, seed {self.task.settings.seed}", ""]
         lines += columns(rows, 0, (1, 2, 3)) if self.tests else []
         if self.tests:
             lines += ["", *wrapped(
@@ -136,7 +137,7 @@ class Calibration:
     def as_json(self) -> dict[str, object]:
         """A JSON object: the verdict, and each quantity with its values."""
         return {
-            "method": self.method, "seed": self.task.seed, "runs": len(self.outcomes),
+            "method": self.method, "seed": self.task.settings.seed, "runs": len(self.outcomes),
             "wanted": self.wanted, "failed": len(self.failed), "not_converged": self.unfinished,
             "calibrated": self.calibrated, "verdict": self.verdict, "level": self.level,
             "quantities": {
@@ -193,16 +194,16 @@ def calibrate(
     """
     load_entry_points()
     check_numbers(seed, tol, max_steps)
-    fixed, options = check_fixed(fixed), check_options(options)
+    settings = FitSettings(
+        method, fixed=check_fixed(fixed), bound=bound, options=check_options(options), seed=seed,
+        tol=tol, max_steps=max_steps,
+    )  # fmt: skip
     workers = jobs if jobs is not None else os.cpu_count() or 1
     for name, value in (("runs", runs), ("jobs", workers)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             told = f"`{name}` must be a whole number from 1"
             raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
-    task = Task(
-        model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), method, fixed,
-        bound, options, seed, tol, max_steps,
-    )  # fmt: skip
+    task = Task(model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), settings)
     kept = Record(record, task)
     left = [k for k in range(runs) if k not in kept.done]
 

@@ -13,7 +13,7 @@ class Record:
     """Outcomes on disk, or nowhere where `path` is None."""
 
     def __init__(self, path: str | os.PathLike[str] | None, task: Task) -> None:
-        self.lines = Lines(path, "calibration", task, hashed=("data",))
+        self.lines = Lines(path, "calibration", task, hashed=("data",), free=("hyper", "start"))
         try:
             self.done = {o.number: o for o in map(Outcome.of_json, self.lines.rows)}
         except (KeyError, TypeError, ValueError, AttributeError):

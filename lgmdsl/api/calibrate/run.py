@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.api.fit.fitting import fit as fit_model
+from lgmdsl.api.fit.fitting import fit_data
 from lgmdsl.api.simulate.simulate import TRUTH, simulate
 from lgmdsl.arrays import Array
 from lgmdsl.errors import LgmError
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 
 if TYPE_CHECKING:
@@ -35,13 +36,7 @@ class Task:
     data: Any = None
     mapping: Mapping[str, str] | None = None
     sizes: Mapping[str, int] = field(default_factory=dict)
-    method: str = "auto"
-    fixed: Mapping[str, object] | None = None
-    bound: str | None = None
-    options: Mapping[str, object] = field(default_factory=dict)
-    seed: int = 0
-    tol: float | None = None
-    max_steps: int | None = None
+    settings: FitSettings = field(default_factory=FitSettings)
 
 
 @dataclass(frozen=True)
@@ -75,14 +70,13 @@ def run_once(model: Model, task: Task, number: int) -> Outcome:
     An error in a fit of drawn data is the run's outcome; one that the first draw meets already (no
     size for an index, a hyper without a value) is the model's and raised by run 0.
     """
-    rng = np.random.default_rng([task.seed, number])
+    rng = np.random.default_rng([task.settings.seed, number])
     seed = int(rng.integers(2**62))
     try:
-        data = simulate(model, task.data, task.sizes, task.fixed, seed, mapping=task.mapping)
-        found = fit_model(
-            model, data, task.method, fixed=task.fixed, bound=task.bound, options=task.options,
-            seed=seed, tol=task.tol, max_steps=task.max_steps,
-        )  # fmt: skip
+        data = simulate(
+            model, task.data, task.sizes, task.settings.fixed, seed, mapping=task.mapping
+        )
+        found = fit_data(model, data, replace(task.settings, seed=seed))
     except LgmError as error:
         if number == 0:
             raise
@@ -134,9 +128,7 @@ def log_likelihood(fit: Fit, z: Array) -> Array:
     """sum log t(s) of all sites at draws z, (size, n)."""
     linear, total = fit.canonical.linear(fit.theta), np.zeros(len(z))
     for site, predictor in zip(fit.canonical.sites(fit.theta), linear.predictors, strict=True):
-        s = np.repeat(predictor.offset[:, None], len(z), axis=1)
-        for name, operator in predictor.columns.items():
-            s += operator.matvec(np.ascontiguousarray(z[:, linear.slices[name]].T))
+        s = predictor.values(z.T, linear.slices)
         for k in range(len(z)):
             at = s[:, k] if not predictor.event else s[:, k].reshape(-1, predictor.event)
             total[k] += float(np.sum(site.log_density(at)))

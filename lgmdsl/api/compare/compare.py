@@ -26,6 +26,7 @@ from lgmdsl.inference.accuracy import rank
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import plan, verdict
 from lgmdsl.inference.registry import backends
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 
@@ -78,7 +79,9 @@ def compare(
     backends()  # entry points may bring families
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     canonical = compile_model(model.checked, dataset, sites.find_site)
-    fixed = check_fixed(fixed)
+    settings = FitSettings(
+        hyper=hyper, fixed=check_fixed(fixed), bound=bound, seed=seed, tol=tol, max_steps=max_steps
+    )
     example = '{"ep": {"damping": 0.5}}'
     given = {m: check_options(o) for m, o in check_named(options, "options", example).items()}
     names, unable = _asked(canonical, methods, bound, given)
@@ -89,10 +92,8 @@ def compare(
             rows.append(Compared(name, None, _interrupted()))
             continue
         try:
-            fit = fit_compiled(
-                model, canonical, name, hyper, fixed, bound, given.get(name, {}), None, seed, tol,
-                max_steps, _told(on_step, name),
-            )  # fmt: skip
+            one = replace(settings, method=name, options=given.get(name, {}))
+            fit = fit_compiled(model, canonical, one, on_step=_told(on_step, name))
             rows.append(_audited(name, fit, draws, seed) if audit else Compared(name, fit))
         except KeyboardInterrupt:
             if not any(r.fit for r in rows):

@@ -26,6 +26,7 @@ from lgmdsl.compile import compile_model
 from lgmdsl.dataset import read
 from lgmdsl.errors import Diagnostic, MethodError, suggestion
 from lgmdsl.inference.registry import load_entry_points
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.sites import catalogue as sites
 
@@ -120,9 +121,8 @@ def design(
     )  # fmt: skip
     canonical = compile_model(model.checked, read(data, mapping), sites.find_site)
     response = response_of(canonical)
-    fit = fit_compiled(
-        model, canonical, METHOD, "fixed", fixed, None, {}, None, seed, None, None, None
-    )
+    settings = FitSettings(METHOD, "fixed", fixed or {}, seed=seed)
+    fit = fit_compiled(model, canonical, settings)
     pool_data = read(candidates, mapping)
     cases = cases_of(fit, response, pool_data)
     if steps > cases.members.size:
@@ -147,9 +147,9 @@ def design(
         z = fit.posterior.conditioned.latent_mean
         kept.point(point(0, fit.log_evidence, z))
         weight = fit.weight if kept.weight is None else kept.weight
-        settings = Settings(score, steps, block, seed, outer)
+        course_of = Settings(score, steps, block, seed, outer)
         done = kept.queries[:]
-        for event in sequence(cases.pool, weight, settings, ask, done, kept.settled):
+        for event in sequence(cases.pool, weight, course_of, ask, done, kept.settled):
             if isinstance(event, Refit):
                 kept.point(point(event.included, event.log_evidence, event.latent_mean), event)
             else:

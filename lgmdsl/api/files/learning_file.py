@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
 from lgmdsl.learning.mean_field.factor import factor
 from lgmdsl.learning.mean_field.marginals import FactorMarginals
+from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.learning.search.maximise import LearningStep
 from lgmdsl.posterior.hyper_points import Point
-from lgmdsl.posterior.learning_record import Learning
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -46,24 +45,11 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
     )  # fmt: skip
     for column in COLUMNS:
         put(group, column, np.array([getattr(s, column) for s in record.steps]))
-    if isinstance(hypers, Asymptotic | HyperPosterior | ModeOnly):
-        group.attrs["pinned"] = json.dumps(sorted(hypers.coordinates.pinned))
-    if isinstance(hypers, Asymptotic | HyperPosterior):
-        put(group, "mode", hypers.frame.mode)
-        put(group, "axes", hypers.frame.axes)
-        put(group, "flat", hypers.frame.flat.astype(np.int8))
-        if hypers.frame.unknown is not None:
-            put(group, "unknown", hypers.frame.unknown)
-    if isinstance(hypers, HyperPosterior):
-        group.attrs.update(log_integral=hypers.log_integral, lattice=int(hypers.lattice))
-        put(group, "nodes", hypers.z)
-        put(group, "shares", hypers.weights)
-    if isinstance(hypers, FactorMarginals):
-        group.attrs["fixed"] = json.dumps(sorted(hypers.pinned))
-        group.attrs["exponents"] = json.dumps({n: f.exponent for n, f in hypers.factors.items()})
-        for name, held in hypers.factors.items():
-            put(group, f"count_{name}", held.count)
-            put(group, f"rate_{name}", held.rate)
+    if hypers is not None:
+        stored = hypers.record()
+        group.attrs.update(stored.attributes)
+        for name, values in stored.arrays.items():
+            put(group, name, values)
     if fit.mixed:
         points = file.create_group("points")
         put(points, "share", np.array([p.share for p in fit.mixed]))
@@ -76,12 +62,10 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
 
 
 def read_learning(
-    file: Any,
-    fit: Fit,
-    array: Callable[[Any], AnyArray],
-    recondition: Callable[..., Conditioned],
+    file: Any, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., Point]
 ) -> Fit:
-    """The fit with what the groups hold."""
+    """The fit with what the groups hold; `point` makes one of its mixture's, of theta, share, log
+    evidence and the sites' weight and shift."""
     if "learning" not in file.groups:
         return fit
     group = file["learning"]
@@ -115,7 +99,7 @@ def read_learning(
             fit = replace(fit, hypers=posterior)
         else:
             fit = replace(fit, hypers=Asymptotic(coordinates, fit.theta, frame))
-    return replace(fit, mixed=_points(file, fit, array, recondition))
+    return replace(fit, mixed=_points(file, fit, array, point))
 
 
 def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -> FactorMarginals:
@@ -130,24 +114,19 @@ def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -
 
 
 def _points(
-    file: Any,
-    fit: Fit,
-    array: Callable[[Any], AnyArray],
-    recondition: Callable[..., Conditioned],
+    file: Any, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., Point]
 ) -> tuple[Point, ...]:
     if "points" not in file.groups:
         return ()
     held = {n: array(v) for n, v in file["points"].variables.items()}
 
-    def point(m: int) -> Point:
+    def made(m: int) -> Point:
         theta = {b.name: held[f"theta_{b.name}"][m] for b in fit.canonical.hypers.blocks}
         weight, shift = (
             tuple(held[f"{kind}_{k}"][m] for k in range(len(fit.weight)))
             for kind in ("weight", "shift")
         )
-        return Point(
-            theta, float(held["share"][m]), float(held["log_evidence"][m]), weight, shift,
-            lambda: recondition(fit.canonical, theta, weight, shift, fit.seed, fit.provenance),
-        )  # fmt: skip
+        share, log_evidence = float(held["share"][m]), float(held["log_evidence"][m])
+        return point(theta, share, log_evidence, weight, shift)
 
-    return tuple(point(m) for m in range(len(held["share"])))
+    return tuple(made(m) for m in range(len(held["share"])))

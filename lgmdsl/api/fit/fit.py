@@ -19,13 +19,14 @@ from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.starts import Started
 from lgmdsl.language.builder import Model
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
+from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.memory import during
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.hyper_points import Point
 from lgmdsl.posterior.labelled import dataset, labelled
-from lgmdsl.posterior.learning_record import Learning
 from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
-from lgmdsl.posterior.mixture import HyperMarginals, Mixture, mixture
+from lgmdsl.posterior.mixture import Mixture, mixture
 
 if TYPE_CHECKING:
     import xarray as xr

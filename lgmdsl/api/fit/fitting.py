@@ -16,7 +16,7 @@ from lgmdsl.api.fit.hyper_ways import (
     chosen_way,
     learning_options,
 )
-from lgmdsl.api.fit.learned_fit import with_factors, with_hypers
+from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.only_finite import only_finite
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.api.fit.warnings import local_optima, undefined_reports, unfinished
@@ -28,13 +28,13 @@ from lgmdsl.contract.questions import Expected
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.engines.choose import AUTO as ANY_ENGINE
 from lgmdsl.graph.warnings import warnings_of
-from lgmdsl.inference.driver import Tolerances, TraceEntry
+from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.quasi_random_error import standard_error
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.inference.routes import combined, error_notes
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
-from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.memory import during
 from lgmdsl.sites import catalogue as sites
 
@@ -99,15 +99,26 @@ def fit(
         raise TypeError(f"fit takes a Model (lgm.load or lgm.loads), not {type(model).__name__}")
     check_hyper(hyper)
     check_numbers(seed, tol, max_steps)
-    fixed, options = check_fixed(fixed), check_options(options)
-    start = check_named(start, "start", '{"s": 0.5}')
+    settings = FitSettings(
+        method, hyper, check_fixed(fixed), bound, check_options(options), seed, tol, max_steps,
+        check_named(start, "start", '{"s": 0.5}'),
+    )  # fmt: skip
+    return fit_data(model, data, settings, mapping, start_from, on_step)
+
+
+def fit_data(
+    model: Model,
+    data: object,
+    settings: FitSettings,
+    mapping: Mapping[str, str] | None = None,
+    start_from: Fit | str | os.PathLike[str] | None = None,
+    on_step: Callable[[TraceEntry], None] | None = None,
+) -> Fit:
+    """Fit a model to data by settings that have been checked. See `fit`."""
     with during("reading the data and compiling the model"):
         dataset = data if isinstance(data, Dataset) else read(data, mapping)
         canonical = compile_model(model.checked, dataset, sites.find_site)
-    return fit_compiled(
-        model, canonical, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
-        on_step, start,
-    )  # fmt: skip
+    return fit_compiled(model, canonical, settings, start_from, on_step)
 
 
 def _scatter(planned: Plan, found: Solved) -> tuple[str, ...]:
@@ -123,42 +134,33 @@ def _scatter(planned: Plan, found: Solved) -> tuple[str, ...]:
 def fit_compiled(
     model: Model,
     canonical: CanonicalModel,
-    method: str,
-    hyper: str,
-    fixed: Mapping[str, object] | None,
-    bound: str | None,
-    options: Mapping[str, object],
-    start_from: Fit | str | os.PathLike[str] | None,
-    seed: int,
-    tol: float | None,
-    max_steps: int | None,
-    on_step: Callable[[TraceEntry], None] | None,
-    start: Mapping[str, object] | None = None,
+    settings: FitSettings,
+    start_from: Fit | str | os.PathLike[str] | None = None,
+    on_step: Callable[[TraceEntry], None] | None = None,
 ) -> Fit:
     """Fit a model that is compiled already, for those who fit it more than once. See `fit`."""
     from lgmdsl.api.fit.fit import Fit
 
-    learning, rest = learning_options(options)
-    planned = plan(canonical, method, bound, rest)
-    way = chosen_way(canonical, hyper, fixed, planned.backend.spec, learning.design)
-    check_learning(options, hyper, way)
+    learning, rest = learning_options(settings.options)
+    planned = plan(canonical, settings.method, settings.bound, rest)
+    way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
+    check_learning(settings, way)
     earlier = None if start_from is None else _earlier(start_from)
     warm = None if earlier is None else earlier.posterior
     known = None if earlier is None else earlier.theta
-    begin = starting_values(canonical.hypers, start, known, fixed, way)
+    begin = starting_values(canonical.hypers, settings, known, way)
     with during(_doing(planned, way)):
-        found = solve(
-            planned, way, fixed, Tolerances.scaled(tol), max_steps, warm, on_step, learning, seed,
-            begin,
-        )  # fmt: skip
-    q = found.posterior
-    settings = {
-        "bound": bound, "hyper": None if hyper == "auto" else hyper, "fixed": fixed or None,
-        "tol": tol,
-        "max_steps": max_steps,
+        found = solve(planned, way, settings, learning, warm, on_step, begin)
+    q, learned = found.posterior, found.learned
+    chosen = {
+        "bound": settings.bound,
+        "hyper": None if settings.hyper == "auto" else settings.hyper,
+        "fixed": dict(settings.fixed) or None,
+        "tol": settings.tol,
+        "max_steps": settings.max_steps,
         "engine": None if planned.terms.engine == ANY_ENGINE else planned.terms.engine,
-    }  # fmt: skip
-    origin = provenance(model, canonical, planned.backend, seed, settings)
+    }
+    origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
     origin |= {"engine": found.engine, "memory_budget": str(planned.terms.budget)}
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
     notes = (*q.notes, *_scatter(planned, found))
@@ -180,7 +182,7 @@ def fit_compiled(
         trace=found.run.trace,
         steps=found.run.steps,
         seconds=found.run.seconds,
-        seed=seed,
+        seed=settings.seed,
         starts=found.starts,
         canonical=canonical,
         theta=found.theta,
@@ -189,14 +191,13 @@ def fit_compiled(
             *warnings_of(canonical.grounded.graph),
             *canonical.grounded.warnings,
             *local_optima(canonical, found.starts),
-            *(unfinished(found.run) if _fit_alone(found) else ()),
+            *(unfinished(found.run) if learned is None or learned.of_fit_alone else ()),
+            *found.warnings,
         ),
         provenance=origin,
     )
-    if isinstance(found.learned, MeanField):
-        fit = with_factors(fit, found.learned, fixed)
-    elif found.learned is not None:
-        fit = with_hypers(fit, found.learned, way)
+    if learned is not None:
+        fit = with_hypers(fit, learned, way)
     return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 
 
@@ -205,15 +206,6 @@ def _doing(planned: Plan, way: str) -> str:
     size = planned.canonical.size
     at = f"{size:,} latent{'' if size == 1 else 's'} by method `{planned.method}`"
     return f"fitting {at}" if way == "fixed" else f"fitting {at} and its hyperparameters ({way})"
-
-
-def _fit_alone(found: Solved) -> bool:
-    """Whether the status is that of a fit, and not of a search for hyperparameters, nor of an
-    integration over them."""
-    learned = found.learned
-    if learned is None or isinstance(learned, MeanField):
-        return learned is None
-    return learned.found_mode and learned.status is learned.mode.run.status
 
 
 def _earlier(given: Fit | str | os.PathLike[str]) -> Fit:

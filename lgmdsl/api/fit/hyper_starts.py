@@ -11,16 +11,13 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace, as_value, unknown_hyper
 from lgmdsl.errors import Diagnostic, LgmError, MethodError
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.remedies import pin, setting, start
 
 
 def starting_values(
-    space: HyperSpace,
-    given: Mapping[str, object] | None,
-    earlier: Theta | None,
-    fixed: Mapping[str, object] | None,
-    way: str,
+    space: HyperSpace, settings: FitSettings, earlier: Theta | None, way: str
 ) -> dict[str, Array]:
     """By name, of the hypers that do not start in the middle of their priors. What of an `earlier`
     fit does not fit this model is left out.
@@ -28,8 +25,9 @@ def starting_values(
     Raises MethodError E103 for a name that no hyper has, E104 for one that is not learned;
     DataError E301 for a wrong shape, E303 for a value outside its type or its prior's range.
     """
-    pinned, chosen = dict(fixed or {}), {}
-    for name, value in (given or {}).items():
+    pinned: Mapping[str, object] = settings.fixed
+    chosen: dict[str, Array] = {}
+    for name, value in settings.start.items():
         block = space.block(name)
         if block is None:
             raise MethodError(unknown_hyper(name, tuple(b.name for b in space.blocks)))

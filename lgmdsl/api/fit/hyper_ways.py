@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.contract.backend import BackendSpec
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.learning.coordinates.vector import Coordinates, sparse
 from lgmdsl.learning.em.closed_steps import closed_steps
 from lgmdsl.learning.em.em import ACCELERATIONS
 from lgmdsl.learning.em.simplices import probabilities
 from lgmdsl.learning.integration.integrate import FEW, MOST
+from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.remedies import pin, setting
 
 WAYS = ("auto", "fixed", "map", "integrate", "em", "vb")
@@ -38,11 +39,7 @@ def check_hyper(hyper: str) -> None:
 
 
 def chosen_way(
-    canonical: CanonicalModel,
-    hyper: str,
-    fixed: Mapping[str, object] | None,
-    backend: BackendSpec,
-    design: str,
+    canonical: CanonicalModel, settings: FitSettings, backend: BackendSpec, design: str
 ) -> str:
     """fixed, map, em, integrate or vb. `auto` takes em where loadings multiply a latent and where
     words are drawn from topics; it integrates up to FEW scalars and maximises over more. em is map
@@ -51,7 +48,7 @@ def chosen_way(
     Raises MethodError E501 where there are too many to integrate, or where the method has no
     evidence to learn by; E104 where they are too many for the design.
     """
-    pinned, space = dict(fixed or {}), canonical.hypers
+    hyper, pinned, space = settings.hyper, settings.fixed, canonical.hypers
     if hyper == "fixed" or not set(space.free) - pinned.keys():
         return "fixed"
     if not backend.evidence:
@@ -106,9 +103,10 @@ OPTIONS = {
 }  # fmt: skip
 
 
-def check_learning(options: Mapping[str, object], hyper: str, way: str) -> None:
+def check_learning(settings: FitSettings, way: str) -> None:
     """Raise MethodError E104 for an option about learning that this way of it does not have. (What
     em cannot do in closed form is map, with its options.)"""
+    options, hyper = settings.options, settings.hyper
     for name, ways in OPTIONS.items():
         other = hyper == "map" and "em" in ways  # asked for, not what em came to
         if name in options and (other or way not in (*ways, "fixed")):
@@ -126,18 +124,6 @@ def _corners(block: HyperBlock) -> Diagnostic:
         "a graphical lasso has corners, and no known constant",
         help=f"maximise ({setting('hyper', 'em')}), or pin it: {pin(block.name)}",
     )
-
-
-@dataclass(frozen=True)
-class LearningOptions:
-    """`design` of an integration; `acceleration` of em; `batch`: rows and epochs of its
-    mini-batches, if it has any; `steps`: the most that a search for hyperparameters takes, if it
-    was said."""
-
-    design: str
-    acceleration: str
-    batch: tuple[int, int] | None
-    steps: int | None = None
 
 
 def learning_options(

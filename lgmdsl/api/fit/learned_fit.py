@@ -1,72 +1,70 @@
-"""A fit with what was learned of its hyperparameters: marginals, mixture points, warnings."""
+"""A fit with what was learned of its hyperparameters: marginals and mixture points."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
-from lgmdsl.api.fit.restore import recondition
-from lgmdsl.api.fit.warnings import learning_warnings, mean_field_warnings
-from lgmdsl.contract.status import Guarantee
-from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
+from lgmdsl.api.fit.recondition import point_of
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.inference.driver import Run
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.integration.visited import Fitted
-from lgmdsl.learning.learn import Learned
-from lgmdsl.learning.mean_field.marginals import FactorMarginals
-from lgmdsl.learning.mean_field.mean_field import MeanField
+from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.posterior.hyper_points import Point
-from lgmdsl.posterior.learning_record import Learning
-from lgmdsl.posterior.mixture import HyperMarginals
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 
-def with_hypers(fit: Fit, learned: Learned, way: str) -> Fit:
-    """The fit at the mode as one of all hyperparameters; `way`: map, em or integrate."""
-    found = learned.integrated
-    record = Learning(
-        learned.maximum.steps, learned.calls, learned.iterations,
-        found.design if found else "", len(found.points) if found else 1,
-        found.modes if found else 1,
-    )  # fmt: skip
-    warnings = (*fit.warnings, *learning_warnings(learned))
-    if found is None:
-        hypers: HyperMarginals = ModeOnly(learned.coordinates, fit.theta)
-        if learned.frame is not None:
-            hypers = Asymptotic(learned.coordinates, fit.theta, learned.frame)
-        return replace(fit, hyper=way, hypers=hypers, learning=record, warnings=warnings)
-    return replace(
-        fit,
-        hyper="integrate",
-        # Where the density has not fallen off, there is no telling what its integral is.
-        log_evidence=found.log_evidence if found.bounded else math.nan,
-        # An integral by a rule over bounds or exact evidences is an approximation.
-        guarantee=Guarantee.APPROXIMATE,
-        hypers=found.posterior,
-        mixed=tuple(_point(fit, at, share) for at, share in found.points),
-        learning=record,
-        warnings=warnings,
-    )
+class LearnedHypers(Protocol):
+    """What a fit asks of how its hyperparameters were learned: a mode with its curvature, an
+    integral, or factors."""
+
+    @property
+    def theta(self) -> Theta:
+        """The hyperparameters that the fit shows, and is conditional on where one q(z) is all."""
+
+    @property
+    def run(self) -> Run:
+        """The fit at theta."""
+
+    @property
+    def status(self) -> Status:
+        """How the whole ended."""
+
+    @property
+    def of_fit_alone(self) -> bool:
+        """Whether the status is that of the fit at theta, and not of a search for theta."""
+
+    @property
+    def points(self) -> tuple[tuple[Fitted, float], ...]:
+        """The fits that the posterior is a mixture of, with their weights; none for one q(z)."""
+
+    def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
+        """That of the whole, from the fit's at theta."""
+
+    def marginals(self) -> HyperMarginals:
+        """The posterior of the hyperparameters."""
+
+    def record(self) -> Learning:
+        """How they were found."""
 
 
-def with_factors(fit: Fit, found: MeanField, fixed: Mapping[str, object] | None) -> Fit:
-    """The fit at the expected precisions as one of all factors: its evidence is their bound."""
-    weak = fit.guarantee is Guarantee.APPROXIMATE
+def with_hypers(fit: Fit, learned: LearnedHypers, way: str) -> Fit:
+    """The fit at theta as one of all hyperparameters; `way`: map, em, integrate or vb."""
+    log_evidence, guarantee = learned.evidence(fit.log_evidence, fit.guarantee)
     return replace(
         fit,
-        hyper="vb",
-        log_evidence=found.bound,
-        guarantee=fit.guarantee if weak else Guarantee.LOWER,
-        hypers=FactorMarginals(fit.canonical.hypers, dict(fixed or {}), found.factors),
-        learning=Learning(found.steps, found.calls, found.iterations, "", 1),
-        warnings=(*fit.warnings, *mean_field_warnings(found)),
+        hyper=way,
+        log_evidence=log_evidence,
+        guarantee=guarantee,
+        hypers=learned.marginals(),
+        mixed=tuple(_point(fit, at, share) for at, share in learned.points),
+        learning=learned.record(),
     )
 
 
 def _point(fit: Fit, at: Fitted, share: float) -> Point:
-    return Point(
-        at.theta, share, at.log_evidence, at.weight, at.shift,
-        lambda: recondition(fit.canonical, at.theta, at.weight, at.shift, fit.seed, fit.provenance),
-    )  # fmt: skip
+    return point_of(fit, at.theta, share, at.log_evidence, at.weight, at.shift)

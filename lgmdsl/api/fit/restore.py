@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 import os
-from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -16,18 +15,17 @@ from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.store import FORMAT, KINDS, PARTS, unusable
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.api.third_parties import engine_missing, unreadable
-from lgmdsl.arrays import Array
+from lgmdsl.api.fit.recondition import point_of, recondition
+from lgmdsl.api.third_parties import unreadable
 from lgmdsl.assess.importance.moments import Corrected
 from lgmdsl.assess.importance.verdict import Outcome
 from lgmdsl.canonical.blocks.observed import Observed
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
-from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.status import Guarantee, Status
-from lgmdsl.engines.choose import Terms, choose, names
-from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError, NumericalError
+from lgmdsl.errors import DataError, Diagnostic, LgmError, ModelError
 from lgmdsl.files import irregular
 from lgmdsl.graph.build import model_graph
 from lgmdsl.inference.driver import TraceEntry
@@ -166,7 +164,7 @@ def _read(file: Any, place: Path) -> Fit:
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
     )
-    return read_learning(file, fit, array, recondition)
+    return read_learning(file, fit, array, partial(point_of, fit))
 
 
 def _audit(file: Any, canonical: CanonicalModel) -> Audit:
@@ -198,31 +196,6 @@ def _audit(file: Any, canonical: CanonicalModel) -> Audit:
         layout=canonical.layout,
         judged=judged_names(canonical),
     )
-
-
-@np.errstate(all="ignore")  # what overflows fails to factorise
-def recondition(
-    canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows,
-    seed: int, provenance: Mapping[str, str],
-) -> Conditioned:  # fmt: skip
-    """The posterior of given sites, by the engine of the fit (files before it was recorded: by the
-    one chosen now). Raises NumericalError E602 where it does not factorise, DataError E306 where a
-    third party's engine is not here."""
-    engine = provenance.get("engine", "")
-    if engine and engine not in names():
-        raise engine_missing(engine, provenance)
-    linear = canonical.linear(theta)
-    made, why = None, ""
-    if engine:  # whatever the budget is now: the fit had it
-        made, why = choose(linear, Terms(math.inf, engine), seed)
-    if made is None:
-        made, why = choose(linear, seed=seed)
-    outcome = Failed(why) if made is None else made.condition(weight, shift)
-    if isinstance(outcome, Failed):
-        raise NumericalError(
-            Diagnostic("E602", f"the stored posterior cannot be rebuilt: {outcome.reason}")
-        )
-    return outcome
 
 
 def _inputs(group: Any) -> dict[str, Any]:

@@ -3,57 +3,58 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from lgmdsl.api.fit.hyper_ways import LearningOptions
+from lgmdsl.api.fit.learned_fit import LearnedHypers
+from lgmdsl.api.fit.warnings import learning_warnings, mean_field_warnings
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError
-from lgmdsl.inference.driver import Run, Tolerances, TraceEntry
+from lgmdsl.inference.driver import Run, TraceEntry
 from lgmdsl.inference.estimated import honest
 from lgmdsl.inference.evidence_digits import legible
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode, hidden
+from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.starts import Started, run_from_starts
 from lgmdsl.inference.warm_start import warm_start
-from lgmdsl.learning.learn import Learned, learn
-from lgmdsl.learning.mean_field.mean_field import MeanField, mean_field
+from lgmdsl.learning.learn import learn
+from lgmdsl.learning.mean_field.mean_field import mean_field
+from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
 
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """`posterior` at `theta`, the run that found it, how theta was learned, if it was, and the name
-    of the engine at theta."""
+    """`posterior` at `theta`, the run that found it, how theta was learned, if it was, with what
+    there is to warn of, and the name of the engine at theta."""
 
     theta: Theta
     posterior: GaussianPosterior
     run: Run
-    starts: tuple[Started, ...]
-    learned: Learned | MeanField | None
+    starts: tuple[Started, ...] = ()
+    learned: LearnedHypers | None = None
+    warnings: tuple[Diagnostic, ...] = ()
     engine: str = ""
 
 
 def solve(
     planned: Plan,
     way: str,
-    fixed: Mapping[str, object] | None,
-    tolerances: Tolerances,
-    max_steps: int | None,
-    warm: GaussianPosterior | None,
-    on_step: Callable[[TraceEntry], None] | None,
-    asked: LearningOptions,
-    seed: int = 0,
+    settings: FitSettings,
+    options: LearningOptions,
+    warm: GaussianPosterior | None = None,
+    on_step: Callable[[TraceEntry], None] | None = None,
     begin: Theta | None = None,
 ) -> Solved:
     """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from.
 
     Raises what `fit` raises for improper posteriors (E402), a start of another model (E501) and
     fits without any usable state (E601)."""
-    space = planned.canonical.hypers
+    space, fixed, seed = planned.canonical.hypers, settings.fixed, settings.seed
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)
     problem = planned.at(theta, seed=seed)
     check_determined(planned.canonical, problem)
@@ -64,41 +65,35 @@ def solve(
         warm = warm_start(planned, problem, theta)
     if way == "fixed":
         result, starts = run_from_starts(
-            planned.backend, problem, tolerances, max_steps, warm, on_step
+            planned.backend, problem, settings.tolerances, settings.max_steps, warm, on_step
         )
-        return _checked(
-            planned, problem, Solved(theta, _found(planned, problem, result), result, starts, None)
-        )
+        found = Solved(theta, _found(planned, problem, result), result, starts)
+        return _checked(planned, problem, found)
     began = time.perf_counter()
 
-    def told(step: LearningStep) -> None:
+    def report(step: LearningStep) -> None:
         if on_step is not None:
             seconds = time.perf_counter() - began
             on_step(TraceEntry(step.step, step.objective, step.gain, seconds, "hyperparameters"))
 
+    learned: LearnedHypers
     if way == "vb":
-        factored = mean_field(
-            planned, dict(fixed or {}), tolerances, max_steps, warm, told, seed, begin, asked.steps
-        )
-        result = replace(factored.run, status=factored.status, seconds=time.perf_counter() - began)
-        out = Solved(factored.theta, _found(planned, problem, result), result, (), factored)
-        return _checked(planned, planned.at(factored.theta, seed=seed), out)
-    found = learn(
-        planned, dict(fixed or {}), tolerances, max_steps, warm,
-        asked.design if way == "integrate" else None, told, seed,
-        asked.acceleration if way == "em" else None, asked.batch if way == "em" else None,
-        begin, asked.steps,
-    )  # fmt: skip
-    mode = found.mode
-    result = replace(mode.run, status=found.status, seconds=time.perf_counter() - began)
-    out = Solved(mode.theta, _found(planned, problem, result), result, (), found)
-    return _checked(planned, mode.problem, out)
+        factors = mean_field(planned, settings, warm, report, begin, options.steps)
+        learned, warnings = factors, mean_field_warnings(factors)
+        problem = planned.at(factors.theta, seed=seed)
+    else:
+        mode = learn(planned, settings, options.of(way), warm, report, begin)
+        learned, warnings, problem = mode, learning_warnings(mode), mode.mode.problem
+    result = replace(learned.run, status=learned.status, seconds=time.perf_counter() - began)
+    posterior = _found(planned, problem, result)
+    found = Solved(learned.theta, posterior, result, (), learned, warnings)
+    return _checked(planned, problem, found)
 
 
 def _found(planned: Plan, problem: Problem, result: Run) -> GaussianPosterior:
     if result.posterior is None:
-        reason = hidden(planned.canonical, problem, result.reason or "")
-        raise NumericalError(reason or _no_state(planned.method, result))
+        lost = hidden(planned.canonical, problem, result.failure)
+        raise NumericalError(lost or _no_state(planned.method, result))
     return result.posterior
 
 

@@ -18,7 +18,6 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.compile import canonicalise
 from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.learning.mean_field.marginals import FactorMarginals
 from lgmdsl.memory import during
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.event_moments import moments
@@ -199,7 +198,7 @@ class Prediction:
         hypers, at, weights = self.marginals.hypers, [], []
         thetas, shares = (
             hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True))
-            if isinstance(hypers, FactorMarginals)
+            if hypers is not None
             else ((), np.zeros(0))
         )
         for k, weight in enumerate(self.marginals.weights):

@@ -113,8 +113,12 @@ def _mapped(canonical: CanonicalModel, name: str, theta: Theta, z: Array) -> Arr
     dims, tree = canonical.named[name]
     assert isinstance(tree, Leaf), "a map of blocks is affine"
     made = canonical.predictor(tree.form, dims, theta)
-    parts = (op.matvec(z[canonical.layout.latent(b)]) for b, op in made.columns.items())
-    return np.asarray((made.offset + sum(parts)).reshape(canonical.layout.shape(dims)))
+    return made.values(z, _where(canonical)).reshape(canonical.layout.shape(dims))
+
+
+def _where(canonical: CanonicalModel) -> dict[str, slice]:
+    """Where each latent block is among all latents."""
+    return {b.name: canonical.layout.latent(b.name) for b in canonical.latents}
 
 
 def _read(data: object, mapping: Mapping[str, str] | None) -> Dataset:
@@ -158,9 +162,7 @@ def _respond(
 ) -> Array:  # fmt: skip
     """y for every entry of an observed block; `lengths`: of rows of words."""
     predictor = canonical.as_written(block, theta)
-    s = predictor.offset.copy()
-    for name, operator in predictor.columns.items():
-        s += operator.matvec(z[canonical.layout.latent(name)])
+    s = predictor.values(z, _where(canonical))
     s = s.reshape(-1, predictor.event) if predictor.event else s
     counts = None
     if block.own_trials:  # only the sum of each row matters

@@ -73,10 +73,7 @@ def moves(linear: LinearGaussian, x: Array) -> list[Array]:
 
 def moved(linear: LinearGaussian, predictor: Predictor, x: Array) -> Array:
     """(k, P): how far an affine functional moves with moves x, (k, n), of z."""
-    total = np.zeros((predictor.rows, len(x)))
-    for name, operator in predictor.columns.items():
-        total += operator.matvec(np.ascontiguousarray(x[:, linear.slices[name]].T))
-    return total.T
+    return predictor.times(x.T, linear.slices).T
 
 
 def log_normal_over_student(radius: Array, rank: int) -> Array:

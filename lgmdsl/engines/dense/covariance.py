@@ -14,18 +14,19 @@ from typing import ClassVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import EPSILON, Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import EPSILON, Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.rows import diagonal
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.covariance_conditioned import CovarianceConditioned
 from lgmdsl.engines.dense.factor import PositiveFactor, RowFactor, SignedFactor
 from lgmdsl.engines.dense.rowspace import RowSpace
 from lgmdsl.engines.shared.constraints import LOG_2PI, Kept, prepare
-from lgmdsl.engines.shared.design import Design
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior, is_flat
-from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root
 
 
@@ -41,7 +42,7 @@ class CovarianceEngine(Engine):
         self.linear = linear
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         self.mu = np.concatenate([b.mean for b in self.blocks])
-        design = Design(linear)
+        design = StackedPredictors(linear)
         prepared = None
         if linear.constraints is not None:
             bare = RowSpace(design, self.blocks, np.zeros((0, linear.size)))
@@ -51,7 +52,7 @@ class CovarianceEngine(Engine):
                 np.zeros((0, linear.size)),
                 np.concatenate([np.zeros(b.size) if b.flat else b.variance for b in self.blocks]),
             )  # fmt: skip
-        self.broken = prepared if isinstance(prepared, str) else ""
+        self.broken = prepared if isinstance(prepared, Failed) else None
         self.kept = prepared if isinstance(prepared, Kept) else None
         pins = self.kept.pins if self.kept is not None else np.zeros((0, linear.size))
         self.space = RowSpace(design, self.blocks, pins)
@@ -112,8 +113,8 @@ class CovarianceEngine(Engine):
         self, weight: Rows, shift: Rows, known: RowFactor | None
     ) -> Conditioned | Failed:
         """Condition with the factorisation of these weights, where it is known already."""
-        if self.broken:
-            return Failed(self.broken)
+        if self.broken is not None:
+            return self.broken
         own = SiteWeight(self.linear.predictors, weight)
         w, b, base = own, flatten(shift), 0.0
         if self.extra and self.kept is not None:
@@ -136,9 +137,9 @@ class CovarianceEngine(Engine):
             a = 0.5 * (a + a.T)
             flat_factor = cholesky(a.copy())
             labels = [(f.name, i) for f in self.space.flats for i in range(f.size)]
-            reason = undetermined(a, flat_factor, self.linear, labels)
-            if reason or flat_factor is None:
-                return Failed(reason or "the posterior precision is not positive definite")
+            failed = undetermined(a, flat_factor, self.linear, labels)
+            if failed is not None or flat_factor is None:
+                return failed or Failed(kind=Failure.INDEFINITE)
             q.flat_factor = flat_factor
             pull = h.T @ alpha
             flat = flat_factor.solve(pull)
@@ -153,7 +154,7 @@ class CovarianceEngine(Engine):
         base += float(tilt @ moved) - 0.5 * float(moved @ w.times(moved) + alpha @ bound)
         q.set_mean(alpha, self.start + moved, base)
         if self.kept is not None and not q.constrain(self.kept):
-            return Failed("the posterior covariance of the constraints is singular")
+            return Failed(kind=Failure.SINGULAR_ON_CONSTRAINTS)
         return q
 
     def strain(self, weight: Rows) -> float:
@@ -165,18 +166,14 @@ class CovarianceEngine(Engine):
     def factor(self, w: SiteWeight) -> RowFactor | Failed:
         """The factorisation for one W: B_w for W >= 0, through S = RR' for signed W."""
         if not w.finite:
-            return Failed("a site weight is not finite")
+            return Failed(kind=Failure.WEIGHT_NOT_FINITE)
         values, basis = w.spectrum()
         size = len(values)
         if values.min(initial=0.0) >= 0.0:
             self.flops += size**3 / 3
             positive = PositiveFactor.build(self.s, values, basis)
-            return positive or Failed(
-                "the prior covariance of the predictors is not finite, or not positive semidefinite"
-            )
+            return positive or Failed(kind=Failure.PRIOR_NOT_FINITE)
         rank = self.root.shape[1]
         self.flops += float(size) * rank * rank + rank**3 / 3
         signed = SignedFactor.build(self.root, w)
-        return signed or Failed(
-            "the posterior precision is not positive definite (negative site weights)"
-        )
+        return signed or Failed(kind=Failure.NEGATIVE_WEIGHTS)

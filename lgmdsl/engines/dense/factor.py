@@ -12,7 +12,8 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.engines.shared.weights import Basis, SiteWeight, cut, site_blocks
+from lgmdsl.contract.stacked import cut, row_slices
+from lgmdsl.engines.shared.weights import Basis, SiteWeight, site_blocks
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 _TILE = 128
@@ -175,12 +176,11 @@ def _scaled(s: Array, root: Array) -> Array:
 
 def diagonal_blocks(s: Array, predictors: Sequence[Predictor]) -> list[Array]:
     """(N,) or (N, K, K) blocks on the diagonal of a (P, P) array."""
-    out, at = [], 0
-    for p in predictors:
+    out = []
+    for p, rows in zip(predictors, row_slices(predictors), strict=True):
         if p.event:
-            index = at + np.arange(p.rows).reshape(-1, p.event)
+            index = rows.start + np.arange(p.rows).reshape(-1, p.event)
             out.append(s[index[:, :, None], index[:, None, :]])
         else:
-            out.append(s.diagonal()[at : at + p.rows].copy())
-        at += p.rows
+            out.append(s.diagonal()[rows].copy())
     return out

@@ -16,8 +16,8 @@ from scipy.linalg import blas
 
 from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.engines.shared.design import Design
-from lgmdsl.engines.shared.weights import SiteWeight, cut, site_blocks
+from lgmdsl.contract.stacked import StackedPredictors, cut, row_slices
+from lgmdsl.engines.shared.weights import SiteWeight, site_blocks
 from lgmdsl.numerics.cholesky import Cholesky
 
 # A dense copy of a sparse B, or the table of pairs, may take this many bytes, never more.
@@ -192,24 +192,23 @@ def _by_chunks(
     factor: Cholesky,
 ) -> list[Array]:
     """Blocks of B A^-1 B' through L^-1 B' by chunks of whole sites."""
-    out, at = [], 0
-    for p in predictors:
+    out = []
+    for p, every in zip(predictors, row_slices(predictors), strict=True):
         step = max(64, (1 << 19) // max(columns, 1))
         if p.event:
             step += p.event - step % p.event
         parts = []
-        for start in range(at, at + p.rows, step):
-            rows = slice(start, min(start + step, at + p.rows))
+        for start in range(every.start, every.stop, step):
+            rows = slice(start, min(start + step, every.stop))
             half = factor.forward(transposed(rows))
             here = Predictor({}, np.empty(rows.stop - rows.start), p.event)
             parts += site_blocks(half, half, (here,))
         shape = (0, p.event, p.event) if p.event else (0,)
         out.append(np.concatenate(parts) if parts else np.zeros(shape))
-        at += p.rows
     return out
 
 
-def choose_gram(design: Design, predictors: tuple[Predictor, ...]) -> Gram:
+def choose_gram(design: StackedPredictors, predictors: tuple[Predictor, ...]) -> Gram:
     """The cheapest form. A B with sparse parts is copied densely, or pair by pair, only below
     COPY_LIMIT; its dense parts join the csr form where few entries a row make that cheaper."""
     rows, n = design.rows, design.size

@@ -16,17 +16,19 @@ import numpy as np
 from scipy.linalg import block_diag
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Adjoints, Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.gram import choose_gram
 from lgmdsl.engines.shared.conditioned import DenseConditioned, Lazy, Pieces
 from lgmdsl.engines.shared.constraints import LOG_2PI, Kept, krige, prepare
-from lgmdsl.engines.shared.design import Design, transpose_dense
+from lgmdsl.engines.shared.design import transpose_dense
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.shift_derivatives import Turn
-from lgmdsl.engines.shared.weights import SiteWeight, far, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
@@ -44,7 +46,7 @@ class PrecisionEngine(Engine):
         if reason:
             raise TypeError(reason)
         self.linear = linear
-        self.design = Design(linear)
+        self.design = StackedPredictors(linear)
         self.gram = choose_gram(self.design, linear.predictors)
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         self.mu = np.concatenate([b.mean for b in self.blocks])
@@ -60,7 +62,7 @@ class PrecisionEngine(Engine):
             linear, lambda c: c @ self.null_space, self._proper_times, self.mu, structural,
             np.zeros(linear.size),  # what a precision leaves free, moves
         )  # fmt: skip
-        self.broken = prepared if isinstance(prepared, str) else ""
+        self.broken = prepared if isinstance(prepared, Failed) else None
         self.kept = prepared if isinstance(prepared, Kept) else None
         self.flops = 0.0
 
@@ -128,8 +130,8 @@ class PrecisionEngine(Engine):
         return split(s, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
-        if self.broken:
-            return Failed(self.broken)
+        if self.broken is not None:
+            return self.broken
         w = SiteWeight(self.linear.predictors, weight)
         a = self.gram.weighted(w)
         a += self.precision
@@ -142,11 +144,11 @@ class PrecisionEngine(Engine):
         kept = a.copy() if self.nullity else None
         factor = cholesky(a)
         if kept is not None:
-            reason = undetermined(kept, factor, self.linear)
-            if reason:
-                return Failed(reason)
+            failed = undetermined(kept, factor, self.linear)
+            if failed is not None:
+                return failed
         if factor is None:
-            return Failed("the posterior precision is not positive definite")
+            return Failed(kind=Failure.INDEFINITE)
         return self.moved(weight, shift, w, factor, tau)
 
     def pull(self, z: Array, tau: float) -> Array:
@@ -171,7 +173,7 @@ class PrecisionEngine(Engine):
             away = self.kept.pins @ q.free_mean - self.kept.pinned
             q.log_normaliser -= 0.5 * tau * float(away @ away)
         if self.kept is not None and not q.constrain(self.kept):
-            return Failed("the posterior covariance of the constraints is singular")
+            return Failed(kind=Failure.SINGULAR_ON_CONSTRAINTS)
         return q
 
 

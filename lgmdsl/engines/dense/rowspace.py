@@ -6,14 +6,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, Matrix
-from lgmdsl.engines.shared.design import Design
+from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.engines.shared.prior import BlockPrior
 
 
 class RowSpace:
     """Rows of B for proper and flat blocks, extended by `pins` (dense rows over all latents)."""
 
-    def __init__(self, design: Design, blocks: list[BlockPrior], pins: Array) -> None:
+    def __init__(self, design: StackedPredictors, blocks: list[BlockPrior], pins: Array) -> None:
         self.proper = [b for b in blocks if not b.flat]
         self.flats = [b for b in blocks if b.flat]
         self.rows = design.rows + len(pins)
@@ -104,7 +104,7 @@ def _dense(b: Matrix | None, rows: int) -> Array:
     return b if isinstance(b, np.ndarray) else np.asarray(b.toarray())
 
 
-def _extended(design: Design, block: BlockPrior, pins: Array) -> Matrix | None:
+def _extended(design: StackedPredictors, block: BlockPrior, pins: Array) -> Matrix | None:
     own = design.parts.get(block.name, sp.csr_array((design.rows, block.size)))
     if not len(pins):
         return own

@@ -18,15 +18,16 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, SparseMatrix
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.batched_conditioned import BatchedConditioned
 from lgmdsl.engines.grouped.batched_prior import form_of, pattern, roots
 from lgmdsl.engines.grouped.plates import WIDEST, Plates, events_of, plates_of
-from lgmdsl.engines.shared.design import Design
 from lgmdsl.engines.shared.prior import BlockPrior
-from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
 from lgmdsl.operators.base import Operator
 
@@ -127,9 +128,9 @@ class BatchedEngine(Engine):
         try:
             root = np.linalg.cholesky(a) if halves is None else _orthogonal(halves)
         except np.linalg.LinAlgError:
-            return Failed("the posterior precision is not positive definite")
+            return Failed(kind=Failure.INDEFINITE)
         if not np.isfinite(root).all():
-            return Failed("the posterior precision is not finite")
+            return Failed(kind=Failure.NOT_FINITE)
         half_log_det = float(np.log(np.abs(root[:, index, index])).sum())
         white = np.linalg.inv(root)
         if self.prior.unit:
@@ -210,7 +211,7 @@ def _wide(operator: Operator) -> bool:
 
 def _pattern(linear: LinearGaussian) -> tuple[SparseMatrix, SparseMatrix]:
     """B, (P, n), and what the prior joins, (n, n), csr."""
-    b = Design(linear).sparse()
+    b = StackedPredictors(linear).sparse()
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()

@@ -12,13 +12,14 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Failed, Rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.engines.grouped.batched_information import Information
 from lgmdsl.engines.grouped.batched_prior import Form, folded, form_of, pattern
 from lgmdsl.engines.shared.conditioned import Lazy, RowConditioned
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.prior_entries import covariance_entries
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
-from lgmdsl.engines.shared.weights import SiteWeight, far, flatten, site_blocks, split
+from lgmdsl.engines.shared.weights import SiteWeight, far, site_blocks
 from lgmdsl.numerics.sparse.base import times
 
 if TYPE_CHECKING:

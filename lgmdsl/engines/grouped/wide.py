@@ -16,13 +16,14 @@ import numpy as np
 import scipy.sparse as sp
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.wide_conditioned import WideConditioned
 from lgmdsl.engines.grouped.wide_rows import WideRows
-from lgmdsl.engines.shared.design import Design
-from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.vocabulary.signature import Trait
 
 MOST = 8  # entries of a row
@@ -82,7 +83,7 @@ class WideEngine(Engine):
             try:
                 factor = np.linalg.cholesky(identity + root[:, :, None] * self.s * root[:, None, :])
             except np.linalg.LinAlgError:
-                return Failed("the posterior precision is not positive definite")
+                return Failed(kind=Failure.INDEFINITE)
             half = np.linalg.inv(factor) * root[:, None, :]
             c = half.transpose(0, 2, 1) @ half
             half_log_det = float(np.log(np.einsum("nii->ni", factor)).sum())
@@ -90,12 +91,12 @@ class WideEngine(Engine):
             whole = identity + self.s * w[:, None, :]
             # The eigenvalues of I + SW are those of I + R'WR, S = RR', which must be positive.
             if not (np.linalg.eigvals(whole).real > 0.0).all():
-                return Failed("the posterior precision is not positive definite")
+                return Failed(kind=Failure.INDEFINITE)
             c = w[:, :, None] * np.linalg.inv(whole)
             c = 0.5 * (c + c.transpose(0, 2, 1))
             half_log_det = 0.5 * float(np.linalg.slogdet(whole)[1].sum())
         if not np.isfinite(c).all():
-            return Failed("the posterior precision is not finite")
+            return Failed(kind=Failure.NOT_FINITE)
         site_weight = SiteWeight(self.linear.predictors, weight)
         return WideConditioned(self, weight, shift, site_weight, c, half_log_det)
 
@@ -108,7 +109,7 @@ class WideEngine(Engine):
 
 def _rows(linear: LinearGaussian) -> sp.csr_array:
     """B, (P, n)."""
-    b = sp.csr_array(Design(linear).sparse())
+    b = sp.csr_array(StackedPredictors(linear).sparse())
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()

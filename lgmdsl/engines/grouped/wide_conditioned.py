@@ -11,9 +11,10 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Failed, Rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.engines.shared.conditioned import RowConditioned
 from lgmdsl.engines.shared.shift_derivatives import Outer
-from lgmdsl.engines.shared.weights import SiteWeight, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.cholesky import pivoted_root
 
 if TYPE_CHECKING:

@@ -11,10 +11,10 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Matrix
 from lgmdsl.contract.engine import Adjoints, Rows
+from lgmdsl.contract.stacked import cut, row_slices
 from lgmdsl.engines.shared.conditioned import Lazy
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
-from lgmdsl.engines.shared.weights import cut
 
 if TYPE_CHECKING:
     from lgmdsl.engines.iterative.conditioned import IterativeConditioned
@@ -27,10 +27,9 @@ def adjoints(q: IterativeConditioned, tilt: Rows | None = None) -> Adjoints:
     turn = Turn.of(q, q.linear, lambda x: q.w * x, tilt)
     product = turn.product(q.alpha, q.latent_mean)
     pull = prior.times((q.delta if ties is None else q.delta - ties.away) + turn.latent)
-    starts = np.cumsum([0, *(p.rows for p in predictors)])
     operators = tuple(
-        Lazy({name: _operator(q, k, int(at), name, product) for name in p.columns})
-        for k, (p, at) in enumerate(zip(predictors, starts, strict=False))
+        Lazy({name: _operator(q, k, rows.start, name, product) for name in p.columns})
+        for k, (p, rows) in enumerate(zip(predictors, row_slices(predictors), strict=True))
     )
     proper = [b for b in prior.blocks if not (b.flat if ties else b.nullity)]
     makers = {b.name: _precision(q, b, turn) for b in proper}

@@ -10,6 +10,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Errors, Failed, Leftover, Rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.engines.iterative.adjoints import adjoints
 from lgmdsl.engines.iterative.estimate import estimate, precise
 from lgmdsl.engines.iterative.patience import SCATTER
@@ -18,7 +19,6 @@ from lgmdsl.engines.iterative.variance import Directions, RowGroups, Samples
 from lgmdsl.engines.shared.conditioned import CHUNK
 from lgmdsl.engines.shared.constraints import LOG_2PI
 from lgmdsl.engines.shared.restriction import Held
-from lgmdsl.engines.shared.weights import flatten, split
 from lgmdsl.numerics.lanczos import lanczos, root_of_inverse
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.hstack import beside

@@ -19,8 +19,10 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Leftover, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Leftover, Rows
+from lgmdsl.contract.failed import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.engines.iterative.conditioned import IterativeConditioned
 from lgmdsl.engines.iterative.determinant import controlled_mean, quadratures
 from lgmdsl.engines.iterative.noise import Noise
@@ -35,15 +37,11 @@ from lgmdsl.engines.iterative.solve import (
 )
 from lgmdsl.engines.iterative.ties import Ties
 from lgmdsl.engines.iterative.variance import RowGroups, adjacency
-from lgmdsl.engines.shared.design import whole
-from lgmdsl.engines.shared.directions import UNDETERMINED
 from lgmdsl.engines.shared.restriction import Held, hold
-from lgmdsl.engines.shared.weights import flatten, split
 from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz, smallest
 from lgmdsl.operators.base import Gram
 from lgmdsl.operators.explicit import Identity
 
-ILL = "the posterior precision is too badly conditioned for conjugate gradients"
 TIED = 1e-12  # relative residual of the solves that constraints need
 UNRESOLVED = 0.01  # posterior sds that a mean may be off at most
 SINGULAR = 1e-14  # smallest eigenvalue of D^-1/2 A D^-1/2 over the largest: what rounding leaves
@@ -77,9 +75,10 @@ class IterativeEngine(Engine):
         self.patience = Patience(linear, loose, limit, endless)
         self.samples, self.most, self.variances, self.steps = samples, most, variances, steps
         self.tolerance, self.loose, self.limit = tolerance, loose, limit
-        self.own, self.ties = whole(linear), Ties.of(linear)
+        stacked = StackedPredictors(linear)
+        self.own, self.ties = stacked.operator(), Ties.of(linear)
         self.b = self.own if self.ties is None else self.ties.extended(self.own)
-        self.offset = np.concatenate([np.asarray(p.offset, float) for p in linear.predictors])
+        self.offset = stacked.offset
         self.start = self.own.matvec(self.prior.mu) + self.offset
         self.flops, self.products = 0.0, 0
         self.examined, self.lowest, self.spread = False, 1.0, 1.0
@@ -120,26 +119,24 @@ class IterativeEngine(Engine):
     def _condition(
         self, weight: Rows, shift: Rows, begin: Array | None = None, share: float = 0.0
     ) -> Conditioned | Failed:
-        if self.ties is not None and self.ties.broken:
-            return Failed(self.ties.broken)
+        if self.ties is not None and self.ties.broken is not None:
+            return self.ties.broken
         w = flatten(weight)
         if not np.isfinite(w).all():
-            return Failed("a site weight is not finite")
+            return Failed(kind=Failure.WEIGHT_NOT_FINITE)
         if w.min(initial=0.0) < 0.0:
-            return Failed("the iterative engine takes no negative site weights")
+            return Failed(kind=Failure.NO_NEGATIVE_WEIGHTS)
         if self.ties is not None and len(self.ties.pins):
             pins = self.ties.pins
             there = self.diagonal(np.concatenate([w, np.zeros(len(pins))]))[pins]
             w = np.concatenate([w, np.maximum(there, self.ties.usual)])
         diagonal = self.diagonal(w)
         if diagonal.min(initial=1.0) <= 0.0:
-            return Failed(f"{UNDETERMINED} {self._latent(int(diagonal.argmin()))}")
+            return self._free(int(diagonal.argmin()))
         if not self.examined:
             loose = self._loosest(w, diagonal)
-            if loose and self.prior.free:
-                return Failed(loose)
-            if loose:
-                return Failed(ILL, rounding=True)
+            if loose is not None:
+                return loose if self.prior.free else Failed(kind=Failure.ILL_CONDITIONED)
             self.examined = True
             if not self.patience.lasts(self.spread, self.samples):
                 raise self.patience.refused(self.spread, self.samples)
@@ -159,18 +156,18 @@ class IterativeEngine(Engine):
             near = None if begin is None else begin[:, None]
             found = self.certified(w, diagonal, h[:, None], self.tolerance, near)
         if not found.converged.all():
-            return Failed(unsolved(found, self.limit))
+            return unsolved(found, self.limit)
         residual = h - self.times(w, found.x[:, 0])  # the recursion's own may have drifted
         bound = float(lengths(residual[:, None], diagonal)[0]) / np.sqrt(self.lowest)
         if bound > UNRESOLVED and not share:
-            return Failed(f"{ILL}: means may be {bound:.2g} posterior sds off", rounding=True)
+            return Failed(kind=Failure.INACCURATE, number=bound)
         free = found.x[:, 0]
         self.warm["mean"] = free
         held = None
         if self.ties is not None:
             held = like.held if like is not None else self._hold(w, diagonal)
             if held is None:
-                return Failed("the posterior is not positive definite on the constraints")
+                return Failed(kind=Failure.INDEFINITE_ON_CONSTRAINTS)
         return IterativeConditioned(self, weight, shift, w, diagonal, h, free, residual, held, like)
 
     def _hold(self, w: Array, diagonal: Array) -> Held | None:
@@ -275,8 +272,8 @@ class IterativeEngine(Engine):
         mean, error = controlled_mean(logs, known)
         return float(np.log(diagonal).sum()) + mean, error
 
-    def _loosest(self, w: Array, diagonal: Array) -> str:
-        """Why A is singular, naming a latent of the direction; empty where it is not. Notes
+    def _loosest(self, w: Array, diagonal: Array) -> Failed | None:
+        """Why A is singular, naming a latent of the direction; None where it is not. Notes
         the smallest eigenvalue of D^-1/2 A D^-1/2."""
         tolerance = 1e-12 if self.prior.free else 1e-4
         found = self.solve(w, diagonal, np.sqrt(diagonal)[:, None] * self.noise.white, tolerance)
@@ -284,17 +281,18 @@ class IterativeEngine(Engine):
         if found.indefinite[0]:  # what is left of rhs is D times a null direction
             direction = np.abs(found.residual[:, 0]) / np.sqrt(diagonal)
         elif not found.slopes[0]:
-            return ""
+            return None
         else:
             nodes, _ = ritz(found.slopes[0], found.ratios[0])
             self.lowest, self.spread = float(nodes.min()), float(nodes.max() / nodes.min())
             if nodes.min() > SINGULAR * nodes.max():
-                return ""
-        return f"{UNDETERMINED} a direction of {self._latent(int(direction.argmax()))}"
+                return None
+        return self._free(int(direction.argmax()), more=True)
 
-    def _latent(self, place: int) -> str:
-        for b in self.linear.blocks:
-            start = self.linear.starts[b.name]
-            if start <= place < start + b.size:
-                return f"{b.name}[{place - start}]"
-        raise IndexError(place)
+    def _free(self, place: int, more: bool = False) -> Failed:
+        """That nothing determines the latent at `place`, or a direction that it is part of."""
+        name, where = next(
+            (n, w) for n, w in self.linear.slices.items() if w.start <= place < w.stop
+        )
+        direction = Direction((Term(name, place - where.start),), more)
+        return Failed(kind=Failure.UNDETERMINED, direction=direction)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, smallest
 
@@ -49,11 +50,11 @@ def lengths(residual: Array, diagonal: Array) -> Array:
     return np.asarray(np.sqrt(np.einsum("ij,ij->j", residual, residual / diagonal[:, None])))
 
 
-def unsolved(found: Solved, limit: int) -> str:
+def unsolved(found: Solved, limit: int) -> Failed:
     """Why a solution was not found."""
     if found.indefinite.any():
-        return "the posterior precision is not positive definite"
-    return f"conjugate gradients did not converge in {limit} iterations"
+        return Failed(kind=Failure.INDEFINITE)
+    return Failed(kind=Failure.NOT_CONVERGED, number=limit)
 
 
 def not_converged(found: Solved, limit: int) -> NumericalError:
@@ -61,7 +62,7 @@ def not_converged(found: Solved, limit: int) -> NumericalError:
     return NumericalError(
         Diagnostic(
             "E601",
-            unsolved(found, limit),
+            unsolved(found, limit).reason,
             help="the posterior is nearly improper: give weakly determined latents tighter priors",
             layout="plain",
         )

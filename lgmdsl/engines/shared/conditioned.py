@@ -13,10 +13,11 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.stacked import cut, flatten, row_slices, split
 from lgmdsl.engines.shared.constraints import Kept, Kriging, krige
 from lgmdsl.engines.shared.design import row_chunks, transpose_dense
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
-from lgmdsl.engines.shared.weights import SiteWeight, cut, flatten, site_blocks, split
+from lgmdsl.engines.shared.weights import SiteWeight, site_blocks
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -82,12 +83,11 @@ class RowConditioned(Conditioned):
 
     def operator_adjoints(self, turn: Turn) -> tuple[Mapping[str, object], ...]:
         """dF/dB = alpha mean' - W B Cov(z), computed when read; on B's pattern where sparse."""
-        at, out = 0, []
+        out, predictors = [], self.linear.predictors
         product = turn.product(self.alpha, self.latent_mean)
-        for k, p in enumerate(self.linear.predictors):
-            makers = {name: _maker(self, k, at, name, product) for name in p.columns}
+        for k, (p, rows) in enumerate(zip(predictors, row_slices(predictors), strict=True)):
+            makers = {name: _maker(self, k, rows.start, name, product) for name in p.columns}
             out.append(Lazy(makers))
-            at += p.rows
         return tuple(out)
 
 
@@ -213,9 +213,7 @@ class DenseConditioned(RowConditioned):
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
         n, rows, where = self.linear.size, predictor.rows, self.linear.slices
-        mean = np.array(predictor.offset, dtype=np.float64)
-        for name, operator in predictor.columns.items():
-            mean += operator.matvec(self.latent_mean[where[name]])
+        mean = predictor.values(self.latent_mean, where)
         if full:
             ((_, pieces),) = row_chunks(predictor.columns, where, rows, n, max(rows, 1))
             x = transpose_dense(pieces, rows, n)

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.engines.shared.design import dense_rows
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 
 _RANK = 1e-10
-CONTRADICT = "the constraints contradict"  # how the reason of such a failure begins
 LOG_2PI = float(np.log(2 * np.pi))
 
 
@@ -61,8 +61,8 @@ class Kept:
 def prepare(
     linear: LinearGaussian, null_space: Callable[[Array], Array],
     covariance: Callable[[Array], Array], mean: Array, structural: Array, variance: Array,
-) -> Kept | str | None:  # fmt: skip
-    """Turn the constraints once; a string says why they contradict themselves or the prior.
+) -> Kept | Failed | None:  # fmt: skip
+    """Turn the constraints once; Failed where they contradict themselves or the prior.
 
     `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions, `variance` (n,)
     its diagonal. `structural`: rows that the prior's structures carry, (k, n), their values zero.
@@ -79,7 +79,7 @@ def prepare(
     turned = u.T @ wanted
     scale = np.abs(wanted).max(initial=0.0) + 1e-300
     if np.abs(wanted - u[:, :rank] @ turned[:rank]).max(initial=0.0) > _RANK * scale:
-        return f"{CONTRADICT} one another, or the prior"
+        return Failed(kind=Failure.CONTRADICTION)
     rows, values = vt[:rank], turned[:rank] / s[:rank]
     seen = null_space(rows)
     u, s, _ = np.linalg.svd(seen, full_matrices=True)
@@ -95,13 +95,13 @@ def prepare(
     if moving.shape[1] < proper:
         fixed = e2 - moving @ (moving.T @ e2)
         if np.abs(fixed).max() > 1e-8 * (np.abs(values).max() + np.abs(mean).max(initial=0) + 1e-8):
-            return f"{CONTRADICT} the prior, which holds that combination fixed"
+            return Failed(kind=Failure.AGAINST_PRIOR)
         rows = np.vstack([moving.T @ c2, rows[proper:]])
         values = np.concatenate([moving.T @ values[:proper], values[proper:]])
         e2, spread, proper = moving.T @ e2, moving.T @ spread @ moving, moving.shape[1]
     prior = cholesky(np.ascontiguousarray(spread))
     if prior is None:
-        return "the prior covariance of the constraints is singular"
+        return Failed(kind=Failure.SINGULAR_CONSTRAINTS)
     return Kept(rows, values, proper, prior, prior.solve(e2), constant - log_normal(e2, prior))
 
 

@@ -5,19 +5,17 @@ from __future__ import annotations
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.failed import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
 from lgmdsl.numerics.sparse.base import Factor, Symbolic, times
 
-UNDETERMINED = "no datum or prior determines"
-_INDEFINITE = "the posterior precision is not positive definite (negative site weights)"
 _EPS = float(np.finfo(np.float64).eps)
 
 
 def undetermined(a: Array, factor: Cholesky | None, linear: LinearGaussian,
-                 labels: list[tuple[str, int]] | None = None) -> str:  # fmt: skip
-    """Why A (upper triangle given) is singular, naming the direction; empty where it is not.
+                 labels: list[tuple[str, int]] | None = None) -> Failed | None:  # fmt: skip
+    """Why A (upper triangle given) is singular, naming the direction; None where it is not.
 
     A is judged with its diagonal scaled to one: reciprocal condition below 50 n eps is singular.
     """
@@ -27,27 +25,27 @@ def undetermined(a: Array, factor: Cholesky | None, linear: LinearGaussian,
                                                for i in range(b.size)]  # fmt: skip
     if n and scale.min() == 0.0:
         block, i = names[int(np.argmin(scale))]
-        return f"{UNDETERMINED} {block}[{i}]"
+        return _free(Direction((Term(block, i),)))
     if n and not np.isfinite(scale).all():
-        return "the posterior precision is not finite"
+        return Failed(kind=Failure.NOT_FINITE)
     if factor is not None and _comfortable(factor):
-        return ""
+        return None
     with np.errstate(all="ignore"):
         unit = np.triu(a) / scale[:, None] / scale
     if not np.isfinite(unit).all():
-        return "the posterior precision is not finite"
+        return Failed(kind=Failure.NOT_FINITE)
     unit = unit + np.triu(unit, 1).T
     if factor is not None:
         again = cholesky(unit.copy())
         norm = float(np.abs(unit).sum(axis=0).max())
         if again is not None and again.reciprocal_condition(norm) > 50 * n * _EPS:
-            return ""
+            return None
     values, vectors = np.linalg.eigh(unit)
     if values[0] < -50 * n * _EPS * values[-1]:
-        return _INDEFINITE
+        return Failed(kind=Failure.NEGATIVE_WEIGHTS)
     if factor is not None and values[0] > 50 * n * _EPS * values[-1]:
-        return ""
-    return f"{UNDETERMINED} {_spell(vectors[:, 0] / scale, names)}"
+        return None
+    return _free(_direction(vectors[:, 0] / scale, names))
 
 
 def loosest(symbolic: Symbolic, values: Array, data: Array, factor: Factor | None,
@@ -59,19 +57,19 @@ def loosest(symbolic: Symbolic, values: Array, data: Array, factor: Factor | Non
     diagonal = values[pattern.on_diagonal]
     names = [(b.name, i) for b in linear.blocks for i in range(b.size)]
     if not np.isfinite(values).all():
-        return Failed("the posterior precision is not finite")
+        return Failed(kind=Failure.NOT_FINITE)
     if pattern.size and diagonal.min() <= 0.0:
         block, i = names[int(np.argmin(diagonal))]
         if diagonal.min() < 0.0:
-            return Failed(_INDEFINITE)
-        return Failed(f"{UNDETERMINED} {block}[{i}]")
+            return Failed(kind=Failure.NEGATIVE_WEIGHTS)
+        return _free(Direction((Term(block, i),)))
     if factor is not None and (factor.pivots > 50 * pattern.size**0.5 * _EPS * diagonal).all():
         return None
     lifted = values.copy()
     lifted[pattern.on_diagonal] *= 1.0 + 1e-6
     near = symbolic.factor(lifted)
     if near is None:
-        return Failed(_INDEFINITE)
+        return Failed(kind=Failure.NEGATIVE_WEIGHTS)
     # Two steps of inverse iteration from the latent with the smallest pivot.
     direction = np.zeros(pattern.size)
     direction[int(np.argmin(near.pivots / diagonal))] = 1.0
@@ -81,9 +79,8 @@ def loosest(symbolic: Symbolic, values: Array, data: Array, factor: Factor | Non
     weighted = pattern.matrix(data)
     told, most = direction @ times(weighted, direction), abs(weighted.diagonal()) @ direction**2
     if told > 1e-6 * most > 0.0:
-        told_of = f"what the data say of {_spell(direction, names)}"
-        return Failed(f"beside so stiff a prior, rounding hides {told_of}", rounding=True)
-    return Failed(f"{UNDETERMINED} {_spell(direction, names)}")
+        return Failed(kind=Failure.HIDDEN, direction=_direction(direction, names))
+    return _free(_direction(direction, names))
 
 
 def _comfortable(factor: Cholesky) -> bool:
@@ -92,18 +89,15 @@ def _comfortable(factor: Cholesky) -> bool:
     return bool(d.min() > 1e-4 * d.max()) if len(d) else True
 
 
-def _spell(direction: Array, names: list[tuple[str, int]]) -> str:
-    """`the direction b0[0] - 0.5 a[3] + ...`, the largest terms first."""
+def _free(direction: Direction) -> Failed:
+    return Failed(kind=Failure.UNDETERMINED, direction=direction)
+
+
+def _direction(direction: Array, names: list[tuple[str, int]]) -> Direction:
+    """A direction of the latents by its largest terms, the largest 1 in size."""
     direction = direction / np.abs(direction).max()
     # Terms alike but for rounding stay in the order of the model, on any machine.
     order = np.argsort(-np.round(np.abs(direction), 6), kind="stable")[:4]
-    terms = [(direction[i], names[i]) for i in order if abs(direction[i]) > 1e-3]
-    sign = -1.0 if terms[0][0] < 0 else 1.0
-    text = ""
-    for value, (block, i) in terms:
-        value *= sign
-        size = "" if abs(abs(value) - 1) < 5e-4 else f"{abs(value):.3g} "
-        join = (" - " if value < 0 else " + ") if text else ("-" if value < 0 else "")
-        text += f"{join}{size}{block}[{i}]"
-    more = " + ..." if int(np.sum(np.abs(direction) > 1e-3)) > len(terms) else ""
-    return f"the direction {text}{more}"
+    pairs = [(names[i], float(direction[i])) for i in order if abs(direction[i]) > 1e-3]
+    terms = tuple(Term(name, entry, value) for (name, entry), value in pairs)
+    return Direction(terms, int(np.sum(np.abs(direction) > 1e-3)) > len(terms))

@@ -147,10 +147,7 @@ class MeasuredConditioned(Conditioned):
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
         mean, variance = self.inner.project(predictor, full)
-        where = self.measure.linear.slices
-        for name, operator in predictor.columns.items():
-            mean = mean + operator.matvec(self.measure.place[where[name]])
-        return mean, variance
+        return mean + predictor.times(self.measure.place, self.measure.linear.slices), variance
 
     def solve(self, rhs: Array) -> Array:
         return self.inner.solve(rhs)

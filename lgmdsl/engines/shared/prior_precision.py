@@ -17,8 +17,9 @@ import scipy.sparse as sp
 from scipy.linalg import lapack
 
 from lgmdsl.arrays import Array, IntArray, SparseMatrix
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import Constraints, LinearGaussian
-from lgmdsl.engines.shared.constraints import CONTRADICT, LOG_2PI
+from lgmdsl.engines.shared.constraints import LOG_2PI
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.restriction import Restriction, restrict
 from lgmdsl.errors import Diagnostic, NumericalError
@@ -62,7 +63,8 @@ class SparsePrior:
         self.precision = beside(parts)
         tied = beside([b.tied.rows for b in self.blocks])
         self.asked = linear.constraints is not None and len(linear.constraints.values) > 0
-        self.broken, self.rows, self.values = "", sp.csr_array(tied), np.zeros(tied.shape[0])
+        self.broken: Failed | None = None
+        self.rows, self.values = sp.csr_array(tied), np.zeros(tied.shape[0])
         if linear.constraints is not None and self.asked:
             self.broken, self.rows, self.values = self._joined(linear.constraints)
         self.reached = [b for b in self.blocks if b.nullity and self.reaches(b)]
@@ -88,7 +90,7 @@ class SparsePrior:
         usual = float(diagonal.mean()) or 1.0
         return np.where(diagonal[pins] > 0.0, diagonal[pins], usual)
 
-    def _joined(self, given: Constraints) -> tuple[str, SparseMatrix, Array]:
+    def _joined(self, given: Constraints) -> tuple[Failed | None, SparseMatrix, Array]:
         """[structures' rows; user's rows] of full row rank, and what contradicts itself."""
         wanted = np.asarray(given.values, dtype=np.float64)
         pieces = [
@@ -105,9 +107,9 @@ class SparsePrior:
         unit = values / scale
         implied = gram[np.ix_(rest, kept)] @ np.linalg.solve(gram[np.ix_(kept, kept)], unit[kept])
         wrong = np.abs(implied - unit[rest]).max(initial=0.0)
-        reason = f"{CONTRADICT} one another, or the prior"
-        broken = reason if wrong > 1e-8 * np.abs(unit).max(initial=1e-300) else ""
-        return broken, rows[kept], values[kept]
+        broken = wrong > 1e-8 * np.abs(unit).max(initial=1e-300)
+        failed = Failed(kind=Failure.CONTRADICTION) if broken else None
+        return failed, rows[kept], values[kept]
 
     def _directions(self, blocks: list[BlockPrior]) -> Directions:
         """Tied and free improper directions of some blocks."""

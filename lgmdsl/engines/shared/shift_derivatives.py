@@ -16,9 +16,8 @@ import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.contract.engine import Conditioned, Rows
-from lgmdsl.contract.joint import lifted, pulled
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.engines.shared.weights import flatten
+from lgmdsl.contract.stacked import StackedPredictors, flatten
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,9 +38,10 @@ class Turn:
         if tilt is None:
             n = np.zeros(linear.size)
             return Turn(n, np.zeros(linear.rows), n, still=True)
-        pull = pulled(linear, tilt)
+        stacked = StackedPredictors(linear)
+        pull = stacked.pulled(tilt)
         u = q.solve(pull)
-        return Turn(u, flatten(tilt) - weighted(lifted(linear, u)), pull)
+        return Turn(u, flatten(tilt) - weighted(stacked.lifted(u)), pull)
 
     def squared(self, away: Array, rows: IntArray, columns: IntArray, start: int = 0) -> Array:
         """Entries (row, column) of xx', and of ux' + xu' with a tilt, x = `away` over all latents,

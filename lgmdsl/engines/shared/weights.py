@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import Array, SparseMatrix
 from lgmdsl.contract.engine import EPSILON, Rows
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.stacked import flatten, row_slices
 
 FAR = 1e-9  # nats
 
@@ -21,38 +22,13 @@ def far(start: Array, weight: SiteWeight) -> bool:
     return EPSILON * abs(float(start @ weight.times(start))) > FAR
 
 
-def flatten(rows: Rows) -> Array:
-    """All site blocks below one another, (P,)."""
-    if len(rows) == 1:
-        return np.asarray(rows[0], dtype=np.float64).reshape(-1)
-    return np.concatenate([np.reshape(r, -1) for r in rows]) if rows else np.zeros(0)
-
-
-def cut(flat: Array, predictors: Sequence[Predictor]) -> list[Array]:
-    """(P,) into one flat piece for each site block."""
-    pieces, at = [], 0
-    for p in predictors:
-        pieces.append(flat[at : at + p.rows])
-        at += p.rows
-    return pieces
-
-
-def split(flat: Array, predictors: Sequence[Predictor]) -> Rows:
-    """(P,) into one array for each site block, (N,) or (N, K)."""
-    pairs = zip(cut(flat, predictors), predictors, strict=True)
-    return tuple(part.reshape(-1, p.event) if p.event else part for part, p in pairs)
-
-
 class SiteWeight:
     """W as an operator. `diagonal` is (P,) where every site is scalar, else None."""
 
     def __init__(self, predictors: Sequence[Predictor], weight: Rows) -> None:
         self.rows = sum(p.rows for p in predictors)
-        self.parts: list[tuple[slice, Array]] = []
-        at = 0
-        for p, w in zip(predictors, weight, strict=True):
-            self.parts.append((slice(at, at + p.rows), np.asarray(w, dtype=np.float64)))
-            at += p.rows
+        pairs = zip(row_slices(predictors), weight, strict=True)
+        self.parts = [(rows, np.asarray(w, dtype=np.float64)) for rows, w in pairs]
         self.diagonal = flatten(weight) if all(w.ndim == 1 for _, w in self.parts) else None
 
     def extended(self, extra: int) -> tuple[SiteWeight, float]:
@@ -155,13 +131,12 @@ class Basis:
 
 def site_blocks(left: Array, right: Array, predictors: Sequence[Predictor]) -> list[Array]:
     """Blocks of left'right, both (r, P): (N,) for scalar, (N, K, K) for vector site blocks."""
-    blocks, at = [], 0
-    for p in predictors:
-        a, b = left[:, at : at + p.rows], right[:, at : at + p.rows]
+    blocks = []
+    for p, rows in zip(predictors, row_slices(predictors), strict=True):
+        a, b = left[:, rows], right[:, rows]
         if p.event:
             shape = a.shape[0], p.rows // p.event, p.event
             blocks.append(np.einsum("rni,rnj->nij", a.reshape(shape), b.reshape(shape)))
         else:
             blocks.append(np.einsum("rn,rn->n", a, b))
-        at += p.rows
     return blocks

@@ -14,13 +14,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
+from lgmdsl.contract.engine import Conditioned, Engine, Rows
+from lgmdsl.contract.failed import Failed, Failure
 from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.stacked import flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.directions import loosest
 from lgmdsl.engines.shared.prior_precision import SparsePrior
 from lgmdsl.engines.shared.restriction import Restriction, restrict
-from lgmdsl.engines.shared.weights import SiteWeight, far, flatten, split
+from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.engines.sparse.conditioned import SparseConditioned
 from lgmdsl.engines.sparse.layout import layout_of
 from lgmdsl.numerics.sparse.base import times
@@ -60,8 +62,8 @@ class SparseEngine(Engine):
         return split(s, self.linear.predictors)
 
     def condition(self, weight: Rows, shift: Rows) -> Conditioned | Failed:
-        if self.prior.broken:
-            return Failed(self.prior.broken)
+        if self.prior.broken is not None:
+            return self.prior.broken
         restriction = self._factor(weight)
         if isinstance(restriction, Failed):
             return restriction
@@ -98,6 +100,6 @@ class SparseEngine(Engine):
             if failed is not None:
                 return failed
         if factor is None:
-            return Failed("the posterior precision is not positive definite")
+            return Failed(kind=Failure.INDEFINITE)
         restriction = restrict(factor, self.prior.rows, pins, tau)
-        return restriction or Failed("the posterior is not positive definite on the constraints")
+        return restriction or Failed(kind=Failure.INDEFINITE_ON_CONSTRAINTS)

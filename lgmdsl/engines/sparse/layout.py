@@ -16,7 +16,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.engines.shared.design import Design
+from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.engines.sparse.pair_table import PairTable
 from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import Symbolic
@@ -92,7 +92,7 @@ def _make(
     linear: LinearGaussian, operators: tuple[Operator, ...], shape: tuple[object, ...],
     precision: SparseMatrix,
 ) -> Layout:  # fmt: skip
-    b = Design(linear).sparse()
+    b = StackedPredictors(linear).sparse()
     if not b.has_canonical_format:
         b = b.copy()
         b.sum_duplicates()

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import AnyArray, Array, BoolArray
 
 # A direction wider than this (in log or logit units) is not resolved; it is called flat.
 WIDEST = 5.0
@@ -48,6 +48,12 @@ class Standardised:
     def x(self, u: Array) -> Array:
         """(d,) or (n, d) coordinates."""
         return self.mode + u @ self.axes.T
+
+    def record(self) -> dict[str, AnyArray]:
+        """The arrays that a result file keeps."""
+        known: dict[str, AnyArray] = {"mode": self.mode, "axes": self.axes}
+        known["flat"] = self.flat.astype(np.int8)
+        return known if self.unknown is None else {**known, "unknown": self.unknown}
 
     def u(self, x: Array) -> Array:
         """(d,) or (n, d) standardised coordinates of x."""

@@ -7,6 +7,7 @@ has none
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -15,6 +16,7 @@ from scipy import special
 
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, Stored
 from lgmdsl.learning.coordinates.ranges import Ends
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
@@ -28,7 +30,7 @@ NORMAL_REACH = 4.265
 
 
 @dataclass(frozen=True, eq=False)
-class Asymptotic:
+class Asymptotic(HyperMarginals):
     """`theta`: the hyperparameters at the mode; `frame` holds the mode in x and the curvature."""
 
     coordinates: Coordinates
@@ -76,6 +78,10 @@ class Asymptotic:
                 p = np.where(moves[..., None], normal / np.stack(steps, axis=-1), p)
         return x, p
 
+    def record(self) -> Stored:
+        """The mode and the curvature, and what is pinned."""
+        return Stored(pinned(self.coordinates), self.frame.record())
+
     def _alone(self, of: Callable[[Theta], Array]) -> list[tuple[Array, float, BoolArray]]:
         """One sd of a coordinate, a sign, and the entries that move with it alone, that way."""
         units = np.diag(np.sqrt(np.diag(self.frame.covariance)))
@@ -102,7 +108,7 @@ class Asymptotic:
 
 
 @dataclass(frozen=True, eq=False)
-class ModeOnly:
+class ModeOnly(HyperMarginals):
     """Values at a mode whose curvature is not known: what was learned has sd NaN."""
 
     coordinates: Coordinates
@@ -130,3 +136,12 @@ class ModeOnly:
         """(..., size) the value and NaN: its density is not known."""
         x = np.repeat(self.mean(of)[..., None], size, axis=-1)
         return x, np.full(x.shape, np.nan)
+
+    def record(self) -> Stored:
+        """What is pinned: the mode is the fit's."""
+        return Stored(pinned(self.coordinates))
+
+
+def pinned(coordinates: Coordinates) -> dict[str, str]:
+    """The names of what is pinned, as an attribute of a file."""
+    return {"pinned": json.dumps(sorted(coordinates.pinned))}

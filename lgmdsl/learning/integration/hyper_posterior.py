@@ -17,9 +17,11 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.errors import DataError
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, Stored
 from lgmdsl.learning.coordinates.ranges import Ends, ends_of_values
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.integration.asymptotic import pinned
 from lgmdsl.learning.integration.coupled import drawn_nodes, transport
 from lgmdsl.learning.integration.kernel_density import (
     NODES,
@@ -45,7 +47,7 @@ UNUSED = 1e-12  # of the largest weight of a rule: those have none where weights
 
 
 @dataclass(frozen=True, eq=False)
-class HyperPosterior:
+class HyperPosterior(HyperMarginals):
     """Weighted nodes `z` (m, d), `weights` (m,) summing to 1; `log_integral`: log of the integral
     of exp(log density) over z; `lattice`: whether the nodes are those of a product lattice."""
 
@@ -122,6 +124,20 @@ class HyperPosterior:
             away = rng.random(z.shape) - 0.5
             z = z + away * np.where(np.isfinite(cell), cell, 0.0)
         return tuple(self.coordinates.unpack(x) for x in self.frame.x(z))
+
+    def places(self, thetas: Sequence[Theta]) -> Array:
+        """(k, d) z of each."""
+        return np.array([self.place(t) for t in thetas])
+
+    def record(self) -> Stored:
+        """The nodes and their weights, in the standardised coordinates that they are in."""
+        attributes: dict[str, str | int | float] = {
+            **pinned(self.coordinates),
+            "log_integral": self.log_integral,
+            "lattice": int(self.lattice),
+        }
+        arrays = {**self.frame.record(), "nodes": self.z, "shares": self.weights}
+        return Stored(attributes, arrays)
 
     def place(self, theta: Theta) -> Array:
         """(d,) z of a point; the mean for one that rounding has moved to the edge of a range."""

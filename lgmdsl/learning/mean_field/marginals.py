@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -10,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.arrays import AnyArray, Array, BoolArray, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.hypers import HyperSpace
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals, Stored
 from lgmdsl.learning.coordinates.ranges import Ends
 from lgmdsl.learning.integration.proposals import kronecker
 from lgmdsl.learning.mean_field.factor import Factor
@@ -33,7 +36,7 @@ SHIFT = 0.25  # normal scores, to see what a function depends on
 
 
 @dataclass(frozen=True, eq=False)
-class FactorMarginals:
+class FactorMarginals(HyperMarginals):
     """`factors` over the free hypers; the others are at the values of `pinned`."""
 
     space: HyperSpace
@@ -109,6 +112,21 @@ class FactorMarginals:
             return self._thetas(self._scattered(FEW), FEW), np.full(FEW, 1.0 / FEW)
         weight = np.exp(-0.5 * scores**2)
         return tuple(self._theta(z) for z in scores), weight / weight.sum()
+
+    def factored(self, names: AbstractSet[str]) -> bool:
+        """Those that are not pinned have factors."""
+        return bool(names - self.pinned.keys())
+
+    def record(self) -> Stored:
+        """The statistics of the factors, and the names of what is fixed."""
+        exponents = {n: f.exponent for n, f in self.factors.items()}
+        arrays: dict[str, AnyArray] = {}
+        for name, held in self.factors.items():
+            arrays |= {f"count_{name}": held.count, f"rate_{name}": held.rate}
+        attributes = {
+            "fixed": json.dumps(sorted(self.pinned)), "exponents": json.dumps(exponents),
+        }  # fmt: skip
+        return Stored(attributes, arrays)
 
     # ---- pieces ----------------------------------------------------------------------------
 

@@ -25,12 +25,16 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property
-from lgmdsl.contract.status import Status
+from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
+from lgmdsl.inference.driver import Run, TraceEntry, run
 from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.settings import FitSettings
+from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.mean_field.factor import Factor
 from lgmdsl.learning.mean_field.factors import CONDITIONALLY_GAUSSIAN, Factors, effective
+from lgmdsl.learning.mean_field.marginals import FactorMarginals
+from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.learning.search.maximise import LearningStep
 from lgmdsl.remedies import pin
 
@@ -44,10 +48,10 @@ ROUNDING = 1e-9  # of the bound: what a round that gains nothing may seem to los
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """`factors` over the hypers, `theta` their effective values, `run` the fit there; `bound`: the
-    variational bound of log p(y). `calls` counts the fits, `iterations` their steps."""
+    """`hypers`: factors over them; `theta`: their effective values, `run` the fit there; `bound`:
+    the variational bound of log p(y). `calls` counts the fits, `iterations` their steps."""
 
-    factors: Mapping[str, Factor]
+    hypers: FactorMarginals
     theta: Theta
     run: Run
     bound: float
@@ -62,28 +66,54 @@ class MeanField:
         assert self.run.posterior is not None
         return self.run.posterior
 
+    @property
+    def factors(self) -> Mapping[str, Factor]:
+        return self.hypers.factors
+
+    @property
+    def of_fit_alone(self) -> bool:
+        """The status is that of all rounds."""
+        return False
+
+    def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
+        """The bound of all factors, and what it promises by what the fit's promises."""
+        weak = guarantee is Guarantee.APPROXIMATE
+        return self.bound, guarantee if weak else Guarantee.LOWER
+
+    @property
+    def points(self) -> tuple[tuple[Fitted, float], ...]:
+        """There is one q(z)."""
+        return ()
+
+    def marginals(self) -> FactorMarginals:
+        """The posterior of the hyperparameters."""
+        return self.hypers
+
+    def record(self) -> Learning:
+        """How it was found."""
+        return Learning(self.steps, self.calls, self.iterations, "", 1)
+
 
 def mean_field(
     planned: Plan,
-    pinned: Mapping[str, object],
-    tolerances: Tolerances,
-    max_steps: int | None = None,
+    settings: FitSettings,
     warm: GaussianPosterior | None = None,
     on_step: Callable[[LearningStep], None] | None = None,
-    seed: int = 0,
     begin: Theta | None = None,
     limit: int | None = None,
 ) -> MeanField:
     """Rounds of q(z) and of the factors, until what is left to gain is below the tolerance and the
     fit itself has converged.
 
-    What is left follows from the last two gains, which fall like a geometric series. `max_steps`:
-    of all rounds together where steps are coordinate ascent, else of each fit; `limit`: of rounds;
-    `begin`: hypers at which the first fit is made, by name, else in the middle of their priors.
+    What is left follows from the last two gains, which fall like a geometric series. The settings'
+    limit of steps is that of all rounds together where steps are coordinate ascent, else of each
+    fit; `limit`: of rounds; `begin`: hypers at which the first fit is made, by name, else in the
+    middle of their priors.
     Raises MethodError E501 (`Factors.of`), NumericalError E601 for an improper factor, and where
     there is no fit at all.
     """
-    rounds = Rounds(planned, pinned, Factors.of(planned, pinned), tolerances, max_steps, seed)
+    pinned = settings.fixed
+    rounds = Rounds(planned, settings, Factors.of(planned, pinned))
     theta: Theta = planned.canonical.hypers.start(pinned, begin)
     found = rounds.fit(theta, warm, 0, None)
     held = rounds.factors.at(_posterior(found, planned), theta)
@@ -107,9 +137,10 @@ def mean_field(
         steps.append(LearningStep(k, bound, _left(gain, before), k + 2))
         if on_step is not None:
             on_step(steps[-1])
-        state = MeanField(held, theta, found, bound, status, (), k + 2, rounds.taken)
+        hypers = FactorMarginals(planned.canonical.hypers, pinned, held)
+        state = MeanField(hypers, theta, found, bound, status, (), k + 2, rounds.taken)
         done = found.status is Status.converged
-        if done and steps[-1].gain <= tolerances.evidence * size:
+        if done and steps[-1].gain <= settings.tolerances.evidence * size:
             status = Status.converged
             break
         if rounds.taken >= rounds.most:
@@ -141,11 +172,8 @@ class Rounds:
     values that the search begins with, is of another objective.)"""
 
     planned: Plan
-    pinned: Mapping[str, object]
+    settings: FitSettings
     factors: Factors
-    tolerances: Tolerances
-    max_steps: int | None
-    seed: int
     taken: int = 0
     trace: list[TraceEntry] = field(default_factory=list)
     stages: Counter[str] = field(default_factory=Counter)
@@ -162,7 +190,8 @@ class Rounds:
         """How many steps all rounds may take together."""
         if not self.ascent:
             return math.inf
-        return self.planned.backend.spec.max_steps if self.max_steps is None else self.max_steps
+        given = self.settings.max_steps
+        return self.planned.backend.spec.max_steps if given is None else given
 
     @np.errstate(all="ignore")  # the driver watches for what is not finite
     def fit(
@@ -176,12 +205,12 @@ class Rounds:
         for the steps of that round."""
         clock = time.perf_counter() - self.began
         steps = min(2.0 ** min(number, 60), MOST, self.most - self.taken)
-        problem = self.planned.at(theta, self._engine, self.seed)
+        problem = self.planned.at(theta, self._engine, self.settings.seed)
         if self.factors.sites_alone:
             self._engine = problem.engine
         begin = None if warm is None else _refreshed(problem, warm)
-        limit = max(int(steps), 0) if self.ascent else self.max_steps
-        found = run(self.planned.backend, problem, self.tolerances, limit, begin)
+        limit = max(int(steps), 0) if self.ascent else self.settings.max_steps
+        found = run(self.planned.backend, problem, self.settings.tolerances, limit, begin)
         self.stages.update(e.stage for e in found.trace if e.stage)
         if held is not None:
             more = sum(f.correction for f in held.values())

@@ -19,8 +19,8 @@ from lgmdsl.canonical.expressions.named import collapse
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.reverse import parameters, pull
 from lgmdsl.contract.engine import Adjoints
-from lgmdsl.contract.joint import pulled
 from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.engines.shared.design import dense_rows
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, MethodError
@@ -71,7 +71,7 @@ def _constraints(
     asked = dense_rows(linear.constraints.columns, linear.slices, linear.size)
     own = [BlockPrior(b, 0).tied.rows.toarray() for b in linear.blocks]
     rows = np.vstack([asked, sla.block_diag(*own)])
-    pull = pulled(linear, adjoints.offset)
+    pull = StackedPredictors(linear).pulled(adjoints.offset)
     pull -= np.concatenate([adjoints.mean[b.name] for b in linear.blocks])
     multiplier = np.linalg.lstsq(rows.T, pull, rcond=None)[0][: len(asked)]
     at = 0

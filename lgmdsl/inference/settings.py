@@ -1,0 +1,34 @@
+"""How a model is fitted, as one value that is handed on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from lgmdsl.inference.driver import Tolerances
+
+
+@dataclass(frozen=True)
+class FitSettings:
+    """What `fit` is asked for, but for the model, its data and an earlier fit.
+
+    `method`, `hyper`: words, `auto` among them. `fixed`, `start`: values of hyperparameters that
+    are pinned, and that a search starts from. `bound`: the one through which sites answer.
+    `options`: of the method, the engine and the learning. `seed`: of draws and estimates. `tol`:
+    relative, of the log evidence. `max_steps`: of each run of the method. None: the default.
+    """
+
+    method: str = "auto"
+    hyper: str = "auto"
+    fixed: Mapping[str, object] = field(default_factory=dict)
+    bound: str | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    seed: int = 0
+    tol: float | None = None
+    max_steps: int | None = None
+    start: Mapping[str, object] = field(default_factory=dict)
+
+    @property
+    def tolerances(self) -> Tolerances:
+        """Of the evidence and of the means."""
+        return Tolerances.scaled(self.tol)

@@ -1,0 +1,81 @@
+"""What a fit asks of the posterior of its hyperparameters, however they were learned."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import AnyArray, Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.learning.coordinates.ranges import Ends
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What a result file keeps of marginals: attributes and arrays by name."""
+
+    attributes: Mapping[str, str | int | float] = field(default_factory=dict)
+    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
+
+
+class HyperMarginals(ABC):
+    """Marginals of functions of the hyperparameters, entry by entry of the function's value.
+
+    Functions take all hyperparameters by name. Those who know no more than marginals leave `draws`,
+    `places` and `nodes` as they are: draws then have the hyperparameters of the mixture's points.
+    """
+
+    @abstractmethod
+    def mean(self, of: Callable[[Theta], Array]) -> Array:
+        """Posterior mean, of the function's shape."""
+
+    @abstractmethod
+    def sd(self, of: Callable[[Theta], Array]) -> Array:
+        """Posterior sd, of the function's shape; NaN where it is not known."""
+
+    @abstractmethod
+    def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
+        """(Q, ...) quantiles."""
+
+    @abstractmethod
+    def density(
+        self, of: Callable[[Theta], Array], size: int, ends: Ends | None = None
+    ) -> tuple[Array, Array]:
+        """(..., size) points between the `ends` of the function's range, and the density there."""
+
+    @abstractmethod
+    def record(self) -> Stored:
+        """What a result file keeps, from which they are read again."""
+
+    def draws(
+        self, points: Sequence[Theta], shares: Array, chosen: IntArray, rng: Generator
+    ) -> tuple[Theta, ...]:
+        """Every hyperparameter in draws that belong to those of a mixture's points of `shares`
+        (k,), of which `chosen` (size,) were drawn; none where they have those of their points."""
+        return ()
+
+    def places(self, thetas: Sequence[Theta]) -> Array | None:
+        """(k, d) where hyperparameters lie, in the coordinates along which latents are shifted with
+        those of their draw; None where they are not."""
+        return None
+
+    def nodes(
+        self, rows: Callable[[Theta], Array], together: bool = False
+    ) -> tuple[tuple[Theta, ...], Array]:
+        """Values of the hyperparameters and their weights, to average over what is made of each
+        row of `rows` (N, P), or of all of them `together`, where one q(z) stands for all of them.
+        None where no row depends on such a hyperparameter."""
+        return (), np.zeros(0)
+
+    def factored(self, names: AbstractSet[str]) -> bool:
+        """Whether one q(z) stands for all values of some of these, so that what is made of them and
+        of latents is known by draws of both alone."""
+        return False
