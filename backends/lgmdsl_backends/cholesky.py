@@ -14,6 +14,7 @@ Not whitened, it is the papers' own form: L-BFGS runs in h = E z - mu and L of z
 holds tr K^-1 LL' + h'K^-1 h: a prior covariance that cannot be inverted has no such form.
 """
 
+# Long because a back end is one file.
 from __future__ import annotations
 
 import math
@@ -180,9 +181,14 @@ def _whiten(problem: Problem, point: ElboPoint) -> Frame:
     design = np.asarray(StackedPredictors(linear).matrix() @ root)
     rank = design.shape[1]
     return Frame(
-        point, flatten(point.mean), design, point.weight, point.shift,
-        point.conditioned.log_normaliser, turn=(np.zeros(rank), np.eye(rank)),
-    )  # fmt: skip
+        point,
+        flatten(point.mean),
+        design,
+        point.weight,
+        point.shift,
+        point.conditioned.log_normaliser,
+        turn=(np.zeros(rank), np.eye(rank)),
+    )
 
 
 def _plain(problem: Problem, point: ElboPoint) -> CholeskyState:
@@ -200,9 +206,14 @@ def _plain(problem: Problem, point: ElboPoint) -> CholeskyState:
     if of_prior is None or of_point is None or of_prior.reciprocal_condition(norm) < SINGULAR:
         return _nowhere("without whitening it inverts the prior covariance, which is singular")
     frame = Frame(
-        point, flatten(prior.mean), StackedPredictors(linear).matrix(), prior.weight, nothing,
-        -of_prior.half_log_det, of_prior.inverse(),
-    )  # fmt: skip
+        point,
+        flatten(prior.mean),
+        StackedPredictors(linear).matrix(),
+        prior.weight,
+        nothing,
+        -of_prior.half_log_det,
+        of_prior.inverse(),
+    )
     h = point.conditioned.latent_mean - prior.latent_mean
     return _standing(problem, frame, _pack(h, of_point.lower))
 

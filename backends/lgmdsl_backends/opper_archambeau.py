@@ -14,6 +14,7 @@ Not whitened, it is the papers' own form (Khan 2012, equations 3.49 to 3.51): q0
 m = s0 + Sa with S = BKB', w = exp(omega), and L-BFGS runs in the plain inner product of (a, omega).
 """
 
+# Long because a back end is one file.
 from __future__ import annotations
 
 import math
@@ -108,8 +109,14 @@ class Reference:
         weight = flatten(point.weight)
         metric = 0.5 * weight * spread.squared_times(weight)
         floor = 1e-12 * max(float(metric.max(initial=0.0)), 1e-300)
-        return cls(spread, flatten(point.mean), weight, flatten(point.alpha), weight,
-                   np.maximum(metric, floor))  # fmt: skip
+        return cls(
+            spread,
+            flatten(point.mean),
+            weight,
+            flatten(point.alpha),
+            weight,
+            np.maximum(metric, floor),
+        )
 
     @classmethod
     def prior(cls, problem: Problem, design: Matrix) -> Reference | Failed:
@@ -293,8 +300,10 @@ def _evaluated(reference: Reference, spread: Spread, point: ElboPoint) -> Evalua
     slope = flatten(tuple(a.d_mean for a in point.answers)) - flatten(point.alpha)
     variance_gap = spread.squared_times(target - weight)
     omega = 0.5 * weight * variance_gap
-    gradient = np.array([
-        np.r_[slope, omega / reference.metric],
-        np.r_[reference.spread.times(slope), omega],
-    ])  # fmt: skip
+    gradient = np.array(
+        [
+            np.r_[slope, omega / reference.metric],
+            np.r_[reference.spread.times(slope), omega],
+        ]
+    )
     return Evaluated(-point.elbo, -gradient, Climbed(point, spread.times(slope), variance_gap))

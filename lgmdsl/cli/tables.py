@@ -52,8 +52,7 @@ def _wide_axis(name: str, variable: xr.DataArray) -> Hashable | None:
 def _rows(found: xr.Dataset) -> tuple[Hashable, ...]:
     """The axes that the rows of a table are over: those of most members."""
     shared = [_long_axes(str(n), v) for n, v in found.data_vars.items()]
-    return max(shared, key=lambda dims: (prod(found.sizes[d] for d in dims), len(dims)),
-               default=())  # fmt: skip
+    return max(shared, key=lambda dims: (prod(found.sizes[d] for d in dims), len(dims)), default=())
 
 
 def _long_axes(name: str, variable: xr.DataArray) -> tuple[Hashable, ...]:

@@ -95,8 +95,9 @@ ONE = "\nprint(json.dumps({n: values(n) for n in sys.argv[1:] or NAMES}))\n"
 
 def ran(last: str, threads: str = "1", hashes: str = "0") -> dict[str, list[str]]:
     script = FITS + f"NAMES = {NAMES!r}\n" + last
-    said = told(script, OPENBLAS_NUM_THREADS=threads, OMP_NUM_THREADS=threads,
-                PYTHONHASHSEED=hashes)  # fmt: skip
+    said = told(
+        script, OPENBLAS_NUM_THREADS=threads, OMP_NUM_THREADS=threads, PYTHONHASHSEED=hashes
+    )
     out: dict[str, list[str]] = json.loads(said)
     return out
 

@@ -40,9 +40,13 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
         return
     group = file.create_group("learning")
     group.attrs.update(
-        hyper=fit.hyper, fits=record.fits, iterations=record.iterations, design=record.design,
-        points=record.points, modes=record.modes,
-    )  # fmt: skip
+        hyper=fit.hyper,
+        fits=record.fits,
+        iterations=record.iterations,
+        design=record.design,
+        points=record.points,
+        modes=record.modes,
+    )
     for column in COLUMNS:
         put(group, column, np.array([getattr(s, column) for s in record.steps]))
     if hypers is not None:
@@ -75,9 +79,13 @@ def read_learning(
         for a, b, c, d in zip(*(held[c] for c in COLUMNS), strict=True)
     )
     record = Learning(
-        steps, int(given["fits"]), int(given["iterations"]), str(given["design"]),
-        int(given["points"]), int(given.get("modes", 1)),
-    )  # fmt: skip
+        steps,
+        int(given["fits"]),
+        int(given["iterations"]),
+        str(given["design"]),
+        int(given["points"]),
+        int(given.get("modes", 1)),
+    )
     fit = replace(fit, hyper=str(given["hyper"]), learning=record)
     if "exponents" in given:
         return replace(fit, hypers=_factors(fit, given, held))

@@ -129,9 +129,11 @@ def _audit(file: Any, audit: Audit) -> None:
     for name in NUMBERS:
         group.attrs[name] = getattr(audit, name)
     group.attrs.update(
-        outcome=str(audit.outcome), verdict=audit.verdict, proposal=audit.proposal,
+        outcome=str(audit.outcome),
+        verdict=audit.verdict,
+        proposal=audit.proposal,
         along=json.dumps(dict(audit.along)),
-    )  # fmt: skip
+    )
     for kind in KINDS:
         part = file.create_group(f"audit_{kind}")
         for name, corrected in audit.corrected.items():

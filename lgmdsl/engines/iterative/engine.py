@@ -10,6 +10,7 @@ with z'(D^-1/2 A D^-1/2)z, whose mean n is known, as control variate. The random
 the engine: they are the same at every step and for every value of the hyperparameters.
 """
 
+# Long because it is one engine: what it solves, and how accurately, hangs together.
 from __future__ import annotations
 
 import math
@@ -62,11 +63,19 @@ class IterativeEngine(Engine):
     exact: ClassVar[bool] = False
 
     def __init__(
-        self, linear: LinearGaussian, samples: int = 20, most: int = 80, probes: int = 16,
-        seed: int = 0, tolerance: float = 1e-6, loose: float = 0.1, limit: int = 5000,
-        variances: Literal["perturb", "lanczos"] = "perturb", steps: int = 200,
+        self,
+        linear: LinearGaussian,
+        samples: int = 20,
+        most: int = 80,
+        probes: int = 16,
+        seed: int = 0,
+        tolerance: float = 1e-6,
+        loose: float = 0.1,
+        limit: int = 5000,
+        variances: Literal["perturb", "lanczos"] = "perturb",
+        steps: int = 200,
         endless: float = math.inf,
-    ) -> None:  # fmt: skip
+    ) -> None:
         reason = self.refuses(linear)
         if reason:
             raise TypeError(reason)
@@ -143,9 +152,15 @@ class IterativeEngine(Engine):
         return self.moved(weight, shift, w, diagonal, begin=begin, share=share)
 
     def moved(
-        self, weight: Rows, shift: Rows, w: Array, diagonal: Array,
-        like: IterativeConditioned | None = None, begin: Array | None = None, share: float = 0.0,
-    ) -> Conditioned | Failed:  # fmt: skip
+        self,
+        weight: Rows,
+        shift: Rows,
+        w: Array,
+        diagonal: Array,
+        like: IterativeConditioned | None = None,
+        begin: Array | None = None,
+        share: float = 0.0,
+    ) -> Conditioned | Failed:
         """The posterior for a shift; what another one of the same weights knows is kept."""
         h = self.own.rmatvec(flatten(shift) - w[: len(self.start)] * self.start)
         if share and begin is not None:
@@ -187,29 +202,50 @@ class IterativeEngine(Engine):
         return np.asarray(self.b.normal(w, x, single) + self.prior.times(x))
 
     def solve(
-        self, w: Array, diagonal: Array, rhs: Array, tolerance: float, start: Array | None = None,
+        self,
+        w: Array,
+        diagonal: Array,
+        rhs: Array,
+        tolerance: float,
+        start: Array | None = None,
         share: float = 0.0,
-    ) -> Solved:  # fmt: skip
+    ) -> Solved:
         """A x = rhs, (n, k), until |r|_D <= tolerance |rhs|_D or `share` of what it was."""
         scale = 1.0 / diagonal[:, None]
         return conjugate_gradients(
-            lambda x: self.times(w, x), rhs, lambda r: scale * r,
-            np.full(rhs.shape[1], tolerance), self.limit, start, share=share,
-        )  # fmt: skip
+            lambda x: self.times(w, x),
+            rhs,
+            lambda r: scale * r,
+            np.full(rhs.shape[1], tolerance),
+            self.limit,
+            start,
+            share=share,
+        )
 
     def certified(
-        self, w: Array, diagonal: Array, rhs: Array, accuracy: float, start: Array | None = None,
+        self,
+        w: Array,
+        diagonal: Array,
+        rhs: Array,
+        accuracy: float,
+        start: Array | None = None,
         quadrature: bool = False,
-    ) -> Solved:  # fmt: skip
+    ) -> Solved:
         """A x = rhs, (n, k), to an accuracy in posterior sds; where it is no better than `loose`
         with products that may be in single precision, and so residuals that are not those of x to
         the last digit."""
         single = accuracy >= self.loose
         limit = self.patience.affordable(rhs.shape[1])
         return certified(
-            lambda x: self.times(w, x, single), rhs, diagonal, limit, accuracy, self.lowest,
-            start, quadrature,
-        )  # fmt: skip
+            lambda x: self.times(w, x, single),
+            rhs,
+            diagonal,
+            limit,
+            accuracy,
+            self.lowest,
+            start,
+            quadrature,
+        )
 
     def diagonal(self, w: Array) -> Array:
         """diag A, (n,), or where the operators do not tell it, a positive estimate of it."""
