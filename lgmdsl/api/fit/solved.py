@@ -22,6 +22,7 @@ from lgmdsl.inference.warm_start import warm_start
 from lgmdsl.learning.learn import Learned, learn
 from lgmdsl.learning.mean_field.mean_field import MeanField, mean_field
 from lgmdsl.learning.search.maximise import LearningStep
+from lgmdsl.numerics.blas_threads import one_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,13 +50,34 @@ def solve(
     seed: int = 0,
     begin: Theta | None = None,
 ) -> Solved:
-    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from.
+    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from. BLAS takes
+    one thread where conditioning is cheap.
 
     Raises what `fit` raises for improper posteriors (E402), a start of another model (E501) and
     fits without any usable state (E601)."""
+    with one_thread() as known:
+        return _solve(
+            planned, way, fixed, tolerances, max_steps, warm, on_step, asked, seed, begin, known
+        )
+
+
+def _solve(
+    planned: Plan,
+    way: str,
+    fixed: Mapping[str, object] | None,
+    tolerances: Tolerances,
+    max_steps: int | None,
+    warm: GaussianPosterior | None,
+    on_step: Callable[[TraceEntry], None] | None,
+    asked: LearningOptions,
+    seed: int,
+    begin: Theta | None,
+    known: Callable[[float], None],
+) -> Solved:
     space = planned.canonical.hypers
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)
     problem = planned.at(theta, seed=seed)
+    known(problem.flops)
     check_determined(planned.canonical, problem)
     check_mode(planned, problem, theta)
     if warm is not None and not _same_sites(warm, problem.engine.prior_mean):
