@@ -121,7 +121,8 @@ def test_every_process_has_the_same_bits_with_any_number_of_threads(
 @pytest.mark.skipif(sys.platform != "linux", reason="forks")
 def test_so_have_forks_and_threads(plain: dict[str, list[str]]) -> None:
     both = "\nprint(json.dumps({n: [in_fork(n), *in_threads(n)] for n in NAMES}))\n"
-    assert ran(both) == {n: [v, v, v] for n, v in plain.items()}
+    wanted: object = {n: [v, v, v] for n, v in plain.items()}
+    assert ran(both) == wanted
 
 
 def test_several_threads_of_blas_change_last_digits(plain: dict[str, list[str]]) -> None:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl.api.files.netcdf import Group, NewGroup
 from lgmdsl.arrays import AnyArray
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.learning.coordinates.standardised import Standardised
@@ -34,20 +35,22 @@ if TYPE_CHECKING:
 COLUMNS = ("step", "objective", "gain", "calls")
 
 
-def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None]) -> None:
+def write_learning(
+    file: NewGroup, fit: Fit, put: Callable[[NewGroup, str, AnyArray], None]
+) -> None:
     """Add the groups; `put` writes one array into a group."""
     record, hypers = fit.learning, fit.hypers
     if record is None:
         return
     group = file.create_group("learning")
-    group.attrs.update(
+    group.set(
         hyper=fit.hyper, fits=record.fits, iterations=record.iterations, design=record.design,
         points=record.points, modes=record.modes,
     )  # fmt: skip
     for column in COLUMNS:
         put(group, column, np.array([getattr(s, column) for s in record.steps]))
     if isinstance(hypers, Asymptotic | HyperPosterior | ModeOnly):
-        group.attrs["pinned"] = json.dumps(sorted(hypers.coordinates.pinned))
+        group.set(pinned=json.dumps(sorted(hypers.coordinates.pinned)))
     if isinstance(hypers, Asymptotic | HyperPosterior):
         put(group, "mode", hypers.frame.mode)
         put(group, "axes", hypers.frame.axes)
@@ -55,12 +58,12 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
         if hypers.frame.unknown is not None:
             put(group, "unknown", hypers.frame.unknown)
     if isinstance(hypers, HyperPosterior):
-        group.attrs.update(log_integral=hypers.log_integral, lattice=int(hypers.lattice))
+        group.set(log_integral=hypers.log_integral, lattice=int(hypers.lattice))
         put(group, "nodes", hypers.z)
         put(group, "shares", hypers.weights)
     if isinstance(hypers, FactorMarginals):
-        group.attrs["fixed"] = json.dumps(sorted(hypers.pinned))
-        group.attrs["exponents"] = json.dumps({n: f.exponent for n, f in hypers.factors.items()})
+        exponents = {n: f.exponent for n, f in hypers.factors.items()}
+        group.set(fixed=json.dumps(sorted(hypers.pinned)), exponents=json.dumps(exponents))
         for name, held in hypers.factors.items():
             put(group, f"count_{name}", held.count)
             put(group, f"rate_{name}", held.rate)
@@ -76,7 +79,7 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
 
 
 def read_learning(
-    file: Any,
+    file: Group,
     fit: Fit,
     array: Callable[[Any], AnyArray],
     recondition: Callable[..., Conditioned],
@@ -130,7 +133,7 @@ def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -
 
 
 def _points(
-    file: Any,
+    file: Group,
     fit: Fit,
     array: Callable[[Any], AnyArray],
     recondition: Callable[..., Conditioned],

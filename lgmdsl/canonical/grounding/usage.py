@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import chain
 
 from lgmdsl.canonical.grounding.order_needs import spacing_of
 from lgmdsl.contract.censoring import CENSORING
@@ -42,10 +43,10 @@ def usage_of(model: CheckedModel) -> Usage:
     observed = {s.name.id for s in model.tree.statements if isinstance(s, ast.Observe)}
     beside: set[str] = set()
     elsewhere: set[str] = set()
-    for statement in model.tree.statements:
-        for name, contracted in names_in(statement):
-            (beside if contracted else elsewhere).add(name)
-    outcome = _outcome(model)
+    names = [tuple(names_in(s)) for s in model.tree.statements]
+    for name, contracted in chain.from_iterable(names):
+        (beside if contracted else elsewhere).add(name)
+    outcome = _outcome(model, names)
     rows, steps, growing = _index_sets(model, observed)
     return Usage(
         observed=frozenset(observed),
@@ -58,17 +59,18 @@ def usage_of(model: CheckedModel) -> Usage:
     )
 
 
-def _outcome(model: CheckedModel) -> set[str]:
-    """Data that stand in nothing but arguments which say how a response was observed."""
+def _outcome(model: CheckedModel, used: Sequence[tuple[tuple[str, bool], ...]]) -> set[str]:
+    """Data that stand in nothing but arguments which say how a response was observed; `used`: the
+    names in each statement."""
     inside: set[str] = set()
     outside: set[str] = set()
-    for statement in model.tree.statements:
+    for statement, whole in zip(model.tree.statements, used, strict=True):
         if isinstance(statement, ast.Observe):
             for argument in statement.family.arguments:
                 names = {name for name, _ in names_in(argument.value)}
                 (inside if argument.name in CENSORING else outside).update(names)
         else:
-            outside |= {name for name, _ in names_in(statement)}
+            outside |= {name for name, _ in whole}
     return {n for n in inside - outside if n in model.symbols and model.symbols[n].kind == "data"}
 
 
