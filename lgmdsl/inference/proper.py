@@ -70,7 +70,7 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
         outcome = outcome if isinstance(again, Failed) else again
     if not isinstance(outcome, Failed):
         return
-    reason = _labelled(canonical, outcome.reason)
+    reason = by_labels(canonical, outcome.reason)
     if outcome.reason.startswith(CONTRADICT):
         raise ModelError(_contradiction(canonical, outcome.reason))
     if outcome.rounding:
@@ -204,7 +204,7 @@ def hidden(canonical: CanonicalModel, problem: Problem, reason: str) -> Diagnost
         return None
     told = zip(canonical.blocks, sizes(problem.engine.linear), strict=True)
     about = [f"`{b.name}` {np.median(s):.1e}" for b, s in told if len(s)]
-    direction = _labelled(canonical, reason.removeprefix(UNDETERMINED).strip())
+    direction = by_labels(canonical, reason.removeprefix(UNDETERMINED).strip())
     return Diagnostic(
         "E601", "the posterior is beyond double precision",
         details=(f"rounding hides what determines {direction}",),
@@ -233,7 +233,7 @@ def _label(canonical: CanonicalModel, name: str, position: int) -> str:
     return f"`{name}[{labels}]`"
 
 
-def _labelled(canonical: CanonicalModel, reason: str) -> str:
+def by_labels(canonical: CanonicalModel, reason: str) -> str:
     """An engine's `name[position]` by the labels that the user knows."""
     names = {b.name for b in canonical.latents}
 
