@@ -1,5 +1,7 @@
 """Predictions at new rows, new levels and new GP inputs."""
 
+# Long because everything that a prediction is asked for is a method of the one class.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
