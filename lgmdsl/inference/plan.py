@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -50,12 +50,13 @@ class Plan:
         """The problem at theta; `engine`: one that another plan for this model and theta built;
         `seed`: of an engine that estimates.
         Raises MethodError E501 where no engine, or not the one asked for, can take it."""
+        flops = 0.0
         if engine is None:
-            engine = required(self.canonical.linear(theta), self.terms, seed)
+            engine, flops = required(self.canonical.linear(theta), self.terms, seed)
         sites = self.canonical.sites(theta)
         if not engine.exact:
             self._check_positive(engine)
-        return self._of(sites, engine)
+        return replace(self._of(sites, engine), flops=flops)
 
     def _of(self, sites: tuple[Site, ...], engine: Engine) -> Problem:
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))

@@ -81,8 +81,9 @@ def fit(
     that fall apart over an index; `learning_steps`: the most that the search for hyperparameters
     takes (200). `bound` names a bound through which the sites answer that it applies to
     (`lgm methods`). `seed` is that of draws, and of the estimates of an engine that gives any: the
-    same seed, data and budget give the same bits in every process, pool and thread; another number
-    of BLAS threads, or another processor, changes the last digits (below 1e-10, relative).
+    same seed, data and budget give the same bits in every process, pool and thread. Another
+    processor, or for models of 1e9 flops a conditioning and more another number of BLAS threads,
+    changes the last digits (below 1e-10, relative; draws below 1e-7).
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd); a looser
     one holds for the search over hyperparameters too.
     `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are

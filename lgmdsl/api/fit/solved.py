@@ -25,6 +25,7 @@ from lgmdsl.learning.learn import learn
 from lgmdsl.learning.mean_field.mean_field import mean_field
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
+from lgmdsl.numerics.blas_threads import one_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +51,29 @@ def solve(
     on_step: Callable[[TraceEntry], None] | None = None,
     begin: Theta | None = None,
 ) -> Solved:
-    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from.
+    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from. BLAS takes
+    one thread where conditioning is cheap.
 
     Raises what `fit` raises for improper posteriors (E402), a start of another model (E501) and
     fits without any usable state (E601)."""
+    with one_thread() as known:
+        return _solve(planned, way, settings, options, warm, on_step, begin, known)
+
+
+def _solve(
+    planned: Plan,
+    way: str,
+    settings: FitSettings,
+    options: LearningOptions,
+    warm: GaussianPosterior | None,
+    on_step: Callable[[TraceEntry], None] | None,
+    begin: Theta | None,
+    known: Callable[[float], None],
+) -> Solved:
     space, fixed, seed = planned.canonical.hypers, settings.fixed, settings.seed
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)
     problem = planned.at(theta, seed=seed)
+    known(problem.flops)
     check_determined(planned.canonical, problem)
     check_mode(planned, problem, theta)
     if warm is not None and not _same_sites(warm, problem.engine.prior_mean):
