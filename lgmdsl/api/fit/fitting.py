@@ -14,6 +14,7 @@ from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
     check_learning,
     chosen_way,
+    expected_fits,
     learning_options,
 )
 from lgmdsl.api.fit.learned_fit import with_factors, with_hypers
@@ -141,6 +142,8 @@ def fit_compiled(
     planned = plan(canonical, method, bound, rest)
     way = chosen_way(canonical, hyper, fixed, planned.backend.spec, learning.design)
     check_learning(options, hyper, way)
+    terms = replace(planned.terms, fits=expected_fits(canonical, fixed, way))
+    planned = replace(planned, terms=terms)
     earlier = None if start_from is None else _earlier(start_from)
     warm = None if earlier is None else earlier.posterior
     known = None if earlier is None else earlier.theta
