@@ -20,9 +20,13 @@ from lgmdsl.dataset import read
 from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.patience import LOGS, SCATTER, Patience, step_cost
 from lgmdsl.engines.iterative.prior import dominant_root
-from lgmdsl.errors import MethodError
+from lgmdsl.engines.sparse import layout
+from lgmdsl.engines.sparse.engine import SparseEngine
+from lgmdsl.errors import MethodError, TooLong
 from lgmdsl.inference.plan import plan
+from lgmdsl.memory import TooLarge
 from lgmdsl.numerics.keys import distinct, located
+from lgmdsl.numerics.sparse import supernodal
 from lgmdsl.numerics.sparse.base import Pattern
 from lgmdsl.numerics.sparse.elimination import inverse
 from lgmdsl.numerics.sparse.minimum_degree import minimum_degree
@@ -231,3 +235,40 @@ def test_noise_of_a_graph_takes_no_factor(kind: str) -> None:
 def test_second_differences_have_no_root_of_pairs() -> None:
     d = np.diff(np.eye(9), 2, axis=0)
     assert dominant_root(sp.csr_array(d.T @ d)) is None
+
+
+def test_a_search_that_would_not_end_is_refused_where_it_begins(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Not as a start without a fit (E601) after several of them."""
+    linear, _ = counts(400)
+    text = """lgm 1
+index obs
+index feat
+data X[obs, feat] : real
+data y[obs] : real
+hyper t : positive ~ pc_sd(u = 1, alpha = 0.05)
+latent w[feat] ~ normal(sd = t)
+let s[obs] = X @ w
+observe y ~ normal(mean = s, sd = 0.5)
+"""
+    monkeypatch.setattr(
+        IterativeEngine, "patient",
+        lambda self: IterativeEngine(self.linear, *self.settings, endless=3e7),
+    )  # fmt: skip
+    data = {"X": linear.predictors[0].columns["w"].sparse(), "y": np.zeros(400)}
+    with pytest.raises(TooLong, match="fits for the hyperparameters") as caught:
+        lgm.fit(lgm.loads(text), data, options={"engine": "iterative"})
+    assert caught.value.codes == ("E501",)
+
+
+def test_a_factor_that_was_too_large_is_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    linear, made = random_rows(3000), []
+    analyse = layout.analyse
+    monkeypatch.setattr(layout, "analyse", lambda pattern: made.append(1) or analyse(pattern))
+    monkeypatch.setattr(layout, "budget", lambda: 2e6)
+    monkeypatch.setattr(supernodal, "budget", lambda: 2e6)
+    for _ in range(3):
+        with pytest.raises(TooLarge):
+            SparseEngine(linear)
+    assert len(made) == 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import Diagnostic, TooLong
 
 # Flops that take as long as an entry of a vector that is read or written: 20 GFlop/s by 8 GB/s.
 TRAFFIC = 20.0
@@ -92,7 +92,7 @@ class Patience:
         cost = self.conditionings * self.price(samples)
         return self.endless == math.inf or cost <= QUICK
 
-    def refused(self, samples: int) -> MethodError:
+    def refused(self, samples: int) -> TooLong:
         """E501: a posterior on which the solves would not end."""
         sizes = ((b.name, b.size) for b in self.linear.blocks)
         name, size = max(sizes, key=lambda block: block[1])
@@ -101,7 +101,7 @@ class Patience:
         if self.fits > 1.0:
             steps += f" in about {self.fits:.0f} fits for the hyperparameters"
         pins = "hyperparameters that are fixed or fewer, " if self.fits > 1.0 else ""
-        return MethodError(
+        return TooLong(
             Diagnostic(
                 "E501",
                 f"the posterior of `{name}` ({size:,} entries) would take too long: "
