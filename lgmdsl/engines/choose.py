@@ -109,10 +109,11 @@ def names() -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Terms:
     """What an engine is chosen by, once for a fit: `budget`, the bytes that it may hold; `engine`,
-    the name of the one that was asked for, or auto."""
+    the name of the one that was asked for, or auto; `fits`: how many fits there will be."""
 
     budget: float
     engine: str = AUTO
+    fits: float = 1.0
 
     @staticmethod
     def of(engine: str = AUTO) -> Terms:

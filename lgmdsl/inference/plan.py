@@ -29,6 +29,7 @@ from lgmdsl.inference.routes import Refusal, Route, answering, route
 # Questions whose answers make weights that are negative where a site is not log-concave.
 SIGNED = (Pointwise, Expected, Tilted)
 ENGINE = "engine"  # the option that every method has
+STEPS = 12.0  # conditionings of a fit whose sites are not Gaussian, about
 AUTO = ("natural-gradient", "ep", "laplace")
 
 
@@ -56,6 +57,8 @@ class Plan:
         sites = self.canonical.sites(theta)
         if not engine.exact:
             self._check_positive(engine)
+        gaussian = all(Property.GAUSSIAN in s.spec.properties for s in sites)
+        engine = engine.expect(1.0 if gaussian else STEPS, self.terms.fits)
         return replace(self._of(sites, engine), flops=flops)
 
     def _of(self, sites: tuple[Site, ...], engine: Engine) -> Problem:

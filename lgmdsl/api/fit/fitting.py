@@ -14,6 +14,7 @@ from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
     check_learning,
     chosen_way,
+    expected_fits,
     learning_options,
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
@@ -146,6 +147,8 @@ def fit_compiled(
     planned = plan(canonical, settings.method, settings.bound, rest)
     way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
     check_learning(settings, way)
+    terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))
+    planned = replace(planned, terms=terms)
     earlier = None if start_from is None else _earlier(start_from)
     warm = None if earlier is None else earlier.posterior
     known = None if earlier is None else earlier.theta
