@@ -8,8 +8,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.fit.restore import recondition
-from lgmdsl.api.fit.warnings import learning_warnings, mean_field_warnings
+from lgmdsl.api.fit.warnings import at_bound, learning_warnings, mean_field_warnings
 from lgmdsl.contract.status import Guarantee
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.identify import piled_up
 from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.learn import Learned
@@ -54,14 +56,16 @@ def with_hypers(fit: Fit, learned: Learned, way: str) -> Fit:
 def with_factors(fit: Fit, found: MeanField, fixed: Mapping[str, object] | None) -> Fit:
     """The fit at the expected precisions as one of all factors: its evidence is their bound."""
     weak = fit.guarantee is Guarantee.APPROXIMATE
+    hypers = FactorMarginals(fit.canonical.hypers, dict(fixed or {}), found.factors)
+    piled = piled_up(Coordinates(fit.canonical.hypers, fixed), hypers.quantile)
     return replace(
         fit,
         hyper="vb",
         log_evidence=found.bound,
         guarantee=fit.guarantee if weak else Guarantee.LOWER,
-        hypers=FactorMarginals(fit.canonical.hypers, dict(fixed or {}), found.factors),
+        hypers=hypers,
         learning=Learning(found.steps, found.calls, found.iterations, "", 1),
-        warnings=(*fit.warnings, *mean_field_warnings(found)),
+        warnings=(*fit.warnings, *mean_field_warnings(found), *map(at_bound, piled)),
     )
 
 

@@ -23,6 +23,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 SHARE = 1e-3
 # Of a value, what it moves by along a unit of a direction by rounding alone.
 STILL = 1e-5
+INSIDE = 3.0  # logs or logits from the edge of a range
 # Densities are told over this many sds of x to both sides: all but 1e-5 of each tail.
 NORMAL_REACH = 4.265
 
@@ -47,7 +48,18 @@ class Asymptotic:
         if self.frame.unknown is not None:
             for slope in self._slopes(of, self.frame.unknown.T):
                 sd = np.where(np.abs(slope) > STILL * np.maximum(1.0, np.abs(mean)), np.nan, sd)
+            for j in np.flatnonzero(np.linalg.norm(self.frame.unknown, axis=1) > 1.0 - 1e-9):
+                sd = np.where(self._moves(of, int(j)), np.nan, sd)
         return np.asarray(sd)
+
+    def _moves(self, of: Callable[[Theta], Array], j: int) -> BoolArray:
+        """Whether the value moves with a coordinate at the edge of its range, where its slope may
+        be rounding alone: seen from well inside."""
+        x = self.frame.mode[j]
+        with np.errstate(all="ignore"):
+            steps = [s * max(INSIDE, abs(x)) * np.eye(self.frame.size)[j] for s in (-1.0, 1.0)]
+            ends = [self._at(of, step) for step in steps]
+        return np.asarray((ends[0] != self.mean(of)) | (ends[1] != self.mean(of)))
 
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
         """(Q, ...): where the value moves with one coordinate alone, its value at the coordinate's
