@@ -57,6 +57,7 @@ def findings(learned: Learned) -> tuple[Finding, ...]:
     if frame is None or learned.maximum.hessian is None:
         return tuple(out)
     told: set[int] = set(held)
+    far = learned.coordinates.scaled & (np.abs(x - start) > FAR)  # a real has no edge
     for flat, axis in zip(frame.flat, frame.axes.T, strict=True):
         if not flat:
             continue
@@ -64,8 +65,8 @@ def findings(learned: Learned) -> tuple[Finding, ...]:
         loaded = tuple(j for j in range(len(x)) if size[j] >= LOADED and j not in told)
         told.update(loaded)
         for kind, part in (
-            ("edge", [j for j in loaded if abs(x[j] - start[j]) > FAR]),
-            ("flat", [j for j in loaded if abs(x[j] - start[j]) <= FAR]),
+            ("edge", [j for j in loaded if far[j]]),
+            ("flat", [j for j in loaded if not far[j]]),
         ):
             if part:
                 values = tuple(float(x[j]) for j in part)

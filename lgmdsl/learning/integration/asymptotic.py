@@ -103,11 +103,13 @@ class Asymptotic:
     def _slopes(
         self, of: Callable[[Theta], Array], steps: Array, about: Array | float = 0.0
     ) -> list[Array]:
-        """Derivatives along each row of `steps`, (k, d), by central differences at mode + about."""
-        return [
-            (self._at(of, about + SHARE * s) - self._at(of, about - SHARE * s)) / (2.0 * SHARE)
-            for s in steps
-        ]
+        """Derivatives along each row of `steps`, (k, d), by central differences at mode + about;
+        NaN where the values overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [
+                (self._at(of, about + SHARE * s) - self._at(of, about - SHARE * s)) / (2.0 * SHARE)
+                for s in steps
+            ]
 
     def _at(self, of: Callable[[Theta], Array], step: Array) -> Array:
         return np.asarray(of(self.coordinates.unpack(self.frame.mode + step)), dtype=np.float64)
