@@ -195,8 +195,8 @@ def test_without_data_the_prior_comes_back(prior: str, law: Any) -> None:
 
 @pytest.mark.parametrize("hyper", ["map", "integrate"])
 def test_a_chain_of_squares_that_overflows_has_no_moments(hyper: str) -> None:
-    """s^4096 is infinite at some values of s: no number is given for it, and no RuntimeWarning; what
-    else was learned is as it was."""
+    """s^4096 is infinite at some values of s: no number is given for it, and no RuntimeWarning;
+    what else was learned is as it was."""
     lets = "\n".join(f"let a{k} = a{k - 1} * a{k - 1}" for k in range(2, 14))
     text = (
         "lgm 1\nindex obs\ndata y[obs] : real\nhyper a1 : positive ~ half_normal(sd = 1)\n"
