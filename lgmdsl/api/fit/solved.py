@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lgmdsl.api.fit.learned_fit import LearnedHypers
-from lgmdsl.api.fit.warnings import learning_warnings, mean_field_warnings
+from lgmdsl.api.fit.warnings import at_bound, learning_warnings, mean_field_warnings
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -21,6 +21,8 @@ from lgmdsl.inference.proper import check_bounded, check_determined, check_mode,
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.starts import Started, run_from_starts
 from lgmdsl.inference.warm_start import warm_start
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.identify import piled_up
 from lgmdsl.learning.learn import learn
 from lgmdsl.learning.mean_field.mean_field import mean_field
 from lgmdsl.learning.search.learning_record import LearningOptions
@@ -96,7 +98,9 @@ def _solve(
     learned: LearnedHypers
     if way == "vb":
         factors = mean_field(planned, settings, warm, report, begin, options.steps)
-        learned, warnings = factors, mean_field_warnings(factors)
+        coordinates = Coordinates(planned.canonical.hypers, settings.fixed)
+        piled = piled_up(coordinates, factors.marginals().quantile)
+        learned, warnings = factors, (*mean_field_warnings(factors), *map(at_bound, piled))
         problem = planned.at(factors.theta, seed=seed)
     else:
         mode = learn(planned, settings, options.of(way), warm, report, begin)
