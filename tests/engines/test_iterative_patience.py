@@ -27,7 +27,8 @@ from lgmdsl.inference.plan import plan
 from lgmdsl.memory import TooLarge
 from lgmdsl.numerics.keys import distinct, located
 from lgmdsl.numerics.sparse import supernodal
-from lgmdsl.numerics.sparse.base import Pattern
+from lgmdsl.numerics.sparse.analyse import analyse
+from lgmdsl.numerics.sparse.base import Pattern, Symbolic
 from lgmdsl.numerics.sparse.elimination import inverse
 from lgmdsl.numerics.sparse.minimum_degree import minimum_degree
 from lgmdsl.numerics.sparse.ordering import SLACK, Elimination, Graph
@@ -252,10 +253,11 @@ latent w[feat] ~ normal(sd = t)
 let s[obs] = X @ w
 observe y ~ normal(mean = s, sd = 0.5)
 """
-    monkeypatch.setattr(
-        IterativeEngine, "patient",
-        lambda self: IterativeEngine(self.linear, *self.settings, endless=3e7),
-    )  # fmt: skip
+
+    def hasty(engine: IterativeEngine) -> IterativeEngine:
+        return IterativeEngine(engine.linear, *engine.settings, 3e7)
+
+    monkeypatch.setattr(IterativeEngine, "patient", hasty)
     data = {"X": linear.predictors[0].columns["w"].sparse(), "y": np.zeros(400)}
     with pytest.raises(TooLong, match="fits for the hyperparameters") as caught:
         lgm.fit(lgm.loads(text), data, options={"engine": "iterative"})
@@ -264,8 +266,12 @@ observe y ~ normal(mean = s, sd = 0.5)
 
 def test_a_factor_that_was_too_large_is_not_ordered_again(monkeypatch: pytest.MonkeyPatch) -> None:
     linear, made = random_rows(3000), []
-    analyse = layout.analyse
-    monkeypatch.setattr(layout, "analyse", lambda pattern: made.append(1) or analyse(pattern))
+
+    def counted(pattern: Pattern) -> Symbolic:
+        made.append(pattern)
+        return analyse(pattern)
+
+    monkeypatch.setattr(layout, "analyse", counted)
     monkeypatch.setattr(layout, "budget", lambda: 2e6)
     monkeypatch.setattr(supernodal, "budget", lambda: 2e6)
     for _ in range(3):
