@@ -233,9 +233,9 @@ def _falling(found: Maximum) -> Maximum:
 def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardised:
     """Standardised coordinates; what a maximum leaves open (rotations, edges) is not in them."""
     if integrated or found.hessian is None or not np.isfinite(found.hessian).all():
-        return standardised(found.at.x, found.hessian)
+        return standardised(found.at.x, found.hessian, objective.coordinates.scaled)
     unknown = unidentified(objective, found.at, found.hessian, found.edges)
-    return frame_of(found.at.x, found.hessian, unknown)
+    return frame_of(found.at.x, found.hessian, unknown, objective.coordinates.scaled)
 
 
 def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:

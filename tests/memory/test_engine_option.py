@@ -78,3 +78,19 @@ def test_the_budget_and_not_what_is_free_chooses(monkeypatch: pytest.MonkeyPatch
     assert set(names()) >= {"covariance", "precision", "batched", "wide", "sparse", "iterative"}
     monkeypatch.setenv("LGM_MEMORY", "3GB")
     assert Terms.of().budget == 3e9 and engine_fit("auto").memory_budget == 3_000_000_000
+
+
+def test_the_engine_that_conditioned_is_the_one_recorded(tmp_path: Path) -> None:
+    """Where a wide prior would cost digits, a stronger engine takes the place of the chosen one."""
+    text = """lgm 1
+index obs
+data y[obs] : real
+latent b ~ normal(sd = 1e9)
+latent u[obs] ~ normal(sd = 1)
+observe y ~ normal(mean = b + u, sd = 1)
+"""
+    fit = lgm.fit(lgm.loads(text), {"y": 250.0 + np.arange(5.0)})
+    assert fit.engine == "precision"
+    fit.save(tmp_path / "wide.nc")
+    draws, again = (f.sample(50, seed=1) for f in (fit, lgm.load_fit(tmp_path / "wide.nc")))
+    assert draws["b"].values.tobytes() == again["b"].values.tobytes()

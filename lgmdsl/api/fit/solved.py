@@ -123,7 +123,7 @@ def _checked(planned: Plan, problem: Problem, found: Solved) -> Solved:
     assert result.posterior is not None
     posterior = honest(result.posterior)
     check_bounded(planned.canonical, problem, posterior.conditioned)
-    return replace(found, run=result, posterior=posterior, engine=problem.engine.name)
+    return replace(found, run=result, posterior=posterior, engine=result.engine)
 
 
 def _same_sites(earlier: GaussianPosterior, layout: Rows) -> bool:
