@@ -113,8 +113,10 @@ class Diagnostic:
         pairs = dict(self.rewordings)
         if not pairs:
             return self
-        said = {p: pairs.get(getattr(self, p), getattr(self, p)) for p in ("message", "label",
-                "note", "help")}  # fmt: skip
+        said = {
+            p: pairs.get(getattr(self, p), getattr(self, p))
+            for p in ("message", "label", "note", "help")
+        }
         details = tuple(pairs.get(d, d) for d in self.details)
         return replace(self, **said, details=details, rewordings=())
 

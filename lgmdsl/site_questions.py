@@ -60,9 +60,12 @@ def expected(
     else:
         answer = cast(Expected, _answerer(sites, Expected, rule)).expected(m, v, second)
     parts = (
-        answer.value, answer.d_mean, answer.d_variance,
-        answer.d_mean_variance, answer.d_variance2,
-    )  # fmt: skip
+        answer.value,
+        answer.d_mean,
+        answer.d_variance,
+        answer.d_mean_variance,
+        answer.d_variance2,
+    )
     value, d_mean, d_variance, mixed, twice = (
         None if p is None else _shaped(p, (*shape, *p.shape[1:])) for p in parts
     )

@@ -180,9 +180,14 @@ def _whiten(problem: Problem, point: ElboPoint) -> Frame:
     design = np.asarray(StackedPredictors(linear).matrix() @ root)
     rank = design.shape[1]
     return Frame(
-        point, flatten(point.mean), design, point.weight, point.shift,
-        point.conditioned.log_normaliser, turn=(np.zeros(rank), np.eye(rank)),
-    )  # fmt: skip
+        point,
+        flatten(point.mean),
+        design,
+        point.weight,
+        point.shift,
+        point.conditioned.log_normaliser,
+        turn=(np.zeros(rank), np.eye(rank)),
+    )
 
 
 def _plain(problem: Problem, point: ElboPoint) -> CholeskyState:
@@ -200,9 +205,14 @@ def _plain(problem: Problem, point: ElboPoint) -> CholeskyState:
     if of_prior is None or of_point is None or of_prior.reciprocal_condition(norm) < SINGULAR:
         return _nowhere("without whitening it inverts the prior covariance, which is singular")
     frame = Frame(
-        point, flatten(prior.mean), StackedPredictors(linear).matrix(), prior.weight, nothing,
-        -of_prior.half_log_det, of_prior.inverse(),
-    )  # fmt: skip
+        point,
+        flatten(prior.mean),
+        StackedPredictors(linear).matrix(),
+        prior.weight,
+        nothing,
+        -of_prior.half_log_det,
+        of_prior.inverse(),
+    )
     h = point.conditioned.latent_mean - prior.latent_mean
     return _standing(problem, frame, _pack(h, of_point.lower))
 

@@ -127,9 +127,13 @@ class CoordinateAscent(Backend[AscentState]):
         return weights
 
     def _row(
-        self, own: Callable[[float], tuple[float, float]], weight: float, covariance: Array, k: int,
+        self,
+        own: Callable[[float], tuple[float, float]],
+        weight: float,
+        covariance: Array,
+        k: int,
         least: float,
-    ) -> float:  # fmt: skip
+    ) -> float:
         """The new weight of row k."""
         old = float(covariance[k, k])
         if not old > least:  # known exactly: no weight changes it
@@ -142,9 +146,13 @@ class CoordinateAscent(Backend[AscentState]):
         return 1.0 / new - cavity
 
     def _block(
-        self, own: Callable[[Array], Array], weight: Array, covariance: Array, rows: slice,
+        self,
+        own: Callable[[Array], Array],
+        weight: Array,
+        covariance: Array,
+        rows: slice,
         least: float,
-    ) -> Array:  # fmt: skip
+    ) -> Array:
         """The new weight, (K, K), of a vector site: W = T(V), V = (I + V_0 (W - W_0))^-1 V_0, by
         steps towards T that are halved when the gap grows. V_0 may be singular."""
         old, unit = covariance[rows, rows].copy(), np.eye(len(weight))

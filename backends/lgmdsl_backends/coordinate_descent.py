@@ -95,8 +95,9 @@ class CoordinateDescent(Backend[DescentState]):
         sizes = [len(m) for m in problem.engine.prior_mean]
         single = tuple(
             cast(Divisible, site).take(np.array([k]))
-            for site, size in zip(sites, sizes, strict=True) for k in range(size)
-        )  # fmt: skip
+            for site, size in zip(sites, sizes, strict=True)
+            for k in range(size)
+        )
         return replace(_state(problem, start(problem, warm)), single=single)
 
     def step(self, problem: Problem, state: DescentState) -> DescentState:

@@ -148,10 +148,12 @@ def _parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Ar
             found.append(site.moved_slopes(m, v, du))
             continue
         curves = site.parameter_curves(m)
-        found.append({
-            name: c.value + 0.5 * rows.trace(c.curvature, v) + rows.inner(c.slope, du)
-            for name, c in curves.items()
-        })  # fmt: skip
+        found.append(
+            {
+                name: c.value + 0.5 * rows.trace(c.curvature, v) + rows.inner(c.slope, du)
+                for name, c in curves.items()
+            }
+        )
     return tuple(found)
 
 
@@ -193,9 +195,16 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
     )
     if not finite:
         return LaplaceState(
-            s, alpha, answers, None, -math.inf, math.inf, False,
-            Status.numerical_error, "a site's density is not finite",
-        )  # fmt: skip
+            s,
+            alpha,
+            answers,
+            None,
+            -math.inf,
+            math.inf,
+            False,
+            Status.numerical_error,
+            "a site's density is not finite",
+        )
     weight = tuple(-a.curvature for a in answers)
     conditioned = _condition(problem, answers, weight, s)
     definite = True
@@ -205,9 +214,16 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
         definite = False
     if isinstance(conditioned, Failed):
         return LaplaceState(
-            s, alpha, answers, None, -math.inf, math.inf, False,
-            Status.numerical_error, conditioned,
-        )  # fmt: skip
+            s,
+            alpha,
+            answers,
+            None,
+            -math.inf,
+            math.inf,
+            False,
+            Status.numerical_error,
+            conditioned,
+        )
     shift = conditioned.shift
     correction = tuple(  # 1/2 w s^2 - b s beside that at the mean, which `centred` holds
         a.value + rows.inner(0.5 * rows.times(w, x + m) - b, x - m)

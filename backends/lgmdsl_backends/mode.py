@@ -94,9 +94,7 @@ class Mode(Backend[ModeState]):
         lost = [s.spec.name for s in problem.sites if kinks.kinked(s) and not kinks.rounds(s)]
         if lost:
             reason = f"{lost[0]} has a kink, and no g by which it could be rounded off"
-            return ModeState(
-                (), (), -math.inf, (), failed=Status.numerical_error, reason=reason
-            )  # fmt: skip
+            return ModeState((), (), -math.inf, (), failed=Status.numerical_error, reason=reason)
         s = problem.engine.prior_mean
         alpha: Rows = tuple(np.zeros_like(x) for x in s)
         if warm is not None:
@@ -167,9 +165,7 @@ def _narrower(width: Widths) -> Widths:
 def _at(problem: Problem, s: Rows, alpha: Rows, width: Widths, left: float = math.inf) -> ModeState:
     q = _gaussian_at(problem, s, alpha, width)
     if isinstance(q, Failed):
-        return ModeState(
-            s, alpha, -math.inf, width, failed=Status.numerical_error, reason=q
-        )  # fmt: skip
+        return ModeState(s, alpha, -math.inf, width, failed=Status.numerical_error, reason=q)
     # What the kinks hold is at them in q, and near them in s; the prior's part to second order.
     at = q.mean if left < math.inf else s
     energy = _energy(problem.log_density(at), problem, s, alpha) - sum(
@@ -202,9 +198,9 @@ def _locals(problem: Problem, s: Rows, alpha: Rows, z: Rows) -> tuple[Local, ...
         reach = np.sqrt(square + x * x)
         pull = np.clip((site.beta - a) * found.width, -reach, reach)
         weight = inverse - 4.0 * x * pull * second
-        out.append(Local(
-            -found.penalty, -found.slope, np.where(weight >= 0.0, weight, inverse), inverse
-        ))  # fmt: skip
+        out.append(
+            Local(-found.penalty, -found.slope, np.where(weight >= 0.0, weight, inverse), inverse)
+        )
     return tuple(out)
 
 

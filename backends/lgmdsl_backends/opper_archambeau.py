@@ -108,8 +108,14 @@ class Reference:
         weight = flatten(point.weight)
         metric = 0.5 * weight * spread.squared_times(weight)
         floor = 1e-12 * max(float(metric.max(initial=0.0)), 1e-300)
-        return cls(spread, flatten(point.mean), weight, flatten(point.alpha), weight,
-                   np.maximum(metric, floor))  # fmt: skip
+        return cls(
+            spread,
+            flatten(point.mean),
+            weight,
+            flatten(point.alpha),
+            weight,
+            np.maximum(metric, floor),
+        )
 
     @classmethod
     def prior(cls, problem: Problem, design: Matrix) -> Reference | Failed:
@@ -293,8 +299,10 @@ def _evaluated(reference: Reference, spread: Spread, point: ElboPoint) -> Evalua
     slope = flatten(tuple(a.d_mean for a in point.answers)) - flatten(point.alpha)
     variance_gap = spread.squared_times(target - weight)
     omega = 0.5 * weight * variance_gap
-    gradient = np.array([
-        np.r_[slope, omega / reference.metric],
-        np.r_[reference.spread.times(slope), omega],
-    ])  # fmt: skip
+    gradient = np.array(
+        [
+            np.r_[slope, omega / reference.metric],
+            np.r_[reference.spread.times(slope), omega],
+        ]
+    )
     return Evaluated(-point.elbo, -gradient, Climbed(point, spread.times(slope), variance_gap))

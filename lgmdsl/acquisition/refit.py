@@ -76,7 +76,9 @@ def _inner(problem: Problem, mean: Rows, variance: Rows, alpha: Rows) -> Profile
 def _failed(reason: str) -> NumericalError:
     return NumericalError(
         Diagnostic(
-            "E601", "the re-fit after a block of inclusions failed", details=(reason,),
+            "E601",
+            "the re-fit after a block of inclusions failed",
+            details=(reason,),
             help="use smaller blocks, or check the scale of the candidates",
         )
-    )  # fmt: skip
+    )

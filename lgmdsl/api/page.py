@@ -28,9 +28,13 @@ def wrapped(text: str, indent: int = 0, following: int | None = None) -> list[st
     """The text in lines of at most 80 columns, the first and the others with their indents."""
     rest = indent if following is None else following
     return textwrap.wrap(
-        text, WIDTH, initial_indent=" " * indent, subsequent_indent=" " * rest,
-        break_long_words=False, break_on_hyphens=False,
-    ) or [""]  # fmt: skip
+        text,
+        WIDTH,
+        initial_indent=" " * indent,
+        subsequent_indent=" " * rest,
+        break_long_words=False,
+        break_on_hyphens=False,
+    ) or [""]
 
 
 def counted(number: int, word: str, plural: str = "") -> str:

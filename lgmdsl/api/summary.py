@@ -70,9 +70,10 @@ def summary(fit: Fitted, full: bool = False) -> str:
     parts += _joined("latents", tables)
     reports = [s.name for s in fit.canonical.grounded.model.of_kind("report")]
     small = [
-        n for n in reports
+        n
+        for n in reports
         if full or math.prod(fit.canonical.layout.shape(fit.canonical.named[n][0])) <= REPORTED
-    ]  # fmt: skip
+    ]
     parts += _joined("reports", [_table(fit, name, full) for name in small])
     if len(small) < len(reports):
         parts += ["", f"left out: {', '.join(n for n in reports if n not in small)} (--full)"]
@@ -199,10 +200,13 @@ def _table(fit: Fitted, name: str, full: bool) -> list[Row]:
     shown = _shown(size, full)
     kept = [k for k in shown if k >= 0]
     dims, quantiles = fit.marginals.quantile(name, np.array(LEVELS))
-    columns_ = np.stack([
-        quantity.mean.reshape(-1)[kept], quantity.sd.reshape(-1)[kept],
-        *(q.reshape(-1)[kept] for q in quantiles),
-    ])  # fmt: skip
+    columns_ = np.stack(
+        [
+            quantity.mean.reshape(-1)[kept],
+            quantity.sd.reshape(-1)[kept],
+            *(q.reshape(-1)[kept] for q in quantiles),
+        ]
+    )
     shape = _format(columns_[0], columns_[1])
     texts = [tuple(shape(v) for v in entry) for entry in columns_.T]
     if not dims:

@@ -99,9 +99,12 @@ def _average(
 
 
 def _beside_kink(
-    values: Callable[[IntArray, Array, Array], Array], mean: Array, sd: Array, kink: Array,
+    values: Callable[[IntArray, Array, Array], Array],
+    mean: Array,
+    sd: Array,
+    kink: Array,
     index: IntArray,
-) -> Array:  # fmt: skip
+) -> Array:
     """Gauss-Legendre on both sides of a kink, as far as the normal density reaches."""
     nodes, weights = _legendre(SIDE)
     at = np.clip((kink - mean) / sd, -REACH, REACH)

@@ -92,9 +92,15 @@ def _left_out(
         taken = [(s.take(r), m[r].shape) for s, m, r in zip(c.sites, c.mean, group, strict=True)]
         taken = [(s, shape) for s, shape in taken if shape[0]]
         density = joint_density(
-            [s for s, _ in taken], [shape for _, shape in taken],
-            found.mean, found.covariance, found.weight, found.shift, n, seed,
-        )  # fmt: skip
+            [s for s, _ in taken],
+            [shape for _, shape in taken],
+            found.mean,
+            found.covariance,
+            found.weight,
+            found.shift,
+            n,
+            seed,
+        )
         logs.append(density.log)
         errors.append(density.error)
         if factored(components):

@@ -67,10 +67,14 @@ def joint_density(
     most = max(1 << int(np.ceil(np.log2(max(n, 1) / SCRAMBLINGS))), FEWEST)
     found = JointDensity(-np.inf, np.inf)
     for count in sorted({FEWEST, most}):
-        logs = np.array([
-            _scrambled(sites, shapes, mean, root, *target, count, np.random.default_rng([seed, r]))
-            for r in range(SCRAMBLINGS)
-        ])  # fmt: skip
+        logs = np.array(
+            [
+                _scrambled(
+                    sites, shapes, mean, root, *target, count, np.random.default_rng([seed, r])
+                )
+                for r in range(SCRAMBLINGS)
+            ]
+        )
         found = _averaged(logs)
         if found.error <= CLOSE:
             break

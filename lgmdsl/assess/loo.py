@@ -25,9 +25,7 @@ from lgmdsl.contract.site import Property
 
 # component, rows left out of each datum -> their joint mean (P,) and covariance (P, P); None where
 # the rest has no posterior
-Refit: TypeAlias = Callable[
-    [Component, tuple[IntArray, ...]], "tuple[Array, Array] | None"
-]  # fmt: skip
+Refit: TypeAlias = Callable[[Component, tuple[IntArray, ...]], "tuple[Array, Array] | None"]
 Choose: TypeAlias = Callable[[IntArray], BoolArray]
 
 

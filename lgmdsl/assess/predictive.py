@@ -35,9 +35,11 @@ def joint_draws(components: Sequence[Component], size: int, seed: int) -> Iterat
     draws."""
     rng = np.random.default_rng(seed)
     one = len(components) == 1
-    point = np.zeros(size, np.int64) if one else rng.choice(
-        len(components), size=size, p=weights_of(components)
-    )  # fmt: skip
+    point = (
+        np.zeros(size, np.int64)
+        if one
+        else rng.choice(len(components), size=size, p=weights_of(components))
+    )
     for k, component in enumerate(components):
         places = np.flatnonzero(point == k)
         latents = len(component.conditioned.latent_mean)

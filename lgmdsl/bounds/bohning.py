@@ -26,9 +26,14 @@ class Bohning(SoftplusBound):
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "bohning", asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
-        paper="Boehning and Lindsay 1988", summary="quadratic of fixed curvature 1/4",
-    )  # fmt: skip
+        "bohning",
+        asks=Site,
+        gives=Expected,
+        guarantee=Guarantee.LOWER,
+        error=math.inf,
+        paper="Boehning and Lindsay 1988",
+        summary="quadratic of fixed curvature 1/4",
+    )
 
     def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
         up, down, bent = sigmoids(mean)

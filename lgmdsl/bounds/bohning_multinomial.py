@@ -27,9 +27,14 @@ class BohningMultinomial(LogSumExpBound):
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "bohning", asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
-        paper="Boehning 1992", summary="quadratic of fixed curvature (I - 11'/K) / 2",
-    )  # fmt: skip
+        "bohning",
+        asks=Site,
+        gives=Expected,
+        guarantee=Guarantee.LOWER,
+        error=math.inf,
+        paper="Boehning 1992",
+        summary="quadratic of fixed curvature (I - 11'/K) / 2",
+    )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         on = offered.astype(np.float64)

@@ -76,9 +76,10 @@ def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
     """The names of the bounds that lift a site to a question; `stem-R` for a series."""
     able = [b.spec.name for b in bounds() if b.spec.gives is gives and not b.applies_to(site)]
     able += [
-        f"{s.stem}-R" for s in SERIES
+        f"{s.stem}-R"
+        for s in SERIES
         if s.example.spec.gives is gives and not s.example.applies_to(site)
-    ]  # fmt: skip
+    ]
     return tuple(able)
 
 

@@ -23,9 +23,14 @@ class Delta(LogSumExpBound):
     method (Braun and McAuliffe 2010). It can be on either side of the expectation."""
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "delta", asks=Site, gives=Expected, guarantee=Guarantee.APPROXIMATE, error=math.inf,
-        paper="Braun and McAuliffe 2010", summary="Taylor expansion at the mean; no bound",
-    )  # fmt: skip
+        "delta",
+        asks=Site,
+        gives=Expected,
+        guarantee=Guarantee.APPROXIMATE,
+        error=math.inf,
+        paper="Braun and McAuliffe 2010",
+        summary="Taylor expansion at the mean; no bound",
+    )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         at = shares(mean, offered)

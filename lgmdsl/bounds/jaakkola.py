@@ -27,9 +27,14 @@ class Jaakkola(SoftplusBound):
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "jaakkola", asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
-        paper="Jaakkola and Jordan 2000", summary="tangent quadratic of the logistic, best xi",
-    )  # fmt: skip
+        "jaakkola",
+        asks=Site,
+        gives=Expected,
+        guarantee=Guarantee.LOWER,
+        error=math.inf,
+        paper="Jaakkola and Jordan 2000",
+        summary="tangent quadratic of the logistic, best xi",
+    )
 
     def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
         square = mean * mean + variance

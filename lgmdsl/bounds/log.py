@@ -25,9 +25,14 @@ class Log(LogSumExpBound):
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "log", asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
-        paper="Blei and Lafferty 2006", summary="log of the expected sum of exponentials",
-    )  # fmt: skip
+        "log",
+        asks=Site,
+        gives=Expected,
+        guarantee=Guarantee.LOWER,
+        error=math.inf,
+        paper="Blei and Lafferty 2006",
+        summary="log of the expected sum of exponentials",
+    )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         raised = mean + 0.5 * np.einsum("nii->ni", variance)

@@ -33,8 +33,11 @@ FEWEST, MOST = 3, 40
 _CHUNK = 1 << 17  # sites x pieces at a time
 _ROOT_TWO_PI = float(np.sqrt(2.0 * np.pi))
 _HERMITE: tuple[Callable[[Array], Array], ...] = (
-    np.ones_like, lambda z: z, lambda z: z * z - 1.0, lambda z: z * (z * z - 3.0),
-)  # fmt: skip
+    np.ones_like,
+    lambda z: z,
+    lambda z: z * z - 1.0,
+    lambda z: z * (z * z - 3.0),
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,10 +99,14 @@ class Piecewise(SoftplusBound):
     def spec(self) -> BoundSpec:
         """Declared for each kind and number of pieces."""
         return BoundSpec(
-            f"piecewise-{self.kind}-{self.size}", asks=Site, gives=Expected,
-            guarantee=Guarantee.LOWER, error=self.pieces.gap,
-            paper="Marlin, Khan and Murphy 2011", summary=f"{self.size} {self.kind} pieces",
-        )  # fmt: skip
+            f"piecewise-{self.kind}-{self.size}",
+            asks=Site,
+            gives=Expected,
+            guarantee=Guarantee.LOWER,
+            error=self.pieces.gap,
+            paper="Marlin, Khan and Murphy 2011",
+            summary=f"{self.size} {self.kind} pieces",
+        )
 
     @property
     def pieces(self) -> Pieces:

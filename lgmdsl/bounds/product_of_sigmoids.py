@@ -37,9 +37,13 @@ class ProductOfSigmoids(LogSumExpBound):
         inner = self.inside.spec.name
         return BoundSpec(
             NAME if isinstance(self.inside, Jaakkola) else f"{NAME}-{inner}",
-            asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
-            paper="Bouchard 2007", summary=f"a product of sigmoids, each through {inner}",
-        )  # fmt: skip
+            asks=Site,
+            gives=Expected,
+            guarantee=Guarantee.LOWER,
+            error=math.inf,
+            paper="Bouchard 2007",
+            summary=f"a product of sigmoids, each through {inner}",
+        )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         v = np.einsum("nii->ni", variance)

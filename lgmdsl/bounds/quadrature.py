@@ -86,9 +86,13 @@ class ExpectedByQuadrature(Bound):
     """f(m, v) = E[l(s)] on a sinh grid of 25 to 100 nodes."""
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "quadrature", asks=Pointwise, gives=Expected, guarantee=Guarantee.NUMERICAL, error=1e-9,
+        "quadrature",
+        asks=Pointwise,
+        gives=Expected,
+        guarantee=Guarantee.NUMERICAL,
+        error=1e-9,
         summary="Gaussian expectations by quadrature",
-    )  # fmt: skip
+    )
 
     def applies_to(self, site: type[Site]) -> str:
         return _refusal(site)
@@ -102,9 +106,13 @@ class ExpectedSlopesByQuadrature(ExpectedByQuadrature):
     """E[dl/dparameter] over N(m, v), for families that answer Expected themselves."""
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "quadrature", asks=Pointwise, gives=ExpectedSlopes, guarantee=Guarantee.NUMERICAL,
-        error=1e-9, summary="parameter slopes of expectations by quadrature",
-    )  # fmt: skip
+        "quadrature",
+        asks=Pointwise,
+        gives=ExpectedSlopes,
+        guarantee=Guarantee.NUMERICAL,
+        error=1e-9,
+        summary="parameter slopes of expectations by quadrature",
+    )
 
 
 @dataclass(frozen=True)
@@ -112,9 +120,13 @@ class TiltedByQuadrature(Bound):
     """Moments of N(s; m, v) t(s)^power, scanned, shrunk, then trapezoid with a check."""
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "quadrature", asks=Pointwise, gives=Tilted, guarantee=Guarantee.NUMERICAL, error=1e-9,
+        "quadrature",
+        asks=Pointwise,
+        gives=Tilted,
+        guarantee=Guarantee.NUMERICAL,
+        error=1e-9,
         summary="tilted moments by quadrature",
-    )  # fmt: skip
+    )
 
     def applies_to(self, site: type[Site]) -> str:
         return _refusal(site)
@@ -128,9 +140,13 @@ class SlopesByQuadrature(Bound):
     """E[dl/dparameter] over N(s; m, v) t(s)^power, on the nodes of `TiltedByQuadrature`."""
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "quadrature", asks=Pointwise, gives=TiltedSlopes, guarantee=Guarantee.NUMERICAL,
-        error=1e-9, summary="parameter slopes under the tilted density by quadrature",
-    )  # fmt: skip
+        "quadrature",
+        asks=Pointwise,
+        gives=TiltedSlopes,
+        guarantee=Guarantee.NUMERICAL,
+        error=1e-9,
+        summary="parameter slopes under the tilted density by quadrature",
+    )
 
     def applies_to(self, site: type[Site]) -> str:
         return _refusal(site)

@@ -28,9 +28,13 @@ class SoftmaxByQuadrature(LogSumExpBound):
     seed: int = 0
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "quadrature", asks=Site, gives=Expected, guarantee=Guarantee.NUMERICAL, error=4e-3,
+        "quadrature",
+        asks=Site,
+        gives=Expected,
+        guarantee=Guarantee.NUMERICAL,
+        error=4e-3,
         summary="expectations of softmax sites: 1e-9 up to three classes, else 4e-3",
-    )  # fmt: skip
+    )
 
     def applies_to(self, site: type[Site]) -> str:
         if issubclass(site, SoftmaxSite):

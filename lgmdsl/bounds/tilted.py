@@ -31,9 +31,14 @@ class Tilted(LogSumExpBound):
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "tilted", asks=Site, gives=Expected, guarantee=Guarantee.LOWER, error=math.inf,
-        paper="Knowles and Minka 2011", summary="log of the expected sum after the best tilt",
-    )  # fmt: skip
+        "tilted",
+        asks=Site,
+        gives=Expected,
+        guarantee=Guarantee.LOWER,
+        error=math.inf,
+        paper="Knowles and Minka 2011",
+        summary="log of the expected sum after the best tilt",
+    )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         raised = mean + 0.5 * np.einsum("nii->ni", variance)

@@ -34,9 +34,13 @@ class VectorByQuadrature(Bound):
     seed: int = 0
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "quadrature", asks=Sloped, gives=Expected, guarantee=Guarantee.NUMERICAL, error=5e-3,
+        "quadrature",
+        asks=Sloped,
+        gives=Expected,
+        guarantee=Guarantee.NUMERICAL,
+        error=5e-3,
         summary="expectations of other vector sites by points over the contrasts, to 5e-3",
-    )  # fmt: skip
+    )
 
     def applies_to(self, site: type[Site]) -> str:
         if issubclass(site, Sloped):

@@ -169,9 +169,11 @@ class CanonicalModel:
         columns: dict[str, Operator] = {}
         held, count = sum(b.size for b in self.latents), sum(len(v) for v in values)
         check(
-            "what `constrain` holds fixed", f"{count:,} equations of {held:,} latents",
-            8.0 * held * count, help="fewer equations",
-        )  # fmt: skip
+            "what `constrain` holds fixed",
+            f"{count:,} equations of {held:,} latents",
+            8.0 * held * count,
+            help="fewer equations",
+        )
         for block in self.latents:
             if any(block.name in p.columns for p in made):
                 columns[block.name] = Dense(

@@ -45,9 +45,13 @@ def _version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 80},
 )
 @click.option(
-    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_version,
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_version,
     help="Show the version and exit.",
-)  # fmt: skip
+)
 def lgm() -> None:
     """Inference in latent Gaussian models: the model is a text file, data bind by name."""
 
@@ -83,9 +87,13 @@ def _plain_warnings() -> Iterator[None]:
     usual = warnings.showwarning
 
     def show(
-        message: Warning | str, category: type[Warning], filename: str, lineno: int,
-        file: TextIO | None = None, line: str | None = None,
-    ) -> None:  # fmt: skip
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
         if issubclass(category, PluginWarning):
             note(str(message))
         else:

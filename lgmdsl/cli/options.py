@@ -34,41 +34,58 @@ json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON (
 def map_option(function: F) -> F:
     """--map NAME=KEY, as often as wanted."""
     return click.option(
-        "--map", "mapping", metavar="NAME=KEY", multiple=True, callback=_pairs,
+        "--map",
+        "mapping",
+        metavar="NAME=KEY",
+        multiple=True,
+        callback=_pairs,
         help="Read NAME of the model from KEY of the data.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def method_option(function: F) -> F:
     """--method M."""
     return click.option(
-        "--method", default="auto", metavar="M", show_default=True,
+        "--method",
+        default="auto",
+        metavar="M",
+        show_default=True,
         help="auto, or one that `lgm methods` lists.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def hyper_option(function: F) -> F:
     """--hyper H."""
     return click.option(
-        "--hyper", default="auto", metavar="H", show_default=True,
+        "--hyper",
+        default="auto",
+        metavar="H",
+        show_default=True,
         help="Hyperparameters: auto, fixed, map, em, integrate, vb.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def set_option(function: F) -> F:
     """--set NAME=VALUE, as often as wanted."""
     return click.option(
-        "--set", "fixed", metavar="NAME=VALUE", multiple=True, callback=_values,
+        "--set",
+        "fixed",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_values,
         help="Pin a hyperparameter: s=0.5, mix=2/3, cov=[[1,0],[0,1]]; a number fills an array.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def start_option(function: F) -> F:
     """--start NAME=VALUE, as often as wanted."""
     return click.option(
-        "--start", metavar="NAME=VALUE", multiple=True, callback=_starts,
+        "--start",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_starts,
         help="Where the search for a hyperparameter begins; as --set.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def audit_options(function: F) -> F:
@@ -87,26 +104,36 @@ def audit_options(function: F) -> F:
         "--audit", is_flag=True, help="Check the posterior by importance sampling."
     )
     draws = click.option(
-        "--draws", type=click.IntRange(min=100), default=4000, show_default=True, metavar="N",
+        "--draws",
+        type=click.IntRange(min=100),
+        default=4000,
+        show_default=True,
+        metavar="N",
         help="Draws of --audit.",
-    )  # fmt: skip
+    )
     return cast(F, audit(draws(checked)))
 
 
 def seed_option(function: F) -> F:
     """--seed N."""
     return click.option(
-        "--seed", type=click.IntRange(min=0), default=0, show_default=True,
+        "--seed",
+        type=click.IntRange(min=0),
+        default=0,
+        show_default=True,
         help="Seed of everything random.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def tol_option(function: F) -> F:
     """--tol T, a number above 0."""
     return click.option(
-        "--tol", type=click.FloatRange(0.0, min_open=True), metavar="T", callback=_finite,
+        "--tol",
+        type=click.FloatRange(0.0, min_open=True),
+        metavar="T",
+        callback=_finite,
         help="Relative tolerance of the log evidence (default 1e-7).",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def bound_option(function: F) -> F:
@@ -119,9 +146,13 @@ def bound_option(function: F) -> F:
 def option_option(function: F) -> F:
     """--option NAME=VALUE, as often as wanted."""
     return click.option(
-        "--option", "options", metavar="NAME=VALUE", multiple=True, callback=_options,
+        "--option",
+        "options",
+        metavar="NAME=VALUE",
+        multiple=True,
+        callback=_options,
         help="An option of the method.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def max_steps_option(function: F) -> F:
@@ -134,9 +165,12 @@ def max_steps_option(function: F) -> F:
 def sizes_option(function: F) -> F:
     """--sizes INDEX=N,..., in one option or several."""
     return click.option(
-        "--sizes", metavar="INDEX=N,...", multiple=True, callback=_sizes,
+        "--sizes",
+        metavar="INDEX=N,...",
+        multiple=True,
+        callback=_sizes,
         help="Sizes of the index sets that no datum runs over.",
-    )(function)  # fmt: skip
+    )(function)
 
 
 def read_model(path: str) -> Model:

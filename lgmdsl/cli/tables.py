@@ -64,8 +64,7 @@ def _wide_axis(name: str, variable: xr.Variable) -> Hashable | None:
 def _rows(found: xr.Dataset) -> tuple[Hashable, ...]:
     """The axes that the rows of a table are over: those of most members."""
     shared = [_long_axes(n, v) for n, v in _data(found).items()]
-    return max(shared, key=lambda dims: (prod(found.sizes[d] for d in dims), len(dims)),
-               default=())  # fmt: skip
+    return max(shared, key=lambda dims: (prod(found.sizes[d] for d in dims), len(dims)), default=())
 
 
 def _long_axes(name: str, variable: xr.Variable) -> tuple[Hashable, ...]:

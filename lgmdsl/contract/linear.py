@@ -130,5 +130,6 @@ class LinearGaussian:
     @cached_property
     def slices(self) -> dict[str, slice]:
         """Where each block stands among all latents."""
-        return {b.name: slice(self.starts[b.name], self.starts[b.name] + b.size)
-                for b in self.blocks}  # fmt: skip
+        return {
+            b.name: slice(self.starts[b.name], self.starts[b.name] + b.size) for b in self.blocks
+        }

@@ -201,10 +201,11 @@ class StackedPredictors:
     def sparse(self) -> SparseMatrix:
         """(P, n) csr of all blocks side by side."""
         pieces = [
-            sp.csr_array(self.block(name)) if name in self.parts
+            sp.csr_array(self.block(name))
+            if name in self.parts
             else sp.csr_array((self.rows, w.stop - w.start))
             for name, w in self.where.items()
-        ]  # fmt: skip
+        ]
         if len(pieces) == 1:
             return pieces[0]
         return sp.csr_array(sp.hstack(pieces, format="csr"))

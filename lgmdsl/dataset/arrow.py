@@ -23,9 +23,10 @@ def read_parquet(path: Path) -> Mapping[str, Entry]:
     source = path.name
     if find_spec("pyarrow") is None:
         raise refused(
-            source, "reading .parquet needs pyarrow, which is not installed",
+            source,
+            "reading .parquet needs pyarrow, which is not installed",
             help="pip install 'lgmdsl[data]'",
-        )  # fmt: skip
+        )
     with refusing(source, "not a readable .parquet file"):
         import pyarrow.parquet as pq
 
@@ -60,11 +61,14 @@ def from_table(source: str, table: Any) -> Mapping[str, Entry]:
     """The columns of an Arrow table in memory."""
     return {
         str(name): Entry(
-            str(name), source, (int(table.num_rows),),
-            partial(from_arrow, source, str(name), table.column(name)), table=True,
+            str(name),
+            source,
+            (int(table.num_rows),),
+            partial(from_arrow, source, str(name), table.column(name)),
+            table=True,
         )
         for name in table.column_names
-    }  # fmt: skip
+    }
 
 
 def from_arrow(source: str, name: str, column: Any) -> Loaded:

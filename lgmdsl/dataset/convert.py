@@ -45,9 +45,10 @@ def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
             values = values.astype(np.float64)
     elif kind not in "biufU":
         raise refused(
-            source, f"`{name}` has the type {values.dtype}, which holds no numbers or text",
+            source,
+            f"`{name}` has the type {values.dtype}, which holds no numbers or text",
             help="save each field as an array of its own" if values.dtype.names else "",
-        )  # fmt: skip
+        )
     if values.dtype.kind == "U":
         _check_text(source, name, values)
     if values.dtype.byteorder not in "=|" and not values.dtype.isnative:

@@ -67,7 +67,7 @@ def _rows(source: str, text: str) -> list[list[str]]:
     if first.startswith("sep="):
         raise refused(
             source, f"its first line, `{first.strip()}`, names no columns", help="delete that line"
-        )  # fmt: skip
+        )
     separator = max(",;\t", key=first.count)
     # newlines inside quoted fields are kept: splitlines would also split at form feeds
     reader = csv.reader(text.split("\n"), delimiter=separator, strict=True)
@@ -87,9 +87,11 @@ def _rows(source: str, text: str) -> list[list[str]]:
         more = f", and {len(ragged) - 3} more" if len(ragged) > 3 else ""
         told = [f"line {line} has {_fields(number)}" for line, number in ragged[:3]]
         raise refused(
-            source, f"its rows differ in length: the header has {_fields(wanted)}",
-            details=("; ".join(told) + more,), help=_remedy(rows, wanted),
-        )  # fmt: skip
+            source,
+            f"its rows differ in length: the header has {_fields(wanted)}",
+            details=("; ".join(told) + more,),
+            help=_remedy(rows, wanted),
+        )
     if not rows:
         raise refused(source, "it is empty")
     if lone:
@@ -120,9 +122,10 @@ def _check_lone(source: str, rows: Sequence[Sequence[str]]) -> None:
         numbers = any(_is_number(part) for row in rows[1:] for part in row[0].split(sign))
         if len(parts) == 1 and parts != {1} and numbers:
             raise refused(
-                source, f"its fields stand between {called}",
+                source,
+                f"its fields stand between {called}",
                 help="write them between commas, semicolons or tabs",
-            )  # fmt: skip
+            )
 
 
 def _check_header(source: str, header: Sequence[str]) -> None:
@@ -131,9 +134,10 @@ def _check_header(source: str, header: Sequence[str]) -> None:
         raise refused(source, f"its header names `{repeated[0]}` twice")
     if header and all(_is_number(name) for name in header):
         raise refused(
-            source, "it has no header: its first line holds numbers",
+            source,
+            "it has no header: its first line holds numbers",
             help="make the first line the names of the columns",
-        )  # fmt: skip
+        )
 
 
 def _is_number(text: str) -> bool:

@@ -43,20 +43,24 @@ def from_frame(source: str, frame: Any) -> Mapping[str, Entry]:
     with refusing(source, "the frame cannot be read"):
         return {
             name: Entry(
-                name, source, (len(frame),), partial(from_series, source, name, frame[name]),
+                name,
+                source,
+                (len(frame),),
+                partial(from_series, source, name, frame[name]),
                 table=True,
             )
             for name in names
-        }  # fmt: skip
+        }
 
 
 def _native(source: str, frame: Any) -> Any:
     """A frame of another library, through narwhals."""
     if find_spec("narwhals") is None:
         raise refused(
-            source, f"a frame of {library(frame)} needs narwhals",
+            source,
+            f"a frame of {library(frame)} needs narwhals",
             help="pip install 'lgmdsl[data]'",
-        )  # fmt: skip
+        )
     import narwhals as nw
 
     with refusing(source, "the frame cannot be read"):
@@ -72,12 +76,16 @@ def _from_pandas(source: str, frame: Any) -> Mapping[str, Entry]:
         labels, weak = index_labels(source, frame.index)
         entries = {
             name: Entry(
-                name, source, (len(frame),),
+                name,
+                source,
+                (len(frame),),
                 partial(from_series, source, name, frame.iloc[:, at]),
-                labels=(labels,), weak=weak, table=True,
+                labels=(labels,),
+                weak=weak,
+                table=True,
             )
             for at, name in enumerate(columns)
-        }  # fmt: skip
+        }
         name = frame.index.name
         if isinstance(name, str) and name not in entries and labels is not None:
             entries[name] = Entry(name, source, (len(frame),), lambda: labels, table=True)
@@ -89,9 +97,10 @@ def index_labels(source: str, index: Any) -> tuple[Loaded | None, bool]:
     with refusing(source, "the frame's index cannot be read"):
         if getattr(index, "nlevels", 1) > 1:
             raise refused(
-                source, "a frame with several index levels has no single label for a row",
+                source,
+                "a frame with several index levels has no single label for a row",
                 help="frame.reset_index()",
-            )  # fmt: skip
+            )
         default = type(index).__name__ == "RangeIndex" and index.start == 0 and index.step == 1
         return from_series(source, "index", index), bool(default and index.name is None)
 

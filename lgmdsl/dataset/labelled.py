@@ -28,11 +28,14 @@ def read_netcdf(path: Path) -> Mapping[str, Entry]:
         with _opened(path, engine) as opened:
             return {
                 str(name): _entry(
-                    source, str(name), opened[name],
-                    partial(_from_file, path, engine, name), _coordinate_loaders(path, engine),
+                    source,
+                    str(name),
+                    opened[name],
+                    partial(_from_file, path, engine, name),
+                    _coordinate_loaders(path, engine),
                 )
                 for name in opened.variables
-            }  # fmt: skip
+            }
 
 
 def _opened(path: Path, engine: str) -> Any:

@@ -88,16 +88,19 @@ def read_header(source: str, name: str, stream: IO[bytes]) -> Header:
     if not isinstance(fields, dict) or set(fields) != {"descr", "fortran_order", "shape"}:
         raise refused(source, f"`{name}` has a header without descr, fortran_order and shape")
     shape = fields["shape"]
-    if not isinstance(shape, tuple) or len(shape) > 32 or not all(
-        type(n) is int and 0 <= n < 2**62 for n in shape
-    ):  # fmt: skip
+    if (
+        not isinstance(shape, tuple)
+        or len(shape) > 32
+        or not all(type(n) is int and 0 <= n < 2**62 for n in shape)
+    ):
         raise refused(source, f"`{name}` has no valid shape in its header")
     dtype = np.lib.format.descr_to_dtype(fields["descr"])
     if dtype.hasobject:
         raise refused(
-            source, f"`{name}` is an array of Python objects, which are never unpickled",
+            source,
+            f"`{name}` is an array of Python objects, which are never unpickled",
             help=f"save numbers or text: np.asarray({name}.tolist())",
-        )  # fmt: skip
+        )
     return Header(dtype, shape, bool(fields["fortran_order"]), 8 + wide + length)
 
 

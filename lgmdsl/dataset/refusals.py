@@ -54,7 +54,9 @@ def check_memory(source: str, what: str, shape: tuple[int, ...], itemsize: int) 
         raise refused(
             source,
             f"`{what}` is larger than memory allows",
-            details=(f"{shown} values of {itemsize} bytes are {size_text(size)}; "
-                     f"{size_text(limit)} may be used",),
+            details=(
+                f"{shown} values of {itemsize} bytes are {size_text(size)}; "
+                f"{size_text(limit)} may be used",
+            ),
             help="store it sparse (data, indices, indptr, shape), or fit a part of the rows",
-        )  # fmt: skip
+        )

@@ -51,9 +51,10 @@ def read(source: Any, mapping: Mapping[str, str] | None = None) -> Dataset:
             whole = source if type(source).__name__ == "Dataset" else source.to_dataset()
             return Dataset("dataset", from_dataset("dataset", whole), names, assemble)
     raise refused(
-        type(source).__name__, "this is not a source of data",
+        type(source).__name__,
+        "this is not a source of data",
         help=f"give a path ({' '.join(SUFFIXES)}), a dict, a frame or an xarray Dataset",
-    )  # fmt: skip
+    )
 
 
 def _merged(parts: list[Dataset], names: Mapping[str, str]) -> Dataset:
@@ -133,15 +134,21 @@ def entry_of(source: str, name: str, value: Any) -> Entry:
             rows = getattr(value, "index", None)
             labels, weak = (None, True) if rows is None else index_labels(source, rows)
             return Entry(
-                name, source, (len(value),), partial(from_series, source, name, value),
-                labels=(labels,), weak=weak,
-            )  # fmt: skip
+                name,
+                source,
+                (len(value),),
+                partial(from_series, source, name, value),
+                labels=(labels,),
+                weak=weak,
+            )
         if kind == "polars" and is_frame(value):
             return Entry(
-                name, source, tuple(value.shape),
+                name,
+                source,
+                tuple(value.shape),
                 partial(from_numpy, source, name, np.asarray(value.to_numpy())),
                 labels=(None, from_nested(source, "columns", list(value.columns))),
-            )  # fmt: skip
+            )
         if kind == "polars":
             return Entry(name, source, (len(value),), partial(from_series, source, name, value))
         if kind == "pyarrow" and hasattr(value, "to_pylist"):
@@ -171,9 +178,10 @@ def entry_of(source: str, name: str, value: Any) -> Entry:
             )
             return Entry(name, source, (), lambda: scalar)
     raise refused(
-        source, f"`{name}` is a {type(value).__name__}, which is not an array",
+        source,
+        f"`{name}` is a {type(value).__name__}, which is not an array",
         help="give a numpy array, a sparse matrix, a list, a series or a DataArray",
-    )  # fmt: skip
+    )
 
 
 def _from_scipy(source: str, name: str, value: Any) -> Loaded:
@@ -192,7 +200,9 @@ def _from_pandas_matrix(source: str, name: str, frame: Any) -> Entry:
     rows, weak = index_labels(source, frame.index)
     columns, default = index_labels(source, frame.columns)
     return Entry(
-        name, source, tuple(int(n) for n in frame.shape),
+        name,
+        source,
+        tuple(int(n) for n in frame.shape),
         partial(from_numpy, source, name, np.array(frame.to_numpy())),
         labels=(None if weak else rows, None if default else columns),
-    )  # fmt: skip
+    )

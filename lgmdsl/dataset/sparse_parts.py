@@ -89,9 +89,13 @@ def _build(name: str, source: str, layout: str, parts: dict[str, Entry]) -> Load
 
 
 def _csr(
-    source: str, name: str, data: AnyArray, indices: AnyArray, indptr: AnyArray,
+    source: str,
+    name: str,
+    data: AnyArray,
+    indices: AnyArray,
+    indptr: AnyArray,
     shape: tuple[int, int],
-) -> Any:  # fmt: skip
+) -> Any:
     """A csr matrix whose parts are checked first: scipy trusts them, and reads past the end."""
     import scipy.sparse as sp
 

@@ -83,9 +83,12 @@ def register_engine(engine: type[Engine]) -> type[Engine]:
         ENGINES.append(Entry(engine, engine.build, engine.cost))
     elif taken is not engine:
         raise MethodError(
-            Diagnostic("E106", f"an engine called `{engine.name}` exists already",
-                       help="give the new one another name")
-        )  # fmt: skip
+            Diagnostic(
+                "E106",
+                f"an engine called `{engine.name}` exists already",
+                help="give the new one another name",
+            )
+        )
     return engine
 
 
@@ -182,11 +185,16 @@ def choose(
     if terms.engine != AUTO:
         return engine, f"{best.name} engine for {size}; it was asked for"
     others = [o for o in options if o is not best]
-    why = listed([
-        f"{o.name} cannot: {o.refusal}" if o.refusal
-        else f"{o.name} would only estimate variances" if best.exact and not o.exact
-        else f"{o.name} would cost {o.flops / best.flops:.3g} times as much" for o in others
-    ])  # fmt: skip
+    why = listed(
+        [
+            f"{o.name} cannot: {o.refusal}"
+            if o.refusal
+            else f"{o.name} would only estimate variances"
+            if best.exact and not o.exact
+            else f"{o.name} would cost {o.flops / best.flops:.3g} times as much"
+            for o in others
+        ]
+    )
     return engine, f"{best.name} engine for {size}; {why}"
 
 

@@ -22,8 +22,9 @@ def covariance_cost(linear: LinearGaussian) -> Estimate:
     """4/3 P^3 once for the variances, and the prior's n_b x n_b arrays."""
     p = float(linear.rows)
     proper = [float(b.size) for b in linear.blocks if not is_flat(b)]
-    full = [float(b.size) for b in linear.blocks
-            if not is_flat(b) and Shape.DIAGONAL not in b.shape]  # fmt: skip
+    full = [
+        float(b.size) for b in linear.blocks if not is_flat(b) and Shape.DIAGONAL not in b.shape
+    ]
     held = 3.0 * p * p + sum(n * n for n in full) + sum(p * n for n in full if n != p)
     flats = float(linear.size) - sum(proper)
     return Estimate(4.0 / 3.0 * p**3 + 2.0 * p * p * flats + 1e3, held + p * flats)

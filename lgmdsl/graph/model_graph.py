@@ -26,9 +26,7 @@ if TYPE_CHECKING:
 
     Digraph: TypeAlias = nx.MultiDiGraph[str]
 
-NodeKind = Literal[
-    "data", "hyper", "latent", "let", "observe", "potential", "constrain", "report"
-]  # fmt: skip
+NodeKind = Literal["data", "hyper", "latent", "let", "observe", "potential", "constrain", "report"]
 SITES: tuple[NodeKind, ...] = ("observe", "potential")
 # What multiplies the prior of the latents.
 FACTORS: tuple[NodeKind, ...] = (*SITES, "constrain")

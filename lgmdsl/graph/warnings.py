@@ -17,19 +17,24 @@ from lgmdsl.language.tree.wording import KIND_IN_WORDS
 def warnings_of(graph: ModelGraph) -> tuple[Diagnostic, ...]:
     """All warnings of a model as it is written, before any data."""
     return (
-        *_without_sites(graph), *_sites_without_latents(graph), *_missing_covariates(graph),
-        *_idle_latents(graph), *_unused(graph),
-    )  # fmt: skip
+        *_without_sites(graph),
+        *_sites_without_latents(graph),
+        *_missing_covariates(graph),
+        *_idle_latents(graph),
+        *_unused(graph),
+    )
 
 
 def _without_sites(graph: ModelGraph) -> Iterator[Diagnostic]:
     latents = graph.of_kind("latent")
     if latents and not graph.of_kind(*SITES):
         yield _warning(
-            "W103", "the model has no observation and no potential", _place(latents[0]),
+            "W103",
+            "the model has no observation and no potential",
+            _place(latents[0]),
             "its posterior is its prior",
             help="add one, e.g. observe y ~ normal(mean = b0, sd = 1)",
-        )  # fmt: skip
+        )
 
 
 def _sites_without_latents(graph: ModelGraph) -> Iterator[Diagnostic]:
@@ -38,10 +43,12 @@ def _sites_without_latents(graph: ModelGraph) -> Iterator[Diagnostic]:
             statement = site.statement
             assert isinstance(statement, ast.Observe | ast.Potential)
             yield _warning(
-                "W104", "no latent reaches this site", statement.family.name.span,
+                "W104",
+                "no latent reaches this site",
+                statement.family.name.span,
                 "it depends on data and hypers only",
                 help="name a latent, or a let of latents, in it",
-            )  # fmt: skip
+            )
 
 
 def _missing_covariates(graph: ModelGraph) -> Iterator[Diagnostic]:
@@ -58,10 +65,12 @@ def _missing_covariates(graph: ModelGraph) -> Iterator[Diagnostic]:
         if symbol.target is None:
             span = next(e.span for e in graph.targets[name] if e.target in computed)
             yield _warning(
-                "W105", f"`{name}` may have missing entries, and a predictor uses it",
-                span, "a missing covariate is an error when the data come",
+                "W105",
+                f"`{name}` may have missing entries, and a predictor uses it",
+                span,
+                "a missing covariate is an error when the data come",
                 help=f"declare it without `?`: {symbol.type}",
-            )  # fmt: skip
+            )
 
 
 def _idle_latents(graph: ModelGraph) -> Iterator[Diagnostic]:
@@ -72,10 +81,12 @@ def _idle_latents(graph: ModelGraph) -> Iterator[Diagnostic]:
     for node in graph.of_kind("latent"):
         if node.id not in reached and graph.targets[node.id]:
             yield _warning(
-                "W102", f"latent `{node.id}` reaches no observation and no potential",
-                _place(node), "its posterior is its prior",
+                "W102",
+                f"latent `{node.id}` reaches no observation and no potential",
+                _place(node),
+                "its posterior is its prior",
                 help="use it in a predictor, or leave it out",
-            )  # fmt: skip
+            )
 
 
 def _unused(graph: ModelGraph) -> Iterator[Diagnostic]:
@@ -88,11 +99,13 @@ def _unused(graph: ModelGraph) -> Iterator[Diagnostic]:
             continue
         kind = KIND_IN_WORDS[symbol.kind]
         yield _warning(
-            "W101", f"`{name}` is declared and never used", _place(declared),
+            "W101",
+            f"`{name}` is declared and never used",
+            _place(declared),
             f"{kind} that nothing depends on",
             help="use it, or leave the statement out"
             + (": the data need not hold it then" if symbol.kind == "data" else ""),
-        )  # fmt: skip
+        )
 
 
 def _place(declared: IndexSet | Node) -> Span:

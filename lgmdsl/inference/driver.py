@@ -91,10 +91,11 @@ def run(
         watch = None if on_step is None else lambda entry: on_step(outward(entry))
         found = _run(backend, own.problem, tolerances, max_steps, own.inward(warm), watch)
         return replace(
-            found, trace=tuple(outward(entry) for entry in found.trace),
+            found,
+            trace=tuple(outward(entry) for entry in found.trace),
             posterior=None if found.posterior is None else own.outward(found.posterior),
             engine=own.problem.engine.name,
-        )  # fmt: skip
+        )
 
 
 def _run(
@@ -112,9 +113,12 @@ def _run(
 
     def record(step: int, at: State) -> TraceEntry:
         entry = TraceEntry(
-            step, at.objective, backend.residual(problem, at), time.perf_counter() - began,
+            step,
+            at.objective,
+            backend.residual(problem, at),
+            time.perf_counter() - began,
             getattr(at, "stage", ""),
-        )  # fmt: skip
+        )
         trace.append(entry)
         if on_step is not None:
             on_step(entry)

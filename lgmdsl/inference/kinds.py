@@ -52,27 +52,53 @@ class Kind:
 def _add_backend(part: BackendClass) -> None:
     if backend_table.setdefault(part.spec.name, part) is not part:
         raise MethodError(
-            Diagnostic("E106", f"a back end called `{part.spec.name}` exists already",
-                       help="give the new one another name")
-        )  # fmt: skip
+            Diagnostic(
+                "E106",
+                f"a back end called `{part.spec.name}` exists already",
+                help="give the new one another name",
+            )
+        )
 
 
 KINDS = (
-    Kind("site", "site", Site, sites.register_site,
-         lambda p: sites.unregister_site(p.spec.name), ("family", "potential")),
+    Kind(
+        "site",
+        "site",
+        Site,
+        sites.register_site,
+        lambda p: sites.unregister_site(p.spec.name),
+        ("family", "potential"),
+    ),
     Kind("bound", "bound", Bound, bounds.register_bound, bounds.unregister_bound, instance=True),
-    Kind("structure", "structure", Structure,
-         lambda p: structures.register_structure(p.name, structures.Declared.of(p)),
-         lambda p: structures.STRUCTURES.pop(p.name, None), ("structure",)),
-    Kind("prior", "hyperprior", Prior, priors.register_prior,
-         lambda p: priors.PRIORS.pop(p.name, None), ("prior",)),
-    Kind("kernel", "kernel", Kernel,
-         lambda p: structures.register_kernel(p.name, structures.Declared.of(p)),
-         lambda p: structures.KERNELS.pop(p.name, None), ("kernel",)),
+    Kind(
+        "structure",
+        "structure",
+        Structure,
+        lambda p: structures.register_structure(p.name, structures.Declared.of(p)),
+        lambda p: structures.STRUCTURES.pop(p.name, None),
+        ("structure",),
+    ),
+    Kind(
+        "prior",
+        "hyperprior",
+        Prior,
+        priors.register_prior,
+        lambda p: priors.PRIORS.pop(p.name, None),
+        ("prior",),
+    ),
+    Kind(
+        "kernel",
+        "kernel",
+        Kernel,
+        lambda p: structures.register_kernel(p.name, structures.Declared.of(p)),
+        lambda p: structures.KERNELS.pop(p.name, None),
+        ("kernel",),
+    ),
     Kind("engine", "engine", Engine, register_engine, unregister_engine),
-    Kind("backend", "back end", Backend, _add_backend,
-         lambda p: backend_table.pop(p.spec.name, None)),
-)  # fmt: skip
+    Kind(
+        "backend", "back end", Backend, _add_backend, lambda p: backend_table.pop(p.spec.name, None)
+    ),
+)
 
 
 def kind_of(part: object) -> Kind:

@@ -71,11 +71,14 @@ class Measured:
         q = self.measure.seen(found.conditioned)
         slopes, adjoints = found.slopes, found.adjoints
         return replace(
-            found, weight=q.weight, shift=q.shift, conditioned=q,
+            found,
+            weight=q.weight,
+            shift=q.shift,
+            conditioned=q,
             log_evidence=found.log_evidence + self.gain,
             slopes=None if slopes is None else lambda: self._slopes(slopes()),
             adjoints=None if adjoints is None else lambda: self.measure.adjoints(adjoints()),
-        )  # fmt: skip
+        )
 
     def _slopes(self, inner: tuple[Mapping[str, Array], ...]) -> tuple[Mapping[str, Array], ...]:
         blocks = zip(inner, self.scales, self.measure.unit, strict=True)
@@ -153,8 +156,10 @@ def _place(problem: Problem, landmarks: list[tuple[Array, Array] | None], weight
     linear, means = engine.linear, engine.prior_mean
     blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
     place = np.concatenate([np.zeros(0), *(b.mean for b in blocks)])
-    centre = tuple(m if found is None else found[0] + np.zeros_like(m)
-                   for found, m in zip(landmarks, means, strict=True))  # fmt: skip
+    centre = tuple(
+        m if found is None else found[0] + np.zeros_like(m)
+        for found, m in zip(landmarks, means, strict=True)
+    )
     begin = Leftover(np.zeros(linear.size), np.zeros(linear.size))
     for _ in range(SWEEPS):
         shift = tuple(rows.times(w, c) for w, c in zip(weight, centre, strict=True))

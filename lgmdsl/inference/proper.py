@@ -62,8 +62,10 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     outcome = _conditioned(problem, unit_weights(problem))
     own = measured(problem) if isinstance(outcome, Failed) else None
     if own is not None:  # any positive weights will do: those of the sites' own scales
-        seen = tuple(np.where(u == 1.0, w, np.ones_like(w)) for w, u in
-                     zip(unit_weights(own.problem), own.measure.unit, strict=True))  # fmt: skip
+        seen = tuple(
+            np.where(u == 1.0, w, np.ones_like(w))
+            for w, u in zip(unit_weights(own.problem), own.measure.unit, strict=True)
+        )
         again = _conditioned(own.problem, seen)
         outcome = outcome if isinstance(again, Failed) else again
     if not isinstance(outcome, Failed):
@@ -72,10 +74,14 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     if outcome.kind is not None and outcome.kind.contradicts:
         raise ModelError(_contradiction(canonical, reason))
     if outcome.rounding:
-        raise NumericalError(Diagnostic(
-            "E601", "the posterior is beyond double precision", note=reason,
-            help="fewer points on that axis (neighbours under one label), or a larger sd",
-        ))  # fmt: skip
+        raise NumericalError(
+            Diagnostic(
+                "E601",
+                "the posterior is beyond double precision",
+                note=reason,
+                help="fewer points on that axis (neighbours under one label), or a larger sd",
+            )
+        )
     if improper:
         loose = [name for name in improper if name in outcome.latents] or list(improper)
         raise ModelError(_free(canonical, loose[0], reason, outcome.latents))
@@ -195,17 +201,19 @@ def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -
     about = [f"`{b.name}` {np.median(s):.1e}" for b, s in told if len(s)]
     direction = failed.direction.worded(labels_of(canonical))
     return Diagnostic(
-        "E601", "the posterior is beyond double precision",
+        "E601",
+        "the posterior is beyond double precision",
         details=(f"rounding hides what determines {direction}",),
         note=f"predictors for latents of size 1: {listed(about)}",
         help="divide features by their size, so that the latents are of size 1",
-    )  # fmt: skip
+    )
 
 
 def _loose(linear: LinearGaussian) -> list[BlockPrior]:
     """The improper blocks, but for those whose directions are too many to be looked at."""
-    found = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks
-             if Shape.IMPROPER in b.shape]  # fmt: skip
+    found = [
+        BlockPrior(b, linear.starts[b.name]) for b in linear.blocks if Shape.IMPROPER in b.shape
+    ]
     return [b for b in found if b.flat or b.size * b.nullity <= HELD]
 
 

@@ -91,10 +91,18 @@ def take_entry_points() -> Iterator[Fault]:
     loaded = [(point, *_loaded(point)) for point in plugins.entry_points()]
     for point, part, reason in loaded:
         word = "" if reason else _word(part)
-        rivals = {
-            q.package for q, other, none in loaded
-            if not none and q.kind == point.kind and other is not part and _key(other) == _key(part)
-        } if not reason else set()  # fmt: skip
+        rivals = (
+            {
+                q.package
+                for q, other, none in loaded
+                if not none
+                and q.kind == point.kind
+                and other is not part
+                and _key(other) == _key(part)
+            }
+            if not reason
+            else set()
+        )
         if rivals:
             reason = f"`{_key(part)}` is declared by {' and by '.join(sorted(rivals))} as well"
         if not reason:

@@ -49,8 +49,9 @@ def _seen(problem: Problem) -> tuple[Array, ...]:
     predictors = problem.engine.linear.predictors
     shapes = [(p.rows // p.event, p.event) if p.event else (p.rows,) for p in predictors]
     # A ladder of unequal numbers, so that no class is like another.
-    origin = [np.broadcast_to(0.1 * np.arange(s[-1]), s) if len(s) > 1 else np.zeros(s)
-              for s in shapes]  # fmt: skip
+    origin = [
+        np.broadcast_to(0.1 * np.arange(s[-1]), s) if len(s) > 1 else np.zeros(s) for s in shapes
+    ]
     out: list[Array] = []
     for k, p in enumerate(predictors):
         if not p.event:

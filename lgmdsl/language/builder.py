@@ -92,9 +92,14 @@ class Model:
         return self._add(ast.Index(_name(name), _definition(definition), doc=_doc(doc)))
 
     def data(
-        self, name: str, dims: Any, type: str | Expression, *, missing: bool = False,
+        self,
+        name: str,
+        dims: Any,
+        type: str | Expression,
+        *,
+        missing: bool = False,
         doc: str | None = None,
-    ) -> Expression:  # fmt: skip
+    ) -> Expression:
         """`data NAME[dims] : TYPE`. The type is a word ("real", "count", "real?") or an index, for
         a map into it; `missing` is the `?`."""
         kind = _type(type, missing)
@@ -106,8 +111,11 @@ class Model:
         """`hyper NAME[dims] : TYPE`, with a hyperprior (`pc_sd(u=1, alpha=0.01)`) or a value (a
         number or an expression of earlier hypers)."""
         if value is None:
-            raise _wrong("E104", f"the hyper `{name}` needs a prior or a value",
-                         f'm.hyper("{name}", "{type}", lgm.pc_sd(u=1, alpha=0.01))')  # fmt: skip
+            raise _wrong(
+                "E104",
+                f"the hyper `{name}` needs a prior or a value",
+                f'm.hyper("{name}", "{type}", lgm.pc_sd(u=1, alpha=0.01))',
+            )
         prior = _one(value, "a hyper") if isinstance(value, Distribution) else None
         given = None if prior else lift(value).node
         return self._add(
@@ -160,11 +168,16 @@ def _name(name: str) -> ast.Name:
     if isinstance(name, str) and is_name(name):
         return ast.Name(name)
     if isinstance(name, str) and name in RESERVED:
-        raise _wrong("E105", f"`{name}` is a reserved word and cannot be a name",
-                     f"choose another name, e.g. {name}_1")  # fmt: skip
-    raise _wrong("E109", f"{name!r} is not a name",
-                 "a name has the letters a to z, digits and `_`, and begins with a letter"
-    )  # fmt: skip
+        raise _wrong(
+            "E105",
+            f"`{name}` is a reserved word and cannot be a name",
+            f"choose another name, e.g. {name}_1",
+        )
+    raise _wrong(
+        "E109",
+        f"{name!r} is not a name",
+        "a name has the letters a to z, digits and `_`, and begins with a letter",
+    )
 
 
 def _dims(dims: Any) -> tuple[ast.Name, ...]:
@@ -199,22 +212,29 @@ def _definition(given: IndexDefinition) -> ast.Size | ast.Range | ast.Labels | a
         return ast.Range(given.start, given.stop - 1)
     if isinstance(given, list | tuple) and given and all(isinstance(t, str) for t in given):
         return ast.Labels(tuple(plain_text(t) for t in given))
-    raise _wrong("E109", f"{given!r} does not define an index",
-                 'a size (3), range(1, 367), labels ["a", "b"], or lgm.head(other)')  # fmt: skip
+    raise _wrong(
+        "E109",
+        f"{given!r} does not define an index",
+        'a size (3), range(1, 367), labels ["a", "b"], or lgm.head(other)',
+    )
 
 
 def _distribution(value: Any, what: str) -> Distribution:
     if isinstance(value, Distribution):
         return value
-    raise _wrong("E101", f"{what} takes a distribution, not {type(value).__name__}",
-                 "e.g. lgm.normal(sd=1)")  # fmt: skip
+    raise _wrong(
+        "E101", f"{what} takes a distribution, not {type(value).__name__}", "e.g. lgm.normal(sd=1)"
+    )
 
 
 def _one(value: Distribution, what: str) -> ast.Dist:
     if len(value.factors) == 1:
         return value.factors[0]
-    raise _wrong("E109", f"{what} takes one distribution, not a product",
-                 "only a latent has a structure for each axis")  # fmt: skip
+    raise _wrong(
+        "E109",
+        f"{what} takes one distribution, not a product",
+        "only a latent has a structure for each axis",
+    )
 
 
 def _doc(doc: str | None) -> str | None:

@@ -27,9 +27,13 @@ class Word(Distribution):
         if values:
             signature = next(filter(None, (lookup.lookup(c, name.id) for c in lookup.DISTRIBUTED)))
             raise ModelError(
-                Diagnostic("E102", f"the arguments of `{name.id}` are named",
-                           note=signature.show(), help=f"{name.id}(name=value, ...)")
-            )  # fmt: skip
+                Diagnostic(
+                    "E102",
+                    f"the arguments of `{name.id}` are named",
+                    note=signature.show(),
+                    help=f"{name.id}(name=value, ...)",
+                )
+            )
         return Distribution((ast.Dist(name, _arguments(name.id, arguments)),))
 
 
@@ -52,9 +56,12 @@ def _arguments(function: str, arguments: dict[str, Any]) -> tuple[ast.Argument, 
     for name in arguments:
         if not is_name(name):
             raise ModelError(
-                Diagnostic("E104", f"`{name}` cannot be an argument of `{function}`",
-                           help="argument names have letters, digits and `_`")
-            )  # fmt: skip
+                Diagnostic(
+                    "E104",
+                    f"`{name}` cannot be an argument of `{function}`",
+                    help="argument names have letters, digits and `_`",
+                )
+            )
     given = {name: lift_value(value) for name, value in arguments.items()}
     return tuple(
         ast.Argument(name, value.node if isinstance(value, Expression) else value)

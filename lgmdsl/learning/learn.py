@@ -123,9 +123,13 @@ class Learned:
         """How it was found."""
         found = self.integrated
         return Learning(
-            self.maximum.steps, self.calls, self.iterations, found.design if found else "",
-            len(found.points) if found else 1, found.modes if found else 1,
-        )  # fmt: skip
+            self.maximum.steps,
+            self.calls,
+            self.iterations,
+            found.design if found else "",
+            len(found.points) if found else 1,
+            found.modes if found else 1,
+        )
 
 
 def learn(
@@ -148,9 +152,14 @@ def learn(
     batch, limit = options.batch, options.steps
     coordinates = Coordinates(space, fixed, closed=integration is None)
     objective = Objective(
-        planned, coordinates, fixed, settings.tolerances, settings.max_steps, settings.seed,
+        planned,
+        coordinates,
+        fixed,
+        settings.tolerances,
+        settings.max_steps,
+        settings.seed,
         begin=begin or {},
-    )  # fmt: skip
+    )
     batches = None if batch is None else Batches.of(objective, *batch)
     first = first_start(objective, warm) if batches is None else _from_batches(batches)
     size = coordinates.size
@@ -209,9 +218,17 @@ def learn(
             cut_short = True
     idle = () if integration is not None else vanished(objective, maximum.at)
     return Learned(
-        objective.origin, maximum, coordinates, frame, found, objective.calls, objective.steps,
-        idle, others, cut_short,
-    )  # fmt: skip
+        objective.origin,
+        maximum,
+        coordinates,
+        frame,
+        found,
+        objective.calls,
+        objective.steps,
+        idle,
+        others,
+        cut_short,
+    )
 
 
 def _starts(search: Maximiser, first: Evaluation) -> list[Corner] | None:

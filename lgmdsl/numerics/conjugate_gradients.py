@@ -56,8 +56,15 @@ def conjugate_gradients(
     n, k = rhs.shape
     x = np.zeros((n, k)) if start is None else start.copy()
     r = rhs.copy() if start is None else rhs - product(start)
-    out = Solved(x, r, np.zeros(k, dtype=bool), np.zeros(k, dtype=bool), np.zeros(k),
-                 [[] for _ in range(k)], [[] for _ in range(k)])  # fmt: skip
+    out = Solved(
+        x,
+        r,
+        np.zeros(k, dtype=bool),
+        np.zeros(k, dtype=bool),
+        np.zeros(k),
+        [[] for _ in range(k)],
+        [[] for _ in range(k)],
+    )
     active = np.arange(k)
     xa, ra = x, r
     z = precondition(ra)

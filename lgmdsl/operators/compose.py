@@ -208,8 +208,9 @@ class Stack(Operator):
         return sum(p.cost for p in self.parts)
 
     def gram(self, rows: IntArray, columns: IntArray) -> Gram | None:
-        found = [(p.gram(rows, columns), where) for p, where in
-                 zip(self.parts, self._rows, strict=True)]  # fmt: skip
+        found = [
+            (p.gram(rows, columns), where) for p, where in zip(self.parts, self._rows, strict=True)
+        ]
         grams = [(g, where) for g, where in found if g is not None]
         if len(grams) < len(found):
             return None

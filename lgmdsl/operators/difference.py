@@ -59,8 +59,9 @@ class Difference(Operator):
         left, right = self._margins
         wide = extend(unfold(x, self.grid), self.axis, left, right, self.boundary)
         kept = wide.shape[self.axis] - self.order
-        shifted = [wide[along(wide.ndim, self.axis, slice(j, j + kept))] for j in
-                   range(self.order + 1)]  # fmt: skip
+        shifted = [
+            wide[along(wide.ndim, self.axis, slice(j, j + kept))] for j in range(self.order + 1)
+        ]
         if self.order == 1:
             return fold(shifted[1] - shifted[0], x)
         return fold(sum(t * s for t, s in zip(self._taps, shifted, strict=True)), x)  # type: ignore[arg-type]

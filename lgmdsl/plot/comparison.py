@@ -121,19 +121,34 @@ def _draw(
             axes.set_visible(False)
     handles, labels = above.get_legend_handles_labels()
     figure.legend(
-        handles, labels, title="method: log evidence", loc="outside lower center",
-        ncols=min(3, max(len(labels), 1)), frameon=False, fontsize=9.5, handlelength=3.2,
-    )  # fmt: skip
+        handles,
+        labels,
+        title="method: log evidence",
+        loc="outside lower center",
+        ncols=min(3, max(len(labels), 1)),
+        frameon=False,
+        fontsize=9.5,
+        handlelength=3.2,
+    )
 
 
 def _line(axes: Axes, x: Array, y: Array, look: _Look, label: str = "") -> None:
     """One course; later ones are thinner, so that what lies below them can be seen."""
     axes.plot(
-        x, y, color=look.colour, marker=look.marker, markersize=max(6.5 - 0.6 * look.place, 3.5),
-        markevery=max(1, math.ceil(len(x) / MARKED)), markerfacecolor="white", markeredgewidth=1.3,
-        linewidth=max(2.4 - 0.25 * look.place, 1.1), dashes=look.dashes or (None, None),
-        label=label.replace("$", r"\$"), clip_on=True, zorder=3 + look.place,
-    )  # fmt: skip
+        x,
+        y,
+        color=look.colour,
+        marker=look.marker,
+        markersize=max(6.5 - 0.6 * look.place, 3.5),
+        markevery=max(1, math.ceil(len(x) / MARKED)),
+        markerfacecolor="white",
+        markeredgewidth=1.3,
+        linewidth=max(2.4 - 0.25 * look.place, 1.1),
+        dashes=look.dashes or (None, None),
+        label=label.replace("$", r"\$"),
+        clip_on=True,
+        zorder=3 + look.place,
+    )
 
 
 def _objectives(axes: Axes, courses: Sequence[Course], looks: Mapping[str, _Look]) -> None:
@@ -159,8 +174,9 @@ def _gaps(axes: Axes, courses: Sequence[Course], looks: Mapping[str, _Look]) -> 
     times = times[times > 0]
     if times.size and times.max() > LONG * times.min():
         axes.set_xscale("log")
-    axes.set_title("Distance from the optimum (own, or of the best bound)", loc="left",
-                   fontsize=10.5)  # fmt: skip
+    axes.set_title(
+        "Distance from the optimum (own, or of the best bound)", loc="left", fontsize=10.5
+    )
 
 
 def _floor(target: float) -> float:
@@ -192,9 +208,13 @@ def _densities(axes: Axes, marginal: Marginal, looks: Mapping[str, _Look]) -> No
             if look.place == 0:
                 axes.fill_between(x, y, color=look.colour, alpha=0.12, linewidth=0)
             axes.plot(
-                x, y, color=look.colour, linewidth=max(2.4 - 0.25 * look.place, 1.1),
-                dashes=look.dashes or (None, None), zorder=3 + look.place,
-            )  # fmt: skip
+                x,
+                y,
+                color=look.colour,
+                linewidth=max(2.4 - 0.25 * look.place, 1.1),
+                dashes=look.dashes or (None, None),
+                zorder=3 + look.place,
+            )
         axes.set_xlim(low, high)
         axes.set_ylim(0, top)
     axes.set_yticks([])

@@ -53,9 +53,11 @@ def heat_picture(heat: Heat, format: str = "png") -> bytes:
         pair = figure.subplots(1, 2, sharey=True)
         for axes, values, what in zip(pair, (heat.mean, heat.sd), ("mean", "sd"), strict=True):
             image = axes.imshow(
-                values.T if turned else values, aspect="auto", interpolation="nearest",
+                values.T if turned else values,
+                aspect="auto",
+                interpolation="nearest",
                 **_colours(values, what == "mean"),
-            )  # fmt: skip
+            )
             axes.set_title(what)
             axes.set_xlabel(heat.axes[columns])
             _ticks(axes, "x", heat.labels[columns])
@@ -77,9 +79,14 @@ def map_picture(found: Map, format: str = "png") -> bytes:
         pair = figure.subplots(1, 2, sharex=True, sharey=True)
         for axes, values, what in zip(pair, (found.mean, found.sd), ("mean", "sd"), strict=True):
             image = axes.scatter(
-                found.places[:, 0], found.places[:, 1], c=values, s=size, linewidths=0.3,
-                edgecolors="#444444", **_colours(values, what == "mean"),
-            )  # fmt: skip
+                found.places[:, 0],
+                found.places[:, 1],
+                c=values,
+                s=size,
+                linewidths=0.3,
+                edgecolors="#444444",
+                **_colours(values, what == "mean"),
+            )
             axes.set_aspect(found.ratio, adjustable="box")
             axes.set_title(what)
             axes.set_xlabel(short(found.axes[0], 30))

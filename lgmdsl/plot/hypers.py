@@ -68,9 +68,14 @@ def _density(axes: Axes, panel: Panel) -> None:
     axes.fill_between(panel.x, panel.density, color=BLUE, alpha=0.18, linewidth=0)
     axes.plot(panel.x, panel.density, color=BLUE, linewidth=1.8, label="posterior")
     axes.vlines(
-        panel.median, 0.0, np.interp(panel.median, panel.x, panel.density), color=BLUE,
-        linewidth=1.0, linestyle=":", label="posterior median",
-    )  # fmt: skip
+        panel.median,
+        0.0,
+        np.interp(panel.median, panel.x, panel.density),
+        color=BLUE,
+        linewidth=1.0,
+        linestyle=":",
+        label="posterior median",
+    )
     if panel.prior is not None:
         axes.plot(panel.x, panel.prior, color=RED, linewidth=1.0, linestyle="--", label="prior")
     axes.set_xlim(low, high)

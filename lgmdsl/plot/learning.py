@@ -32,9 +32,13 @@ def learning_picture(
         axes.set_title(title, fontsize=13, fontweight="bold", parse_math=False)
         marker = "o" if len(labels) <= MARKED else ""
         axes.plot(
-            labels, [100.0 * e for e in errors], color=COLOURS[0], marker=marker, markersize=4.0,
+            labels,
+            [100.0 * e for e in errors],
+            color=COLOURS[0],
+            marker=marker,
+            markersize=4.0,
             linewidth=1.8,
-        )  # fmt: skip
+        )
         axes.set_xlabel("labels")
         axes.set_ylabel("test error in %")
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -52,8 +52,12 @@ class Noise:
     def entries(self, rows: IntArray, columns: IntArray) -> Array:
         """Entries of C at pairs of flat positions."""
         out = np.ones(len(rows))
-        pairs = zip(np.unravel_index(rows, self.shape), np.unravel_index(columns, self.shape),
-                    self.covariances, strict=True)  # fmt: skip
+        pairs = zip(
+            np.unravel_index(rows, self.shape),
+            np.unravel_index(columns, self.shape),
+            self.covariances,
+            strict=True,
+        )
         for i, j, c in pairs:
             out *= np.where(i == j, c[i], 0.0) if c.ndim == 1 else c[i, j]
         return out
@@ -169,8 +173,9 @@ class Extended:
                 part = sp.csr_array(on[:, begin:end])
                 if part.nnz:
                     known = columns.get(name)
-                    columns[name] = Sparse(sp.csr_array(part if known is None
-                                                        else known.sparse() + part))  # fmt: skip
+                    columns[name] = Sparse(
+                        sp.csr_array(part if known is None else known.sparse() + part)
+                    )
         return Predictor(columns, predictor.offset, predictor.event), noise
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:

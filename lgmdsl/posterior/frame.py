@@ -75,8 +75,11 @@ class Frame:
     @cached_property
     def slices(self) -> dict[str, slice]:
         """Where each block is among all latents."""
-        return {name: slice(at, at + self.sizes[name]) for name, at in self.starts.items()
-                if name in self.sizes}  # fmt: skip
+        return {
+            name: slice(at, at + self.sizes[name])
+            for name, at in self.starts.items()
+            if name in self.sizes
+        }
 
 
 def fitted_frame(canonical: CanonicalModel, conditioned: Conditioned) -> Frame:
@@ -105,11 +108,13 @@ def extended_frame(
     else:
         base, starts = _conditioned(fitted, new, blocks, point, seed, budget)
     axes = {b.name: axes_of(b, fitted, new, point.theta) for b in blocks}
-    added = [p for b in blocks if axes[b.name].grown
-             for p in pieces_of(b, axes[b.name], point.theta)]  # fmt: skip
+    added = [
+        p for b in blocks if axes[b.name].grown for p in pieces_of(b, axes[b.name], point.theta)
+    ]
     places = {partners[b.name]: axes[b.name].places(b.sizes) for b in blocks}
-    pieces = {partners[b.name]: (b.name, *(p.name for p in added if p.block == b.name))
-              for b in blocks}  # fmt: skip
+    pieces = {
+        partners[b.name]: (b.name, *(p.name for p in added if p.block == b.name)) for b in blocks
+    }
     if not added:
         return Frame(base, starts, sizes, places, pieces)
     whole = Extended(base, dict(starts), dict(sizes), tuple(added))
@@ -133,9 +138,13 @@ def _joined(union: LatentBlock, fitted: LatentBlock, changed: set[str]) -> Laten
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
 def _conditioned(
-    fitted: CanonicalModel, new: CanonicalModel, blocks: tuple[LatentBlock, ...], point: Point,
-    seed: int, budget: int | None,
-) -> tuple[Conditioned, dict[str, int]]:  # fmt: skip
+    fitted: CanonicalModel,
+    new: CanonicalModel,
+    blocks: tuple[LatentBlock, ...],
+    point: Point,
+    seed: int,
+    budget: int | None,
+) -> tuple[Conditioned, dict[str, int]]:
     """The blocks given the fitted sites, and where each begins."""
     linear = fitted.linear(point.theta)
     sizes = {b.name: b.size for b in blocks}
@@ -178,9 +187,12 @@ def _union(old: GroundedModel, new: GroundedModel) -> GroundedModel:
         parts = (old.indices[name].places, new.indices[name].places)
         known = [p for p in parts if p is not None]
         indices[name] = IndexSet(
-            name, np.arange(count), "the fit and the new data", spaced=False,
+            name,
+            np.arange(count),
+            "the fit and the new data",
+            spaced=False,
             placed=np.concatenate(known) if len(known) == len(parts) else None,
-        )  # fmt: skip
+        )
     values = dict(new.values)
     for name, value in new.values.items():
         axes = [k for k, d in enumerate(new.dims(name)) if d in new.replaced]

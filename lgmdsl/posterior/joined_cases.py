@@ -48,17 +48,21 @@ def _over(node: Node, graph: ModelGraph, grown: Collection[str]) -> Iterator[Dia
         what = "potential" if node.kind == "potential" else "constraint"
         over = listed([f"`{i}`" for i in found])
         yield Diagnostic(
-            "E501", f"no design takes a {what} over {over}, to which the candidates add",
-            node.statement.span, "a case joins by its observation alone",
+            "E501",
+            f"no design takes a {what} over {over}, to which the candidates add",
+            node.statement.span,
+            "a case joins by its observation alone",
             help=f"leave the {what} out, or put it on latents that the candidates share",
-        )  # fmt: skip
+        )
 
 
 def _along(node: Node, graph: ModelGraph, grown: Collection[str]) -> Iterator[Diagnostic]:
     for found in reductions(_parts(node, graph), graph, grown):
         over = listed([f"`{i}`" for i in found.along])
         yield Diagnostic(
-            "E501", f"no design takes `{found.name}` over {over}, to which the candidates add",
-            found.span, "a case that joins would change it for the others",
+            "E501",
+            f"no design takes `{found.name}` over {over}, to which the candidates add",
+            found.span,
+            "a case that joins would change it for the others",
             help="write the predictor of a case without the other cases",
-        )  # fmt: skip
+        )

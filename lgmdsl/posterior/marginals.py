@@ -189,9 +189,10 @@ class Marginals:
 def all_names(canonical: CanonicalModel) -> tuple[str, ...]:
     """Every name that can be asked for."""
     return (
-        *(b.name for b in canonical.latents), *canonical.named,
+        *(b.name for b in canonical.latents),
+        *canonical.named,
         *(h.name for h in canonical.hypers.blocks),
-    )  # fmt: skip
+    )
 
 
 def named_tree(canonical: CanonicalModel, name: str) -> tuple[tuple[str, ...], Derived]:

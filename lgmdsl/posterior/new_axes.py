@@ -31,8 +31,10 @@ class Axes:
     def places(self, sizes: tuple[int, ...]) -> IntArray | None:
         """Positions of the block's entries among its members, fitted, joined and new, in the order
         of the pieces; None where they are all of them in order."""
-        same = all(len(a) == n and (a == np.arange(n)).all()
-                   for a, n in zip(self.numbers, sizes, strict=True))  # fmt: skip
+        same = all(
+            len(a) == n and (a == np.arange(n)).all()
+            for a, n in zip(self.numbers, sizes, strict=True)
+        )
         if same and not self.grown:
             return None
         grid = np.meshgrid(*self.numbers, indexing="ij") if self.numbers else []
@@ -63,8 +65,9 @@ class Axes:
         grow and by the fitted ones along those after it."""
         out = {}
         for axis, here in sorted(self.grown.items()):
-            shape = [g.size if (g := self.grown.get(k)) and k < axis else n
-                     for k, n in enumerate(sizes)]  # fmt: skip
+            shape = [
+                g.size if (g := self.grown.get(k)) and k < axis else n for k, n in enumerate(sizes)
+            ]
             shape[axis] = len(here.new)
             out[axis] = tuple(shape)
         return out
@@ -77,9 +80,7 @@ def counterpart(new: CanonicalModel, block: str) -> LatentBlock:
     return new.latent(block if block in names else owner(block))
 
 
-def axes_of(
-    block: LatentBlock, fitted: CanonicalModel, new: CanonicalModel, theta: Theta
-) -> Axes:  # fmt: skip
+def axes_of(block: LatentBlock, fitted: CanonicalModel, new: CanonicalModel, theta: Theta) -> Axes:
     """The members behind the entries of the block that new data make."""
     now, old = new.grounded, fitted.grounded
     later = counterpart(new, block.name)
@@ -154,9 +155,13 @@ def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[Piece]:
 
 
 def _weights(
-    axes: Axes, sizes: tuple[int, ...], axis: int, shape: tuple[int, ...], extension: Extension,
+    axes: Axes,
+    sizes: tuple[int, ...],
+    axis: int,
+    shape: tuple[int, ...],
+    extension: Extension,
     before: int,
-) -> sp.csr_array:  # fmt: skip
+) -> sp.csr_array:
     """I (x) weights (x) I, its columns where the members on the fitted side stand."""
     given = extension.weights.tocoo()
     others = tuple(1 if k == axis else n for k, n in enumerate(shape))

@@ -32,8 +32,9 @@ def response_moments(site: Site, mean: Array, variance: Array) -> tuple[Array, A
         for x, w in zip(NODES, WEIGHTS, strict=True):
             # s is drawn around mean + shift and reweighted to N(mean, variance).
             s = mean + shift + x * sd
-            weight = w * np.exp(-np.where(variance > 0, shift * (x / np.where(sd > 0, sd, 1.0)), 0)
-                                - 0.5 * shift)  # fmt: skip
+            weight = w * np.exp(
+                -np.where(variance > 0, shift * (x / np.where(sd > 0, sd, 1.0)), 0) - 0.5 * shift
+            )
             centre = site.conditional_mean(s)
             first += weight * centre
             second += weight * (centre**2 + site.conditional_variance(s))

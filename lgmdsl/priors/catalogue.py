@@ -64,7 +64,10 @@ def register_prior(cls: type[Prior]) -> type[Prior]:
     """Add a third party's prior; usable as a decorator. Raises ModelError E106 (name taken)."""
     if PRIORS.setdefault(cls.name, cls) is not cls:
         raise ModelError(
-            Diagnostic("E106", f"a hyperprior called `{cls.name}` exists already",
-                       help="give the new one another name")
-        )  # fmt: skip
+            Diagnostic(
+                "E106",
+                f"a hyperprior called `{cls.name}` exists already",
+                help="give the new one another name",
+            )
+        )
     return cls

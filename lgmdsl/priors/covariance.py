@@ -175,19 +175,23 @@ class InvWishart(OnCovariances):
     def check(self) -> None:
         if self.scale.ndim < 2 or self.scale.shape[-1] != self.scale.shape[-2]:
             raise Unsuitable(
-                "scale", "`scale` of `inv_wishart` must be a matrix", "is not one",
+                "scale",
+                "`scale` of `inv_wishart` must be a matrix",
+                "is not one",
                 "declare it as data over the hyper's index, e.g. data Psi[i, i] : real, "
                 "and write scale = Psi",
-            )  # fmt: skip
+            )
         k = self.scale.shape[-1]
         wanted = f"above {k - 1}, for a {k} x {k} covariance"
         help = f"give df a value above {k - 1}, e.g. df = {k + 1}"
         require(self.df > k - 1.0, self.name, "df", self.df, wanted, help)
         if not (_symmetric(self.scale).all() and definite(self.scale)):
             raise Unsuitable(
-                "scale", "`scale` of `inv_wishart` must be a symmetric positive definite matrix",
-                "is not one", "give a covariance matrix, e.g. one with a positive diagonal alone",
-            )  # fmt: skip
+                "scale",
+                "`scale` of `inv_wishart` must be a symmetric positive definite matrix",
+                "is not one",
+                "give a covariance matrix, e.g. one with a positive diagonal alone",
+            )
 
     def each(self, value: Array) -> Array:
         k, half = value.shape[-1], 0.5 * self.df

@@ -63,9 +63,11 @@ class PcMix(InLogits):
     def check(self) -> None:
         if not (self.graph < 0.5).any():
             raise Unsuitable(
-                "graph", "`graph` of `pc_mix` must connect some of its members",
-                "has no edge", "give a graph with edges",
-            )  # fmt: skip
+                "graph",
+                "`graph` of `pc_mix` must connect some of its members",
+                "has no edge",
+                "give a graph with edges",
+            )
 
     @property
     def bounds(self) -> Bounds:

@@ -265,8 +265,14 @@ def probability(prior: Prior, *arguments: str) -> None:
     for argument in arguments:
         value = getattr(prior, argument)
         fine = (value > 0.0) & (value < 1.0)
-        require(fine, prior.name, argument, value, "between 0 and 1, both excluded",
-                f"give a probability, e.g. {argument} = 0.05")  # fmt: skip
+        require(
+            fine,
+            prior.name,
+            argument,
+            value,
+            "between 0 and 1, both excluded",
+            f"give a probability, e.g. {argument} = 0.05",
+        )
 
 
 POSITIVE = Bounds(np.array(0.0), np.array(np.inf))

@@ -164,9 +164,12 @@ def _spread(mean: Array, variance: Array) -> Array:
 
 
 def _over_tilted(
-    site: Site, mean: Array, v: Array, power: float,
+    site: Site,
+    mean: Array,
+    v: Array,
+    power: float,
     value: Callable[[IntArray, Array, Array], Array],
-) -> tuple[Array, Array, Array]:  # fmt: skip
+) -> tuple[Array, Array, Array]:
     """log of the integral of t(s)^power exp(-(s - mean)^2 / (2 v)); mean and variance under it of
     value(rows, s, s - mean)."""
     nodes = NodeSites(site)

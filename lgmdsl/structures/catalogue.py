@@ -58,10 +58,14 @@ class Declared:
         signature = part.signature
         assert signature is not None
         given: dict[str, Any] = {**dict.fromkeys(signature.scales, 1.0), **signature.defaults}
-        return cls(part, {
-            name: value if isinstance(value, str | bool) else _array(value)
-            for name, value in given.items()
-        }, make or part)  # fmt: skip
+        return cls(
+            part,
+            {
+                name: value if isinstance(value, str | bool) else _array(value)
+                for name, value in given.items()
+            },
+            make or part,
+        )
 
     def __call__(self, *size: int, **arguments: Any) -> Any:
         return self.make(*size, **{**self.defaults, **arguments})
@@ -90,17 +94,35 @@ def _matern(sd: object, length: object, smoothness: Any) -> Kernel:
 
 
 # A new structure or kernel is its declaration, its class and a line here.
-STRUCTURES: dict[str, Builder] = {**_table(
-    Declared.of(Normal), Declared.of(Iid), Declared.of(Flat), Declared.of(Dense, _dense),
-    Declared.of(Gmrf, gmrf), Declared.of(FirstOrderWalk, rw1), Declared.of(SecondOrderWalk, rw2),
-    Declared.of(Seasonal, seasonal), Declared.of(Ar1, ar1), Declared.of(Ar, ar),
-    Declared.of(OrnsteinUhlenbeck, ou), Declared.of(Besag, besag), Declared.of(Car, car),
-    Declared.of(Gp, _gp), Declared.of(Spde, spde),
-)}  # fmt: skip
-KERNELS: dict[str, Callable[..., Kernel]] = {**_table(
-    _kernel(SquaredExponential), Declared.of(Matern, _matern), _kernel(RationalQuadratic),
-    _kernel(Periodic), _kernel(Linear), _kernel(White),
-)}  # fmt: skip
+STRUCTURES: dict[str, Builder] = {
+    **_table(
+        Declared.of(Normal),
+        Declared.of(Iid),
+        Declared.of(Flat),
+        Declared.of(Dense, _dense),
+        Declared.of(Gmrf, gmrf),
+        Declared.of(FirstOrderWalk, rw1),
+        Declared.of(SecondOrderWalk, rw2),
+        Declared.of(Seasonal, seasonal),
+        Declared.of(Ar1, ar1),
+        Declared.of(Ar, ar),
+        Declared.of(OrnsteinUhlenbeck, ou),
+        Declared.of(Besag, besag),
+        Declared.of(Car, car),
+        Declared.of(Gp, _gp),
+        Declared.of(Spde, spde),
+    )
+}
+KERNELS: dict[str, Callable[..., Kernel]] = {
+    **_table(
+        _kernel(SquaredExponential),
+        Declared.of(Matern, _matern),
+        _kernel(RationalQuadratic),
+        _kernel(Periodic),
+        _kernel(Linear),
+        _kernel(White),
+    )
+}
 
 
 def members_of(name: str) -> Members:
@@ -137,6 +159,9 @@ def register_kernel(name: str, builder: Callable[..., Kernel]) -> None:
 def _add(table: dict[str, Any], what: str, name: str, builder: object) -> None:
     if table.setdefault(name, builder) != builder:
         raise ModelError(
-            Diagnostic("E106", f"a {what} called `{name}` exists already",
-                       help="give the new one another name")
-        )  # fmt: skip
+            Diagnostic(
+                "E106",
+                f"a {what} called `{name}` exists already",
+                help="give the new one another name",
+            )
+        )

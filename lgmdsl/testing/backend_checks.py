@@ -48,23 +48,38 @@ def canned(seed: int = 0) -> tuple[Canned, ...]:
     who = np.arange(12) % 3
     duplicated = np.vstack([X, X[:3]])
     return (
-        Canned("gaussian", f"{_HEAD}data y[obs] : real\n{_TAIL}"
-               "observe y ~ normal(mean = eta, sd = 0.6)\n", {"X": X, "y": real},
-               _gaussian_evidence(X, real)),
-        Canned("logistic", f"{_HEAD}data y[obs] : binary\n{_TAIL}"
-               "observe y ~ bernoulli(logit = eta)\n", {"X": X, "y": binary}),
-        Canned("probit", f"{_HEAD}data y[obs] : binary\n{_TAIL}"
-               "observe y ~ bernoulli(probit = eta)\n", {"X": X, "y": binary}),
-        Canned("counts", "lgm 1\nindex obs\nindex g\ndata who[obs] : g\ndata y[obs] : count\n"
-               "latent m ~ normal(mean = 0.5, sd = 2)\nlatent u[g] ~ normal(sd = 0.5)\n"
-               "let eta[obs] = m + u[who]\nobserve y ~ poisson(log_rate = eta)\n",
-               {"who": who, "y": counts}),
-        Canned("singular gp", "lgm 1\nindex obs\nindex dim\ndata X[obs, dim] : real\n"
-               "data y[obs] : binary\n"
-               "latent f[obs] ~ gp(at = X, kernel = se(sd = 1.3, length = 2))\n"
-               "let eta[obs] = f\nobserve y ~ bernoulli(logit = eta)\n",
-               {"X": duplicated, "y": np.r_[binary, binary[:3]]}),
-    )  # fmt: skip
+        Canned(
+            "gaussian",
+            f"{_HEAD}data y[obs] : real\n{_TAIL}observe y ~ normal(mean = eta, sd = 0.6)\n",
+            {"X": X, "y": real},
+            _gaussian_evidence(X, real),
+        ),
+        Canned(
+            "logistic",
+            f"{_HEAD}data y[obs] : binary\n{_TAIL}observe y ~ bernoulli(logit = eta)\n",
+            {"X": X, "y": binary},
+        ),
+        Canned(
+            "probit",
+            f"{_HEAD}data y[obs] : binary\n{_TAIL}observe y ~ bernoulli(probit = eta)\n",
+            {"X": X, "y": binary},
+        ),
+        Canned(
+            "counts",
+            "lgm 1\nindex obs\nindex g\ndata who[obs] : g\ndata y[obs] : count\n"
+            "latent m ~ normal(mean = 0.5, sd = 2)\nlatent u[g] ~ normal(sd = 0.5)\n"
+            "let eta[obs] = m + u[who]\nobserve y ~ poisson(log_rate = eta)\n",
+            {"who": who, "y": counts},
+        ),
+        Canned(
+            "singular gp",
+            "lgm 1\nindex obs\nindex dim\ndata X[obs, dim] : real\n"
+            "data y[obs] : binary\n"
+            "latent f[obs] ~ gp(at = X, kernel = se(sd = 1.3, length = 2))\n"
+            "let eta[obs] = f\nobserve y ~ bernoulli(logit = eta)\n",
+            {"X": duplicated, "y": np.r_[binary, binary[:3]]},
+        ),
+    )
 
 
 def check_backend(backend: type[Backend[Any]], seed: int = 0) -> int:
@@ -136,9 +151,12 @@ def _case_failures(backend: type[Backend[Any]], case: Canned, first: Fit) -> Ite
     if abs(moved.log_evidence - first.log_evidence) > 1e-5 * max(1.0, abs(first.log_evidence)):
         yield "the order of the rows changes the log evidence"
     stopped = _fit(backend, case, max_steps=0)
-    if stopped.converged and first.steps > 0 and abs(
-        stopped.log_evidence - first.log_evidence
-    ) > 1e-4 * max(1.0, abs(first.log_evidence)):  # fmt: skip
+    if (
+        stopped.converged
+        and first.steps > 0
+        and abs(stopped.log_evidence - first.log_evidence)
+        > 1e-4 * max(1.0, abs(first.log_evidence))
+    ):
         yield "it calls its first state converged"
 
 

@@ -28,10 +28,13 @@ def standard_cases(seeds: Iterable[int] = range(3)) -> list[Case]:
     """Models with and without GPs, flat blocks, signed weights, vector sites and constraints."""
     return [
         random_case(seed, gp, flat, signed, vector, tie)
-        for seed in seeds for gp in (True, False) for flat in (True, False)
-        for signed in (True, False) for vector in (True, False)
+        for seed in seeds
+        for gp in (True, False)
+        for flat in (True, False)
+        for signed in (True, False)
+        for vector in (True, False)
         for tie in ("", "proper", *(("flat",) if flat else ()))
-    ]  # fmt: skip
+    ]
 
 
 def check_engine(engine: type[Engine], cases: Iterable[Case] | None = None) -> int:
@@ -110,8 +113,10 @@ def check_answers(make: MakeEngine, case: Case) -> None:
     )
     if case.linear.constraints is not None:
         z = q.sample(np.random.default_rng(1), 3)
-        held = sum(op.matvec(z.T[case.linear.slices[name]])
-                   for name, op in case.linear.constraints.columns.items())  # fmt: skip
+        held = sum(
+            op.matvec(z.T[case.linear.slices[name]])
+            for name, op in case.linear.constraints.columns.items()
+        )
         _close(
             case, "constrained draws", held, case.linear.constraints.values[:, None] + np.zeros(3)
         )
@@ -177,8 +182,10 @@ def check_offset_adjoint(
     turns = [rng.normal(size=p.rows) for p in case.linear.predictors]
 
     def at(t: float) -> Case:
-        moved = tuple(replace(p, offset=p.offset + t * d)
-                      for p, d in zip(case.linear.predictors, turns, strict=True))  # fmt: skip
+        moved = tuple(
+            replace(p, offset=p.offset + t * d)
+            for p, d in zip(case.linear.predictors, turns, strict=True)
+        )
         return replace(case, linear=replace(case.linear, predictors=moved))
 
     adjoint = conditioned(make, case).adjoints(tilt).offset
@@ -224,15 +231,28 @@ def check_adjoints(
 
         slope = float(adjoints.mean[block.name] @ turn)
         _slope(f"mean {block.name}", slope, make, mean_at, step, tilt)
-        _check_prior(make, case, i, adjoints.covariance.get(block.name),
-                     adjoints.precision.get(block.name), rng, step, tilt)  # fmt: skip
+        _check_prior(
+            make,
+            case,
+            i,
+            adjoints.covariance.get(block.name),
+            adjoints.precision.get(block.name),
+            rng,
+            step,
+            tilt,
+        )
 
 
 def _check_prior(
-    make: MakeEngine, case: Case, i: int,
-    covariance: Array | None, precision: Matrix | None, rng: np.random.Generator, step: float,
+    make: MakeEngine,
+    case: Case,
+    i: int,
+    covariance: Array | None,
+    precision: Matrix | None,
+    rng: np.random.Generator,
+    step: float,
     tilt: Rows | None,
-) -> None:  # fmt: skip
+) -> None:
     """dF/dK along K + t K turn K (a singular K keeps its range), or dF/dsd through Q."""
     block = case.linear.blocks[i]
     if covariance is not None:
@@ -272,8 +292,14 @@ def _with_factor(case: Case, i: int, factor: Structure) -> Case:
     return _with_block(case, i, PriorBlock(block.name, (factor,), block.mean))
 
 
-def _slope(what: str, slope: float, make: MakeEngine, at: Callable[[float], Case],
-           step: float, tilt: Rows | None) -> None:  # fmt: skip
+def _slope(
+    what: str,
+    slope: float,
+    make: MakeEngine,
+    at: Callable[[float], Case],
+    step: float,
+    tilt: Rows | None,
+) -> None:
     """`slope` against that of log_normaliser (+ tilt'E[s]) along `at`."""
     values = []
     for t in (2 * step, step, -step, -2 * step):

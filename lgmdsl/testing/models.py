@@ -48,17 +48,15 @@ def _plain(family: type[Site]) -> bool:
 def smooth_families() -> tuple[str, ...]:
     """The registered scalar families without kinks and without ordered cuts."""
     return tuple(
-        s.spec.name for s in sites()
-        if _plain(s) and Property.KINKED not in s.spec.properties
-    )  # fmt: skip
+        s.spec.name for s in sites() if _plain(s) and Property.KINKED not in s.spec.properties
+    )
 
 
 def concave_families() -> tuple[str, ...]:
     """The registered scalar families that declare themselves log-concave."""
     return tuple(
-        s.spec.name for s in sites()
-        if _plain(s) and Property.LOG_CONCAVE in s.spec.properties
-    )  # fmt: skip
+        s.spec.name for s in sites() if _plain(s) and Property.LOG_CONCAVE in s.spec.properties
+    )
 
 
 @st.composite
@@ -172,9 +170,13 @@ def _prior_draw(case: RandomModel, rng: np.random.Generator) -> Array:
 
 
 def _sites(
-    draw: st.DrawFn, rng: np.random.Generator, family: type[Site], name: str, eta: Array,
+    draw: st.DrawFn,
+    rng: np.random.Generator,
+    family: type[Site],
+    name: str,
+    eta: Array,
     missing: bool,
-) -> Sites:  # fmt: skip
+) -> Sites:
     """Sites with data drawn at `eta`, or at predictors that have nothing to do with it."""
     spec, rows = family.spec, len(eta)
     types = {n: _type(spec, n) for n in spec.parameters}

@@ -69,9 +69,10 @@ def _slopes(prior: Prior, type_: str, middle: Array) -> Iterator[str]:
         yield "`gradient` has no entry `value` of the value's shape"
         return
     yield from _agree(
-        "the value", float(np.sum(gradient[VALUE] * turn)),
+        "the value",
+        float(np.sum(gradient[VALUE] * turn)),
         [prior.log_density(middle + t * _STEP * turn) for t in (1, -1)],
-    )  # fmt: skip
+    )
     for field in fields(prior):
         if field.name == "type":
             continue
@@ -82,9 +83,10 @@ def _slopes(prior: Prior, type_: str, middle: Array) -> Iterator[str]:
         change = _direction(rng, "real", given)
         ends = [replace(prior, **{field.name: given + t * _STEP * change}) for t in (1, -1)]
         yield from _agree(
-            f"`{field.name}`", float(np.sum(gradient[field.name] * change)),
+            f"`{field.name}`",
+            float(np.sum(gradient[field.name] * change)),
             [end.log_density(middle) for end in ends],
-        )  # fmt: skip
+        )
 
 
 def _agree(what: str, slope: float, ends: list[float]) -> Iterator[str]:

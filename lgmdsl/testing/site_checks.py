@@ -255,8 +255,9 @@ def _widths(site: Site, answers: Widths) -> Iterator[str]:
             yield f"the bound of widths({p:g}, 0) does not touch log t there"
         one = answers.widths(s, zero + 1.0)
         for name, part, found in (
-            ("slope", "penalty", one.slope), ("curvature", "slope", one.curvature),
-        ):  # fmt: skip
+            ("slope", "penalty", one.slope),
+            ("curvature", "slope", one.curvature),
+        ):
 
             def below(t: Array, part: str = part) -> Array:
                 return np.asarray(getattr(answers.widths(t, zero + 1.0), part))

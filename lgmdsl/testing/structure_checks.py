@@ -13,8 +13,9 @@ from lgmdsl.contract.structure import Shape, Structure
 Arguments = Mapping[str, Array]
 
 
-def check_structure(build: Callable[[Arguments], Structure], arguments: Arguments,
-                    tolerance: float = 1e-9) -> None:  # fmt: skip
+def check_structure(
+    build: Callable[[Arguments], Structure], arguments: Arguments, tolerance: float = 1e-9
+) -> None:
     """Check `build(arguments)`, differentiable in `arguments` (keyed as its pullbacks are).
 
     Raises AssertionError where shapes, symmetry, definiteness, log-determinant, null space or a
@@ -70,8 +71,7 @@ def dense_precision(s: Structure) -> Array:
     return q if isinstance(q, np.ndarray) else np.asarray(q.toarray())
 
 
-def _pattern(build: Callable[[Arguments], Structure], arguments: Arguments,
-             s: Structure) -> None:  # fmt: skip
+def _pattern(build: Callable[[Arguments], Structure], arguments: Arguments, s: Structure) -> None:
     """Q is csr on one sorted pattern, whatever the arguments; slopes take adjoints on it."""
     q = s.precision()
     assert not isinstance(q, np.ndarray), "declared SPARSE but is an array"
@@ -94,8 +94,9 @@ def _pattern(build: Callable[[Arguments], Structure], arguments: Arguments,
             assert away <= scale, f"slope of {key} sees one half of the adjoint"
 
 
-def _covariance_entries(build: Callable[[Arguments], Structure], arguments: Arguments,
-                        s: Structure) -> None:  # fmt: skip
+def _covariance_entries(
+    build: Callable[[Arguments], Structure], arguments: Arguments, s: Structure
+) -> None:
     """covariance_at gives Q^+ where Q stores an entry; arguments scale a proportional Q."""
     q = sp.csr_array(s.precision())
     rows, columns = np.repeat(np.arange(s.size), np.diff(q.indptr)), q.indices.astype(np.int64)
@@ -109,9 +110,13 @@ def _covariance_entries(build: Callable[[Arguments], Structure], arguments: Argu
         assert np.allclose(moved, scale * q.toarray(), rtol=1e-10), f"{key} does more than scale"
 
 
-def _slopes(build: Callable[[Arguments], Structure], arguments: Arguments,
-            pullback: Callable[[Array], dict[str, Array]], value: Callable[[Structure], Array],
-            what: str) -> None:  # fmt: skip
+def _slopes(
+    build: Callable[[Arguments], Structure],
+    arguments: Arguments,
+    pullback: Callable[[Array], dict[str, Array]],
+    value: Callable[[Structure], Array],
+    what: str,
+) -> None:
     rng = np.random.default_rng(0)
     n = build(arguments).size
     adjoint = rng.normal(size=(n, n))

@@ -11,20 +11,29 @@ POSITIVE = ("positive", "unit")
 # event: 1 observed, 0 right-censored at y. lower, upper: the ends of the interval in which y is
 # known to lie, open where missing; observed at y where both are missing or equal.
 _EVENT = Parameter(
-    "event", "binary", required=False, blank=1.0,
+    "event",
+    "binary",
+    required=False,
+    blank=1.0,
     meaning="1 where y was observed, 0 where it is right-censored at y",
-)  # fmt: skip
+)
 _CENSORING = (
     _EVENT,
     Parameter(
-        "lower", "real", required=False, open=True,
+        "lower",
+        "real",
+        required=False,
+        open=True,
         meaning="below it y does not lie; missing where that end is open",
     ),
     Parameter(
-        "upper", "real", required=False, open=True,
+        "upper",
+        "real",
+        required=False,
+        open=True,
         meaning="above it y does not lie; missing where that end is open",
     ),
-)  # fmt: skip
+)
 
 
 def _latent(name: str, meaning: str, one_of: str = "", over: Over = "left") -> Parameter:
@@ -32,14 +41,26 @@ def _latent(name: str, meaning: str, one_of: str = "", over: Over = "left") -> P
 
 
 def _family(
-    name: str, observed: tuple[str, ...], *parameters: Parameter, summary: str,
-    formulas: dict[str, str], other: Signature | None = None, ordered: bool = False,
+    name: str,
+    observed: tuple[str, ...],
+    *parameters: Parameter,
+    summary: str,
+    formulas: dict[str, str],
+    other: Signature | None = None,
+    ordered: bool = False,
     support: str = "",
-) -> Signature:  # fmt: skip
+) -> Signature:
     return Signature(
-        name, "family", parameters, observed=observed, summary=summary, other=other,
-        ordered_axis=ordered, formulas=tuple(formulas.items()), support=support,
-    )  # fmt: skip
+        name,
+        "family",
+        parameters,
+        observed=observed,
+        summary=summary,
+        other=other,
+        ordered_axis=ordered,
+        formulas=tuple(formulas.items()),
+        support=support,
+    )
 
 
 _SD = Parameter("sd", "positive", meaning="standard deviation of y")

@@ -31,11 +31,13 @@ def _of_one(signature: Signature) -> str:
     facts = (
         ("observes", ", ".join(signature.observed) if signature.category == "family" else ""),
         ("for", ", ".join(signature.observed) if signature.category == "prior" else ""),
-        ("support", signature.support), ("scale", signature.scale),
+        ("support", signature.support),
+        ("scale", signature.scale),
         *((f"formula, {link}" if link else "formula", text) for link, text in signature.formulas),
-        ("example", signature.example), ("see also", ", ".join(signature.see_also)),
+        ("example", signature.example),
+        ("see also", ", ".join(signature.see_also)),
         ("source", signature.source),
-    )  # fmt: skip
+    )
     told = [f"{word}: {text}" for word, text in facts if text and text != signature.summary]
     return "\n".join([*lines, *([""] if told and seen else []), *told, ""])
 

@@ -61,9 +61,12 @@ class Fault:
     def diagnostic(self) -> Diagnostic:
         """W106, with the remedy."""
         return Diagnostic(
-            "W106", f"the {self.point} is left out", details=(self.reason,), severity="warning",
+            "W106",
+            f"the {self.point} is left out",
+            details=(self.reason,),
+            severity="warning",
             help=f"repair, update or uninstall {self.point.distribution}",
-        )  # fmt: skip
+        )
 
 
 class PluginWarning(UserWarning):
@@ -78,12 +81,16 @@ def entry_points() -> tuple[EntryPoint, ...]:
     installed = metadata.entry_points()
     found = [
         EntryPoint(
-            kind, point.name, point.value,
+            kind,
+            point.name,
+            point.value,
             point.dist.name if point.dist else "an unknown distribution",
-            point.dist.version if point.dist else "", point.load,
+            point.dist.version if point.dist else "",
+            point.load,
         )
-        for kind, group in GROUPS.items() for point in installed.select(group=group)
-    ]  # fmt: skip
+        for kind, group in GROUPS.items()
+        for point in installed.select(group=group)
+    ]
     return tuple(sorted(found, key=lambda p: (p.distribution, p.version, p.kind, p.name)))
 
 

@@ -14,13 +14,22 @@ _SCALE = Parameter("scale", "positive", meaning="in the unit of the hyper")
 
 
 def _prior(
-    name: str, support: tuple[str, ...], *parameters: Parameter, summary: str, formula: str = "",
+    name: str,
+    support: tuple[str, ...],
+    *parameters: Parameter,
+    summary: str,
+    formula: str = "",
     source: str = "",
-) -> Signature:  # fmt: skip
+) -> Signature:
     return Signature(
-        name, "prior", parameters, observed=support, summary=summary, source=source,
+        name,
+        "prior",
+        parameters,
+        observed=support,
+        summary=summary,
+        source=source,
         formulas=(("", formula),) if formula else (),
-    )  # fmt: skip
+    )
 
 
 _POSITIVE = ("positive",)

@@ -158,9 +158,8 @@ class Signature:
     def scales(self) -> tuple[str, ...]:
         """The positive arguments that scale a factor: its covariance is their square times one."""
         return tuple(
-            p.name for p in self.parameters
-            if p.name in self.carries_scale and p.type == "positive"
-        )  # fmt: skip
+            p.name for p in self.parameters if p.name in self.carries_scale and p.type == "positive"
+        )
 
     @property
     def covariance(self) -> str:

@@ -9,17 +9,30 @@ _SD = Parameter(
 )
 _GRAPH = Parameter("graph", "graph", over="axis", meaning="pairs of neighbours among the members")
 _AT = Parameter(
-    "at", "real", required=False, over="axis",
+    "at",
+    "real",
+    required=False,
+    over="axis",
     meaning="the position of each member, in place of its label",
-)  # fmt: skip
+)
 _WALK = (
     _SD,
-    Parameter("cyclic", "bool", required=False, default=False,
-              meaning="whether the last member is followed by the first"),
+    Parameter(
+        "cyclic",
+        "bool",
+        required=False,
+        default=False,
+        meaning="whether the last member is followed by the first",
+    ),
     _AT,
-    Parameter("sum_to_zero", "bool", required=False, default=True,
-              meaning="whether the level is fixed by a sum of zero"),
-)  # fmt: skip
+    Parameter(
+        "sum_to_zero",
+        "bool",
+        required=False,
+        default=True,
+        meaning="whether the level is fixed by a sum of zero",
+    ),
+)
 _ON_A_LINE = Spacing("positions", at="at", circle="cyclic")
 _IN_STEPS = Spacing("steps")
 _TYPICAL = "sd is the geometric mean of the marginal standard deviations"
@@ -27,16 +40,31 @@ _MARGINAL = "sd is the stationary marginal standard deviation"
 
 
 def _structure(
-    name: str, *parameters: Parameter, summary: str, spacing: Spacing | None = None,
-    whole: bool = False, carries: tuple[str, ...] = ("sd",), traits: Trait = Trait.NONE,
-    scale: str = "", formula: str = "", source: str = "",
-) -> Signature:  # fmt: skip
+    name: str,
+    *parameters: Parameter,
+    summary: str,
+    spacing: Spacing | None = None,
+    whole: bool = False,
+    carries: tuple[str, ...] = ("sd",),
+    traits: Trait = Trait.NONE,
+    scale: str = "",
+    formula: str = "",
+    source: str = "",
+) -> Signature:
     return Signature(
-        name, "structure", parameters, ordered_axis=spacing is not None, whole=whole,
-        summary=summary, spacing=spacing or Spacing(), traits=traits, scale=scale, source=source,
+        name,
+        "structure",
+        parameters,
+        ordered_axis=spacing is not None,
+        whole=whole,
+        summary=summary,
+        spacing=spacing or Spacing(),
+        traits=traits,
+        scale=scale,
+        source=source,
         carries_scale=tuple(s for s in carries if any(p.name == s for p in parameters)),
         formulas=(("", formula),) if formula else (),
-    )  # fmt: skip
+    )
 
 
 STRUCTURES: tuple[Signature, ...] = (

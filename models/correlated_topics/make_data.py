@@ -38,8 +38,10 @@ CORRELATION = np.array(
     ]
 )
 TRUTH: dict[str, Any] = {
-    "mu": np.array([0.3, 0.0, 0.2, -0.5]), "S": 1.5 * CORRELATION, "beta": _topics(),
-}  # fmt: skip
+    "mu": np.array([0.3, 0.0, 0.2, -0.5]),
+    "S": 1.5 * CORRELATION,
+    "beta": _topics(),
+}
 
 
 def make() -> dict[str, Any]:

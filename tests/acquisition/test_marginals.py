@@ -71,9 +71,9 @@ def test_updates_are_those_of_a_refit(name: str, engine: type[Any]) -> None:
 def test_log_determinant_and_bound_against_dense_algebra(name: str) -> None:
     """|A'| / |A| by numpy; and log_normaliser by the gains that `include` tells."""
     pool, kept, y = begun(name, PrecisionEngine)
-    rows = np.vstack([
-        np.array([row(p, k, pool.linear) for k in range(p.rows)]) for p in pool.linear.predictors
-    ])  # fmt: skip
+    rows = np.vstack(
+        [np.array([row(p, k, pool.linear) for k in range(p.rows)]) for p in pool.linear.predictors]
+    )
     prior = PrecisionEngine(pool.linear).precision
     before = prior + rows.T @ (np.concatenate(kept.weight)[:, None] * rows)
     height = gained = 0.0
@@ -98,8 +98,10 @@ def test_without_a_label_the_mean_stays_and_the_expected_weight_counts() -> None
     d, mean, variance = kept.marginal(4)
     p = float(probability(pool.make, np.array([mean]), np.array([variance]))[0])
     before = kept.candidate_mean.copy(), kept.candidate_variance.copy()
-    yes, no = (include(BernoulliLogit(np.array([v])), np.array([mean]), np.array([variance]))
-               for v in (1.0, 0.0))  # fmt: skip
+    yes, no = (
+        include(BernoulliLogit(np.array([v])), np.array([mean]), np.array([variance]))
+        for v in (1.0, 0.0)
+    )
     weight = float((p * yes.weight + (1 - p) * no.weight)[0])
     assert kept.join(4, None) == pytest.approx(p, rel=1e-12)
     w = np.array([row(pool.candidates, k, pool.linear) @ d for k in range(12)])
@@ -177,12 +179,13 @@ def test_candidates_of_any_operator(kind: str) -> None:
     columns = {
         n: Sparse(sp.csr_array(o.dense())) if kind == "sparse" else Unlisted(o.dense())
         for n, o in pool.candidates.columns.items()
-    }  # fmt: skip
+    }
     other = replace(pool, candidates=replace(pool.candidates, columns=columns))
     labels = [float(y[i]) for i in ORDER]
     ours = other.with_cases(ORDER, labels).engine.linear.predictors[0]
     theirs = pool.with_cases(ORDER, labels).engine.linear.predictors[0]
     assert isinstance(ours.columns["w"], Dense)
     assert np.array_equal(ours.columns["w"].dense(), theirs.columns["w"].dense())
-    assert np.array_equal(row(other.candidates, 2, pool.linear),
-                          row(pool.candidates, 2, pool.linear))  # fmt: skip
+    assert np.array_equal(
+        row(other.candidates, 2, pool.linear), row(pool.candidates, 2, pool.linear)
+    )

@@ -15,8 +15,9 @@ from lgmdsl.sites.scalar.logistic import BernoulliLogit
 MAKE = labelled(BernoulliLogit)
 MARGINALS = st.lists(
     st.tuples(st.floats(-20.0, 20.0), st.one_of(st.just(0.0), st.floats(1e-6, 500.0))),
-    min_size=1, max_size=40,
-)  # fmt: skip
+    min_size=1,
+    max_size=40,
+)
 
 
 @pytest.mark.parametrize(("mean", "variance"), [(0.0, 3.0), (0.7, 1e-4), (-2.5, 40.0), (12.0, 9.0)])
@@ -24,8 +25,13 @@ def test_probability_is_the_integral(mean: float, variance: float) -> None:
     sd = np.sqrt(variance)
     value, _ = integrate.quad(
         lambda t: special.expit(mean + sd * t) * np.exp(-0.5 * t * t) / np.sqrt(2 * np.pi),
-        -12, 12, epsabs=1e-13, epsrel=1e-12, limit=400, points=[-mean / sd] if sd > 1 else None,
-    )  # fmt: skip
+        -12,
+        12,
+        epsabs=1e-13,
+        epsrel=1e-12,
+        limit=400,
+        points=[-mean / sd] if sd > 1 else None,
+    )
     found = probability(MAKE, np.array([mean]), np.array([variance]))[0]
     assert found == pytest.approx(value, rel=1e-9)
 
@@ -37,8 +43,9 @@ def test_information_is_the_average_divergence() -> None:
     no = include(BernoulliLogit(np.zeros(2)), mean, variance).information
     assert np.allclose(score("information", MAKE, mean, variance), p * yes + (1 - p) * no, rtol=0)
     assert np.allclose(score("uncertainty", MAKE, mean, variance), -abs(p - 0.5), rtol=0)
-    assert (score("information", MAKE, -mean, variance)
-            == pytest.approx(score("information", MAKE, mean, variance), rel=1e-9))  # fmt: skip
+    assert score("information", MAKE, -mean, variance) == pytest.approx(
+        score("information", MAKE, mean, variance), rel=1e-9
+    )
 
 
 def test_the_closed_form_is_as_near_as_it_says() -> None:

@@ -194,9 +194,10 @@ def test_negative_variances_of_model_sites_are_mended_before_the_refit(
     pool = made.pool(fit)
     variance = precision.PrecisionConditioned.free_variance
     monkeypatch.setattr(
-        precision.PrecisionConditioned, "free_variance",
+        precision.PrecisionConditioned,
+        "free_variance",
         lambda self: [0.05 * v for v in variance(self)],
-    )  # fmt: skip
+    )
     seen: list[float] = []
 
     def watching(problem: Any, mean: Any, variances: Any, *more: Any) -> Any:

@@ -22,8 +22,9 @@ def height(site: LogisticSite, gamma: float) -> float:
         x = np.exp(log_x)
         return float(x / gamma + 2.0 * site.g(np.array([x]))[0][0])
 
-    found = optimize.minimize_scalar(line, bounds=(-30, 14), method="bounded",
-                                     options={"xatol": 1e-10})  # fmt: skip
+    found = optimize.minimize_scalar(
+        line, bounds=(-30, 14), method="bounded", options={"xatol": 1e-10}
+    )
     return -min(float(found.fun), float(2.0 * site.g(np.zeros(1))[0][0]))
 
 
@@ -40,8 +41,9 @@ def test_the_paper_s_criterion_is_at_its_minimum(y: float, mean: float, variance
         square = (mean + variance * beta) ** 2 / (variance * kappa)
         return float(height(site, gamma) + np.log(kappa) - square)
 
-    best = optimize.minimize_scalar(phi, bounds=(np.log(4.0), 8.0), method="bounded",
-                                    options={"xatol": 1e-9})  # fmt: skip
+    best = optimize.minimize_scalar(
+        phi, bounds=(np.log(4.0), 8.0), method="bounded", options={"xatol": 1e-9}
+    )
     found = include(site, np.array([mean]), np.array([variance]))
     assert found.weight[0] == pytest.approx(np.exp(-best.x), rel=1e-5)
     assert phi(-np.log(found.weight[0])) == pytest.approx(best.fun, abs=1e-12)
@@ -81,14 +83,19 @@ def test_the_weight_is_a_fixed_point_everywhere(cases: list[tuple[float, float, 
     assert np.allclose(found.weight, asked, rtol=1e-9, atol=0.0)
     assert (found.weight > 0.0).all() and (found.weight <= 0.25).all()
     assert (found.information >= -1e-12).all() and (found.gain <= 1e-12).all()
-    assert np.allclose(found.kappa, variance / np.where(found.variance > 0, found.variance, 1)
-                       + (variance == 0), rtol=1e-12)  # fmt: skip
+    assert np.allclose(
+        found.kappa,
+        variance / np.where(found.variance > 0, found.variance, 1) + (variance == 0),
+        rtol=1e-12,
+    )
 
 
 def test_other_sites_without_a_kink_too() -> None:
     mean, variance = np.array([0.5, -4.0]), np.array([2.0, 9.0])
-    for site in (BinomialLogit(np.array([3.0, 0.0]), np.array([7.0, 2.0])),
-                 Sech2Potential(np.array([0.3, 2.0]))):  # fmt: skip
+    for site in (
+        BinomialLogit(np.array([3.0, 0.0]), np.array([7.0, 2.0])),
+        Sech2Potential(np.array([0.3, 2.0])),
+    ):
         found = include(site, mean, variance)
         asked = -2.0 * site.g(found.variance + found.mean**2)[1]
         assert np.allclose(found.weight, asked, rtol=1e-12)

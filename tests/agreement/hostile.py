@@ -65,8 +65,9 @@ def hostile(seed: int, families: tuple[type[Site], ...] | None = None) -> Hostil
         bare.mean + np.sqrt(bare.covariance.diagonal()) * rng.normal(size=bare.size)
     )
     count = 1 if rng.random() < 0.6 else 2
-    chosen = tuple(_sites(rng, known[int(rng.integers(len(known)))], f"y{k}", s)
-                   for k in range(count))  # fmt: skip
+    chosen = tuple(
+        _sites(rng, known[int(rng.integers(len(known)))], f"y{k}", s) for k in range(count)
+    )
     plain = RandomModel(bare.blocks, chosen, bare.constant)
     unit, gain, other = 1.0, 0.0, plain
     if all(part.family.spec.scales for part in chosen):
@@ -95,8 +96,10 @@ def _sites(rng: np.random.Generator, family: type[Site], name: str, s: Array) ->
     present = np.ones(rows, dtype=bool)
     if spec.potential:
         return Sites(family, name, None, parameters, types, present)
-    every = {n: np.zeros(rows) + parameters.get(n, 0.0 if d is None else d)
-             for n, d in spec.parameters.items()}  # fmt: skip
+    every = {
+        n: np.zeros(rows) + parameters.get(n, 0.0 if d is None else d)
+        for n, d in spec.parameters.items()
+    }
     start = np.full(rows, 0.5 if "unit" in spec.observed else 1.0)
     y = np.asarray(make_sites(family, start, every).sample(np.clip(s, -4.0, 4.0), rng))
     if not spec.discrete and "positive" in spec.observed:

@@ -36,11 +36,19 @@ from lgmdsl.sites.catalogue import find_site
 
 Data = dict[str, Any]
 ENGINES: dict[str, type[SparseEngine | PrecisionEngine | CovarianceEngine]] = {
-    "sparse": SparseEngine, "precision": PrecisionEngine, "covariance": CovarianceEngine,
-}  # fmt: skip
+    "sparse": SparseEngine,
+    "precision": PrecisionEngine,
+    "covariance": CovarianceEngine,
+}
 METHODS = (
-    "laplace", "natural-gradient", "opper-archambeau", "cholesky", "coordinate-ascent", "lcl", "ep",
-)  # fmt: skip
+    "laplace",
+    "natural-gradient",
+    "opper-archambeau",
+    "cholesky",
+    "coordinate-ascent",
+    "lcl",
+    "ep",
+)
 
 
 @dataclass(frozen=True)
@@ -237,8 +245,7 @@ def fit(
     q = found.posterior
     assert isinstance(q, GaussianPosterior), found.reason
     mean, sd = q.conditioned.latent_mean, np.sqrt(q.conditioned.latent_variance)
-    return Outcome(found.status, q.log_evidence, mean, sd, found.steps,
-                   time.perf_counter() - began)  # fmt: skip
+    return Outcome(found.status, q.log_evidence, mean, sd, found.steps, time.perf_counter() - began)
 
 
 def main(chosen: list[str]) -> None:

@@ -30,9 +30,10 @@ def few(examples: int) -> settings:
     `thorough` fifty times as many."""
     thorough = settings.default is not None and settings.default.max_examples >= 1000
     return settings(
-        max_examples=examples * (50 if thorough else 1), deadline=None,
+        max_examples=examples * (50 if thorough else 1),
+        deadline=None,
         suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much],
-    )  # fmt: skip
+    )
 
 
 def solved(

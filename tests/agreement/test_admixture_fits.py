@@ -126,8 +126,10 @@ def test_gradients(method: str, bound: str | None) -> None:
 def test_topics_are_learned_from_where_they_differ() -> None:
     n, beta = made(30, 8, 60)
     f = fit(n, "laplace")
-    assert f.log_evidence > fit(n, "laplace", beta=np.tile(n.mean(0) / n.mean(0).sum(), (2, 1))
-                                ).log_evidence + 20.0  # fmt: skip
+    assert (
+        f.log_evidence
+        > fit(n, "laplace", beta=np.tile(n.mean(0) / n.mean(0).sum(), (2, 1))).log_evidence + 20.0
+    )
     away = np.abs(f.mean("beta").values[:, None] - beta).sum(axis=2)
     assert sorted(away.argmin(axis=1)) == [0, 1] and away.min(axis=1).max() < 0.3
 

@@ -20,8 +20,15 @@ from lgmdsl.testing.random.model import RandomModel
 from .methods import few, solved
 
 LOGISTIC = ("bernoulli.logit", "binomial.logit", "sech2", "logistic")
-BOUNDS = ("jaakkola", "bohning", "piecewise-linear-3", "piecewise-linear-12",
-          "piecewise-quadratic-3", "piecewise-quadratic-10", "piecewise-quadratic-40")  # fmt: skip
+BOUNDS = (
+    "jaakkola",
+    "bohning",
+    "piecewise-linear-3",
+    "piecewise-linear-12",
+    "piecewise-quadratic-3",
+    "piecewise-quadratic-10",
+    "piecewise-quadratic-40",
+)
 
 
 def brute(case: RandomModel) -> float:
@@ -41,8 +48,11 @@ def elbo(case: RandomModel, bound: str | None = None) -> tuple[float, float]:
     return fit.log_evidence, 1e-7 * max(1.0, abs(fit.log_evidence))
 
 
-@given(random_models(families=concave_families(), rows=(1, 6), latents=(1, 3), wild=False,
-                     missing=True))  # fmt: skip
+@given(
+    random_models(
+        families=concave_families(), rows=(1, 6), latents=(1, 3), wild=False, missing=True
+    )
+)
 @few(10)
 def test_the_elbo_is_below_the_evidence(case: RandomModel) -> None:
     found, slack = elbo(case)
@@ -57,10 +67,11 @@ def test_so_it_is_for_sites_that_are_not_log_concave(case: RandomModel) -> None:
 
 
 @given(
-    random_models(families=(*LOGISTIC, "poisson.log_rate"), rows=(1, 6), latents=(1, 3),
-                  wild=False),
+    random_models(
+        families=(*LOGISTIC, "poisson.log_rate"), rows=(1, 6), latents=(1, 3), wild=False
+    ),
     st.lists(st.sampled_from(BOUNDS), min_size=2, max_size=4, unique=True),
-)  # fmt: skip
+)
 @few(8)
 def test_bounds_are_below_the_elbo_and_it_below_the_evidence(
     case: RandomModel, bounds: list[str]

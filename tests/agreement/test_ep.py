@@ -29,9 +29,10 @@ def random_model(seed: int, family: str, sd: float = 1.5) -> tuple[str, dict[str
     X[-2:] = X[:2]
     type_, site = FAMILIES[family]
     draws = {
-        "binary": rng.integers(0, 2, 12), "count": rng.poisson(2.0, 12),
+        "binary": rng.integers(0, 2, 12),
+        "count": rng.poisson(2.0, 12),
         "real": rng.standard_t(3, 12),
-    }  # fmt: skip
+    }
     text = (
         f"lgm 1\nindex obs\nindex feat\ndata X[obs, feat] : real\ndata y[obs] : {type_}?\n"
         f"latent b[feat] ~ normal(mean = 0.2, sd = {sd})\n"

@@ -43,18 +43,23 @@ def poisson(y: float, exposure: float, mean: float = 0.0, sd: float = 2.0) -> Ca
     def log_likelihood(s: Array) -> Array:
         rate = s + math.log(exposure)
         # log y! less y log y - y, so that large counts keep their digits
-        rest = math.lgamma(y + 1.0) - (y * math.log(y) - y) if y < 1e7 else 0.5 * math.log(
-            2.0 * math.pi * y
-        )  # fmt: skip
+        rest = (
+            math.lgamma(y + 1.0) - (y * math.log(y) - y)
+            if y < 1e7
+            else 0.5 * math.log(2.0 * math.pi * y)
+        )
         d = rate - math.log(y)
         return np.asarray(-y * (np.expm1(d) - d) - rest)
 
     return Case(
         f"{y:g} of exposure {exposure:g}, sd {sd:g}",
         "observe y ~ poisson(log_rate = x, exposure = e)",
-        "data y[i] : count\ndata e[i] : positive", {"y": y, "e": exposure}, log_likelihood,
-        mean, sd,
-    )  # fmt: skip
+        "data y[i] : count\ndata e[i] : positive",
+        {"y": y, "e": exposure},
+        log_likelihood,
+        mean,
+        sd,
+    )
 
 
 def binomial(y: float, link: str) -> Case:
@@ -62,40 +67,58 @@ def binomial(y: float, link: str) -> Case:
     ways = float(special.gammaln(n + 1) - special.gammaln(y + 1) - special.gammaln(n - y + 1))
     log_p: Callable[[Array], Array] = special.log_ndtr if link == "probit" else special.log_expit
     return Case(
-        f"{y:g} of 1e9, {link}", f"observe y ~ binomial({link} = x, n = n)",
-        "data y[i] : count\ndata n[i] : count", {"y": y, "n": n},
-        lambda s: np.asarray(y * log_p(s) + (n - y) * log_p(-s) + ways), 0.0, 5.0,
-    )  # fmt: skip
+        f"{y:g} of 1e9, {link}",
+        f"observe y ~ binomial({link} = x, n = n)",
+        "data y[i] : count\ndata n[i] : count",
+        {"y": y, "n": n},
+        lambda s: np.asarray(y * log_p(s) + (n - y) * log_p(-s) + ways),
+        0.0,
+        5.0,
+    )
 
 
 def binary(mean: float, link: str) -> Case:
     log_p: Callable[[Array], Array] = special.log_ndtr if link == "probit" else special.log_expit
     return Case(
-        f"{link} at {mean:g}", f"observe y ~ bernoulli({link} = x)", "data y[i] : binary",
-        {"y": 1.0}, log_p, mean,
-    )  # fmt: skip
+        f"{link} at {mean:g}",
+        f"observe y ~ bernoulli({link} = x)",
+        "data y[i] : binary",
+        {"y": 1.0},
+        log_p,
+        mean,
+    )
 
 
 def student(df: float) -> Case:
     return Case(
-        f"df {df:g}", f"observe y ~ student_t(mean = x, scale = 1, df = {df!r})",
-        "data y[i] : real", {"y": 2.0}, lambda s: np.asarray(stats.t.logpdf(2.0 - s, df)),
-    )  # fmt: skip
+        f"df {df:g}",
+        f"observe y ~ student_t(mean = x, scale = 1, df = {df!r})",
+        "data y[i] : real",
+        {"y": 2.0},
+        lambda s: np.asarray(stats.t.logpdf(2.0 - s, df)),
+    )
 
 
 def shaped(shape: float) -> Case:
     return Case(
-        f"gamma of shape {shape:g}", f"observe y ~ gamma(log_mean = x, shape = {shape!r})",
-        "data y[i] : positive", {"y": 2.0},
+        f"gamma of shape {shape:g}",
+        f"observe y ~ gamma(log_mean = x, shape = {shape!r})",
+        "data y[i] : positive",
+        {"y": 2.0},
         lambda s: np.asarray(stats.gamma.logpdf(2.0, shape, scale=np.exp(s) / shape)),
-    )  # fmt: skip
+    )
 
 
 def wide(sd: float) -> Case:
     return Case(
-        f"prior sd {sd:g}", "observe y ~ bernoulli(logit = x)", "data y[i] : binary", {"y": 1.0},
-        special.log_expit, 0.0, sd,
-    )  # fmt: skip
+        f"prior sd {sd:g}",
+        "observe y ~ bernoulli(logit = x)",
+        "data y[i] : binary",
+        {"y": 1.0},
+        special.log_expit,
+        0.0,
+        sd,
+    )
 
 
 CASES = [

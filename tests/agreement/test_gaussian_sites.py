@@ -22,16 +22,19 @@ def check_exact(case: RandomModel, method: str, moments: float) -> None:
     assert apart(predictors(fit), (mean, sd)) < moments
 
 
-@given(random_models(families=("normal.mean", "normal"), wild=False, missing=True),
-       st.sampled_from(sorted(ON_GAUSSIANS)))  # fmt: skip
+@given(
+    random_models(families=("normal.mean", "normal"), wild=False, missing=True),
+    st.sampled_from(sorted(ON_GAUSSIANS)),
+)
 @few(24)
 def test_every_method_is_exact(case: RandomModel, method: str) -> None:
     check_exact(case, method, 1e-8)
 
 
-@given(random_models(families=("normal.mean", "normal"), missing=True),
-       st.sampled_from(["laplace", "natural-gradient", "cholesky", "ep", "double-loop",
-                        "map"]))  # fmt: skip
+@given(
+    random_models(families=("normal.mean", "normal"), missing=True),
+    st.sampled_from(["laplace", "natural-gradient", "cholesky", "ep", "double-loop", "map"]),
+)
 @few(16)
 def test_so_it_is_at_extreme_scales(case: RandomModel, method: str) -> None:
     check_exact(case, method, 1e-6)

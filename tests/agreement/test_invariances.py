@@ -68,8 +68,11 @@ def check_same(
 
 
 @must_run
-@given(random_models(families=CONCAVE, wild=False, flat=True, missing=True), methods,
-       st.randoms(use_true_random=False))  # fmt: skip
+@given(
+    random_models(families=CONCAVE, wild=False, flat=True, missing=True),
+    methods,
+    st.randoms(use_true_random=False),
+)
 @few(14)
 def test_the_order_of_rows_is_irrelevant(case: RandomModel, method: str, random) -> None:  # type: ignore[no-untyped-def]
     order = np.array(random.sample(range(case.rows), case.rows))
@@ -77,8 +80,11 @@ def test_the_order_of_rows_is_irrelevant(case: RandomModel, method: str, random)
 
 
 @must_run
-@given(random_models(families=CONCAVE, wild=False, flat=True), methods,
-       st.sampled_from([1e-3, 0.2, 7.0, 1e4]))  # fmt: skip
+@given(
+    random_models(families=CONCAVE, wild=False, flat=True),
+    methods,
+    st.sampled_from([1e-3, 0.2, 7.0, 1e4]),
+)
 @few(14)
 def test_the_unit_of_the_latents_is_irrelevant(case: RandomModel, method: str, by: float) -> None:
     flats = sum(b.size for b in case.blocks if b.covariance is None)
@@ -107,8 +113,16 @@ def test_an_offset_may_stand_in_a_prior_mean_or_in_the_data(
 
 
 @must_run
-@given(random_models(families=("binomial.logit", "binomial.probit"), rows=(1, 8), latents=(1, 20),
-                     wild=False, likelihoods=1), dividing)  # fmt: skip
+@given(
+    random_models(
+        families=("binomial.logit", "binomial.probit"),
+        rows=(1, 8),
+        latents=(1, 20),
+        wild=False,
+        likelihoods=1,
+    ),
+    dividing,
+)
 @few(10)
 def test_a_binomial_is_the_sum_of_its_trials(case: RandomModel, method: str) -> None:
     """k successes of n at one predictor, or n Bernoulli sites there: one posterior; the evidences
@@ -132,8 +146,11 @@ def test_a_binomial_is_the_sum_of_its_trials(case: RandomModel, method: str) -> 
 
 
 @must_run
-@given(random_models(families=("poisson.log_rate",), rows=(1, 12), wild=False, likelihoods=1),
-       dividing, st.floats(0.05, 0.95))  # fmt: skip
+@given(
+    random_models(families=("poisson.log_rate",), rows=(1, 12), wild=False, likelihoods=1),
+    dividing,
+    st.floats(0.05, 0.95),
+)
 @few(8)
 def test_a_poisson_count_splits_over_its_exposure(
     case: RandomModel, method: str, share: float
@@ -145,8 +162,14 @@ def test_a_poisson_count_splits_over_its_exposure(
     y[::2] += np.asarray(whole.y) - 2 * y[::2]
     parts = np.column_stack([share * exposure, (1.0 - share) * exposure]).ravel()
     split = replace(case, sites=()).take(rows)
-    single = Sites(whole.family, "y0", y, {"exposure": parts}, {"exposure": "positive"},
-                   np.ones(len(rows), dtype=bool))  # fmt: skip
+    single = Sites(
+        whole.family,
+        "y0",
+        y,
+        {"exposure": parts},
+        {"exposure": "positive"},
+        np.ones(len(rows), dtype=bool),
+    )
     gain = logs(y, parts) - logs(np.asarray(whole.y), exposure)
     check_same(case, replace(split, sites=(single,)), method, (rows, slice(None)), gain)
 
@@ -157,20 +180,28 @@ def logs(y: Array, exposure: Array) -> float:
 
 
 @must_run
-@given(random_models(families=OBSERVING, rows=(1, 20), wild=False, missing=True, flat=True),
-       methods)  # fmt: skip
+@given(
+    random_models(families=OBSERVING, rows=(1, 20), wild=False, missing=True, flat=True), methods
+)
 @few(14)
 def test_a_missing_row_says_nothing(case: RandomModel, method: str) -> None:
     longer = case.take(np.append(np.arange(case.rows), case.rows - 1))
     absent = np.arange(case.rows + 1) < case.rows
     holed = tuple(replace(s, present=s.present & absent) for s in longer.sites)
-    check_same(case, replace(longer, sites=holed), method,
-               (slice(None), slice(case.rows)))  # fmt: skip
+    check_same(case, replace(longer, sites=holed), method, (slice(None), slice(case.rows)))
 
 
 @must_run
-@given(random_models(families=("binomial.logit", "binomial.probit", "poisson.log_rate"),
-                     rows=(1, 20), wild=False, flat=True, likelihoods=1), methods)  # fmt: skip
+@given(
+    random_models(
+        families=("binomial.logit", "binomial.probit", "poisson.log_rate"),
+        rows=(1, 20),
+        wild=False,
+        flat=True,
+        likelihoods=1,
+    ),
+    methods,
+)
 @few(14)
 def test_a_flat_likelihood_says_nothing(case: RandomModel, method: str) -> None:
     """No trials, or next to no exposure."""
@@ -183,8 +214,7 @@ def test_a_flat_likelihood_says_nothing(case: RandomModel, method: str) -> None:
         y=np.append(np.asarray(given_.y), 0.0),
         parameters={parameter: np.append(value, 0.0 if parameter == "n" else 1e-200)},
     )
-    check_same(case, replace(longer, sites=(silent,)), method,
-               (slice(None), slice(case.rows)))  # fmt: skip
+    check_same(case, replace(longer, sites=(silent,)), method, (slice(None), slice(case.rows)))
 
 
 # ---- labels, and the two ways to write a model ---------------------------------------------------

@@ -31,8 +31,11 @@ def leveled(level: float, kind: str, family: str = "normal.mean", **more: float)
     mean, sd = {"mean": (level, 3.0), "wide": (0.0, level), "flat": (0.0, np.inf)}.get(
         kind, (0.0, 3.0)
     )
-    parts = (blocks.scalar("a", ROWS, mean, sd), blocks.levels("u", who, GROUPS, 1.3),
-             blocks.coefficients("b", rng.normal(size=(ROWS, 2)), 0.0, 1.0))  # fmt: skip
+    parts = (
+        blocks.scalar("a", ROWS, mean, sd),
+        blocks.levels("u", who, GROUPS, 1.3),
+        blocks.coefficients("b", rng.normal(size=(ROWS, 2)), 0.0, 1.0),
+    )
     # On a grid that doubles have at the highest level, so that y - level is the same at each.
     residual = 0.25 * np.round(4.0 * (rng.normal(size=ROWS) + rng.normal(size=GROUPS)[who]))
     scale = "sd" if family.startswith("normal") else "scale"
@@ -129,8 +132,14 @@ def test_other_sites_do_not_know_the_level(family: str, method: str) -> None:
             y = case.sites[0].y
             assert y is not None
             upper = np.where(np.arange(ROWS) % 3 == 0, y + 1.0, np.nan)
-            own = Sites(case.sites[0].family, "y0", y, {"sd": NOISE, "upper": upper},
-                        {"upper": "real?"}, case.sites[0].present)  # fmt: skip
+            own = Sites(
+                case.sites[0].family,
+                "y0",
+                y,
+                {"sd": NOISE, "upper": upper},
+                {"upper": "real?"},
+                case.sites[0].present,
+            )
             case = RandomModel(case.blocks, (own,), 0.0, case.shifts)
         fit = case.fit(method)
         assert fit.converged

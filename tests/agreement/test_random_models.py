@@ -58,9 +58,11 @@ def test_text_and_arrays_are_one_model(case: RandomModel) -> None:
             moved, name = s.y, s.family.spec.family
         assert compiled.spec.name == name
         np.testing.assert_allclose(
-            compiled.log_density(at - moved[s.present]), s.bound.log_density(at),
-            rtol=1e-10, atol=1e-10,
-        )  # fmt: skip
+            compiled.log_density(at - moved[s.present]),
+            s.bound.log_density(at),
+            rtol=1e-10,
+            atol=1e-10,
+        )
 
 
 def gaussian_evidence(case: RandomModel) -> tuple[float, Array, Array]:
@@ -97,10 +99,15 @@ def test_brute_force_equals_the_closed_form_on_gaussian_models(case: RandomModel
 
 
 @given(
-    random_models(families=("laplace.mean", "student_t.mean", "bernoulli.logit"),
-                  rows=(2, 5), latents=(1, 1), wild=False, likelihoods=1),
+    random_models(
+        families=("laplace.mean", "student_t.mean", "bernoulli.logit"),
+        rows=(2, 5),
+        latents=(1, 1),
+        wild=False,
+        likelihoods=1,
+    ),
     st.floats(0.3, 3.0),
-)  # fmt: skip
+)
 @few(4)
 def test_brute_force_equals_nested_integrals_where_sites_have_kinks(
     case: RandomModel, sd: float

@@ -32,8 +32,9 @@ CHOICE = (
     HEAD + "data y[obs] : class?\nlatent W[feat, class] ~ normal(sd = s)\n"
     "let eta[obs, class] = X @ W\nobserve y ~ categorical(softmax = eta)\n"
 )
-REFERENCE = CHOICE.replace("W[feat, class]", "W[feat, cut]").replace("eta[obs, class]",
-                                                                   "eta[obs, cut]")  # fmt: skip
+REFERENCE = CHOICE.replace("W[feat, class]", "W[feat, cut]").replace(
+    "eta[obs, class]", "eta[obs, cut]"
+)
 COUNTS = (
     HEAD + "data y[obs, class] : count?\ndata n[obs] : count\n"
     "latent W[feat, class] ~ normal(sd = s)\nlet eta[obs, class] = X @ W\n"
@@ -106,8 +107,11 @@ def test_permuting_classes_leaves_the_fit() -> None:
     given, order = data(), ["c", "a", "b"]
     names = dict(zip(["a", "b", "c"], order, strict=True))
     moved = {**given, "y": np.array([names[k] for k in given["y"]])}
-    for method, bound in (("laplace", None), ("natural-gradient", "tilted"),
-                          ("natural-gradient", None)):  # fmt: skip
+    for method, bound in (
+        ("laplace", None),
+        ("natural-gradient", "tilted"),
+        ("natural-gradient", None),
+    ):
         a, b = (fit(CHOICE, g, method, bound=bound) for g in (given, moved))
         assert b.log_evidence == pytest.approx(a.log_evidence, rel=1e-9)
         w = b.mean("W").sel({"class": order}).values
@@ -150,10 +154,14 @@ def test_missing_rows_are_left_out() -> None:
 
 @pytest.mark.parametrize(
     ("text", "method", "bound"),
-    [(CHOICE, "laplace", None), (REFERENCE, "laplace", None), (CHOICE, "natural-gradient", "log"),
-     (REFERENCE, "natural-gradient", None)],
+    [
+        (CHOICE, "laplace", None),
+        (REFERENCE, "laplace", None),
+        (CHOICE, "natural-gradient", "log"),
+        (REFERENCE, "natural-gradient", None),
+    ],
     ids=["all-laplace", "reference-laplace", "all-log", "reference-quadrature"],
-)  # fmt: skip
+)
 def test_gradients_of_hypers(text: str, method: str, bound: str | None) -> None:
     """In a prior's sd, a loading and an offset, whose adjoints have an axis of classes."""
     index = "cut" if text is REFERENCE else "class"
@@ -182,16 +190,19 @@ def test_gradients_of_hypers(text: str, method: str, bound: str | None) -> None:
         for i in range(np.size(value)):
             move = np.zeros(np.size(value))
             move[i] = 1e-3
-            ends = [solved({**at, name: value + k * move.reshape(np.shape(value))})[0]
-                    for k in (-2, -1, 1, 2)]  # fmt: skip
+            ends = [
+                solved({**at, name: value + k * move.reshape(np.shape(value))})[0]
+                for k in (-2, -1, 1, 2)
+            ]
             known = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / 12e-3
             assert slope.reshape(-1)[i] == pytest.approx(known, rel=2e-5, abs=2e-6), (name, i)
 
 
 def test_hypers_are_learned_and_classes_predicted() -> None:
     given = data(20)
-    fits = [fit(CHOICE, given, "laplace", fixed=None, hyper=h, tol=None)
-            for h in ("map", "integrate")]  # fmt: skip
+    fits = [
+        fit(CHOICE, given, "laplace", fixed=None, hyper=h, tol=None) for h in ("map", "integrate")
+    ]
     new = {"X": np.array([[0.0, 0.0], [2.0, -1.0]])}
     for f in fits:
         assert f.converged and 0.1 < float(f.mean("s")) < 5.0
@@ -199,9 +210,7 @@ def test_hypers_are_learned_and_classes_predicted() -> None:
         assert p.dims == ("obs", "class") and list(p["class"].values) == ["a", "b", "c"]
         np.testing.assert_allclose(p.sum("class"), 1.0, rtol=1e-12)
         np.testing.assert_allclose(p[0], 1.0 / 3.0, atol=1e-10)
-    shares = fit(
-        CHOICE + "report p[obs, class] = softmax(eta, class)\n", given, "laplace"
-    )  # fmt: skip
+    shares = fit(CHOICE + "report p[obs, class] = softmax(eta, class)\n", given, "laplace")
     own = shares.predict({"X": given["X"]}).response("y")["probability"]
     np.testing.assert_allclose(shares.mean("p"), own, atol=0.02)
 

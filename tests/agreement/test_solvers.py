@@ -58,8 +58,14 @@ def test_so_do_they_at_extreme_scales(case: RandomModel) -> None:
 
 
 @must_run
-@given(random_models(families=("bernoulli.logit", "binomial.logit", "sech2", "logistic"),
-                     rows=(1, 12), latents=(1, 8), wild=False))  # fmt: skip
+@given(
+    random_models(
+        families=("bernoulli.logit", "binomial.logit", "sech2", "logistic"),
+        rows=(1, 12),
+        latents=(1, 8),
+        wild=False,
+    )
+)
 @few(4)
 def test_so_do_they_through_bounds_with_a_concave_objective(case: RandomModel) -> None:
     for bound in ("jaakkola", "bohning", "piecewise-linear-6"):
@@ -67,8 +73,14 @@ def test_so_do_they_through_bounds_with_a_concave_objective(case: RandomModel) -
 
 
 @must_run
-@given(random_models(families=("student_t.mean", "student_t", "exp_power", "normal.mean"),
-                     rows=(1, 12), latents=(1, 8), wild=False))  # fmt: skip
+@given(
+    random_models(
+        families=("student_t.mean", "student_t", "exp_power", "normal.mean"),
+        rows=(1, 12),
+        latents=(1, 8),
+        wild=False,
+    )
+)
 @few(5)
 def test_elsewhere_a_solver_that_converged_is_at_a_stationary_point(case: RandomModel) -> None:
     """Not all sites are log-concave: optima may differ, but each is one, and a lower bound."""

@@ -35,9 +35,10 @@ seeds = st.integers(0, 2**20)
 shares = st.floats(0.05, 0.95)
 # All but Gaussian ones, whose width is a single number.
 FAMILIES = [
-    s.spec.name for s in sites()
+    s.spec.name
+    for s in sites()
     if issubclass(s, SuperGaussian) and Property.GAUSSIAN not in s.spec.properties
-]  # fmt: skip
+]
 
 
 def answers(site: Site) -> SuperGaussian:

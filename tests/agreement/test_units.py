@@ -33,9 +33,19 @@ def densities(case: RandomModel) -> int:
 
 def test_families_with_a_scale_declare_it() -> None:
     """A field on the axis of s that is not declared would keep its unit."""
-    assert {"normal.mean", "student_t.mean", "laplace.mean", "normal.mean.censored", "sech2",
-            "student_t.mean.censored", "normal", "laplace", "student_t", "logistic",
-            "exp_power"} <= set(SCALED)  # fmt: skip
+    assert {
+        "normal.mean",
+        "student_t.mean",
+        "laplace.mean",
+        "normal.mean.censored",
+        "sech2",
+        "student_t.mean.censored",
+        "normal",
+        "laplace",
+        "student_t",
+        "logistic",
+        "exp_power",
+    } <= set(SCALED)
 
 
 @pytest.mark.parametrize("method", METHODS)
@@ -43,8 +53,12 @@ def test_families_with_a_scale_declare_it() -> None:
 def test_the_unit_is_irrelevant(family: str, method: str) -> None:
     tally = Counter[str]()
 
-    @given(random_models(families=(family,), rows=(1, 6), latents=(1, 5), wild=False, flat=True,
-                         missing=True), st.sampled_from(UNITS))  # fmt: skip
+    @given(
+        random_models(
+            families=(family,), rows=(1, 6), latents=(1, 5), wild=False, flat=True, missing=True
+        ),
+        st.sampled_from(UNITS),
+    )
     @few(3)
     def holds(case: RandomModel, unit: float) -> None:
         one = solved(case, method)
@@ -83,8 +97,10 @@ def test_the_unit_of_a_positive_response_is_an_offset(family: str, method: str) 
         n: 0.8 for n in spec.parameters if n not in ("event", "lower", "upper")
     }
     y = rng.lognormal(size=rows)
-    interval = {"lower": np.where(np.arange(rows) % 2 == 0, 0.5 * y, np.nan),
-                "upper": np.where(np.arange(rows) % 3 == 0, 2.0 * y, np.nan)}  # fmt: skip
+    interval = {
+        "lower": np.where(np.arange(rows) % 2 == 0, 0.5 * y, np.nan),
+        "upper": np.where(np.arange(rows) % 3 == 0, 2.0 * y, np.nan),
+    }
     types = {"lower": "real?", "upper": "real?"}
     if not family.endswith("censored"):
         interval, types = {}, {}
@@ -100,8 +116,9 @@ def test_the_unit_of_a_positive_response_is_an_offset(family: str, method: str) 
         assert plain == "refused"
         return
     assert plain.converged
-    densities = rows - int(np.count_nonzero(~np.isnan(list(interval.values())).all(axis=0))
-                           if interval else 0)  # fmt: skip
+    densities = rows - int(
+        np.count_nonzero(~np.isnan(list(interval.values())).all(axis=0)) if interval else 0
+    )
     for c in (1e-100, 1e-20, 1e20, 1e100):
         fit = at(c)
         if isinstance(fit, str) or not fit.converged:

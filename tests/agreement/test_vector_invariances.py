@@ -45,10 +45,11 @@ def over(cases: list[tuple[str, Pair]]) -> pytest.MarkDecorator:
     """A test of every pair, named by it; the solvers that share natural-gradient's objective are
     marked as slow."""
     made = [
-        pytest.param(name, pair, id=f"{name}-{pair}",
-                     marks=[pytest.mark.slow] if pair.method in SLOW else [])
+        pytest.param(
+            name, pair, id=f"{name}-{pair}", marks=[pytest.mark.slow] if pair.method in SLOW else []
+        )
         for name, pair in cases
-    ]  # fmt: skip
+    ]
     return pytest.mark.parametrize(("family", "pair"), made)
 
 

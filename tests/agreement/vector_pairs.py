@@ -92,9 +92,14 @@ def data(family: str) -> dict[str, Any]:
 def fit(family: str, pair: Pair, given: dict[str, Any], emission: Array = EMISSION) -> lgm.Fit:
     fixed = {"beta": emission} if family.startswith("admixture") else None
     return lgm.fit(
-        _model(family), given, pair.method, bound=pair.bound or None, fixed=fixed,
-        tol=1e-10, max_steps=2000,
-    )  # fmt: skip
+        _model(family),
+        given,
+        pair.method,
+        bound=pair.bound or None,
+        fixed=fixed,
+        tol=1e-10,
+        max_steps=2000,
+    )
 
 
 @cache

@@ -56,9 +56,15 @@ def fit() -> Fit:
 def test_pointwise_results_carry_the_data_s_labels(fit: Fit) -> None:
     waic, loo, pit = fit.waic(), fit.loo(), fit.pit()
     for found in (
-        fit.dic().pointwise(), waic.pointwise("y"), waic.effective(), loo.pointwise("y"),
-        loo.pointwise_error(), pit.pointwise(), pit.lower("y"), pit.upper(),
-    ):  # fmt: skip
+        fit.dic().pointwise(),
+        waic.pointwise("y"),
+        waic.effective(),
+        loo.pointwise("y"),
+        loo.pointwise_error(),
+        pit.pointwise(),
+        pit.lower("y"),
+        pit.upper(),
+    ):
         assert found.dims == ("site", "day") and found.name == "y"
         assert list(found["site"].values) == list("pqrs")
         np.testing.assert_array_equal(np.isnan(found), np.isnan(data()["y"]))
@@ -121,9 +127,10 @@ def test_a_fit_from_a_file_needs_its_data(tmp_path: Path, fit: Fit) -> None:
             getattr(again, call)()
         assert caught.value.codes == ("E305",) and f"fit.{call}(data=...)" in str(caught.value)
         np.testing.assert_allclose(
-            getattr(again, call)(data=data()).pointwise(), getattr(fit, call)().pointwise(),
+            getattr(again, call)(data=data()).pointwise(),
+            getattr(fit, call)().pointwise(),
             rtol=1e-8,
-        )  # fmt: skip
+        )
     with pytest.raises(lgm.DataError, match="not those of the fit"):
         again.waic(data=data(1))
     exact = again.loo(exact="all", data=data()).pointwise()
@@ -190,8 +197,12 @@ def test_impossible_draws_are_refused() -> None:
 def test_a_tree_for_arviz_holds_joint_draws(fit: Fit) -> None:
     tree = fit.to_arviz(size=200, seed=1)
     assert set(tree.children) == {
-        "posterior", "posterior_predictive", "log_likelihood", "observed_data", "constant_data",
-    }  # fmt: skip
+        "posterior",
+        "posterior_predictive",
+        "log_likelihood",
+        "observed_data",
+        "constant_data",
+    }
     posterior = tree["posterior"].to_dataset()
     assert set(posterior.data_vars) == {"a", "b", "u", "eta", "rate", "s"}
     assert posterior["u"].dims == ("chain", "draw", "site")

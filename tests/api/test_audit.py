@@ -119,8 +119,10 @@ def test_priors_of_any_kind(kind: str) -> None:
         text = text.replace(old, new)
     if kind == "singular":
         given["C"] = np.outer([1.0, 2.0, -1.0, 0.5], [1.0, 2.0, -1.0, 0.5])
-    audits = [fitted(text, given, method=m).audit(n=20_000, seed=k)
-              for k, m in enumerate(("laplace", "natural-gradient"))]  # fmt: skip
+    audits = [
+        fitted(text, given, method=m).audit(n=20_000, seed=k)
+        for k, m in enumerate(("laplace", "natural-gradient"))
+    ]
     one, two = audits
     error = np.hypot(one.log_evidence_se, two.log_evidence_se)
     assert abs(one.log_evidence - two.log_evidence) < 5 * error + 1e-9
@@ -176,8 +178,9 @@ def test_a_loaded_fit_needs_its_data(fit: Fit, tmp_path: Path) -> None:
     with pytest.raises(lgm.DataError, match="an audit needs `y`") as caught:
         back.audit()
     assert caught.value.codes == ("E305",) and "fit.audit(data=...)" in str(caught.value)
-    again = back.audit(n=300, data={("z" if k == "x" else k): v for k, v in data().items()},
-                       mapping={"x": "z"})  # fmt: skip
+    again = back.audit(
+        n=300, data={("z" if k == "x" else k): v for k, v in data().items()}, mapping={"x": "z"}
+    )
     want = fit.audit(n=300)
     assert again.log_evidence == pytest.approx(want.log_evidence, abs=1e-9)
     np.testing.assert_allclose(again.mean("u"), want.mean("u"), atol=1e-9)

@@ -100,8 +100,10 @@ def test_it_goes_on_where_it_was_cut_off(tmp_path: Path) -> None:
     assert -1 not in seen and len(again.outcomes) == 10
 
 
-@pytest.mark.parametrize("change", [{"seed": 3}, {"sizes": {"obs": 7, "feat": 2}},
-                                    {"method": "natural-gradient"}, {"tol": 1e-3}])  # fmt: skip
+@pytest.mark.parametrize(
+    "change",
+    [{"seed": 3}, {"sizes": {"obs": 7, "feat": 2}}, {"method": "natural-gradient"}, {"tol": 1e-3}],
+)
 def test_a_record_of_another_calibration_is_refused(tmp_path: Path, change: dict[str, Any]) -> None:
     place = tmp_path / "runs.jsonl"
     calibrate(runs=1, record=place)

@@ -45,8 +45,10 @@ def without(given: dict[str, Any], row: int) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("link", LINKS)
-@pytest.mark.parametrize(("offered", "told"), [([0, 1, 1], "`bus`; available: car, foot"),
-                                               ([0, 0, 0], "nothing is available")])  # fmt: skip
+@pytest.mark.parametrize(
+    ("offered", "told"),
+    [([0, 1, 1], "`bus`; available: car, foot"), ([0, 0, 0], "nothing is available")],
+)
 def test_a_choice_that_was_not_available(link: str, offered: list[int], told: str) -> None:
     with pytest.raises(lgm.DataError, match="not available in 1 rows") as raised:
         fit(link, "laplace", data(4, offered, "bus"))
@@ -71,8 +73,10 @@ def test_the_only_class_by_every_rule() -> None:
     """log p = 0, and no derivative, for every rule of softmax sites; and for probits."""
     m, v = np.array([0.4, -2.0, 1.0]), np.eye(3) + 0.3
     rules = ("quadrature", "bohning", "log", "tilted", "product-of-sigmoids", "delta")
-    for site, rule in (*(("categorical.softmax", r) for r in rules),
-                       ("categorical.probit", "quadrature")):  # fmt: skip
+    for site, rule in (
+        *(("categorical.softmax", r) for r in rules),
+        ("categorical.probit", "quadrature"),
+    ):
         found = expected(site, 1, m, v, rule=rule, available=[0, 1, 0])
         parts = (found.value, found.d_mean, found.d_variance)
         assert max(float(np.abs(part).max()) for part in parts) < 1e-12, rule

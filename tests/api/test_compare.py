@@ -87,9 +87,13 @@ def test_methods_of_one_objective_agree() -> None:
     at the same optimum, or says that it did not get there."""
     found = lgm.compare(model(), data(), tol=1e-9)
     bounds = [
-        r.fit for r in found if r.fit and r.converged and r.fit.guarantee is Guarantee.LOWER
+        r.fit
+        for r in found
+        if r.fit
+        and r.converged
+        and r.fit.guarantee is Guarantee.LOWER
         and registry.backends()[r.method].spec.needs is Expected
-    ]  # fmt: skip
+    ]
     for fit in bounds:
         assert fit.log_evidence == pytest.approx(bounds[0].log_evidence, rel=1e-6)
     assert len(bounds) > 1
@@ -109,8 +113,11 @@ def test_difference_by_hand() -> None:
 class _Stub:
     def __init__(self, method: str, guarantee: Guarantee, evidence: float, ok: bool = True) -> None:
         self.method, self.guarantee, self.log_evidence, self.converged = (
-            method, guarantee, evidence, ok,
-        )  # fmt: skip
+            method,
+            guarantee,
+            evidence,
+            ok,
+        )
 
 
 def test_the_reference_is_the_most_accurate(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -232,9 +239,11 @@ def test_wrong_words_are_said_before_the_work() -> None:
 def test_options_and_doubles() -> None:
     quick = lgm.compare(model(), data(), TWO)
     slow = lgm.compare(
-        model(), data(), ("laplace", "fixed-point", "laplace"),
+        model(),
+        data(),
+        ("laplace", "fixed-point", "laplace"),
         options={"fixed-point": {"damping": "0.3"}},
-    )  # fmt: skip
+    )
     assert len(slow) == 2
     assert slow.fits["fixed-point"].steps > 2 * quick.fits["fixed-point"].steps
     auto = lgm.compare(model(), data(), "auto")

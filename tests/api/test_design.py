@@ -14,9 +14,11 @@ from lgmdsl.api.design.design import Design
 from tests.acquisition.pools import HEAD, MODELS, small
 
 PROBIT = (MODELS["gaussian"]).replace("logit = eta", "probit = eta")
-COUNTS = (MODELS["gaussian"]).replace("y[obs] : binary", "y[obs] : count").replace(
-    "bernoulli(logit", "poisson(log_rate"
-)  # fmt: skip
+COUNTS = (
+    (MODELS["gaussian"])
+    .replace("y[obs] : binary", "y[obs] : count")
+    .replace("bernoulli(logit", "poisson(log_rate")
+)
 TWO = MODELS["gaussian"].replace("latent", "data k[obs] : binary\nlatent", 1) + (
     "observe k ~ bernoulli(logit = eta)\n"
 )
@@ -72,8 +74,10 @@ def test_queries_course_and_page() -> None:
 def test_after_the_design_the_bound_is_near_that_of_a_fit_of_its_cases() -> None:
     found = design(score="information")
     rows = list(found.rows)
-    data = {"X": np.vstack([KNOWN.data["X"], KNOWN.candidates["X"][rows]]),
-            "y": np.r_[KNOWN.data["y"], KNOWN.oracle["y"][rows]]}  # fmt: skip
+    data = {
+        "X": np.vstack([KNOWN.data["X"], KNOWN.candidates["X"][rows]]),
+        "y": np.r_[KNOWN.data["y"], KNOWN.oracle["y"][rows]],
+    }
     fit = lgm.fit(KNOWN.model, data, "double-loop")
     below = fit.log_evidence - found.course[-1].log_evidence
     assert 0.0 < below < 0.05
@@ -93,8 +97,9 @@ def test_labels_of_the_candidates_and_sparse_covariates() -> None:
     import xarray as xr
 
     names = [f"case {k}" for k in range(12)]
-    table = xr.DataArray(KNOWN.candidates["X"], dims=("obs", "feat"),
-                         coords={"obs": names, "feat": range(4)})  # fmt: skip
+    table = xr.DataArray(
+        KNOWN.candidates["X"], dims=("obs", "feat"), coords={"obs": names, "feat": range(4)}
+    )
     labelled = design(candidates={"X": table}, oracle={"y": KNOWN.oracle["y"], "obs": names})
     assert labelled.rows == design().rows and "case " in labelled.table
     sparse = {k: sp.csr_array(v["X"]) for k, v in (("a", KNOWN.data), ("b", KNOWN.candidates))}
@@ -110,8 +115,10 @@ def test_cases_with_latents_of_their_own() -> None:
     gp = small("gp", features=2)
     found = lgm.design(gp.model, gp.data, gp.candidates, "information", 6, 2, gp.oracle, outer=40)
     rows = list(found.rows)
-    data = {"X": np.vstack([gp.data["X"], gp.candidates["X"][rows]]),
-            "y": np.r_[gp.data["y"], gp.oracle["y"][rows]]}  # fmt: skip
+    data = {
+        "X": np.vstack([gp.data["X"], gp.candidates["X"][rows]]),
+        "y": np.r_[gp.data["y"], gp.oracle["y"][rows]],
+    }
     fit = lgm.fit(gp.model, data, "double-loop", tol=1e-11)
     assert found.course[-1].log_evidence == pytest.approx(fit.log_evidence, rel=1e-8)
     with pytest.raises(lgm.MethodError) as caught:
@@ -125,8 +132,11 @@ def test_candidates_of_new_groups() -> None:
     pool = {"X": rng.normal(size=6), "g": np.array(["b", "c", "c", "d", "a", "d"])}
     oracle = {"y": np.array([0, 1, 1, 0, 1, 0])}
     found = lgm.design(lgm.loads(LEVELS), data, pool, "information", 6, 6, oracle, outer=40)
-    both = {"X": np.r_[data["X"], pool["X"]], "g": np.r_[data["g"], pool["g"]],
-            "y": np.r_[data["y"], oracle["y"]]}  # fmt: skip
+    both = {
+        "X": np.r_[data["X"], pool["X"]],
+        "g": np.r_[data["g"], pool["g"]],
+        "y": np.r_[data["y"], oracle["y"]],
+    }
     fit = lgm.fit(lgm.loads(LEVELS), both, "double-loop", tol=1e-11)
     assert found.course[-1].log_evidence == pytest.approx(fit.log_evidence, rel=1e-8)
     assert found.queries[0].row in (1, 2, 3, 5)  # of a group that nothing is known of
@@ -145,8 +155,9 @@ def test_a_design_that_was_cut_off_goes_on_with_the_same_digits(tmp_path: Path, 
     assert cut.interrupted and len(cut.queries) == 5 and "5 of 7" in cut.table
     assert cut.queries == whole.queries[:5] and cut.course == whole.course[:2]
     seen: list[int] = []
-    again = design(record=place, test=KNOWN.test, score=score,
-                   on_query=lambda done, wanted: seen.append(done))  # fmt: skip
+    again = design(
+        record=place, test=KNOWN.test, score=score, on_query=lambda done, wanted: seen.append(done)
+    )
     assert seen == [6, 7]
     assert again.queries == whole.queries and again.course == whole.course
     assert place.read_bytes() == whole_place.read_bytes()
@@ -193,9 +204,14 @@ def test_fewer_steps_that_end_within_a_block_of_the_record(tmp_path: Path) -> No
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"seed": 3}, "seed differs"), ({"block": 2}, "block differs"), ({"oracle": None}, "oracle"),
-     ({"score": "random"}, "score"), ({"candidates": {"X": np.eye(12, 4)}}, "candidates")],
-)  # fmt: skip
+    [
+        ({"seed": 3}, "seed differs"),
+        ({"block": 2}, "block differs"),
+        ({"oracle": None}, "oracle"),
+        ({"score": "random"}, "score"),
+        ({"candidates": {"X": np.eye(12, 4)}}, "candidates"),
+    ],
+)
 def test_a_record_of_another_design_is_refused(
     tmp_path: Path, change: dict[str, Any], said: str
 ) -> None:
@@ -236,8 +252,11 @@ def test_a_record_that_was_edited_is_refused(tmp_path: Path, line: str) -> None:
         ({"candidates": {"X": np.eye(3, 5)}}, "E30", "X"),
         ({"candidates": {"X": np.full((3, 4), np.nan)}}, "E304", "X"),
         ({"steps": 13}, "E108", "more than the 12 candidates"),
-        ({"steps": 2, "candidates": {"X": np.ones((1, 4))}, "oracle": None}, "E108",
-         "and there is 1 candidate"),
+        (
+            {"steps": 2, "candidates": {"X": np.ones((1, 4))}, "oracle": None},
+            "E108",
+            "and there is 1 candidate",
+        ),
         ({"steps": 0}, "E108", "steps"),
         ({"block": 1.5}, "E108", "block"),
         ({"outer": True}, "E108", "outer"),
@@ -252,14 +271,23 @@ def test_a_record_that_was_edited_is_refused(tmp_path: Path, line: str) -> None:
         ({"model": lgm.loads(PROBIT)}, "E501", "bernoulli.logit"),
         ({"model": lgm.loads(COUNTS)}, "E501", "poisson.log_rate"),
         ({"model": lgm.loads(TWO), "data": {**KNOWN.data, "k": KNOWN.data["y"]}}, "E501", "`k`"),
-        ({"model": lgm.loads(GRID), "data": {"X": np.ones((4, 2)), "y": np.ones((4, 2))}},
-         "E501", "one index of cases"),
-        ({"model": lgm.loads(HEAD.replace("data y[obs] : binary\n", "")
-                             + "latent w[feat] ~ normal(sd = 1)\n"
-                             "let eta[obs] = X @ w\npotential eta ~ laplace(scale = 1)\n")},
-         "E501", "observes none"),
+        (
+            {"model": lgm.loads(GRID), "data": {"X": np.ones((4, 2)), "y": np.ones((4, 2))}},
+            "E501",
+            "one index of cases",
+        ),
+        (
+            {
+                "model": lgm.loads(
+                    HEAD.replace("data y[obs] : binary\n", "") + "latent w[feat] ~ normal(sd = 1)\n"
+                    "let eta[obs] = X @ w\npotential eta ~ laplace(scale = 1)\n"
+                )
+            },
+            "E501",
+            "observes none",
+        ),
     ],
-)  # fmt: skip
+)
 def test_what_it_refuses(change: dict[str, Any], code: str, said: str) -> None:
     with pytest.raises(lgm.LgmError) as caught:
         design(**change)

@@ -35,22 +35,32 @@ NEW = {**POOL, "g": np.array(["a", "b", "c", "c", "d"])}
     ("text", "pool", "told"),
     [
         (PLAIN + "potential X @ b ~ laplace(scale = 1)\n", POOL, "a potential over `obs`"),
-        (PLAIN + "let m[obs] = X @ b\npotential m ~ laplace(scale = 1)\n", POOL,
-         "a potential over `obs`"),
+        (
+            PLAIN + "let m[obs] = X @ b\npotential m ~ laplace(scale = 1)\n",
+            POOL,
+            "a potential over `obs`",
+        ),
         (PLAIN + "potential e ~ laplace(scale = 1)\n", POOL, "a potential over `obs`"),
         (PLAIN + "potential u[g] ~ laplace(scale = 1)\n", POOL, "a potential over `obs`"),
-        (PLAIN + "let t = sum(e, obs)\npotential t ~ laplace(scale = 1)\n", POOL,
-         "a potential over `obs`"),
+        (
+            PLAIN + "let t = sum(e, obs)\npotential t ~ laplace(scale = 1)\n",
+            POOL,
+            "a potential over `obs`",
+        ),
         (PLAIN + "potential u ~ laplace(scale = 1)\n", NEW, "a potential over `group`"),
         (PLAIN + "constrain sum(e, obs) = 0\n", POOL, "a constraint over `obs`"),
         (PLAIN + "constrain sum(u, group) = 0\n", NEW, "a constraint over `group`"),
         ("observe y ~ bernoulli(logit = cumsum(X @ b, obs))\n", POOL, "`cumsum` over `obs`"),
-        ('let m[obs] = diff(X @ b, obs, boundary = "circular")\n'
-         "observe y ~ bernoulli(logit = m + e)\n", POOL, "`diff` over `obs`"),
+        (
+            'let m[obs] = diff(X @ b, obs, boundary = "circular")\n'
+            "observe y ~ bernoulli(logit = m + e)\n",
+            POOL,
+            "`diff` over `obs`",
+        ),
         ("observe y ~ bernoulli(logit = X @ b - sum(x, obs))\n", POOL, "`sum` over `obs`"),
         ("let t = x @ e\nobserve y ~ bernoulli(logit = X @ b + t)\n", POOL, "`@` over `obs`"),
     ],
-)  # fmt: skip
+)
 def test_what_would_be_left_out_is_refused(text: str, pool: dict[str, object], told: str) -> None:
     with pytest.raises(lgm.MethodError) as caught:
         lgm.design(lgm.loads(HEAD + text), DATA, pool)

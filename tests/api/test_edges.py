@@ -46,17 +46,23 @@ def test_a_let_is_constant_along_an_index_that_its_value_lacks() -> None:
 
 def test_a_report_may_use_earlier_reports_and_functions_of_hypers() -> None:
     fit = fitted(
-        ROWS + "hyper h : real = 2\nlatent b ~ normal(sd = 1)\n" + NORMAL +
-        "report twice = 2 * b\nreport more = twice + 1\n"
+        ROWS
+        + "hyper h : real = 2\nlatent b ~ normal(sd = 1)\n"
+        + NORMAL
+        + "report twice = 2 * b\nreport more = twice + 1\n"
         "report odds = exp(b)\nreport back = log(odds)\nreport chance = invlogit(h)\n"
-    )  # fmt: skip
+    )
     assert float(fit.mean("more")) == pytest.approx(2 * float(fit.mean("b")) + 1)
     draws = fit.sample(20, seed=1)
     np.testing.assert_allclose(draws["back"], draws["b"])
     assert float(fit.mean("chance")) == pytest.approx(special.expit(2.0))
     with pytest.raises(lgm.MethodError, match="no report can gather from `r`") as caught:
-        fitted(ROWS + "latent b[obs] ~ normal(sd = 1)\n" + NORMAL +
-               "report r[obs] = exp(b)\nreport first = r[0]\n")  # fmt: skip
+        fitted(
+            ROWS
+            + "latent b[obs] ~ normal(sd = 1)\n"
+            + NORMAL
+            + "report r[obs] = exp(b)\nreport first = r[0]\n"
+        )
     assert caught.value.codes == ("E501",)
 
 
@@ -72,9 +78,11 @@ def test_moments_that_are_infinite_are_told_as_infinite() -> None:
 
 @pytest.mark.parametrize("name", ["sample", "quantile", "value", "mean", "sd", "y_mean"])
 def test_an_index_may_have_any_name(name: str) -> None:
-    text = (f"lgm 1\nindex {name}\ndata x[{name}] : real\ndata y[{name}] : count\n"
-            f"latent b ~ normal(sd = 1)\nlet e[{name}] = b * x\n"
-            "observe y ~ poisson(log_rate = e)\n")  # fmt: skip
+    text = (
+        f"lgm 1\nindex {name}\ndata x[{name}] : real\ndata y[{name}] : count\n"
+        f"latent b ~ normal(sd = 1)\nlet e[{name}] = b * x\n"
+        "observe y ~ poisson(log_rate = e)\n"
+    )
     fit = fitted(text, {"x": DATA["x"], "y": [1, 2, 3]})
     added = "quantile_2" if name == "quantile" else "quantile"
     assert fit.quantile("e", [0.1, 0.9]).dims == (added, name)
@@ -120,8 +128,10 @@ def test_writing_into_results_or_data_does_not_reach_the_fit() -> None:
 
 
 def test_a_stored_fit_of_rewritten_observations_keeps_its_posterior(tmp_path: Path) -> None:
-    text = (ROWS.replace("real\n", "real?\n") + "latent b ~ normal(sd = 1)\nlet e[obs] = b\n"
-            "observe y ~ student_t(mean = e, scale = 1, df = 4)\n")  # fmt: skip
+    text = (
+        ROWS.replace("real\n", "real?\n") + "latent b ~ normal(sd = 1)\nlet e[obs] = b\n"
+        "observe y ~ student_t(mean = e, scale = 1, df = 4)\n"
+    )
     data = {"x": DATA["x"], "y": np.array([1.0, np.nan, 4.0])}
     fit = fitted(text, data)
     fit.save(tmp_path / "t.nc")
@@ -143,10 +153,12 @@ def test_the_response_of_a_datum_that_is_also_a_covariate_is_predicted_as_writte
 
 
 def test_new_data_cannot_change_the_prior_of_what_was_fitted() -> None:
-    text = ("lgm 1\nindex obs\nindex g\ndata who[obs] : g\ndata z[g] : real\ndata y[obs] : real\n"
-            "latent u[g] ~ gp(at = z, kernel = se(sd = 1, length = 1))\n"
-            "latent v[obs] ~ normal(sd = 1)\nlet e[obs] = u[who] + v\n"
-            "observe y ~ normal(mean = e, sd = 1)\n")  # fmt: skip
+    text = (
+        "lgm 1\nindex obs\nindex g\ndata who[obs] : g\ndata z[g] : real\ndata y[obs] : real\n"
+        "latent u[g] ~ gp(at = z, kernel = se(sd = 1, length = 1))\n"
+        "latent v[obs] ~ normal(sd = 1)\nlet e[obs] = u[who] + v\n"
+        "observe y ~ normal(mean = e, sd = 1)\n"
+    )
     who, z = ["a", "b", "b"], np.array([0.1, 0.7])
     fit = fitted(text, {"who": who, "z": z, "y": DATA["y"]})
     with pytest.raises(lgm.DataError, match="`z` differs") as caught:
@@ -186,17 +198,21 @@ def test_overflow_in_a_fit_is_an_error_not_a_warning(x: float) -> None:
 
 
 def test_a_tiny_exposure_does_not_saturate_the_rate() -> None:
-    text = ("lgm 1\nindex obs\ndata y[obs] : count\nlatent b ~ normal(sd = 1e4)\n"
-            "observe y ~ poisson(log_rate = b, exposure = 1e-300)\n")  # fmt: skip
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : count\nlatent b ~ normal(sd = 1e4)\n"
+        "observe y ~ poisson(log_rate = b, exposure = 1e-300)\n"
+    )
     fit = fitted(text, {"y": [3, 5]})
     assert fit.converged
     assert float(fit.mean("b")) == pytest.approx(np.log(4.0) - np.log(1e-300), abs=1e-3)
 
 
 def test_products_of_sparse_matrices_are_refused_by_name_of_their_indices() -> None:
-    text = ("lgm 1\nindex obs\nindex k\nindex m\ndata y[obs] : real\ndata X[obs, k] : real\n"
-            "data Z[k, m] : real\nlatent b[m] ~ normal(sd = 1)\nlet e[obs] = X @ (Z @ b)\n"
-            "observe y ~ normal(mean = e, sd = 1)\n")  # fmt: skip
+    text = (
+        "lgm 1\nindex obs\nindex k\nindex m\ndata y[obs] : real\ndata X[obs, k] : real\n"
+        "data Z[k, m] : real\nlatent b[m] ~ normal(sd = 1)\nlet e[obs] = X @ (Z @ b)\n"
+        "observe y ~ normal(mean = e, sd = 1)\n"
+    )
     x, z = np.eye(3), np.ones((3, 2))
     with pytest.raises(lgm.MethodError, match="sparse matrix over") as caught:
         fitted(text, {"y": DATA["y"], "X": sp.csr_array(x), "Z": sp.csr_array(z)})

@@ -60,13 +60,13 @@ def test_wrong_data_are_refused() -> None:
 
 def test_every_refusal_is_named() -> None:
     model = lgm.loads(
-        "lgm 1\nindex t\nindex c = {\"a\", \"b\", \"d\"}\ndata y[t] : real\ndata k[t] : c\n"
+        'lgm 1\nindex t\nindex c = {"a", "b", "d"}\ndata y[t] : real\ndata k[t] : c\n'
         "index j = 2\nhyper h[j, c] : positive = 1\nlatent w[t, c] ~ normal(sd = 1)\n"
-        "index d = head(c)\nhyper e[d] : ordered ~ normal(sd = 1)\nlet v[t] = w[t, \"a\"]\n"
-        "let s[t] = sum(conv2(w, h, boundary = \"zero\"), c)\nlet twice[t] = 2 * s\n"
+        'index d = head(c)\nhyper e[d] : ordered ~ normal(sd = 1)\nlet v[t] = w[t, "a"]\n'
+        'let s[t] = sum(conv2(w, h, boundary = "zero"), c)\nlet twice[t] = 2 * s\n'
         "observe y ~ normal(mean = twice, sd = 1)\n"
         "observe k ~ ordinal(logit = v, cuts = e)\npotential v ~ laplace(scale = 1, group = t)\n"
-    )  # fmt: skip
+    )
     found = explain(model)
     told = " ".join(d.message for d in found.refused)
     assert all(name in told for name in ("kernel", "the argument `group` of `laplace`"))
@@ -88,9 +88,10 @@ def test_what_methods_says_is_what_fit_does() -> None:
     assert caught.value.codes == ("E502",)
     smooth = methods(lgm.loads(GLMM))
     others = tuple(
-        m for m, b in backends().items()
+        m
+        for m, b in backends().items()
         if not issubclass(SuperGaussian, b.spec.needs) and b.spec.needs is not Augmented
-    )  # fmt: skip
+    )
     assert isinstance(smooth, ModelMethods) and smooth.able == others  # counts are none
     assert [v.method for v in smooth] == list(backends()) and len(smooth) == len(backends())
     assert "runs" in str(smooth["laplace"]) and "kink" in str(verdict)

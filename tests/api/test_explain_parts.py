@@ -29,8 +29,10 @@ def test_parts_and_plates() -> None:
     found = lgm.explain(lgm.loads(TEXT), DATA)
     assert found.groups == (("a", "u"), ("v",), ("w",))
     assert [(p.latents, p.size, p.rows) for p in found.parts] == [
-        (("a", "u"), 4, 6), (("v",), 3, 6), (("w",), 3, 0),
-    ]  # fmt: skip
+        (("a", "u"), 4, 6),
+        (("v",), 3, 6),
+        (("w",), 3, 0),
+    ]
     first, second, idle = found.parts
     assert first.engine and first.flops > 0 and second.engine and second.flops > 0
     assert (idle.engine, idle.flops) == ("", 0.0)

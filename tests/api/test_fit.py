@@ -57,10 +57,18 @@ def test_the_signature_is_the_contract_s() -> None:
     }
     empty = inspect.Parameter.empty
     assert defaults == {
-        "model": empty, "data": empty, "method": "auto", "hyper": "auto", "fixed": None,
-        "bound": None, "options": {}, "start_from": None, "seed": 0, "tol": None,
+        "model": empty,
+        "data": empty,
+        "method": "auto",
+        "hyper": "auto",
+        "fixed": None,
+        "bound": None,
+        "options": {},
+        "start_from": None,
+        "seed": 0,
+        "tol": None,
         "max_steps": None,
-    }  # fmt: skip
+    }
 
 
 def test_results_are_labelled(fit: Fit) -> None:
@@ -193,15 +201,21 @@ def test_gp_predictions_equal_the_textbook_s() -> None:
     ("type_", "family", "law"),
     [
         ("count", "poisson(log_rate = eta)", lambda s: stats.poisson(np.exp(s))),
-        ("count", "negbinomial(log_mean = eta, size = 2)",
-         lambda s: stats.nbinom(2, 2 / (2 + np.exp(s)))),
+        (
+            "count",
+            "negbinomial(log_mean = eta, size = 2)",
+            lambda s: stats.nbinom(2, 2 / (2 + np.exp(s))),
+        ),
         ("count", "binomial(n = 3, logit = eta)", lambda s: stats.binom(3, special.expit(s))),
         ("binary", "bernoulli(cloglog = eta)", lambda s: stats.bernoulli(-np.expm1(-np.exp(s)))),
         ("real", "student_t(mean = eta, scale = 0.5, df = 5)", lambda s: stats.t(5, s, 0.5)),
-        ("positive", "gamma(log_mean = eta, shape = 3)",
-         lambda s: stats.gamma(3, scale=np.exp(s) / 3)),
+        (
+            "positive",
+            "gamma(log_mean = eta, shape = 3)",
+            lambda s: stats.gamma(3, scale=np.exp(s) / 3),
+        ),
     ],
-)  # fmt: skip
+)
 def test_predictive_moments_and_probabilities(type_: str, family: str, law: object) -> None:
     """Against brute quadrature over the predictor."""
     rng = np.random.default_rng(1)

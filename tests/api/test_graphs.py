@@ -41,10 +41,13 @@ def fitted(structure: str, graph: Any) -> lgm.Fit:
 @pytest.mark.parametrize("structure", STRUCTURES)
 @pytest.mark.parametrize(
     ("graph", "told"),
-    [(LOOPS, ["W303"]), (sp.csr_array(LOOPS), ["W303"]),
-     (np.vstack([PAIRS, [[2, 2]], PAIRS[:2, ::-1], PAIRS[:3]]), ["W303"]),
-     (np.vstack([PAIRS, PAIRS[:, ::-1], PAIRS]), [])],
-)  # fmt: skip
+    [
+        (LOOPS, ["W303"]),
+        (sp.csr_array(LOOPS), ["W303"]),
+        (np.vstack([PAIRS, [[2, 2]], PAIRS[:2, ::-1], PAIRS[:3]]), ["W303"]),
+        (np.vstack([PAIRS, PAIRS[:, ::-1], PAIRS]), []),
+    ],
+)
 def test_loops_and_repeats_change_nothing(structure: str, graph: Any, told: list[str]) -> None:
     known, found = fitted(structure, ADJACENCY), fitted(structure, graph)
     assert [w.code for w in found.warnings] == told and not known.warnings

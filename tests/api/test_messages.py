@@ -248,9 +248,13 @@ def test_warning_of_islands(name: str, request: pytest.FixtureRequest) -> None:
 
 
 def test_connected_graphs_and_car_are_not_warned_of() -> None:
-    for prior, joined in (("besag(graph = adj, sd = 1)", LINE),
-                          ("car(graph = adj, sd = 1, alpha = 0.5)", np.diag([1, 0, 0, 0], 1)
-                           + np.diag([1, 0, 0, 0], -1))):  # fmt: skip
+    for prior, joined in (
+        ("besag(graph = adj, sd = 1)", LINE),
+        (
+            "car(graph = adj, sd = 1, alpha = 0.5)",
+            np.diag([1, 0, 0, 0], 1) + np.diag([1, 0, 0, 0], -1),
+        ),
+    ):
         text, data = over_places(prior, {"adj": joined})
         assert lgm.fit(lgm.loads(text), data).warnings == ()
 

@@ -34,11 +34,13 @@ observe time ~ {family}
 
 @pytest.mark.parametrize(
     "family",
-    ["weibull(log_scale = eta, shape = 1.5, event = event)",
-     "exponential(log_rate = eta, event = event)",
-     "gamma(log_mean = eta, shape = 2, event = event)",
-     "lognormal(mean = eta, sd = 0.7, event = event)"],
-)  # fmt: skip
+    [
+        "weibull(log_scale = eta, shape = 1.5, event = event)",
+        "exponential(log_rate = eta, event = event)",
+        "gamma(log_mean = eta, shape = 2, event = event)",
+        "lognormal(mean = eta, sd = 0.7, event = event)",
+    ],
+)
 def test_new_patients_need_no_outcome(family: str, tmp_path: Any) -> None:
     fit = lgm.fit(lgm.loads(SURVIVAL.format(family=family)), {"x": X, "time": TIME, "event": EVENT})
     new = X[:4] + 0.1
@@ -189,9 +191,13 @@ class Brownian(Structure):
     name: ClassVar[str] = "brownian"
     members: ClassVar[Members] = Members.ORDERED
     signature: ClassVar[Signature] = Signature(
-        "brownian", "structure", (Parameter("sd", "positive", over="none"),), ordered_axis=True,
-        carries_scale=("sd",), summary="a walk from 0",
-    )  # fmt: skip
+        "brownian",
+        "structure",
+        (Parameter("sd", "positive", over="none"),),
+        ordered_axis=True,
+        carries_scale=("sd",),
+        summary="a walk from 0",
+    )
 
     @property
     def size(self) -> int:

@@ -38,8 +38,14 @@ let eta[obs] = b0 + f[when]
 observe y ~ normal(mean = eta, sd = 0.5)
 """
 Y = np.cumsum(np.random.default_rng(3).normal(size=12))
-STEPS = ("ar1(sd = 1.2, rho = 0.8)", "ar1(sd = 1.2, rho = -0.5)", "ar(sd = 1.1, pacf = p)",
-         "rw1(sd = 0.8)", "rw2(sd = 0.8)", "seasonal(sd = 0.7, period = 4)")  # fmt: skip
+STEPS = (
+    "ar1(sd = 1.2, rho = 0.8)",
+    "ar1(sd = 1.2, rho = -0.5)",
+    "ar(sd = 1.1, pacf = p)",
+    "rw1(sd = 0.8)",
+    "rw2(sd = 0.8)",
+    "seasonal(sd = 0.7, period = 4)",
+)
 CONSISTENT, INTRINSIC = STEPS[:3], STEPS[3:]
 PACF = {"p": np.array([0.5, -0.3])}
 LAGS = "index lag = 2\nhyper p[lag] : correlation ~ pc_cor0(u = 0.5, alpha = 0.5)\nlatent b0"
@@ -64,8 +70,10 @@ def dense(prior: str, fit: Fit, before: int, after: int) -> tuple[Array, Array]:
     whole = n + before + after
     from lgmdsl.structures.catalogue import structure
 
-    arguments = {k: v.evaluate(fit.theta).dense() if hasattr(v, "evaluate") else v
-                 for k, v in fit.canonical.latent("f").factors[0].arguments.items()}  # fmt: skip
+    arguments = {
+        k: v.evaluate(fit.theta).dense() if hasattr(v, "evaluate") else v
+        for k, v in fit.canonical.latent("f").factors[0].arguments.items()
+    }
     longer = structure(fit.canonical.latent("f").factors[0].name, whole, **arguments)
     q = sp.csr_array(longer.precision()).toarray()
     if hasattr(longer, "unit"):
@@ -169,13 +177,15 @@ def test_a_walk_of_order_one_is_brownian_between_and_beyond_its_positions() -> N
     np.testing.assert_allclose(found.sd("eta")[2], fit.sd("eta")[1], rtol=1e-9)
 
 
-@pytest.mark.parametrize("prior", ["rw2(sd = 0.9, at = x)", "rw1(sd = 0.9, at = x)",
-                                   "ou(sd = 0.9, rate = 0.5, at = x)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "prior", ["rw2(sd = 0.9, at = x)", "rw1(sd = 0.9, at = x)", "ou(sd = 0.9, rate = 0.5, at = x)"]
+)
 @given(st.data())
 def test_what_else_is_asked_changes_nothing(prior: str, data: st.DataObject) -> None:
     fit = fit_at(prior)
-    new = data.draw(st.lists(st.one_of(st.floats(-5, 20), st.sampled_from(X.tolist())),
-                             min_size=1, max_size=8))  # fmt: skip
+    new = data.draw(
+        st.lists(st.one_of(st.floats(-5, 20), st.sampled_from(X.tolist())), min_size=1, max_size=8)
+    )
     turn = data.draw(st.permutations(range(len(new))))
     whole, alone = fit.predict({"x": new}), fit.predict({"x": new[:1]})
     turned = fit.predict({"x": [new[k] for k in turn]})
@@ -238,12 +248,11 @@ def both(prior: str, more: str, data: Mapping[str, Any], steps: int) -> tuple[Pr
     [
         ("iid * ar1(sd = 1, rho = 0.7)", "", {}),
         ("besag(graph = g, sd = 1) * ar1(rho = 0.7)", "data g[a, a] : graph\n", {"g": RING}),
-        ("dense(cov = c) * ar1(rho = -0.4)", "data c[a, a] : real\n",
-         {"c": np.eye(4) + 0.3}),
+        ("dense(cov = c) * ar1(rho = -0.4)", "data c[a, a] : real\n", {"c": np.eye(4) + 0.3}),
         ("ar1(sd = 1, rho = 0.6) * ar1(rho = 0.7)", "", {}),
         ("rw1(sd = 1) * ar1(rho = 0.7)", "", {}),
     ],
-)  # fmt: skip
+)
 def test_products_grow_along_one_axis(prior: str, more: str, data: Mapping[str, Any]) -> None:
     found, known = both(prior, more, data, 3)
     np.testing.assert_allclose(found.mean("eta"), known.mean("eta"), atol=TOLD)
@@ -337,8 +346,10 @@ observe y ~ normal(mean = eta, sd = 0.5)
 """
 
 
-@pytest.mark.parametrize("prior", ["rw1(sd = 0.8, at = age)", "rw2(sd = 0.8, at = age)",
-                                   "ou(sd = 1.1, rate = 0.3, at = age)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "prior",
+    ["rw1(sd = 0.8, at = age)", "rw2(sd = 0.8, at = age)", "ou(sd = 1.1, rate = 0.3, at = age)"],
+)
 def test_rows_that_share_a_position_are_one_member(prior: str) -> None:
     """Against the same walk over the distinct ages, with a map into them."""
     age = np.array([20, 21, 20, 23, 24, 24, 22, 25, 26, 20, 27, 26])
@@ -390,8 +401,9 @@ def test_covariates_of_the_rows_that_are_asked_for() -> None:
     fit = lgm.fit(lgm.loads(COVARIATE), {"y": Y, "x": x})
     found = fit.predict({"t": [12, 3, 3], "x": [2.0, x[3], 5.0], "note": [1, 2, 3]})
     b, f = float(fit.mean("b")), fit.mean("f").values
-    np.testing.assert_allclose(found.mean("eta"), [2 * b + 0.8 * f[11], b * x[3] + f[3],
-                                                   5 * b + f[3]], rtol=1e-9)  # fmt: skip
+    np.testing.assert_allclose(
+        found.mean("eta"), [2 * b + 0.8 * f[11], b * x[3] + f[3], 5 * b + f[3]], rtol=1e-9
+    )
     np.testing.assert_allclose(fit.predict({"t": [5, 2]}).mean("eta"), fit.mean("eta")[[5, 2]])
     with pytest.raises(lgm.DataError, match="missing `x`"):
         fit.predict({"t": [12, 3]})
@@ -412,7 +424,7 @@ def test_covariates_of_the_rows_that_are_asked_for() -> None:
         ([], "is empty"),
         (["2026-01-01"], "new members by numbers"),
     ],
-)  # fmt: skip
+)
 def test_labels_that_have_no_place(asked: Any, told: str) -> None:
     with pytest.raises(lgm.DataError, match=told):
         fitted("ar1(sd = 1, rho = 0.8)").predict({"t": asked})
@@ -447,8 +459,9 @@ def test_places_between_new_ages_of_a_walk() -> None:
 
 
 def test_what_takes_no_new_members_is_named() -> None:
-    model = PRODUCTS.format(prior="besag(graph = g, sd = 1) * ar1(rho = 0.7)",
-                            more="data g[a, a] : graph\n")  # fmt: skip
+    model = PRODUCTS.format(
+        prior="besag(graph = g, sd = 1) * ar1(rho = 0.7)", more="data g[a, a] : graph\n"
+    )
     fit = lgm.fit(lgm.loads(model), {"y": TABLE, "g": RING})
     with pytest.raises(lgm.DataError, match="index `a` has no member 9") as caught:
         fit.predict({"a": [9], "t": [3]})

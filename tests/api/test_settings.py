@@ -57,9 +57,14 @@ def test_none_is_the_default() -> None:
 
 @pytest.mark.parametrize(
     ("hyper", "option", "wanted"),
-    [("vb", "integration", "integrate"), ("map", "integration", "integrate"),
-     ("vb", "acceleration", "em"), ("integrate", "batch", "em"), ("auto", "batch", "em")],
-)  # fmt: skip
+    [
+        ("vb", "integration", "integrate"),
+        ("map", "integration", "integrate"),
+        ("vb", "acceleration", "em"),
+        ("integrate", "batch", "em"),
+        ("auto", "batch", "em"),
+    ],
+)
 def test_options_of_another_way_are_refused(hyper: str, option: str, wanted: str) -> None:
     value = {"integration": "grid", "acceleration": "squarem", "batch": 2}[option]
     found = refused(hyper=hyper, options={option: value})

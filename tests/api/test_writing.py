@@ -40,9 +40,10 @@ def test_a_kill_at_any_moment(moment: str, tmp_path: Path, root: Path) -> None:
     program = source.replace(moment, "os.kill(os.getpid(), 9)") + "\nwrite(sys.argv[1], b'new')\n"
     (tmp_path / "out.nc").write_bytes(b"old")
     done = subprocess.run(
-        [sys.executable, "-c", program, str(tmp_path / "out.nc")], timeout=60,
+        [sys.executable, "-c", program, str(tmp_path / "out.nc")],
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(root)},
-    )  # fmt: skip
+    )
     assert done.returncode == -9
     assert (tmp_path / "out.nc").read_bytes() == b"old" and len(names(tmp_path)) == 2
     files.write(tmp_path / "out.nc", b"new")
@@ -64,8 +65,14 @@ def test_a_live_file_of_another_process_stays(held: Path) -> None:
 
 
 def test_files_that_are_not_ours_stay(tmp_path: Path) -> None:
-    kept = (f"a{NAME}", f"{NAME}.txt", ".o.nc-jfq89ugx.tmp", f"{files.PREFIX}dir{files.SUFFIX}",
-            f"{files.PREFIX}link{files.SUFFIX}", f"{files.PREFIX}pipe{files.SUFFIX}")  # fmt: skip
+    kept = (
+        f"a{NAME}",
+        f"{NAME}.txt",
+        ".o.nc-jfq89ugx.tmp",
+        f"{files.PREFIX}dir{files.SUFFIX}",
+        f"{files.PREFIX}link{files.SUFFIX}",
+        f"{files.PREFIX}pipe{files.SUFFIX}",
+    )
     for name in kept[:3]:
         (tmp_path / name).write_bytes(b"x")
     (tmp_path / kept[3]).mkdir()
@@ -111,10 +118,15 @@ def test_permissions_are_kept(tmp_path: Path) -> None:
         os.umask(mask)
 
 
-@pytest.mark.parametrize(("code", "help"), [
-    (errno.ENOSPC, "free some space"), (errno.EDQUOT, "free some space"),
-    (errno.EROFS, "disk that can be written"), (errno.EIO, ""),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("code", "help"),
+    [
+        (errno.ENOSPC, "free some space"),
+        (errno.EDQUOT, "free some space"),
+        (errno.EROFS, "disk that can be written"),
+        (errno.EIO, ""),
+    ],
+)
 def test_causes(code: int, help: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
         raise OSError(code, os.strerror(code))

@@ -19,7 +19,12 @@ def test_public_surface_stands(root: Path, shared: Path) -> None:
         pytest.skip("the lgm command is not installed beside this interpreter")
     paths = os.pathsep.join([str(root), str(root / "backends")])
     result = subprocess.run(
-        [sys.executable, str(script), "1"], capture_output=True, text=True, timeout=550,
-        check=False, cwd=root, env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+        [sys.executable, str(script), "1"],
+        capture_output=True,
+        text=True,
+        timeout=550,
+        check=False,
+        cwd=root,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
     assert result.returncode == 0, result.stdout + result.stderr

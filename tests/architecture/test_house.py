@@ -28,9 +28,14 @@ def python(root: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """A fresh interpreter that sees the checkout."""
     paths = os.pathsep.join([str(root), str(root / "backends")])
     return subprocess.run(
-        [sys.executable, *arguments], capture_output=True, text=True, cwd=root, check=False,
-        env={**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1"}, timeout=120,
-    )  # fmt: skip
+        [sys.executable, *arguments],
+        capture_output=True,
+        text=True,
+        cwd=root,
+        check=False,
+        env={**os.environ, "PYTHONPATH": paths, "NO_COLOR": "1"},
+        timeout=120,
+    )
 
 
 def test_import_rules_hold(root: Path) -> None:
@@ -174,8 +179,11 @@ def test_files_are_written_in_one_place(root: Path) -> None:
 def _writes(call: ast.Call) -> bool:
     name = call.func.attr if isinstance(call.func, ast.Attribute) else ast.unparse(call.func)
     if name in ("open", "fdopen"):
-        modes = [a.value for a in (*call.args, *(k.value for k in call.keywords))
-                 if isinstance(a, ast.Constant) and isinstance(a.value, str)]  # fmt: skip
+        modes = [
+            a.value
+            for a in (*call.args, *(k.value for k in call.keywords))
+            if isinstance(a, ast.Constant) and isinstance(a.value, str)
+        ]
         return any(set(m) & set("wax+") and set(m) <= set("rwaxbt+") for m in modes)
     if not isinstance(call.func, ast.Attribute) or name not in WRITES:
         return False

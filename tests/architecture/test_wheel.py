@@ -61,10 +61,20 @@ def test_installed_wheel_parses_and_fits(wheel: Path, root: Path, tmp_path: Path
     )  # fmt: skip
     example = root / "models" / "dose_response"
     result = subprocess.run(
-        [sys.executable, "-c", PROGRAM, str(target), str(example / "model.lgm"),
-         str(example / "data.npz")],
-        capture_output=True, text=True, cwd=tmp_path, timeout=240, check=False,
+        [
+            sys.executable,
+            "-c",
+            PROGRAM,
+            str(target),
+            str(example / "model.lgm"),
+            str(example / "data.npz"),
+        ],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        timeout=240,
+        check=False,
         env={**os.environ, "PYTHONPATH": str(target)},
-    )  # fmt: skip
+    )
     assert result.returncode == 0, result.stderr
     assert "FITTED converged" in result.stdout

@@ -83,8 +83,11 @@ def test_theorem_4_1(name: str) -> None:
     assert radii["expanded"] < radii["plain"] < 1.0
 
 
-@given(random_models(("bernoulli.probit", "binomial.probit"), rows=(1, 10), latents=(1, 6),
-                     wild=False, flat=True))  # fmt: skip
+@given(
+    random_models(
+        ("bernoulli.probit", "binomial.probit"), rows=(1, 10), latents=(1, 6), wild=False, flat=True
+    )
+)
 @few(12)
 def test_the_expansion_contracts_no_less(case: RandomModel) -> None:
     problem = case.problem("px-vb")

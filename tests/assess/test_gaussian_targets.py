@@ -140,8 +140,9 @@ def test_a_bias_spread_thin_over_many_latents_is_found_in_a_sum() -> None:
     linear, (weight, shift) = independent(size), thin(size, 0.15)
     q = posterior(PrecisionEngine, linear, weight, (np.zeros(size),))
     z = latents(q)
-    total = Functional("total", z.mean[:1], np.array([np.sqrt(size / 2)]),
-                       lambda x: x.sum(axis=1, keepdims=True))  # fmt: skip
+    total = Functional(
+        "total", z.mean[:1], np.array([np.sqrt(size / 2)]), lambda x: x.sum(axis=1, keepdims=True)
+    )
     found = audit(sites(weight, shift), linear, q, [z, total], 20_000, 0)
     assert np.abs(found.corrected["z"].shift).max() < 0.25
     assert found.corrected["total"].shift[0] == pytest.approx(1.5, abs=0.2)

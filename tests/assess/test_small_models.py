@@ -61,7 +61,9 @@ def test_verdicts_are_right() -> None:
                 caught, missed = caught + (not trusted), missed + trusted
             elif off(fit, exact) < 0.05:
                 passed, accused = passed + trusted, accused + (not trusted)
-    print(f"{MODELS} models: bad {caught + missed}, missed {missed}; "
-          f"good {passed + accused}, accused {accused}")  # fmt: skip
+    print(
+        f"{MODELS} models: bad {caught + missed}, missed {missed}; "
+        f"good {passed + accused}, accused {accused}"
+    )
     assert caught + missed > MODELS // 4 and passed + accused > MODELS
     assert caught >= 0.95 * (caught + missed) and accused <= 0.1 * (passed + accused)

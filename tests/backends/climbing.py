@@ -96,7 +96,10 @@ def dense_elbo(given: Problem, mean: Array, covariance: Array) -> float:
     gap = mean - mu
     solved = np.linalg.solve(prior, np.column_stack([covariance, gap]))
     divergence = 0.5 * (
-        np.trace(solved[:, :-1]) - linear.size + gap @ solved[:, -1]
-        + np.linalg.slogdet(prior)[1] - np.linalg.slogdet(covariance)[1]
-    )  # fmt: skip
+        np.trace(solved[:, :-1])
+        - linear.size
+        + gap @ solved[:, -1]
+        + np.linalg.slogdet(prior)[1]
+        - np.linalg.slogdet(covariance)[1]
+    )
     return value - float(divergence)

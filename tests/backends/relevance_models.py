@@ -32,9 +32,10 @@ BINARY = KNOWN.replace("data y[obs] : real", "data y[obs] : binary").replace(
 ROBUST = HEAD + "latent w[feat] ~ normal(sd = 2)\nhyper s : positive ~ half_normal(sd = 1)\n"
 ROBUST += "observe y ~ student_t(mean = X @ w, scale = s, df = 3)\n"
 WAYS: dict[str, dict[str, Any]] = {
-    "plain": {"expand": False}, "each": {},
+    "plain": {"expand": False},
+    "each": {},
     **{way: {"auxiliaries": way} for way in ("joint", "separate")},
-}  # fmt: skip
+}
 
 
 def fitted(text: str, data: dict[str, AnyArray] = DATA, **more: Any) -> Fit:

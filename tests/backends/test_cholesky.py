@@ -188,9 +188,11 @@ def test_a_wide_prior_on_a_log_variance_has_a_start() -> None:
     assert fit.log_evidence == pytest.approx(other.log_evidence, rel=1e-7)
 
     def joint(z: float) -> float:
-        return float(np.exp(
-            stats.norm.logpdf(y, 0, np.exp(z / 2)).sum() + stats.norm.logpdf(z, 0, 100) - 19.0
-        ))  # fmt: skip
+        return float(
+            np.exp(
+                stats.norm.logpdf(y, 0, np.exp(z / 2)).sum() + stats.norm.logpdf(z, 0, 100) - 19.0
+            )
+        )
 
     z0 = np.log(2.5e-12)
     truth = 19.0 + np.log(integrate.quad(joint, z0 - 15, z0 + 60, points=[z0], limit=500)[0])

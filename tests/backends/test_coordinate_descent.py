@@ -25,8 +25,11 @@ MIXED = (
     "latent a ~ flat\nlet eta[obs] = a + X @ b\n"
     "observe y ~ {family}\nobserve c ~ bernoulli(logit = eta)\npotential b ~ laplace(scale = 1)\n"
 )
-FAMILIES = ("laplace(mean = eta, scale = 0.5)", "student_t(mean = eta, scale = 0.5, df = 3)",
-            "normal(mean = eta, sd = 0.7)")  # fmt: skip
+FAMILIES = (
+    "laplace(mean = eta, scale = 0.5)",
+    "student_t(mean = eta, scale = 0.5, df = 3)",
+    "normal(mean = eta, sd = 0.7)",
+)
 
 
 def made(n: int, features: int, seed: int = 0) -> dict[str, np.ndarray]:

@@ -67,8 +67,10 @@ def test_every_outer_step_raises_the_bound(case: RandomModel) -> None:
     assert (steps >= -1e-10 * max(1.0, abs(fit.log_evidence))).all()
 
 
-@given(random_models(families=CONCAVE, rows=(1, 12), latents=(1, 8), wild=False, flat=True),
-       st.sampled_from(["natural-gradient", "ep", "double-loop"]))  # fmt: skip
+@given(
+    random_models(families=CONCAVE, rows=(1, 12), latents=(1, 8), wild=False, flat=True),
+    st.sampled_from(["natural-gradient", "ep", "double-loop"]),
+)
 @few(8)
 def test_one_optimum_from_other_starts(case: RandomModel, method: str) -> None:
     """From another method's posterior, or from one on other responses."""
@@ -110,20 +112,29 @@ def regression(family: str, type_: str = "real", prior: str = "normal(sd = 2)") 
 def test_it_says_whether_the_optimum_is_global() -> None:
     rng = np.random.default_rng(0)
     X, y = rng.normal(size=(20, 2)), rng.standard_t(3, 20)
-    convex = lgm.fit(lgm.loads(regression("laplace(mean = eta, scale = 1)")),
-                     {"X": X, "y": y}, "double-loop")  # fmt: skip
+    convex = lgm.fit(
+        lgm.loads(regression("laplace(mean = eta, scale = 1)")), {"X": X, "y": y}, "double-loop"
+    )
     told = "all sites are log-concave: the problem is convex and the optimum global"
     assert convex.provenance["notes"] == told
     assert told in " ".join(convex.summary().split())
-    open_ = lgm.fit(lgm.loads(regression("student_t(mean = eta, scale = 1, df = 4)")),
-                    {"X": X, "y": y}, "double-loop")  # fmt: skip
+    open_ = lgm.fit(
+        lgm.loads(regression("student_t(mean = eta, scale = 1, df = 4)")),
+        {"X": X, "y": y},
+        "double-loop",
+    )
     assert "not certified to be the global optimum: student_t" in open_.provenance["notes"]
     assert len(open_.starts) == 2 and "W602" in [w.code for w in open_.warnings]
 
 
-@pytest.mark.parametrize("family", ["laplace(mean = eta, scale = {unit})",
-                                    "student_t(mean = eta, scale = {unit}, df = 4)",
-                                    "normal(mean = eta, sd = {unit})"])  # fmt: skip
+@pytest.mark.parametrize(
+    "family",
+    [
+        "laplace(mean = eta, scale = {unit})",
+        "student_t(mean = eta, scale = {unit}, df = 4)",
+        "normal(mean = eta, sd = {unit})",
+    ],
+)
 def test_units_do_not_matter(family: str) -> None:
     rng = np.random.default_rng(1)
     X = rng.normal(size=(25, 2))

@@ -36,9 +36,9 @@ def test_it_conforms() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["ionosphere_gp_sd_e1_len_e0.5", "ionosphere_gp_probit", "lupus_probit_sd5",
-             "epil_glmm_sd0.5"],
-)  # fmt: skip
+    "name",
+    ["ionosphere_gp_sd_e1_len_e0.5", "ionosphere_gp_probit", "lupus_probit_sd5", "epil_glmm_sd0.5"],
+)
 def test_known_answers(name: str, shared: Path) -> None:
     text, data, latents = CASES[name]
     known = json.loads((shared / "reference" / "known_fits.json").read_text())[f"{name}/ep"]

@@ -125,9 +125,12 @@ def test_closed_forms_are_what_newton_finds(name: str) -> None:
     assert found.settled.all()
     for part in ("h", "sigma", "value", "hh", "hs", "ss"):
         np.testing.assert_allclose(
-            getattr(closed, part), getattr(found, part), rtol=1e-4 if len(part) == 2 else 1e-7,
-            atol=1e-7, err_msg=part,
-        )  # fmt: skip
+            getattr(closed, part),
+            getattr(found, part),
+            rtol=1e-4 if len(part) == 2 else 1e-7,
+            atol=1e-7,
+            err_msg=part,
+        )
 
 
 class _Plain(Expected):

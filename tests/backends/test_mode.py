@@ -59,10 +59,19 @@ def test_the_sparse_mode_of_a_logistic_regression() -> None:
     X, y = data["X"], data["y"]
     fit = lgm.fit(lgm.loads(SPARSE), data, "map")
     assert fit.converged
-    peer = LogisticRegression(
-        solver="liblinear", l1_ratio=1.0, C=0.2, fit_intercept=False, tol=1e-12, max_iter=100_000,
-        random_state=0,
-    ).fit(X, y).coef_[0]  # fmt: skip
+    peer = (
+        LogisticRegression(
+            solver="liblinear",
+            l1_ratio=1.0,
+            C=0.2,
+            fit_intercept=False,
+            tol=1e-12,
+            max_iter=100_000,
+            random_state=0,
+        )
+        .fit(X, y)
+        .coef_[0]
+    )
 
     def density(b: np.ndarray) -> float:
         s = X @ b
@@ -159,8 +168,15 @@ def test_without_kinks_it_is_laplace_s_mode(case: RandomModel) -> None:
         np.testing.assert_allclose(a, b, atol=1e-6 * (1.0 + np.abs(b).max()))
 
 
-@given(random_models(families=("laplace", "laplace.mean", "bernoulli.logit", "normal.mean"),
-                     rows=(1, 12), latents=(1, 6), wild=False, flat=True))  # fmt: skip
+@given(
+    random_models(
+        families=("laplace", "laplace.mean", "bernoulli.logit", "normal.mean"),
+        rows=(1, 12),
+        latents=(1, 6),
+        wild=False,
+        flat=True,
+    )
+)
 @few(6)
 def test_no_point_nearby_is_denser(case: RandomModel) -> None:
     fit = case.fit("map")

@@ -62,8 +62,10 @@ def test_a_hard_gp_converges_and_never_falls() -> None:
     assert fit.steps < 40
 
 
-@given(st.integers(0, 2**20), st.sampled_from(["bernoulli(logit = s)", "poisson(log_rate = s)",
-                                               "bernoulli(cloglog = s)"]))  # fmt: skip
+@given(
+    st.integers(0, 2**20),
+    st.sampled_from(["bernoulli(logit = s)", "poisson(log_rate = s)", "bernoulli(cloglog = s)"]),
+)
 @example(480259, "poisson(log_rate = s)")  # the bound's digits end before its optimum is reached
 def test_the_bound_is_below_the_evidence(seed: int, family: str) -> None:
     """One latent, so that the evidence is a one-dimensional integral."""
@@ -86,8 +88,9 @@ def test_the_bound_is_below_the_evidence(seed: int, family: str) -> None:
     assert fit.log_evidence >= truth - 0.3
 
 
-@pytest.mark.parametrize("family", ["laplace(mean = s, scale = 0.4)",
-                                    "student_t(mean = s, scale = 0.4, df = 4)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "family", ["laplace(mean = s, scale = 0.4)", "student_t(mean = s, scale = 0.4, df = 4)"]
+)
 def test_kinked_and_heavy_tailed_sites(family: str) -> None:
     rng = np.random.default_rng(1)
     X, y = rng.normal(size=(30, 2)), rng.normal(size=30)

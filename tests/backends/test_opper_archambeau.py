@@ -157,8 +157,9 @@ def test_the_residual_sees_weights_that_are_wrong_at_the_best_mean() -> None:
     back = OpperArchambeau()
     best = climbing.solved(climbing.GP, "opper-archambeau", tol=1e-10).posterior
     weight = tuple(3.0 * w for w in best.weight)
-    alpha = [b - w * m for b, w, m in zip(best.shift, best.weight, best.conditioned.mean,
-                                          strict=True)]  # fmt: skip
+    alpha = [
+        b - w * m for b, w, m in zip(best.shift, best.weight, best.conditioned.mean, strict=True)
+    ]
     shift = tuple(a + w * m for a, w, m in zip(alpha, weight, best.conditioned.mean, strict=True))
     conditioned = given.engine.condition(weight, shift)
     assert not isinstance(conditioned, Failed)

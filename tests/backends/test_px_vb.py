@@ -111,9 +111,11 @@ def test_counts_are_rows_that_come_again(family: str) -> None:
     one = fitted(data)
     if family.startswith("bernoulli"):
         twice = {k: np.repeat(v, 2, axis=0) for k, v in data.items()}
-        text = FLAT.replace("binary", "count").replace(
-            "bernoulli(probit = eta)", "binomial(probit = eta, n = n)"
-        ).replace("data y", "data n[obs] : count\ndata y")  # fmt: skip
+        text = (
+            FLAT.replace("binary", "count")
+            .replace("bernoulli(probit = eta)", "binomial(probit = eta, n = n)")
+            .replace("data y", "data n[obs] : count\ndata y")
+        )
         counts = {"X": data["X"], "y": 2 * data["y"], "n": np.full(len(data["y"]), 2)}
         one, other = fitted(twice, tol=1e-10), fitted(counts, text, tol=1e-10)
     else:

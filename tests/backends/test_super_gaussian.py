@@ -73,19 +73,23 @@ def test_h_and_its_dual_are_the_paper_s_minimisations(name: str) -> None:
         s[1] = 0.0
         found = made.widths(s, z)
         size = 1.0 + np.abs(found.penalty)
-        np.testing.assert_allclose(brute_penalty(made, s, z) / size, found.penalty / size,
-                                   atol=1e-10)  # fmt: skip
+        np.testing.assert_allclose(
+            brute_penalty(made, s, z) / size, found.penalty / size, atol=1e-10
+        )
         if name not in ("normal", "normal.mean"):  # whose h is infinite but for gamma <= sd^2
             size = 1.0 + np.abs(found.h)
-            np.testing.assert_allclose(brute_h(made, found.width) / size, found.h / size,
-                                       atol=1e-10)  # fmt: skip
+            np.testing.assert_allclose(
+                brute_h(made, found.width) / size, found.h / size, atol=1e-10
+            )
         step = 1e-5 * (1.0 + np.abs(s)) * np.sqrt(z + s * s) / (1.0 + np.abs(s))
         up, down = made.widths(s + step, z), made.widths(s - step, z)
         scale = 1.0 + np.abs(found.slope)
-        np.testing.assert_allclose((up.penalty - down.penalty) / (2.0 * step) / scale,
-                                   found.slope / scale, atol=1e-6)  # fmt: skip
-        np.testing.assert_allclose((up.slope - down.slope) / (2.0 * step), found.curvature,
-                                   rtol=1e-5, atol=1e-8)  # fmt: skip
+        np.testing.assert_allclose(
+            (up.penalty - down.penalty) / (2.0 * step) / scale, found.slope / scale, atol=1e-6
+        )
+        np.testing.assert_allclose(
+            (up.slope - down.slope) / (2.0 * step), found.curvature, rtol=1e-5, atol=1e-8
+        )
 
 
 def test_the_student_s_h_is_the_one_of_the_paper_from_gamma_zero_on() -> None:
@@ -113,9 +117,14 @@ PARAMETERS = (
 )
 
 
-@pytest.mark.parametrize("family", ["normal(mean = eta, sd = a * b)",
-                                    "student_t(mean = eta, scale = a, df = 3 * b)",
-                                    "laplace(mean = eta, scale = a * b)"])  # fmt: skip
+@pytest.mark.parametrize(
+    "family",
+    [
+        "normal(mean = eta, sd = a * b)",
+        "student_t(mean = eta, scale = a, df = 3 * b)",
+        "laplace(mean = eta, scale = a * b)",
+    ],
+)
 def test_slopes_in_site_parameters_are_those_of_the_bound(family: str) -> None:
     rng = np.random.default_rng(5)
     X = rng.normal(size=(9, 3))
@@ -134,8 +143,10 @@ def test_slopes_in_site_parameters_are_those_of_the_bound(family: str) -> None:
         if name not in problem_slopes[0]:
             continue
         h = 1e-4
-        wanted = (fitted(**{hyper: at[hyper] + h}).log_evidence
-                  - fitted(**{hyper: at[hyper] - h}).log_evidence) / (2.0 * h)  # fmt: skip
+        wanted = (
+            fitted(**{hyper: at[hyper] + h}).log_evidence
+            - fitted(**{hyper: at[hyper] - h}).log_evidence
+        ) / (2.0 * h)
         inner = {"df": 3.0, "scale": 1.0 if "df" in family else 1.3, "sd": 1.3}[name]
         assert inner * problem_slopes[0][name].sum() == pytest.approx(wanted, rel=1e-5)
     wanted = (fitted(t=0.6001).log_evidence - fitted(t=0.5999).log_evidence) / 2e-4

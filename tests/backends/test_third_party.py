@@ -56,8 +56,9 @@ def test_the_toy_site_is_a_word_of_the_language(registered: None) -> None:
     there = fit.predict({"X": X[:3]}).response("y")
     np.testing.assert_allclose(
         there["probability"].sel(value=2),
-        same.predict({"X": X[:3]}).response("y")["probability"].sel(value=2), rtol=1e-6,
-    )  # fmt: skip
+        same.predict({"X": X[:3]}).response("y")["probability"].sel(value=2),
+        rtol=1e-6,
+    )
 
 
 def test_without_registration_the_word_is_unknown() -> None:

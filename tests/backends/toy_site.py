@@ -17,9 +17,12 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 SIGNATURE = Signature(
-    "geometric", "family", (Parameter("logit", "latent"),), observed=("count",),
+    "geometric",
+    "family",
+    (Parameter("logit", "latent"),),
+    observed=("count",),
     summary="failures before the first success",
-)  # fmt: skip
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,9 +31,12 @@ class GeometricLogit(Site, Pointwise):
 
     y: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "geometric.logit", properties=Property.LOG_CONCAVE | Property.BOUNDED,
-        observed=("count",), link="logit", signature=SIGNATURE,
-    )  # fmt: skip
+        "geometric.logit",
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        observed=("count",),
+        link="logit",
+        signature=SIGNATURE,
+    )
 
     def log_density(self, s: Array) -> Array:
         return np.asarray(s - (1.0 + self.y) * np.logaddexp(0.0, s))

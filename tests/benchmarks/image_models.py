@@ -95,9 +95,13 @@ def masked(image: Array, noise: float = 0.05, scale: float = 0.05, seed: int = 0
 
 
 def blurred(
-    image: Array, noise: float = 0.01, scale: float = 0.03, seed: int = 0, half: int = 3,
+    image: Array,
+    noise: float = 0.01,
+    scale: float = 0.03,
+    seed: int = 0,
+    half: int = 3,
     sd: float = 1.5,
-) -> Measured:  # fmt: skip
+) -> Measured:
     """A Gaussian blur of `sd` pixels cut to 2 half + 1 on a side, circular, with noise."""
     side = np.exp(-0.5 * (np.arange(-half, half + 1) / sd) ** 2)
     psf = np.outer(side, side) / side.sum() ** 2
@@ -136,9 +140,12 @@ def undersampled(
 
     y = np.where(keep, transform(image) + noise * rng.normal(size=image.shape), 0.0)
     text = TEXT.format(
-        data="data keep[row, col] : binary\n", kind="real", seen="mask(fft(u), keep)",
-        noise=noise, scale=scale,
-    )  # fmt: skip
+        data="data keep[row, col] : binary\n",
+        kind="real",
+        seen="mask(fft(u), keep)",
+        noise=noise,
+        scale=scale,
+    )
     data: dict[str, object] = {"y": y, "keep": keep.astype(int)}
     return Measured(image, text, data, y, keep, transform, back, noise, scale)
 
@@ -183,8 +190,11 @@ class Mode:
 
 
 def mode(
-    case: Measured, iterations: int = 5000, relative: float = 1e-12, smoothing: float = 1e-3,
-) -> Mode:  # fmt: skip
+    case: Measured,
+    iterations: int = 5000,
+    relative: float = 1e-12,
+    smoothing: float = 1e-3,
+) -> Mode:
     """MAP by SciPy's L-BFGS with |x| as sqrt(x^2 + smoothing^2); `relative` is its ftol."""
     shape, precision, rate = case.image.shape, 1.0 / case.noise**2, 1.0 / case.scale
     y = np.where(case.kept, case.y, 0.0)

@@ -131,9 +131,10 @@ def model_text(c: Case) -> str:
     parts = " + ".join(f"x{k} * u{k}[a{k}]" for k in range(c.terms))
     lines += [f"let eta[obs] = {fixed} + {parts}"]
     site = {
-        "normal": f"normal(mean = eta, sd = {sd('hn')})", "poisson": "poisson(log_rate = eta)",
+        "normal": f"normal(mean = eta, sd = {sd('hn')})",
+        "poisson": "poisson(log_rate = eta)",
         "binary": "bernoulli(logit = eta)",
-    }[c.family]  # fmt: skip
+    }[c.family]
     return "\n".join([*lines, f"observe y ~ {site}", ""])
 
 

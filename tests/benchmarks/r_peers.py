@@ -27,9 +27,14 @@ def run_r(folder: Path, script: str, *arguments: str, limit: float = 900.0) -> l
         shutil.copy(source, folder)
     one_thread = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     ended = subprocess.run(
-        ["Rscript", script, *arguments], cwd=folder, env=one_thread, check=False, text=True,
-        capture_output=True, timeout=limit,
-    )  # fmt: skip
+        ["Rscript", script, *arguments],
+        cwd=folder,
+        env=one_thread,
+        check=False,
+        text=True,
+        capture_output=True,
+        timeout=limit,
+    )
     if "there is no package called" in ended.stderr:
         pytest.skip(ended.stderr.strip().splitlines()[-1])
     assert ended.returncode == 0, ended.stderr[-2000:]

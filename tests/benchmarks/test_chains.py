@@ -36,10 +36,13 @@ def matrix(lower: Array, border: Array) -> SparseMatrix:
     size = (n, n)
     below = [row[: n - k] for k, row in enumerate(lower)]
     half = sum(
-        (sp.coo_array((v, (np.arange(k, n), np.arange(n - k))), shape=size)
-         for k, v in enumerate(below) if k),
+        (
+            sp.coo_array((v, (np.arange(k, n), np.arange(n - k))), shape=size)
+            for k, v in enumerate(below)
+            if k
+        ),
         sp.csr_array(size),
-    )  # fmt: skip
+    )
     inner = sp.csr_array(half + half.T + sp.diags_array(lower[0]))
     if not m:
         return inner
@@ -85,8 +88,12 @@ def test_chains(p: int, m: int, benchmark: Any) -> None:
             return np.concatenate([solved[:, k] - solved[:, :k] @ last, last])
 
         def general(a: SparseMatrix = a, rhs: Array = rhs) -> Array:
-            factor = splu(sp.csc_array(a), permc_spec="NATURAL", diag_pivot_thresh=0.0,
-                          options={"SymmetricMode": True})  # fmt: skip
+            factor = splu(
+                sp.csc_array(a),
+                permc_spec="NATURAL",
+                diag_pivot_thresh=0.0,
+                options={"SymmetricMode": True},
+            )
             np.log(factor.U.diagonal()).sum()
             return np.asarray(factor.solve(rhs))
 

@@ -50,8 +50,11 @@ def test_growth(bound: str, benchmark: Any) -> None:
     times = [f["iteration"] for f in found]
     exponent = np.polyfit(np.log(SIZES), np.log(times), 1)[0]
     for f in found:
-        print(f"\n{f['persons']:>7} persons, {bound}: {f['iteration']:.3g} s an iteration, "
-              f"{f['iterations']} of them, {f['megabytes']:.0f} MB", end="")  # fmt: skip
+        print(
+            f"\n{f['persons']:>7} persons, {bound}: {f['iteration']:.3g} s an iteration, "
+            f"{f['iterations']} of them, {f['megabytes']:.0f} MB",
+            end="",
+        )
     print(f"\nexponent {exponent:.2f}")
 
 
@@ -63,12 +66,16 @@ def test_beside_numpyro(benchmark: Any, tmp_path: Path) -> None:
     np.savez(tmp_path / "y.npz", y=responses(LARGEST))
     limit = str(max(60.0, 3.0 * own["cpu"]))
     enough = own["objective"] - NEAR * 20.0 * LARGEST
-    print(f"\nlgmdsl: {own['cpu']:.3g} CPU s to {own['objective']:.2f}; "
-          f"within {NEAR} nats a datum after {_first(own['path'], enough)}")  # fmt: skip
+    print(
+        f"\nlgmdsl: {own['cpu']:.3g} CPU s to {own['objective']:.2f}; "
+        f"within {NEAR} nats a datum after {_first(own['path'], enough)}"
+    )
     for rate in ("0.02", "0.1"):
         peer = _json([python, str(PEER), str(tmp_path / "y.npz"), limit, "50", rate])
         there = _first(peer["path"], enough)
         best = max(peer["path"], key=lambda p: p[2])
         assert best[2] < own["objective"] + 1e-3 * abs(own["objective"])
-        print(f"SVI at {rate}: within {NEAR} nats a datum after {there}; best "
-              f"{best[2]:.2f} after {best[0]:.3g} CPU s, {best[1]} steps")  # fmt: skip
+        print(
+            f"SVI at {rate}: within {NEAR} nats a datum after {there}; best "
+            f"{best[2]:.2f} after {best[0]:.3g} CPU s, {best[1]} steps"
+        )

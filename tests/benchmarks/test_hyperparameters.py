@@ -105,9 +105,12 @@ def line(what: str, cpu: float, found: Mapping[str, float | Sequence[float]]) ->
 
 
 def beside(
-    title: str, own: tuple[float, lgm.Fit] | None, peers: Sequence[Record], names: Sequence[str],
+    title: str,
+    own: tuple[float, lgm.Fit] | None,
+    peers: Sequence[Record],
+    names: Sequence[str],
     best: str,
-) -> float | None:  # fmt: skip
+) -> float | None:
     """Print both sides, and the ratio to the peer whose name begins with `best`."""
     print(f"\n{title}")
     for peer in peers:

@@ -26,7 +26,7 @@ from tests.benchmarks.image_models import (
     masked,
     mode,
     picture,
-)  # fmt: skip
+)
 
 SIZES = (64, 128, 256)
 
@@ -59,17 +59,21 @@ def test_beside_the_mode(benchmark: Any, shared: Path) -> None:
     fit = fitted()
     own = time.process_time() - began
     mean = np.asarray(fit.mean("u"))
-    print(f"\ndouble-loop: {own:.2f} s, {fit.status}, {fit.steps} steps, {case.psnr(mean):.2f} dB, "
-          f"{megabytes():.0f} MB")  # fmt: skip
+    print(
+        f"\ndouble-loop: {own:.2f} s, {fit.status}, {fit.steps} steps, {case.psnr(mean):.2f} dB, "
+        f"{megabytes():.0f} MB"
+    )
     rises = np.diff([e.objective for e in fit.trace])
     print(f"smallest change of the bound {rises.min():.3g}")
     for tolerance in (1e-6, 1e-8, 1e-10, 1e-12):
         began = time.process_time()
         found = mode(case, relative=tolerance)
         peer = time.process_time() - began
-        print(f"L-BFGS, ftol {tolerance:g}: {peer:.2f} s, {found.iterations} iterations, "
-              f"objective {found.objective:.4f}, {case.psnr(found.image):.2f} dB; "
-              f"ratio {own / peer:.2f}")  # fmt: skip
+        print(
+            f"L-BFGS, ftol {tolerance:g}: {peer:.2f} s, {found.iterations} iterations, "
+            f"objective {found.objective:.4f}, {case.psnr(found.image):.2f} dB; "
+            f"ratio {own / peer:.2f}"
+        )
     benchmark.pedantic(fitted, rounds=1)
 
 
@@ -83,8 +87,10 @@ def test_deblurring_beside_the_mode(benchmark: Any, shared: Path) -> None:
     pairs = list(zip(q.variance, exact.variance, strict=True))[1:]
     off = [np.mean((a / b - 1.0) ** 2) for a, b in pairs]
     moved = (q.latent_mean - exact.latent_mean) / np.sqrt(exact.latent_variance)
-    print(f"\n64 x 64: variances of Laplace sites {100 * np.sqrt(np.mean(off)):.2f} % RMS off, "
-          f"means {np.abs(moved).max():.2g} sd at the most")  # fmt: skip
+    print(
+        f"\n64 x 64: variances of Laplace sites {100 * np.sqrt(np.mean(off)):.2f} % RMS off, "
+        f"means {np.abs(moved).max():.2g} sd at the most"
+    )
     case = blurred(picture(shared, "camera"), half=4, sd=2.0)
 
     def fitted() -> lgm.Fit:
@@ -94,16 +100,20 @@ def test_deblurring_beside_the_mode(benchmark: Any, shared: Path) -> None:
     fit = fitted()
     own = time.process_time() - began
     rises = np.diff([e.objective for e in fit.trace])
-    print(f"double-loop: {own:.2f} s, {fit.status}, {fit.steps} steps, "
-          f"{case.psnr(np.asarray(fit.mean('u'))):.2f} dB, {megabytes():.0f} MB, "
-          f"smallest change of the bound {rises.min():.3g}; {fit.provenance['notes']}")  # fmt: skip
+    print(
+        f"double-loop: {own:.2f} s, {fit.status}, {fit.steps} steps, "
+        f"{case.psnr(np.asarray(fit.mean('u'))):.2f} dB, {megabytes():.0f} MB, "
+        f"smallest change of the bound {rises.min():.3g}; {fit.provenance['notes']}"
+    )
     for tolerance in (1e-6, 1e-8, 1e-10):
         began = time.process_time()
         found = mode(case, relative=tolerance)
         peer = time.process_time() - began
-        print(f"L-BFGS, ftol {tolerance:g}: {peer:.2f} s, {found.iterations} iterations, "
-              f"objective {found.objective:.4f}, {case.psnr(found.image):.2f} dB; "
-              f"ratio {own / peer:.2f}")  # fmt: skip
+        print(
+            f"L-BFGS, ftol {tolerance:g}: {peer:.2f} s, {found.iterations} iterations, "
+            f"objective {found.objective:.4f}, {case.psnr(found.image):.2f} dB; "
+            f"ratio {own / peer:.2f}"
+        )
     benchmark.pedantic(lambda: None, rounds=1)
 
 
@@ -118,8 +128,11 @@ def test_growth(benchmark: Any, shared: Path, engine: type[SparseEngine]) -> Non
         found = course(problem)
         steps = len(found.bounds)
         seconds.append((time.process_time() - began) / steps)
-        print(f"\n{engine.name}, {size} x {size}: {seconds[-1]:.4f} s a step, {steps} steps, "
-              f"{megabytes():.0f} MB", end="")  # fmt: skip
+        print(
+            f"\n{engine.name}, {size} x {size}: {seconds[-1]:.4f} s a step, {steps} steps, "
+            f"{megabytes():.0f} MB",
+            end="",
+        )
     slope = np.polyfit(np.log(np.square(SIZES)), np.log(seconds), 1)[0]
     print(f"\n{engine.name}: exponent {slope:.2f} in pixels")
     benchmark.pedantic(course, (problem, 1.0), rounds=1)
@@ -134,6 +147,8 @@ def test_large(benchmark: Any, shared: Path) -> None:
 
     began, before = time.process_time(), megabytes()
     fit = benchmark.pedantic(fitted, rounds=1)
-    print(f"\n512 x 512: {time.process_time() - began:.1f} s, {fit.status}, {fit.steps} steps, "
-          f"{megabytes():.0f} MB ({before:.0f} before), "
-          f"{case.psnr(np.asarray(fit.mean('u'))):.2f} dB")  # fmt: skip
+    print(
+        f"\n512 x 512: {time.process_time() - began:.1f} s, {fit.status}, {fit.steps} steps, "
+        f"{megabytes():.0f} MB ({before:.0f} before), "
+        f"{case.psnr(np.asarray(fit.mean('u'))):.2f} dB"
+    )

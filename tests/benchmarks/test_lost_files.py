@@ -58,9 +58,10 @@ def start(arguments: list[str], root: Path, before: str = "") -> subprocess.Pope
     paths = os.pathsep.join([str(root), str(root / "backends")])
     return subprocess.Popen(
         [sys.executable, "-c", before + RUN, *arguments],
-        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
         env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+    )
 
 
 def ended(arguments: list[str], root: Path) -> int:
@@ -113,9 +114,13 @@ def disk(tmp_path: Path) -> Iterator[Path | None]:
     place = tmp_path / "disk"
     place.mkdir()
     mount = shutil.which("mount")
-    made = mount is not None and os.geteuid() == 0 and not subprocess.run(
-        [mount, "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(place)], capture_output=True
-    ).returncode  # fmt: skip
+    made = (
+        mount is not None
+        and os.geteuid() == 0
+        and not subprocess.run(
+            [mount, "-t", "tmpfs", "-o", "size=16m", "tmpfs", str(place)], capture_output=True
+        ).returncode
+    )
     yield place if made else None
     if made:
         subprocess.run(["umount", str(place)], check=True)

@@ -65,9 +65,11 @@ def test_beside_the_mode(benchmark: Any, peers: ModuleType) -> None:
     some = np.random.default_rng(0).choice(x.shape[1], SAMPLE, replace=False)
     truth = exact(data["X"], fit.weight[0], some)
     off = float(np.sqrt(np.mean((fit.sd("w").values[some] ** 2 / truth - 1.0) ** 2)))
-    print(f"\n{x.shape[0]:,} x {x.shape[1]:,}, {x.nnz:,} non-zeros: double-loop {own:.2f} s in "
-          f"{fit.steps} steps, MAP {peer:.2f} s, ratio {own / peer:.1f}; {memory:.2f} GiB; "
-          f"variances off by {100 * off:.1f} % (RMS of {SAMPLE})")  # fmt: skip
+    print(
+        f"\n{x.shape[0]:,} x {x.shape[1]:,}, {x.nnz:,} non-zeros: double-loop {own:.2f} s in "
+        f"{fit.steps} steps, MAP {peer:.2f} s, ratio {own / peer:.1f}; {memory:.2f} GiB; "
+        f"variances off by {100 * off:.1f} % (RMS of {SAMPLE})"
+    )
     benchmark.pedantic(lambda: None, rounds=1)
 
 

@@ -17,9 +17,14 @@ def test_whole_process(benchmark: Any, command: str, root: Path, tmp_path: Path)
     arguments = {
         "--help": ["--help"],
         "check": ["check", str(example / "model.lgm")],
-        "fit": ["fit", str(example / "model.lgm"), str(example / "data.npz"),
-                "-o", str(tmp_path / "o.nc")],
-    }[command]  # fmt: skip
+        "fit": [
+            "fit",
+            str(example / "model.lgm"),
+            str(example / "data.npz"),
+            "-o",
+            str(tmp_path / "o.nc"),
+        ],
+    }[command]
 
     def process() -> None:
         subprocess.run(

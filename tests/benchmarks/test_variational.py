@@ -52,9 +52,10 @@ def test_gp_beside_bayesnewton(
         shutil.copy(script, tmp_path)
     (tmp_path / "out").mkdir()
     one_thread = {
-        **os.environ, "OMP_NUM_THREADS": "1",
+        **os.environ,
+        "OMP_NUM_THREADS": "1",
         "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false intra_op_parallelism_threads=1",
-    }  # fmt: skip
+    }
     for n in (500, 1500):
         model, data = easy_gp(peers, n)
 
@@ -63,9 +64,13 @@ def test_gp_beside_bayesnewton(
 
         variational, ep = side_by_side(partial(own, "natural-gradient"), partial(own, "ep"), runs=5)
         subprocess.run(
-            [python, "a_bn.py", "bernoulli", str(n), "60"], cwd=tmp_path, env=one_thread,
-            check=True, capture_output=True, timeout=900,
-        )  # fmt: skip
+            [python, "a_bn.py", "bernoulli", str(n), "60"],
+            cwd=tmp_path,
+            env=one_thread,
+            check=True,
+            capture_output=True,
+            timeout=900,
+        )
         lines = (tmp_path / "out" / "results.jsonl").read_text().splitlines()
         found = {r["peer"]: r for r in map(json.loads, lines) if r["N"] == n and "cpu" in r}
         for method, seconds, peer in (
@@ -135,9 +140,12 @@ def test_growth_of_each_solver(benchmark: Any, peers: ModuleType) -> None:
             each.append(seconds[-1] / max(fit.steps, 1))
             print(
                 f"\n{method}, N = {n}: {fit.status.name}, {fit.steps} steps, {seconds[-1]:.3f} s, "
-                f"{fit.log_evidence:.6f}", end="",
-            )  # fmt: skip
-        print(f"\n{method}: exponents {exponent(sizes, seconds):.2f} of the whole, "
-              f"{exponent(sizes, each):.2f} of one step")  # fmt: skip
+                f"{fit.log_evidence:.6f}",
+                end="",
+            )
+        print(
+            f"\n{method}: exponents {exponent(sizes, seconds):.2f} of the whole, "
+            f"{exponent(sizes, each):.2f} of one step"
+        )
     model, data = easy_gp(peers, 200)
     benchmark(lambda: lgm.fit(model, data, "natural-gradient"))

@@ -50,9 +50,12 @@ def documents(draw: st.DrawFn) -> tuple[AdmixtureSoftmax, Array, Array, Array, A
         return np.asarray(root @ root.T + 0.01 * np.eye(2))
 
     return (
-        site, 2.0 * rng.normal(size=2), covariance(draw(st.sampled_from([0.5, 1.5]))),
-        2.0 * rng.normal(size=2), covariance(draw(st.sampled_from([0.1, 0.5, 1.5]))),
-    )  # fmt: skip
+        site,
+        2.0 * rng.normal(size=2),
+        covariance(draw(st.sampled_from([0.5, 1.5]))),
+        2.0 * rng.normal(size=2),
+        covariance(draw(st.sampled_from([0.1, 0.5, 1.5]))),
+    )
 
 
 def divergence(m: Array, v: Array, mean: Array, variance: Array) -> float:

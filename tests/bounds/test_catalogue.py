@@ -127,9 +127,12 @@ class Multinomial(Bound):
     """A third party's bound of a vector site."""
 
     spec: ClassVar[BoundSpec] = BoundSpec(
-        "multinomial-quadratic", asks=Site, gives=Expected, guarantee=Guarantee.LOWER,
+        "multinomial-quadratic",
+        asks=Site,
+        gives=Expected,
+        guarantee=Guarantee.LOWER,
         error=float("inf"),
-    )  # fmt: skip
+    )
 
     def applies_to(self, site: type[Site]) -> str:
         return "" if site is Softmax else f"{site.spec.name} is no softmax"

@@ -33,9 +33,11 @@ def sites() -> list[Site]:
     c: Any = site("sech2")
     d: Any = site("logistic")
     return [
-        a(np.array([0.0, 1.0])), b(np.array([0.0, 3.0, 7.0]), np.full(3, 7.0)),
-        c(np.array([0.3, 2.0])), d(np.array([0.5, 1.7])),
-    ]  # fmt: skip
+        a(np.array([0.0, 1.0])),
+        b(np.array([0.0, 3.0, 7.0]), np.full(3, 7.0)),
+        c(np.array([0.3, 2.0])),
+        d(np.array([0.5, 1.7])),
+    ]
 
 
 def trials(s: Site) -> Array:

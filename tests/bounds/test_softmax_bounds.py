@@ -17,9 +17,13 @@ from lgmdsl.site_questions import expected
 from lgmdsl.sites.vector.softmax import CategoricalSoftmax
 
 LOWER = (
-    "bohning", "log", "tilted", "product-of-sigmoids", "product-of-sigmoids-piecewise-linear-12",
+    "bohning",
+    "log",
+    "tilted",
+    "product-of-sigmoids",
+    "product-of-sigmoids-piecewise-linear-12",
     "product-of-sigmoids-piecewise-quadratic-12",
-)  # fmt: skip
+)
 seeds, classes = st.integers(0, 2**30), st.integers(2, 3)
 spreads = st.floats(-2.0, 2.0).map(lambda x: float(np.exp(x)))
 
@@ -105,8 +109,9 @@ def test_shifts_permutations_and_masks(seed: int, sd: float) -> None:
         a = ask(rule, y, m, v)
         moved = ask(rule, y, m + 50.0, v)
         np.testing.assert_allclose(moved.value, a.value, rtol=1e-9, atol=1e-9)
-        other = ask(rule, np.argsort(order)[y.astype(int)] * 1.0, m[:, order],
-                    v[:, order][:, :, order])  # fmt: skip
+        other = ask(
+            rule, np.argsort(order)[y.astype(int)] * 1.0, m[:, order], v[:, order][:, :, order]
+        )
         np.testing.assert_allclose(other.value, a.value, rtol=1e-8, atol=1e-9)
         np.testing.assert_allclose(other.d_mean, a.d_mean[:, order], rtol=1e-6, atol=1e-8)
         more = rng.normal(size=(4, 4, 4))

@@ -27,8 +27,9 @@ def test_sites_are_named_after_their_statements() -> None:
         "index g\ndata x[g] : real\ndata y[g] : real\nlatent b[g] ~ normal(sd = 1)\n"
         "observe y ~ normal(mean = b, sd = 1)\npotential b ~ sech2(scale = 1)\n"
         "potential x * b ~ logistic(scale = 2)\n",
-        x=[1.0, 2.0], y=[0.0, 1.0],
-    )  # fmt: skip
+        x=[1.0, 2.0],
+        y=[0.0, 1.0],
+    )
     assert [b.name for b in model.blocks] == ["y", "potential 1", "potential 2"]
 
 
@@ -65,8 +66,11 @@ def test_products_sums_and_picks_make_the_right_columns() -> None:
         "latent u[g, k] ~ normal(sd = 1)\n"
         "let m[i, j] = w * (X @ b) / 2 - sum(X * u[who, k], k) + 3 * b[1]\n"
         "observe y ~ normal(mean = m, sd = 1)\n",
-        X=X, w=w, who=who, y=np.zeros((4, 2)),
-    )  # fmt: skip
+        X=X,
+        w=w,
+        who=who,
+        y=np.zeros((4, 2)),
+    )
     want_b = (w[:, None, None] * X / 2).reshape(8, 3)
     want_b[:, 1] += 3
     np.testing.assert_allclose(design(model, "b"), want_b)
@@ -80,8 +84,9 @@ def test_missing_rows_leave_the_operator() -> None:
     model = compiled(
         "index i\ndata x[i] : real\ndata y[i] : real?\nlatent b ~ normal(sd = 1)\n"
         "let m[i] = x * b\nobserve y ~ normal(mean = m, sd = 1)\n",
-        x=[1.0, 2.0, 3.0], y=[0.5, np.nan, 1.5],
-    )  # fmt: skip
+        x=[1.0, 2.0, 3.0],
+        y=[0.5, np.nan, 1.5],
+    )
     np.testing.assert_array_equal(design(model, "b"), [[1.0], [3.0]])
     np.testing.assert_array_equal(model.sites({})[0].y, [0.5, 1.5])  # type: ignore[attr-defined]
 
@@ -89,8 +94,9 @@ def test_missing_rows_leave_the_operator() -> None:
 def test_centred_observations_become_potentials() -> None:
     model = compiled(
         "index i\ndata y[i] : real\nlatent b ~ normal(sd = 1)\nlet m[i] = b + 1\n"
-        "observe y ~ student_t(mean = m, scale = 2, df = 3)\n", y=[4.0, 5.0],
-    )  # fmt: skip
+        "observe y ~ student_t(mean = m, scale = 2, df = 3)\n",
+        y=[4.0, 5.0],
+    )
     assert model.blocks[0].site.spec.potential
     assert model.blocks[0].family.spec.name == "student_t.mean"
     np.testing.assert_array_equal(model.linear({}).predictors[0].offset, [-3.0, -4.0])

@@ -103,8 +103,9 @@ def test_operator_adjoints_reach_loadings(sparse: bool, rng: np.random.Generator
     who = rng.integers(0, 4, 7)
     h = co.HyperValue(("feat",), "h")
     value = co.Constant(("obs", "feat"), sp.csr_array(X) if sparse else X)
-    rows = af.gather(latent("d", "sub", "feat"), ("sub", "feat"),
-                     (Through(who, ("obs",)), Axis("feat")))  # fmt: skip
+    rows = af.gather(
+        latent("d", "sub", "feat"), ("sub", "feat"), (Through(who, ("obs",)), Axis("feat"))
+    )
     form = af.total(af.scale(rows, co.multiply(h, value)), "feat")
     at, adjoint = rng.normal(size=3), rng.normal(size=(7, 12))
     out: dict[str, Array] = {}

@@ -121,8 +121,9 @@ def test_pc_mix_reads_the_graph_as_besag_does() -> None:
     found = space(
         "index area\ndata adj[area, area] : graph\n"
         "hyper mix : unit ~ pc_mix(graph = adj, u = 0.5, alpha = 0.6)\n",
-        area=np.arange(7), adj=sp.csr_array(w),
-    )  # fmt: skip
+        area=np.arange(7),
+        adj=sp.csr_array(w),
+    )
     prior = found.block("mix").prior
     assert prior.at({}) is prior.at({})  # its spectrum is found once
     g = besag_spectrum(sp.csr_array(w))
@@ -167,8 +168,9 @@ def test_a_graph_without_edges_is_refused_as_besag_refuses_it() -> None:
     found = space(
         "index area\ndata adj[area, area] : graph\n"
         "hyper mix : unit ~ pc_mix(graph = adj, u = 0.5, alpha = 0.6)\n",
-        area=np.arange(4), adj=sp.csr_array((4, 4)),
-    )  # fmt: skip
+        area=np.arange(4),
+        adj=sp.csr_array((4, 4)),
+    )
     with pytest.raises(ModelError) as caught:
         found.start()
     assert caught.value.codes == ("E401",) and "`area`" in str(caught.value)

@@ -148,17 +148,19 @@ def _inside(linear: LinearGaussian, name: str, others: Array) -> Array:
     [
         (["a ~ normal(sd = 1)", "u[j] ~ normal(sd = 1)"], "a + u[m]", [Plate("j", ("u",), ("a",))]),
         (["u[j] ~ normal(sd = 1)", "v[j] ~ iid"], "x * u[m] + v[m]", [Plate("j", ("u", "v"), ())]),
-        (["u[j, k] ~ normal(sd = 1)", "v[j] ~ iid"], "v[m] + u[n, 0]",
-         [Plate("j", ("u",), ("v",))]),
-        (["u[j] ~ normal(sd = 1)", "f[i] ~ rw1(sd = 1)"], "u[m] + f",
-         [Plate("j", ("u",), ("f",))]),
+        (
+            ["u[j, k] ~ normal(sd = 1)", "v[j] ~ iid"],
+            "v[m] + u[n, 0]",
+            [Plate("j", ("u",), ("v",))],
+        ),
+        (["u[j] ~ normal(sd = 1)", "f[i] ~ rw1(sd = 1)"], "u[m] + f", [Plate("j", ("u",), ("f",))]),
         (["u[j] ~ normal(sd = 1)"], "u[m] + u[n]", []),
         (["u[j] ~ normal(sd = 1)"], "u[m] + u[0]", []),
         (["u[j] ~ rw1(sd = 1)"], "u[m]", []),
         (["u[j] ~ normal(sd = 1)"], "sum(u, j)", []),
         (["u[i] ~ normal(sd = 1)"], "cumsum(u, i)", []),
     ],
-)  # fmt: skip
+)
 def test_plates_of_usual_models(latents: list[str], eta: str, wanted: list[Plate]) -> None:
     lines = [HEAD, "data W[class] : real", *(f"latent {one}" for one in latents)]
     text = "\n".join([*lines, f"let e[i] = {eta}", "observe y1 ~ normal(mean = e, sd = 1)\n"])

@@ -90,8 +90,12 @@ def test_a_thousand_lines(name: str) -> None:
 
 def test_many_ways_through_data() -> None:
     """Each line multiplies by one of two columns: 2^n products, none of them written out."""
-    text = chain("let e0[obs] = a", "let e{k}[obs] = e{p} * x + e{p} * x * x",
-                 "observe y ~ normal(mean = e{n}, sd = 1)", 40)  # fmt: skip
+    text = chain(
+        "let e0[obs] = a",
+        "let e{k}[obs] = e{p} * x + e{p} * x * x",
+        "observe y ~ normal(mean = e{n}, sd = 1)",
+        40,
+    )
     fit = fitted(text)
     column = (X + X**2) ** 40
     precision = 1.0 + column @ column
@@ -101,8 +105,12 @@ def test_many_ways_through_data() -> None:
 
 def test_reports_use_each_earlier_report_once() -> None:
     n = 60
-    text = chain("let e[obs] = a * x\nobserve y ~ normal(mean = e, sd = 1)\nreport r0 = exp(a) ^ 2",
-                 "report r{k} = (r{p} + r{p}) / 2", "", n)  # fmt: skip
+    text = chain(
+        "let e[obs] = a * x\nobserve y ~ normal(mean = e, sd = 1)\nreport r0 = exp(a) ^ 2",
+        "report r{k} = (r{p} + r{p}) / 2",
+        "",
+        n,
+    )
     fit = fitted(text)
     assert float(fit.mean(f"r{n}")) == pytest.approx(float(fit.mean("r0")), rel=1e-12)
     few, many = (calls(partial(fit.sample, 4, seed=1, names=[f"r{k}"])) for k in (n // 2, n))
@@ -123,11 +131,16 @@ def test_every_command_takes_a_chain(tmp_path: object) -> None:
     assert lgm.loads(model.to_lgm()) == model
 
 
-@pytest.mark.parametrize("function", [
-    lambda c: co.add(c, c), lambda c: co.multiply(c, c, co.number(0.5)),
-    lambda c: co.Elementwise(c.dims, "sqrt", co.multiply(c, c)),
-    lambda c: co.Power(c.dims, c, co.multiply(co.number(0.5), c)),
-], ids=["sum", "product", "root", "power"])  # fmt: skip
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda c: co.add(c, c),
+        lambda c: co.multiply(c, c, co.number(0.5)),
+        lambda c: co.Elementwise(c.dims, "sqrt", co.multiply(c, c)),
+        lambda c: co.Power(c.dims, c, co.multiply(co.number(0.5), c)),
+    ],
+    ids=["sum", "product", "root", "power"],
+)
 def test_gradients_through_shared_parts(function: Callable[[Coefficient], Coefficient]) -> None:
     h = co.HyperValue(("obs",), "h")
     node: Coefficient = co.add(h, co.Constant(("obs",), np.array([0.2, 0.4, 0.6])))

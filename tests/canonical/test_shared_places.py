@@ -37,9 +37,11 @@ latent f[g, m] ~ {first} * {prior}
 observe y ~ poisson(log_rate = f[whom, who])
 """
 PRIORS = (
-    "rw1(sd = s, at = at)", "rw2(sd = s, at = at)", "ou(sd = s, rate = 0.4, at = at)",
+    "rw1(sd = s, at = at)",
+    "rw2(sd = s, at = at)",
+    "ou(sd = s, rate = 0.4, at = at)",
     "rw1(sd = s, at = 2 * at + 1, sum_to_zero = false)",
-)  # fmt: skip
+)
 AT = np.array([2.0, 0.5, 2.0, 7.0, 0.5, 3.0, 4.5])
 RING = np.roll(np.eye(4), 1, axis=1) + np.roll(np.eye(4), -1, axis=1)
 

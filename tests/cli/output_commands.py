@@ -91,6 +91,10 @@ def make_inputs(folder: Path) -> None:
     fit.save(folder / "start.nc")
     made = small("laplace", candidates=10)
     (folder / "pool.lgm").write_text(MODELS["laplace"])
-    for name, arrays in (("pool", made.data), ("cases", made.candidates),
-                         ("labels", made.oracle), ("test", made.test)):  # fmt: skip
+    for name, arrays in (
+        ("pool", made.data),
+        ("cases", made.candidates),
+        ("labels", made.oracle),
+        ("test", made.test),
+    ):
         np.savez(folder / f"{name}.npz", **arrays)  # type: ignore[arg-type]

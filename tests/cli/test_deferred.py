@@ -14,9 +14,12 @@ import pytest
 def run(root: Path, script: str, *arguments: str) -> str:
     paths = os.pathsep.join([str(root), str(root / "backends")])
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments], capture_output=True, text=True,
-        timeout=240, env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

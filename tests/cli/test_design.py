@@ -15,8 +15,12 @@ from tests.cli.conftest import Run
 def files(tmp_path: Path) -> Path:
     made = small("laplace", candidates=30)
     (tmp_path / "m.lgm").write_text(MODELS["laplace"])
-    for name, arrays in (("d", made.data), ("pool", made.candidates), ("oracle", made.oracle),
-                         ("test", made.test)):  # fmt: skip
+    for name, arrays in (
+        ("d", made.data),
+        ("pool", made.candidates),
+        ("oracle", made.oracle),
+        ("test", made.test),
+    ):
         np.savez(tmp_path / f"{name}.npz", **arrays)  # type: ignore[arg-type]
     return tmp_path
 

@@ -81,9 +81,11 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     k = np.arange(36)
     np.savez(
         tmp_path / "d.npz",
-        y=np.where(k == 5, np.nan, (k * 7) % 5), X=np.stack([np.ones(36), np.sin(k)], axis=1),
-        who=np.array([f"patient {j}" for j in k // 3]), time=1.0 + k % 4,
-    )  # fmt: skip
+        y=np.where(k == 5, np.nan, (k * 7) % 5),
+        X=np.stack([np.ones(36), np.sin(k)], axis=1),
+        who=np.array([f"patient {j}" for j in k // 3]),
+        time=1.0 + k % 4,
+    )
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("LGM_MEMORY", "8GB")
     return tmp_path

@@ -40,13 +40,21 @@ def test_long_latents_only_with_full(run: Run, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        ("check", "m.lgm"), ("check", "m.lgm", "d.npz"), ("info", "m.lgm"),
-        ("info", "m.lgm", "d.npz"), ("explain", "m.lgm"), ("explain", "m.lgm", "d.npz"),
-        ("graph", "m.lgm"), ("methods",), ("methods", "m.lgm"), ("help", "E203"), ("help",),
+        ("check", "m.lgm"),
+        ("check", "m.lgm", "d.npz"),
+        ("info", "m.lgm"),
+        ("info", "m.lgm", "d.npz"),
+        ("explain", "m.lgm"),
+        ("explain", "m.lgm", "d.npz"),
+        ("graph", "m.lgm"),
+        ("methods",),
+        ("methods", "m.lgm"),
+        ("help", "E203"),
+        ("help",),
         ("fmt", "--check", "m.lgm"),
         ("simulate", "m.lgm", "--sizes", "obs=4,feat=2", "--set", "s=1"),
     ],
-)  # fmt: skip
+)
 def test_every_command(
     run: Run, model: Path, data: Path, arguments: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

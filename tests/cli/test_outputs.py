@@ -80,9 +80,12 @@ def test_json_says_why_nothing_is_written(
 @pytest.mark.parametrize("link", [os.symlink, os.link], ids=["symlink", "hard link"])
 @pytest.mark.parametrize("call", CALLS, ids=str)
 def test_an_input_is_never_the_output(
-    call: Call, link: Callable[[Path, Path], None], run: Run, folder: Path,
+    call: Call,
+    link: Callable[[Path, Path], None],
+    run: Run,
+    folder: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     """Under whatever name: the output's own name leads to the input by a link."""
     needs(call)
     monkeypatch.setattr("lgmdsl.api.fit.fitting.solve", filled)  # refused before there is any work
@@ -100,8 +103,15 @@ def test_an_input_is_never_the_output(
 
 def test_the_data_under_their_own_name(run: Run, folder: Path) -> None:
     before = contents(folder)
-    done = run("simulate", folder / "m.lgm", folder / "d.npz", "--set", "s=1",
-               "-o", folder / ".." / "files" / "d.npz")  # fmt: skip
+    done = run(
+        "simulate",
+        folder / "m.lgm",
+        folder / "d.npz",
+        "--set",
+        "s=1",
+        "-o",
+        folder / ".." / "files" / "d.npz",
+    )
     assert done.status == 1 and "it is the data" in done.err and contents(folder) == before
 
 
@@ -116,8 +126,17 @@ def test_stdin_is_an_input_too(folder: Path, root: Path) -> None:
 
 def test_two_outputs_are_two_files(run: Run, folder: Path) -> None:
     (folder / "runs.jsonl").symlink_to(folder / "out.png")
-    done = run("calibrate", folder / "m.lgm", folder / "d.npz", "--set", "s=1", "--plot",
-               folder / "out.png", "--record", folder / "runs.jsonl")  # fmt: skip
+    done = run(
+        "calibrate",
+        folder / "m.lgm",
+        folder / "d.npz",
+        "--set",
+        "s=1",
+        "--plot",
+        folder / "out.png",
+        "--record",
+        folder / "runs.jsonl",
+    )
     assert done.status == 1 and "it is the record" in done.err
     assert not (folder / "out.png").exists()
 
@@ -147,9 +166,12 @@ def test_places_that_take_no_file_are_refused_first(
     (folder / f"lost{ending}").symlink_to(folder / "nowhere" / "x")
     (folder / f"circle{ending}").symlink_to(folder / f"circle{ending}")
     for name, reason in (
-        ("nowhere/x", "there is no folder"), ("folder", "it is a folder"), ("pipe", "it is a pipe"),
-        ("lost", "there is no folder"), ("circle", "leads to itself"),
-    ):  # fmt: skip
+        ("nowhere/x", "there is no folder"),
+        ("folder", "it is a folder"),
+        ("pipe", "it is a pipe"),
+        ("lost", "there is no folder"),
+        ("circle", "leads to itself"),
+    ):
         done = run(*call.arguments(folder, f"{name}{ending}"))
         assert done.status == 1 and "E306" in done.err and reason in done.err, name
         assert done.out == ""
@@ -208,9 +230,13 @@ def lgm(
     paths = os.pathsep.join([str(root), str(root / "backends")])
     program = f"import sys\n{before}\nfrom lgmdsl.cli.main import main\nsys.exit(main())\n"
     return subprocess.run(
-        [sys.executable, "-c", program, *arguments], capture_output=True, text=True,
-        stdin=stdin, timeout=300, env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+        [sys.executable, "-c", program, *arguments],
+        capture_output=True,
+        text=True,
+        stdin=stdin,
+        timeout=300,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
 
 
 SHORT = "import resource\nresource.setrlimit(resource.RLIMIT_FSIZE, (8192, 8192))"

@@ -39,9 +39,13 @@ def test_names_and_formats(run: Run, fitted: Path, tmp_path: Path) -> None:
 
 
 def test_refusals(
-    run: Run, fitted: Path, model: Path, data: Path, tmp_path: Path,
+    run: Run,
+    fitted: Path,
+    model: Path,
+    data: Path,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
-) -> None:  # fmt: skip
+) -> None:
     assert run("plot", fitted).status == 2
     assert run("plot", fitted, "--out", tmp_path, "--format", "gif").status == 2
     unknown = run("plot", fitted, "--out", tmp_path, "--names", "ww")

@@ -16,15 +16,26 @@ def lgm(*arguments: str, root: Path, **environment: str) -> subprocess.Completed
     paths = os.pathsep.join([str(root), str(root / "backends")])
     return subprocess.run(
         [sys.executable, "-m", "lgmdsl", *arguments],
-        capture_output=True, text=True, timeout=120,
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": paths, **environment},
-    )  # fmt: skip
+    )
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["check", "m.lgm"],
-                                       ["fmt", "--check", "m.lgm"], ["info", "m.lgm"],
-                                       ["help", "E203"], ["fit", "--help"],
-                                       ["compare", "--help"]])  # fmt: skip
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--help"],
+        ["--version"],
+        ["check", "m.lgm"],
+        ["fmt", "--check", "m.lgm"],
+        ["info", "m.lgm"],
+        ["help", "E203"],
+        ["fit", "--help"],
+        ["compare", "--help"],
+    ],
+)
 def test_light_commands_load_nothing_heavy(arguments: list[str], model: Path, root: Path) -> None:
     script = (
         "import sys\nfrom lgmdsl.cli.main import main\n"
@@ -33,9 +44,13 @@ def test_light_commands_load_nothing_heavy(arguments: list[str], model: Path, ro
     )
     paths = os.pathsep.join([str(root), str(root / "backends")])
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
-        cwd=model.parent, env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        cwd=model.parent,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
     status, *loaded = done.stderr.splitlines()[-1].split()
     assert status == "0" and not HEAVY & set(loaded)
 
@@ -47,9 +62,12 @@ def test_help_imports_no_command(root: Path) -> None:
     )
     paths = os.pathsep.join([str(root), str(root / "backends")])
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+    )
     assert "lgmdsl.cli.commands.fit" not in done.stderr.split()
 
 
@@ -57,21 +75,32 @@ def test_broken_pipe_is_quiet(model: Path, root: Path) -> None:
     paths = os.pathsep.join([str(root), str(root / "backends")])
     command = f'"{sys.executable}" -m lgmdsl graph "{model}" --to svg | head -c 10'
     done = subprocess.run(
-        ["bash", "-c", f"set -o pipefail; {command}"], capture_output=True, text=True, timeout=120,
+        ["bash", "-c", f"set -o pipefail; {command}"],
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+    )
     assert done.returncode == 0 and done.stderr == ""
 
 
-@pytest.mark.parametrize(("closed", "arguments", "status"), [
-    (">&-", "methods", 0), ("2>&-", "check nowhere.lgm", 1), ("<&-", "methods", 0),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("closed", "arguments", "status"),
+    [
+        (">&-", "methods", 0),
+        ("2>&-", "check nowhere.lgm", 1),
+        ("<&-", "methods", 0),
+    ],
+)
 def test_closed_streams(closed: str, arguments: str, status: int, root: Path) -> None:
     paths = os.pathsep.join([str(root), str(root / "backends")])
     done = subprocess.run(
         ["sh", "-c", f'"{sys.executable}" -m lgmdsl {arguments} {closed}'],
-        capture_output=True, text=True, timeout=120, env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
     assert done.returncode == status and "Traceback" not in done.stderr
 
 
@@ -108,9 +137,12 @@ def test_progress_on_terminals_only(root: Path) -> None:
     assert "step 8, objective -3.125" in said and "True" in said
     paths = os.pathsep.join([str(root), str(root / "backends")])
     done = subprocess.run(
-        [sys.executable, "-c", SLOW], capture_output=True, text=True, timeout=120,
+        [sys.executable, "-c", SLOW],
+        capture_output=True,
+        text=True,
+        timeout=120,
         env={**os.environ, "PYTHONPATH": paths},
-    )  # fmt: skip
+    )
     assert done.stdout == "False\n" and done.stderr == ""
 
 

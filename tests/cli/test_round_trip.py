@@ -25,12 +25,12 @@ MODELS = {
         "obs=30",
     ),
     "trials": (
-        "lgm 1\nindex obs\nindex arm = {\"a\", \"b\"}\ndata n[obs] : count\ndata y[obs] : count\n"
+        'lgm 1\nindex obs\nindex arm = {"a", "b"}\ndata n[obs] : count\ndata y[obs] : count\n'
         "data which[obs] : arm\nlatent d[arm] ~ normal(sd = 1)\nconstrain sum(d, arm) = 0\n"
         "let eta[obs] = d[which]\nobserve y ~ binomial(n = n, logit = eta)\n",
         "obs=25",
     ),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("name", MODELS)

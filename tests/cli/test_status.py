@@ -167,8 +167,9 @@ def test_no_command_is_answered_with_the_help(run: Run) -> None:
     assert run("--json").json["errors"][0]["code"] == "usage"
 
 
-@pytest.mark.parametrize("setting", [("--tol", "nan"), ("--tol", "inf"), ("--set", "s=1_0"),
-                                     ("--set", "s=" + "(" * 500)])  # fmt: skip
+@pytest.mark.parametrize(
+    "setting", [("--tol", "nan"), ("--tol", "inf"), ("--set", "s=1_0"), ("--set", "s=" + "(" * 500)]
+)
 def test_numbers_that_are_none(run: Run, model: Path, data: Path, setting: tuple[str, ...]) -> None:
     done = run("fit", model, data, *setting)
     assert done.status == 2 and len(done.err) < 400

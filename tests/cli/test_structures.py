@@ -22,8 +22,10 @@ let m[t] = f
 observe y ~ normal(mean = m, sd = 0.5)
 """
 DATA: dict[str, Any] = {
-    "y": np.arange(5.0), "at": np.array([0.0, 1.0, 1.0, 2.0, 3.0]), "g": np.zeros((5, 5)),
-}  # fmt: skip
+    "y": np.arange(5.0),
+    "at": np.array([0.0, 1.0, 1.0, 2.0, 3.0]),
+    "g": np.zeros((5, 5)),
+}
 FREE = "~ half_normal(sd = 1)"
 
 

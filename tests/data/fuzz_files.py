@@ -70,9 +70,9 @@ def good(rng: np.random.Generator, table: bool) -> dict[str, Any]:
     """A data set that fits its model, of 1 to 30 rows."""
     n = int(rng.integers(1, 31))
     data: dict[str, Any] = {"y": rng.poisson(2, n), "b": rng.integers(0, 2, n).astype(float)}
-    data["who"] = rng.choice(np.array(["a", "b", "c"]), n) if rng.random() < 0.5 else (
-        rng.integers(0, 3, n)
-    )  # fmt: skip
+    data["who"] = (
+        rng.choice(np.array(["a", "b", "c"]), n) if rng.random() < 0.5 else (rng.integers(0, 3, n))
+    )
     if table:
         return data | {"x": rng.standard_normal(n)}
     data["adj"] = np.array([[0, 1, 0], [1, 0, 1], [0, 1, 0]])
@@ -161,9 +161,11 @@ def damage(raw: bytes, rng: np.random.Generator) -> bytes:
         size = len(content)
         if not size:
             break
-        near = int(rng.integers(0, min(size, 400))) if rng.random() < 0.5 else (
-            int(rng.integers(0, size))
-        )  # fmt: skip
+        near = (
+            int(rng.integers(0, min(size, 400)))
+            if rng.random() < 0.5
+            else (int(rng.integers(0, size)))
+        )
         match int(rng.integers(0, 7)):
             case 0 | 1:
                 content[near] ^= 1 << int(rng.integers(0, 8))
@@ -183,8 +185,9 @@ def damage(raw: bytes, rng: np.random.Generator) -> bytes:
     return bytes(content)
 
 
-def attempt(case: int, seed: int, folder: Path, models: tuple[CheckedModel, CheckedModel],
-            outcome: Outcome) -> None:  # fmt: skip
+def attempt(
+    case: int, seed: int, folder: Path, models: tuple[CheckedModel, CheckedModel], outcome: Outcome
+) -> None:
     """One file: made, bent, damaged, read and grounded."""
     rng = np.random.default_rng([seed, case])
     suffix = SUFFIXES[case % len(SUFFIXES)]

@@ -140,12 +140,21 @@ SPARSE = {"data": [1.0, 2.0], "indices": [0, 1], "indptr": [0, 1, 2], "shape": [
 @pytest.mark.parametrize(
     ("part", "value"),
     [
-        ("indices", [0, 7]), ("indices", [0, -1]), ("indices", [0.0, 1.0]), ("indices", [0]),
-        ("indptr", [0, 2]), ("indptr", [0, 3, 2]), ("indptr", [0, 1, 9]), ("shape", [2, 2, 2]),
-        ("shape", [-2, 2]), ("shape", [2.0, 2.0]), ("data", ["a", "b"]), ("indptr", [1, 1, 2]),
+        ("indices", [0, 7]),
+        ("indices", [0, -1]),
+        ("indices", [0.0, 1.0]),
+        ("indices", [0]),
+        ("indptr", [0, 2]),
+        ("indptr", [0, 3, 2]),
+        ("indptr", [0, 1, 9]),
+        ("shape", [2, 2, 2]),
+        ("shape", [-2, 2]),
+        ("shape", [2.0, 2.0]),
+        ("data", ["a", "b"]),
+        ("indptr", [1, 1, 2]),
         ("shape", [10**15, 2]),
     ],
-)  # fmt: skip
+)
 def test_sparse_parts_that_contradict_one_another(part: str, value: Any, tmp_path: Path) -> None:
     parts = {f"X.{k}": np.array(v) for k, v in (SPARSE | {part: value}).items()}
     np.savez(tmp_path / "d.npz", **parts)  # type: ignore[arg-type]

@@ -212,8 +212,9 @@ def test_columns_of_a_frame_label_the_features() -> None:
 def test_dates_are_labels_whatever_their_unit() -> None:
     days = ["2020-01-01", "2020-01-02", "2020-01-03"]
     for dates in (
-        np.array(days, dtype="M8[D]"), np.array(days, dtype="M8[ns]"),
+        np.array(days, dtype="M8[D]"),
+        np.array(days, dtype="M8[ns]"),
         [np.datetime64(d) for d in days],
-    ):  # fmt: skip
+    ):
         got = bind(GLMM, BASE | {"who": [0, 1, 0], "obs": dates})
         assert got.indices["obs"].labels.tolist() == days

@@ -60,8 +60,12 @@ ENUM = pl.Series("y", GIVEN, dtype=pl.Enum(LEVELS))
 ARROW = pa.table(
     {"y": pa.DictionaryArray.from_arrays([1, 0, 2, 0], pa.array(LEVELS), ordered=True), "x": X}
 )
-STEPS = ("ar1(sd = 1, rho = 0.5)", "seasonal(sd = 1, period = 2)", "rw1(sd = 1, cyclic = true)",
-         "ar(sd = 1, pacf = p)")  # fmt: skip
+STEPS = (
+    "ar1(sd = 1, rho = 0.5)",
+    "seasonal(sd = 1, period = 2)",
+    "rw1(sd = 1, cyclic = true)",
+    "ar(sd = 1, pacf = p)",
+)
 LINES = ("rw1(sd = 0.7)", "rw2(sd = 0.7)", "ou(sd = 0.7, rate = 0.3)")
 FIVE = np.array([0.3, -1.0, 0.4, 2.0, 1.1])
 
@@ -274,12 +278,11 @@ def test_a_covariate_over_steps_is_named() -> None:
     [
         ([18.4, 19.0, 19.2, 25.0, 60.0], [18.4, 19.0, 19.2, 25.0, 60.0]),
         ([1, 2, 4, 9, 10], [1, 2, 4, 9, 10]),
-        (["2001-01-01", "2001-01-02", "2001-01-05", "2001-02-01", "2001-03-01"],
-         [0, 1, 4, 31, 59]),
+        (["2001-01-01", "2001-01-02", "2001-01-05", "2001-02-01", "2001-03-01"], [0, 1, 4, 31, 59]),
         (["2001-01", "2001-02", "2001-05", "2002-01", "2002-02"], [0, 1, 4, 12, 13]),
         ([3, 4, 5, 6, 7], [0, 1, 2, 3, 4]),
     ],
-)  # fmt: skip
+)
 def test_numbers_and_dates_are_positions(prior: str, when: Any, at: Any) -> None:
     by_label = lgm.fit(lgm.loads(mapped(prior)), {"when": when, "y": FIVE})
     text = (
@@ -432,11 +435,14 @@ def test_a_structure_from_outside_declares_what_it_needs() -> None:
     for name, spacing in names.items():
         register(
             Signature(
-                name, "structure", (Parameter("sd", "positive", over="none"),),
-                ordered_axis=spacing is not None, spacing=spacing or Spacing(),
+                name,
+                "structure",
+                (Parameter("sd", "positive", over="none"),),
+                ordered_axis=spacing is not None,
+                spacing=spacing or Spacing(),
                 carries_scale=("sd",),
             )
-        )  # fmt: skip
+        )
     try:
         data = {"when": ["b", "a", "c"], "y": FIVE[:3]}
         for name, spacing in names.items():

@@ -62,9 +62,15 @@ def test_smaller_and_foreign_numbers_are_widened(kind: str) -> None:
 
 @pytest.mark.parametrize(
     "values",
-    [[1.0, np.nan, 2], [1, None, 2], np.ma.masked_equal([1, 7, 2], 7), np.array([1.0, np.nan, 2]),
-     np.array([1, None, 2], dtype=object), np.ma.masked_equal(np.array([1, 7, 2], object), 7)],
-)  # fmt: skip
+    [
+        [1.0, np.nan, 2],
+        [1, None, 2],
+        np.ma.masked_equal([1, 7, 2], 7),
+        np.array([1.0, np.nan, 2]),
+        np.array([1, None, 2], dtype=object),
+        np.ma.masked_equal(np.array([1, 7, 2], object), 7),
+    ],
+)
 def test_missing_entries_are_marked(values: Any) -> None:
     got = bind(one("count?"), {"y": values})
     assert got.missing["y"].tolist() == [False, True, False]

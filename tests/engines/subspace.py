@@ -42,8 +42,9 @@ def ties(linear: LinearGaussian) -> tuple[Array, Array]:
     return np.vstack(rows), np.concatenate(values)
 
 
-def by_subspace(linear: LinearGaussian, weight: tuple[Array, ...],
-                shift: tuple[Array, ...]) -> Answer | None:  # fmt: skip
+def by_subspace(
+    linear: LinearGaussian, weight: tuple[Array, ...], shift: tuple[Array, ...]
+) -> Answer | None:
     """Moments of z, and log_normaliser: the log of the integral over the subspace, less that of the
     prior over the subspace without the directions of density 1. None where A is not positive
     definite there."""

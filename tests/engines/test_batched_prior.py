@@ -47,9 +47,14 @@ def covariance(rank: int, little: float, seed: int = 0) -> Array:
 
 
 def case_of(
-    s: Array, seed: int = 0, *, signed: bool = False, vector: bool = False, second: bool = True,
+    s: Array,
+    seed: int = 0,
+    *,
+    signed: bool = False,
+    vector: bool = False,
+    second: bool = True,
     weight: float = 1.0,
-) -> Case:  # fmt: skip
+) -> Case:
     """Vectors of correlated latents seen through ragged rows, perhaps beside one more each."""
     rng = np.random.default_rng(seed)
     blocks = [PriorBlock("z", (structure("iid", GROUPS), Covariance(s)), np.zeros(GROUPS * SIZE))]

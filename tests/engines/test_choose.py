@@ -96,8 +96,10 @@ def test_a_constraint_makes_a_flat_block_proper(engine: type) -> None:
     """Intercept and levels, both flat: data leave one direction, the constraint fixes it."""
     index = np.repeat(np.arange(3), 4)
     levels = Sparse(sp.csr_array((np.ones(12), index, np.arange(13)), shape=(12, 3)))
-    blocks = (PriorBlock("a", (structure("flat", 1),), np.zeros(1)),
-              PriorBlock("u", (structure("flat", 3),), np.zeros(3)))  # fmt: skip
+    blocks = (
+        PriorBlock("a", (structure("flat", 1),), np.zeros(1)),
+        PriorBlock("u", (structure("flat", 3),), np.zeros(3)),
+    )
     p = Predictor({"a": Dense(np.ones((12, 1))), "u": levels}, np.zeros(12))
     y = np.random.default_rng(0).normal(size=12)
     lost = engine(LinearGaussian(blocks, (p,))).condition((np.ones(12),), (y,))

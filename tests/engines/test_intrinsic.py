@@ -81,8 +81,10 @@ def test_a_walk_is_a_level_and_its_steps(tied: bool) -> None:
     sd, n = 0.8, 5
     q = PrecisionEngine(model(sd, tied)).condition(W, B)
     steps = np.tril(np.ones((n, n)), -1)[:, : n - 1] * 1.0
-    blocks = (PriorBlock("a", (structure("flat", 1),), np.zeros(1)),
-              PriorBlock("e", (structure("normal", n - 1, sd=sd),), np.zeros(n - 1)))  # fmt: skip
+    blocks = (
+        PriorBlock("a", (structure("flat", 1),), np.zeros(1)),
+        PriorBlock("e", (structure("normal", n - 1, sd=sd),), np.zeros(n - 1)),
+    )
     columns = {"a": Dense(np.ones((n, 1))), "e": Dense(steps)}
     held = None
     if tied:

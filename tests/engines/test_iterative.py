@@ -66,8 +66,9 @@ def image(flat: bool = True, seed: int = 0) -> Case:
 def several(seed: int = 0) -> Case:
     """Two blocks with correlated priors and a design with long and short rows."""
     rng = np.random.default_rng(seed)
-    chain = PriorBlock("a", (structure("ar1", 30, sd=np.asarray(0.7), rho=np.asarray(0.8)),),
-                       np.zeros(30))  # fmt: skip
+    chain = PriorBlock(
+        "a", (structure("ar1", 30, sd=np.asarray(0.7), rho=np.asarray(0.8)),), np.zeros(30)
+    )
     pair = (structure("ar1", 4, sd=np.asarray(1.3), rho=np.asarray(0.5)), structure("iid", 5))
     both = PriorBlock("b", pair, np.zeros(20))
     dense = (rng.uniform(size=(60, 20)) < 0.8) * rng.normal(size=(60, 20))
@@ -306,9 +307,7 @@ def test_refusals() -> None:
     assert "70 constraints" in IterativeEngine.refuses(intrinsic)
     pixels = PriorBlock("u", (Flat(2500),), np.zeros(2500))
     tied = Constraints({"u": Dense(np.ones((1, 2500)))}, np.zeros(1))
-    linear = LinearGaussian(
-        (pixels,), (Predictor({"u": Identity(2500)}, np.zeros(2500)),), tied
-    )  # fmt: skip
+    linear = LinearGaussian((pixels,), (Predictor({"u": Identity(2500)}, np.zeros(2500)),), tied)
     assert "flat block `u`" in IterativeEngine.refuses(linear)
     with pytest.raises(TypeError, match="flat block"):
         IterativeEngine(linear)

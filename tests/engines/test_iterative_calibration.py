@@ -35,8 +35,11 @@ def problem(kind: str, seed: int) -> Case:
     operators: list[Operator] = [Identity(n)]
     if kind == "image":
         grid, psf, prior = (14, 14), rng.uniform(size=(3, 5)), Flat(n)
-        operators = [Convolution(grid, psf / psf.sum(), "circular"), Difference(grid, 0),
-                     Difference(grid, 1)]  # fmt: skip
+        operators = [
+            Convolution(grid, psf / psf.sum(), "circular"),
+            Difference(grid, 0),
+            Difference(grid, 1),
+        ]
     elif kind == "chain":
         prior = structure("ar1", n, sd=np.asarray(1.0), rho=np.asarray(rng.uniform(0.3, 0.95)))
         operators.append(Sparse(sp.csr_array(rng.uniform(size=(300, n)) < 0.015, dtype=float)))

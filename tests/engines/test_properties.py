@@ -68,8 +68,12 @@ def test_order_of_rows_does_not_matter(seed: int) -> None:
     turned = Predictor(
         {n: Dense(op.dense()[order]) for n, op in p.columns.items()}, p.offset[order]
     )
-    moved = Case("", replace(case.linear, predictors=(turned,)),
-                 (case.weight[0][order],), (case.shift[0][order],))  # fmt: skip
+    moved = Case(
+        "",
+        replace(case.linear, predictors=(turned,)),
+        (case.weight[0][order],),
+        (case.shift[0][order],),
+    )
     a, b = solved(CovarianceEngine, case), solved(CovarianceEngine, moved)
     close(a.log_normaliser, b.log_normaliser)
     close(a.variance[0][order], b.variance[0])
@@ -93,9 +97,12 @@ def test_a_row_split_in_two_is_the_same_model(seed: int, share: float) -> None:
     doubled = {n: Dense(np.vstack([op.dense(), op.dense()])) for n, op in p.columns.items()}
     twice = Predictor(doubled, np.concatenate([p.offset, p.offset]))
     w, b = case.weight[0], case.shift[0]
-    moved = Case("", replace(case.linear, predictors=(twice,)),
-                 (np.concatenate([share * w, (1 - share) * w]),),
-                 (np.concatenate([share * b, (1 - share) * b]),))  # fmt: skip
+    moved = Case(
+        "",
+        replace(case.linear, predictors=(twice,)),
+        (np.concatenate([share * w, (1 - share) * w]),),
+        (np.concatenate([share * b, (1 - share) * b]),),
+    )
     for engine in (CovarianceEngine, PrecisionEngine):
         one, two = solved(engine, case), solved(engine, moved)
         close(one.log_normaliser, two.log_normaliser)
@@ -111,8 +118,12 @@ def test_units_of_the_predictor(seed: int, unit: float) -> None:
     scaled = Predictor(
         {n: Dense(unit * op.dense()) for n, op in p.columns.items()}, unit * p.offset
     )
-    moved = Case("", replace(case.linear, predictors=(scaled,)),
-                 (case.weight[0] / unit**2,), (case.shift[0] / unit,))  # fmt: skip
+    moved = Case(
+        "",
+        replace(case.linear, predictors=(scaled,)),
+        (case.weight[0] / unit**2,),
+        (case.shift[0] / unit,),
+    )
     for engine in (CovarianceEngine, PrecisionEngine):
         one, two = solved(engine, case), solved(engine, moved)
         close(one.log_normaliser, two.log_normaliser, 1e-9)
@@ -130,8 +141,10 @@ def test_quadrature(dimensions: int, engine: type) -> None:
     linear = LinearGaussian((block,), (p,))
     w, b = np.array([1.0, 0.0, -0.05, 0.6]), rng.normal(size=4)
     q = engine(linear).condition((w,), (b,))
-    axes = [np.linspace(m - 10 * s, m + 10 * s, 121) for m, s in
-            zip(q.latent_mean, np.sqrt(q.latent_variance), strict=True)]  # fmt: skip
+    axes = [
+        np.linspace(m - 10 * s, m + 10 * s, 121)
+        for m, s in zip(q.latent_mean, np.sqrt(q.latent_variance), strict=True)
+    ]
     grid = np.stack(np.meshgrid(*axes, indexing="ij"), axis=-1).reshape(-1, dimensions)
     cell = np.prod([a[1] - a[0] for a in axes])
     s = grid @ p.columns["z"].dense().T + p.offset
@@ -183,8 +196,10 @@ def test_constraint_across_flat_and_proper_is_the_limit_of_wide_priors(seed: int
     def model(f: object) -> LinearGaussian:
         return LinearGaussian((proper, PriorBlock("f", (f,), np.zeros(2))), (p,), held)  # type: ignore[arg-type]
 
-    flat = [engine(model(structure("flat", 2))).condition(w, b)
-            for engine in (CovarianceEngine, PrecisionEngine)]  # fmt: skip
+    flat = [
+        engine(model(structure("flat", 2))).condition(w, b)
+        for engine in (CovarianceEngine, PrecisionEngine)
+    ]
     close(flat[0].log_normaliser, flat[1].log_normaliser, 1e-9)
     wide = 1e4
     q = PrecisionEngine(model(structure("normal", 2, sd=wide))).condition(w, b)
@@ -202,8 +217,10 @@ def test_no_digits_are_lost_where_weights_are_large(seed: int, size: float) -> N
     gp = LinearGaussian(
         (PriorBlock("f", (k,), np.zeros(8)),), (Predictor({"f": Identity(8)}, np.zeros(8)),)
     )
-    low = LinearGaussian((PriorBlock("x", (structure("iid", 3),), np.zeros(3)),),
-                         (Predictor({"x": Dense(root)}, np.zeros(8)),))  # fmt: skip
+    low = LinearGaussian(
+        (PriorBlock("x", (structure("iid", 3),), np.zeros(3)),),
+        (Predictor({"x": Dense(root)}, np.zeros(8)),),
+    )
     w, b = (10.0**size * np.exp(rng.normal(size=8)),), (10.0**size * rng.normal(size=8),)
     one, two = CovarianceEngine(gp).condition(w, b), PrecisionEngine(low).condition(w, b)
     # 1 + wS reaches 1e10 here, so eps times that is what any factorisation of B_w leaves.

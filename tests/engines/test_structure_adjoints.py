@@ -58,9 +58,10 @@ def value(engine: Kind, linear: LinearGaussian, parts: tuple[Structure, ...]) ->
 def test_slopes_in_every_argument(engine: Kind, name: str, tie: str) -> None:
     # A seed whose axis has six entries, and a proper intercept.
     linear = next(
-        c.linear for c in (case(s, ("ar1",), tie) for s in range(99))
+        c.linear
+        for c in (case(s, ("ar1",), tie) for s in range(99))
         if c.linear.blocks[1].size == 6 and c.linear.blocks[0].factors[0].name == "normal"
-    )  # fmt: skip
+    )
     q = value(engine, linear, (build(name, {}),))
     slopes = build(name, {}).pullback_precision(q.adjoints().precision["f"])
     for argument in CONTINUOUS:

@@ -86,11 +86,15 @@ def texts(draw: st.DrawFn) -> str:
         terms.append(f"e{k}")
     for k in range(draw(st.integers(1, 3))):
         term, scale = draw(st.sampled_from(terms)), draw(st.sampled_from(scales))
-        form = draw(st.sampled_from([
-            f"observe y{k} ~ normal(mean = {term}, sd = {scale})",
-            f"observe y{k} ~ laplace(mean = {term}, scale = {scale})",
-            f"potential {term} ~ laplace(scale = {scale})",
-        ]))  # fmt: skip
+        form = draw(
+            st.sampled_from(
+                [
+                    f"observe y{k} ~ normal(mean = {term}, sd = {scale})",
+                    f"observe y{k} ~ laplace(mean = {term}, scale = {scale})",
+                    f"potential {term} ~ laplace(scale = {scale})",
+                ]
+            )
+        )
         lines.append(form)
     return "\n".join(lines) + "\n"
 
@@ -100,9 +104,7 @@ def compiled(text: str) -> CanonicalModel:
     return compile_model(lgm.loads(text).checked, read(data), find_site)
 
 
-ANY = settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow]
-)  # fmt: skip
+ANY = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 @ANY
@@ -127,9 +129,10 @@ def test_hypers_change_what_the_graph_says(text: str, factor: float) -> None:
         free = {n: theta[n] for n in space.free} | {name: factor * theta[name]}
         after = state(canonical, space.filled(free))
         changed = {
-            id for id in before
+            id
+            for id in before
             if any(not np.array_equal(a, b) for a, b in zip(before[id], after[id], strict=True))
-        }  # fmt: skip
+        }
         said = {id for id in before if name in made_of(graph, id, space.free)}
         assert changed == said, name
 

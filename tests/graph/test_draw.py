@@ -27,8 +27,15 @@ from lgmdsl.language.load import load
 
 SVG = "{http://www.w3.org/2000/svg}"
 KINDS: tuple[NodeKind, ...] = (
-    "data", "hyper", "latent", "let", "observe", "potential", "constrain", "report",
-)  # fmt: skip
+    "data",
+    "hyper",
+    "latent",
+    "let",
+    "observe",
+    "potential",
+    "constrain",
+    "report",
+)
 anything = st.text(max_size=30)
 
 
@@ -158,9 +165,11 @@ def test_plates_that_cross_are_not_both_boxes() -> None:
         Node("y", "data", "y", ("obs",)),
     )
     edges = (
-        Edge("X", "eta"), Edge("w", "eta"), Edge("eta", "observe y", "argument", "logit"),
+        Edge("X", "eta"),
+        Edge("w", "eta"),
+        Edge("eta", "observe y", "argument", "logit"),
         Edge("y", "observe y", "observed"),
-    )  # fmt: skip
+    )
     graph = ModelGraph(nodes, edges, (IndexSet("obs"), IndexSet("feat")))
     (box,) = boxes(graph)
     assert box.indices == ("obs",)

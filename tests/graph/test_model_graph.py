@@ -34,8 +34,17 @@ def graph_of(text: str) -> ModelGraph:
 def test_nodes_and_edges_of_a_glmm() -> None:
     graph = graph_of(GLMM)
     assert [n.id for n in graph.nodes] == [
-        "y", "X", "who", "time", "s", "b0", "b", "u", "eta", "observe y",
-    ]  # fmt: skip
+        "y",
+        "X",
+        "who",
+        "time",
+        "s",
+        "b0",
+        "b",
+        "u",
+        "eta",
+        "observe y",
+    ]
     site = graph.by_id["observe y"]
     assert (site.kind, site.label, site.dims) == ("observe", "poisson.log_rate", ("obs",))
     assert {(e.source, e.target, e.role, e.argument) for e in graph.edges} == {

@@ -20,8 +20,11 @@ from lgmdsl.inference.routes import Route, combined, error_notes
 from lgmdsl.sites.catalogue import site
 
 APPROXIMATE, LOWER, NUMERICAL, EXACT = (
-    Guarantee.APPROXIMATE, Guarantee.LOWER, Guarantee.NUMERICAL, Guarantee.EXACT,
-)  # fmt: skip
+    Guarantee.APPROXIMATE,
+    Guarantee.LOWER,
+    Guarantee.NUMERICAL,
+    Guarantee.EXACT,
+)
 LOGISTIC = """lgm 1
 index obs
 data y[obs] : binary
@@ -134,8 +137,12 @@ def test_methods_name_the_bounds() -> None:
     found, table = methods(lgm.loads(LOGISTIC)), methods()
     assert isinstance(found, ModelMethods) and isinstance(table, MethodTable)
     assert found["natural-gradient"].bounds == (
-        "quadrature", "jaakkola", "bohning", "piecewise-linear-R", "piecewise-quadratic-R",
-    )  # fmt: skip
+        "quadrature",
+        "jaakkola",
+        "bohning",
+        "piecewise-linear-R",
+        "piecewise-quadratic-R",
+    )
     assert "--bound: quadrature, jaakkola" in " ".join(str(found).split())
     told = json.loads(json.dumps(table.as_json()))["bounds"]
     jaakkola = next(b for b in told if b["bound"] == "jaakkola")

@@ -39,9 +39,13 @@ def point() -> ElboPoint:
     ],
 )
 def test_which_points_are_comparable(
-    point: ElboPoint, monkeypatch: pytest.MonkeyPatch, lost_before: float, lost_after: float,
-    rise: float, may: bool,
-) -> None:  # fmt: skip
+    point: ElboPoint,
+    monkeypatch: pytest.MonkeyPatch,
+    lost_before: float,
+    lost_after: float,
+    rise: float,
+    may: bool,
+) -> None:
     tried = replace(point, elbo=point.elbo + rise)
     monkeypatch.setattr(beginning, "blur", lambda p: lost_before if p is point else lost_after)
     assert beginning.comparable(tried, point) is may

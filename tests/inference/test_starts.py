@@ -64,8 +64,9 @@ def test_the_two_starts_can_end_apart() -> None:
 
 def test_one_start_where_the_optimum_is_global_or_the_caller_names_the_start() -> None:
     data = outliers(0)
-    gaussian = ROBUST.replace("student_t(mean = s, scale = {scale}, df = {df})",
-                              "normal(mean = s, sd = 1)")  # fmt: skip
+    gaussian = ROBUST.replace(
+        "student_t(mean = s, scale = {scale}, df = {df})", "normal(mean = s, sd = 1)"
+    )
     assert lgm.fit(lgm.loads(gaussian), data, "natural-gradient").starts == ()
     model = lgm.loads(ROBUST.format(scale=0.3, df=2))
     first = lgm.fit(model, data, "natural-gradient")
@@ -113,8 +114,10 @@ def test_a_spike_of_the_prior_lets_go(method: str) -> None:
     data = {"X": X, "y": X @ w + 0.3 * rng.normal(size=100)}
     fit = lgm.fit(lgm.loads(SPIKE), data, method)
     assert fit.converged and [s.name for s in fit.starts] == [
-        "own start", "least squares", "peaks let go",
-    ]  # fmt: skip
+        "own start",
+        "least squares",
+        "peaks let go",
+    ]
     np.testing.assert_allclose(fit.mean("w"), w, atol=0.15)
     objectives = [s.objective for s in fit.starts]
     assert max(objectives) == pytest.approx(objectives[2], abs=1e-6)

@@ -139,19 +139,39 @@ def test_every_error_of_a_file_is_counted() -> None:
 @pytest.mark.parametrize(
     ("text", "code", "name"),
     [
-        ("index obs\nindex k\ndata y[obs] : real\nlatent f[obs] ~ iid\n"
-         "observe y ~ normal(mean = f, sd = 1)", "W101", "k"),
-        ("index obs\ndata y[obs] : real\ndata x[obs] : real\nlatent f[obs] ~ iid\n"
-         "observe y ~ normal(mean = f, sd = 1)", "W101", "x"),
-        ("index obs\ndata y[obs] : real\nlatent f[obs] ~ iid\nlatent g ~ normal(sd = 1)\n"
-         "report q = g\nobserve y ~ normal(mean = f, sd = 1)", "W102", "g"),
+        (
+            "index obs\nindex k\ndata y[obs] : real\nlatent f[obs] ~ iid\n"
+            "observe y ~ normal(mean = f, sd = 1)",
+            "W101",
+            "k",
+        ),
+        (
+            "index obs\ndata y[obs] : real\ndata x[obs] : real\nlatent f[obs] ~ iid\n"
+            "observe y ~ normal(mean = f, sd = 1)",
+            "W101",
+            "x",
+        ),
+        (
+            "index obs\ndata y[obs] : real\nlatent f[obs] ~ iid\nlatent g ~ normal(sd = 1)\n"
+            "report q = g\nobserve y ~ normal(mean = f, sd = 1)",
+            "W102",
+            "g",
+        ),
         ("index obs\nlatent f[obs] ~ iid\nreport q[obs] = f", "W103", ""),
-        ("index obs\ndata y[obs] : real\nlatent f[obs] ~ iid\npotential f ~ laplace(scale = 1)\n"
-         "observe y ~ normal(mean = 1, sd = 1)", "W104", ""),
-        ("index obs\ndata y[obs] : real\ndata x[obs] : real?\nlatent f[obs] ~ iid\n"
-         "observe y ~ normal(mean = f + x, sd = 1)", "W105", "x"),
+        (
+            "index obs\ndata y[obs] : real\nlatent f[obs] ~ iid\npotential f ~ laplace(scale = 1)\n"
+            "observe y ~ normal(mean = 1, sd = 1)",
+            "W104",
+            "",
+        ),
+        (
+            "index obs\ndata y[obs] : real\ndata x[obs] : real?\nlatent f[obs] ~ iid\n"
+            "observe y ~ normal(mean = f + x, sd = 1)",
+            "W105",
+            "x",
+        ),
     ],
-)  # fmt: skip
+)
 def test_warnings(text: str, code: str, name: str) -> None:
     model = check(parse(f"lgm 1\n{text}\n"))
     assert warned(model) == [code]

@@ -39,10 +39,16 @@ def models(draw: st.DrawFn) -> tuple[list[str], list[str], str]:
     for k, size in enumerate(sizes):
         structure = draw(
             st.sampled_from(
-                ["normal(sd = s)", "iid", "rw1(sd = s)", "ar1(sd = s, rho = 0.5)",
-                 "seasonal(sd = s, period = 4)", "flat"]
+                [
+                    "normal(sd = s)",
+                    "iid",
+                    "rw1(sd = s)",
+                    "ar1(sd = s, rho = 0.5)",
+                    "seasonal(sd = s, period = 4)",
+                    "flat",
+                ]
             )
-        )  # fmt: skip
+        )
         head.append(f"index g{k} = {size}")
         kind = draw(st.sampled_from(["map", "design", "pick", "sum"]))
         tail.append(f"latent u{k}[g{k}] ~ {structure}")

@@ -30,8 +30,11 @@ def test_the_good_model_is_good() -> None:
     assert [w.render() for w in warnings_of(model_graph(model)) if w.code != "W101"] == []
     # Only what the edits below need is left unused.
     assert {w.message.split("`")[1] for w in warnings_of(model_graph(model))} == {
-        "n", "keep", "cuts", "stick",
-    }  # fmt: skip
+        "n",
+        "keep",
+        "cuts",
+        "stick",
+    }
 
 
 EDITS = [

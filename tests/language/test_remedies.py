@@ -12,9 +12,11 @@ from lgmdsl import remedies
 from lgmdsl.errors import LONGEST, Diagnostic, ModelError
 
 FOUND = Diagnostic(
-    "E503", "no value", details=(f"see {remedies.argument('set', 'set')}",),
+    "E503",
+    "no value",
+    details=(f"see {remedies.argument('set', 'set')}",),
     help=f"pin it: {remedies.pin('s', '0.5')}, or {remedies.setting('hyper', 'map')}",
-)  # fmt: skip
+)
 
 
 def test_each_surface_has_its_words() -> None:
@@ -36,9 +38,13 @@ def test_wordings_outlive_changes_and_pickling() -> None:
 
 def test_every_remedy_has_two_wordings() -> None:
     made = (
-        remedies.pin("s"), remedies.start("s"), remedies.setting("method", "ep"),
-        remedies.number("max-steps", 3), remedies.option("samples", 9), remedies.key("x", "y"),
-    )  # fmt: skip
+        remedies.pin("s"),
+        remedies.start("s"),
+        remedies.setting("method", "ep"),
+        remedies.number("max-steps", 3),
+        remedies.option("samples", 9),
+        remedies.key("x", "y"),
+    )
     for text in made:
         assert remedies.on_command_line(text).startswith("--")
         assert "--" not in remedies.in_python(text) and "=" in remedies.in_python(text)

@@ -29,9 +29,13 @@ def test_the_tables_do_not_depend_on_the_seed_of_the_hash(seed: str, root: Path)
         "from lgmdsl.language.parse.tables import text_of_tables; print(text_of_tables(), end='')"
     )
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=120,
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
         env={"PYTHONHASHSEED": seed, "PYTHONPATH": f"{root}:{root / 'backends'}"},
-    )  # fmt: skip
+    )
     assert done.stdout == tables_file().read_text(encoding="utf-8")
 
 

@@ -136,8 +136,10 @@ def test_signatures_are_consistent(signature: Signature) -> None:
 
 def test_show() -> None:
     poisson, bernoulli, iid = (
-        lookup("family", "poisson"), lookup("family", "bernoulli"), lookup("structure", "iid"),
-    )  # fmt: skip
+        lookup("family", "poisson"),
+        lookup("family", "bernoulli"),
+        lookup("structure", "iid"),
+    )
     assert poisson and poisson.show() == "poisson(log_rate: latent, exposure: positive = 1)"
     assert bernoulli
     assert bernoulli.show() == "bernoulli(logit: latent | probit: latent | cloglog: latent)"
@@ -174,13 +176,20 @@ def test_lines_for_messages() -> None:
 
 def test_a_registered_family_and_structure_can_be_used_in_a_model() -> None:
     gumbel = Signature(
-        "gumbel", "family", (Parameter("location", "latent"), Parameter("scale", "positive")),
-        observed=("real",), summary="Gumbel",
-    )  # fmt: skip
+        "gumbel",
+        "family",
+        (Parameter("location", "latent"), Parameter("scale", "positive")),
+        observed=("real",),
+        summary="Gumbel",
+    )
     spline = Signature(
-        "spline", "structure", (Parameter("sd", "positive", over="none"),), ordered_axis=True,
-        carries_scale=("sd",), summary="a spline",
-    )  # fmt: skip
+        "spline",
+        "structure",
+        (Parameter("sd", "positive", over="none"),),
+        ordered_axis=True,
+        carries_scale=("sd",),
+        summary="a spline",
+    )
     text = """lgm 1
 index t
 data y[t] : real

@@ -98,9 +98,10 @@ def random_slopes() -> Model:
     b = m.latent("b", [term], w.normal(sd=5))
     d = m.latent("d", [subject, term], w.iid * w.dense(cov=S))
     eta = m.let(
-        "eta", [obs],
+        "eta",
+        [obs],
         b["intercept"] + x * b["slope"] + d[who, "intercept"] + x * d[who, "slope"],
-    )  # fmt: skip
+    )
     m.observe(y, w.poisson(log_rate=eta))
     return m
 

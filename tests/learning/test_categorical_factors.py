@@ -77,8 +77,10 @@ def test_pieces_before_log_before_bohning() -> None:
     y = rows(200)
     found = {}
     for link, bound in (
-        ("stick", "piecewise-quadratic-20"), ("softmax", "log"), ("softmax", "bohning")
-    ):  # fmt: skip
+        ("stick", "piecewise-quadratic-20"),
+        ("softmax", "log"),
+        ("softmax", "bohning"),
+    ):
         text = TEXT.format(link=link)
         fit = lgm.fit(lgm.loads(text), {"y": y}, hyper="em", bound=bound, tol=1e-6)
         assert fit.converged, bound
@@ -105,7 +107,9 @@ def test_scalar_sites_beside_vector_sites() -> None:
         "let eta[obs, cut] = L @ u\nlet win[obs] = l @ u\n"
         "observe y ~ categorical(softmax = eta)\nobserve won ~ bernoulli(logit = win)\n"
     )
-    fits = [lgm.fit(lgm.loads(text), {"y": y, "won": won}, "natural-gradient", hyper=h, bound="log")
-            for h in ("em", "map")]  # fmt: skip
+    fits = [
+        lgm.fit(lgm.loads(text), {"y": y, "won": won}, "natural-gradient", hyper=h, bound="log")
+        for h in ("em", "map")
+    ]
     assert all(f.converged for f in fits)
     np.testing.assert_allclose(fits[0].log_evidence, fits[1].log_evidence, atol=1e-3)

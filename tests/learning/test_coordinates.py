@@ -112,8 +112,9 @@ def test_labels() -> None:
         *(f"S[{q}]" for q in pairs),
         *(f"V[item {a}, {q}]" for a in ("red", "blue") for q in pairs),
         *(f"p[k {v}]" for v in found.labels["k"][:2]),
-        "c[item red]", "c[item blue]",
-    )  # fmt: skip
+        "c[item red]",
+        "c[item blue]",
+    )
 
 
 @pytest.mark.parametrize("at", [-30.0, 30.0])

@@ -41,9 +41,11 @@ let eta[p, i] = mu + z
 observe y ~ bernoulli(logit = eta)
 """
 PRIORS = [
-    "flat", "inv_wishart(df = 7, scale = W)", "lkj_cov(eta = 2, u = 2, alpha = 0.1)",
+    "flat",
+    "inv_wishart(df = 7, scale = W)",
+    "lkj_cov(eta = 2, u = 2, alpha = 0.1)",
     "graphical_lasso(rate = 8)",
-]  # fmt: skip
+]
 
 
 def real(missing: float = 0.05) -> dict[str, np.ndarray]:
@@ -139,9 +141,11 @@ def test_a_sparse_precision_has_exact_zeros_and_meets_its_conditions(tmp_path: P
     assert not zero[0, 1] and not zero[2, 3]
     objective, _ = first(BINARY, data)
     at = Objective(
-        plan(objective.planned.canonical, bound="jaakkola"), objective.coordinates, {},
+        plan(objective.planned.canonical, bound="jaakkola"),
+        objective.coordinates,
+        {},
         Tolerances(1e-12, 1e-9),
-    ).at(objective.coordinates.pack(fit.theta))  # fmt: skip
+    ).at(objective.coordinates.pack(fit.theta))
     assert at is not None
     s = np.asarray(fit.theta["S"])
     slope = -s @ at.slopes["S"] @ s  # of the evidence in P

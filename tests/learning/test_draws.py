@@ -16,9 +16,12 @@ SIZE = 8000
 
 @pytest.mark.parametrize(
     ("text", "names", "method"),
-    [(GLMM, ["s", "v"], "laplace"), (CROSSED, ["v", "w", "ratio"], "laplace"),
-     (NORMAL, ["s", "t", "shift"], "auto")],
-)  # fmt: skip
+    [
+        (GLMM, ["s", "v"], "laplace"),
+        (CROSSED, ["v", "w", "ratio"], "laplace"),
+        (NORMAL, ["s", "t", "shift"], "auto"),
+    ],
+)
 def test_draws_have_the_quantiles_that_are_reported(
     text: str, names: list[str], method: str
 ) -> None:

@@ -202,8 +202,9 @@ def test_marginals_of_functions_of_the_hypers() -> None:
     np.testing.assert_allclose(fit.mean("share"), (u / (u + v)).mean(), atol=2e-3)
     np.testing.assert_allclose(fit.sd("share"), (u / (u + v)).std(), atol=2e-3)
     levels = [0.05, 0.5, 0.95]
-    np.testing.assert_allclose(fit.quantile("share", levels), np.quantile(u / (u + v), levels),
-                               atol=5e-3)  # fmt: skip
+    np.testing.assert_allclose(
+        fit.quantile("share", levels), np.quantile(u / (u + v), levels), atol=5e-3
+    )
     drawn = fit.sample(20_000, seed=3, names=["v", "share", "w"])
     for name in ("v", "share"):
         np.testing.assert_allclose(drawn[name].mean(), fit.mean(name), rtol=0.02)

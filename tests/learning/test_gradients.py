@@ -173,9 +173,14 @@ def free_of(canonical: CanonicalModel) -> dict[str, Array]:
 
 
 def check(
-    canonical: CanonicalModel, method: str, engine: str = "", rel: float = 1e-6,
-    options: Mapping[str, object] | None = None, bound: str | None = None, tight: float = 1e-12,
-) -> None:  # fmt: skip
+    canonical: CanonicalModel,
+    method: str,
+    engine: str = "",
+    rel: float = 1e-6,
+    options: Mapping[str, object] | None = None,
+    bound: str | None = None,
+    tight: float = 1e-12,
+) -> None:
     """Every entry against fourth-order differences."""
     planned, free = plan(canonical, method, bound, options), free_of(canonical)
     theta = canonical.hypers.theta(free)
@@ -220,9 +225,11 @@ def test_priors_by_a_bound(prior: str) -> None:
 
 def test_coordinate_ascent() -> None:
     """It converges linearly, so a model in which it does so soon."""
-    text = model("latent f[row] ~ gp(at = x, kernel = se(sd = {s}, length = {length}))\n"
-                 "let eta[row] = f\nobserve y ~ gamma(log_mean = eta, shape = {scale})",
-                 "positive")  # fmt: skip
+    text = model(
+        "latent f[row] ~ gp(at = x, kernel = se(sd = {s}, length = {length}))\n"
+        "let eta[row] = f\nobserve y ~ gamma(log_mean = eta, shape = {scale})",
+        "positive",
+    )
     given = data("positive", 3, missing=False)
     check(compiled(text, given | {"x": np.array([0.0, 2.0, 5.0])}), "coordinate-ascent")
 

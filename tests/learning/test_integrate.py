@@ -132,10 +132,13 @@ def _lattice_of_normals(y: Array) -> tuple[Array, Array, Array, Array, float]:
     spread = s**2 + t**2 / n
     squares = ((y - mean) ** 2).sum()
     log = (
-        -0.5 * np.log(2 * np.pi * spread) - 0.5 * (mean - shift) ** 2 / spread
-        - 0.5 * (n - 1) * np.log(2 * np.pi) - (n - 1) * np.log(t) - 0.5 * np.log(n)
+        -0.5 * np.log(2 * np.pi * spread)
+        - 0.5 * (mean - shift) ** 2 / spread
+        - 0.5 * (n - 1) * np.log(2 * np.pi)
+        - (n - 1) * np.log(t)
+        - 0.5 * np.log(n)
         - 0.5 * squares / t**2
-    )  # fmt: skip
+    )
     log += stats.halfnorm(scale=2).logpdf(s) + stats.gamma(3, scale=0.5).logpdf(t)
     log += stats.norm.logpdf(shift) + np.log(s) + np.log(t)
     weight = np.exp(log - log.max())

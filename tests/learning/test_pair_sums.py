@@ -22,9 +22,14 @@ def entries(persons: int, items: int, factors: int, missing: float) -> tuple[np.
 
 
 def brute(
-    row: np.ndarray, column: np.ndarray, hyper: np.ndarray, value: np.ndarray, weight: np.ndarray,
-    moment: np.ndarray, size: int,
-) -> np.ndarray:  # fmt: skip
+    row: np.ndarray,
+    column: np.ndarray,
+    hyper: np.ndarray,
+    value: np.ndarray,
+    weight: np.ndarray,
+    moment: np.ndarray,
+    size: int,
+) -> np.ndarray:
     out = np.zeros((size, size))
     for e in range(len(row)):
         for f in np.flatnonzero(row == row[e]):

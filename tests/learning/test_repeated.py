@@ -49,9 +49,7 @@ def test_operators_without_hypers_and_their_table_are_kept() -> None:
     for prior in ("besag * ar1", "loadings"):
         canonical = made(prior)
         thetas = [{n: k * np.asarray(SECOND[n]) for n in canonical.hypers.free} for k in (1.0, 0.9)]
-        engines[prior] = [
-            SparseEngine(canonical.linear(canonical.hypers.theta(t))) for t in thetas
-        ]  # fmt: skip
+        engines[prior] = [SparseEngine(canonical.linear(canonical.hypers.theta(t))) for t in thetas]
         sites = [canonical.sites(canonical.hypers.theta(t)) for t in thetas]
         assert sites[0][0] is sites[1][0]
     kept, anew = engines["besag * ar1"], engines["loadings"]

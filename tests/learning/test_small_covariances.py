@@ -73,9 +73,10 @@ def begun(given: Objective, s: Array) -> Evaluation:
 def left(given: Objective, at: Evaluation) -> float:
     """Nats that evidence + log prior may still rise, by the slope in whitened coordinates,
     S -> L(I + E)L', whatever the size of S: |L'GL|^2 / n."""
-    space, (step,) = given.planned.canonical.hypers, covariances(
-        given.planned.canonical, given.coordinates
-    )  # fmt: skip
+    space, (step,) = (
+        given.planned.canonical.hypers,
+        covariances(given.planned.canonical, given.coordinates),
+    )
     root = np.linalg.cholesky(np.asarray(at.theta["S"]))
     slope = at.slopes["S"] + space.log_prior(at.theta)[1]["S"]
     return float(((root.T @ slope @ root) ** 2).sum() / step.count)
@@ -187,15 +188,21 @@ EXACT = [("real", "l-bfgs"), ("binary", "l-bfgs")]
 WAYS = [
     *((prior, way) for prior in (LKJ.format(eta=1), LKJ.format(eta=4)) for way in EXACT),
     # SQUAREM is left to priors that keep the maximum inside: at an edge it takes 2,000 cycles.
-    *((prior, way) for prior in (WISHART.format(df=5), WISHART.format(df=7))
-      for way in (*EXACT, ("real", "squarem"))),
-]  # fmt: skip
+    *(
+        (prior, way)
+        for prior in (WISHART.format(df=5), WISHART.format(df=7))
+        for way in (*EXACT, ("real", "squarem"))
+    ),
+]
 
 
 @given(
-    st.integers(0, 2**20), st.integers(2, 4), st.sampled_from([None, 1]), st.sampled_from(WAYS),
+    st.integers(0, 2**20),
+    st.integers(2, 4),
+    st.sampled_from([None, 1]),
+    st.sampled_from(WAYS),
     st.sampled_from([0.3, 3.0]),
-)  # fmt: skip
+)
 @settings(max_examples=6, deadline=None)
 def test_em_and_gradients_find_the_same_maximum(
     seed: int, size: int, rank: int | None, chosen: tuple[str, tuple[str, str]], scale: float

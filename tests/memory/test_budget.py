@@ -13,10 +13,18 @@ from lgmdsl.errors import MethodError
 @pytest.mark.parametrize(
     ("text", "size"),
     [
-        ("8GB", 8e9), ("8G", 8e9), ("8000000000", 8e9), ("7.5 gb", 7.5e9), ("8GiB", 8 * 2.0**30),
-        (" 512M ", 5.12e8), ("2T", 2e12), ("4000000kB", 4e9), ("2000000B", 2e6), (".5G", 5e8),
+        ("8GB", 8e9),
+        ("8G", 8e9),
+        ("8000000000", 8e9),
+        ("7.5 gb", 7.5e9),
+        ("8GiB", 8 * 2.0**30),
+        (" 512M ", 5.12e8),
+        ("2T", 2e12),
+        ("4000000kB", 4e9),
+        ("2000000B", 2e6),
+        (".5G", 5e8),
     ],
-)  # fmt: skip
+)
 def test_amounts(text: str, size: float, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LGM_MEMORY", text)
     assert memory.budget() == size

@@ -115,7 +115,7 @@ observe y ~ poisson(log_rate = f)
         (CONSTRAINTS, ("E505", "`constrain`", "30,000 x 30,000 = 900,000,000 entries")),
     ],
     ids=["latents", "labels", "lets", "potentials", "terms", "constraints"],
-)  # fmt: skip
+)
 def test_a_part_is_refused_by_name_and_size(script: str, words: tuple[str, ...]) -> None:
     said = told(script, ROOM, LGM_MEMORY=BUDGET)
     assert all(w in said for w in words), said

@@ -101,8 +101,12 @@ FREE = "import lgmdsl.numerics.blas_threads\nlgmdsl.numerics.blas_threads.LARGE 
 
 
 def ran(script: str, threads: str = "1", hashes: str = "0") -> dict[str, list[str]]:
-    said = told(FITS + f"NAMES = {NAMES!r}\n" + script, OPENBLAS_NUM_THREADS=threads,
-                OMP_NUM_THREADS=threads, PYTHONHASHSEED=hashes)  # fmt: skip
+    said = told(
+        FITS + f"NAMES = {NAMES!r}\n" + script,
+        OPENBLAS_NUM_THREADS=threads,
+        OMP_NUM_THREADS=threads,
+        PYTHONHASHSEED=hashes,
+    )
     out: dict[str, list[str]] = json.loads(said)
     return out
 

@@ -113,8 +113,9 @@ def dense_mean_field(case: Relevance) -> Answer:
     joint = 0.5 * n * (log_noise - np.log(2 * np.pi)) - noise.mean() * (rate - case.d)
     joint += (0.5 * (logs - np.log(2 * np.pi)) - precisions.mean() * (below - case.b)).sum()
     for a, b, log, value in (
-        (case.a, case.b, logs, precisions.mean()), (case.c, case.d, log_noise, noise.mean())
-    ):  # fmt: skip
+        (case.a, case.b, logs, precisions.mean()),
+        (case.c, case.d, log_noise, noise.mean()),
+    ):
         joint += np.sum(a * np.log(b) - special.gammaln(a) + (a - 1) * log - b * value)
     entropy = 0.5 * np.linalg.slogdet(2 * np.pi * np.e * v)[1]
     entropy += precisions.entropy().sum() + noise.entropy()

@@ -44,9 +44,11 @@ def logistic(d: Data) -> Case:
     x, y = d["X"], d["y"]
     sign = 2.0 * y - 1
     return Case(
-        np.hstack([ones(len(y)), x]), diagonal((1, 10), (x.shape[1], 2.5)),
-        lambda s: stats.logistic.logcdf(sign * s), (("b0", 1), ("w", x.shape[1])),
-    )  # fmt: skip
+        np.hstack([ones(len(y)), x]),
+        diagonal((1, 10), (x.shape[1], 2.5)),
+        lambda s: stats.logistic.logcdf(sign * s),
+        (("b0", 1), ("w", x.shape[1])),
+    )
 
 
 def gp_classification(d: Data) -> Case:
@@ -54,9 +56,11 @@ def gp_classification(d: Data) -> Case:
     k = 4 * np.exp(-0.5 * cdist(x / 0.8, x / 0.8, "sqeuclidean"))
     sign = 2.0 * y - 1
     return Case(
-        np.hstack([ones(len(y)), np.eye(len(y))]), block_diag(np.eye(1), k),
-        lambda s: stats.norm.logcdf(sign * s), (("b0", 1), ("f", len(y))),
-    )  # fmt: skip
+        np.hstack([ones(len(y)), np.eye(len(y))]),
+        block_diag(np.eye(1), k),
+        lambda s: stats.norm.logcdf(sign * s),
+        (("b0", 1), ("f", len(y))),
+    )
 
 
 def poisson_glmm(d: Data) -> Case:
@@ -77,25 +81,26 @@ def random_slopes(d: Data) -> Case:
     return Case(
         np.hstack([ones(len(age)), age, pairs]),
         block_diag(400.0 * np.eye(2), np.kron(np.eye(len(subjects)), s)),
-        lambda m: stats.norm.logpdf(d["y"], m, 0.7), (("b", 2), ("d", 2 * len(subjects))),
-    )  # fmt: skip
+        lambda m: stats.norm.logpdf(d["y"], m, 0.7),
+        (("b", 2), ("d", 2 * len(subjects))),
+    )
 
 
 def linear_regression(d: Data) -> Case:
     x = d["X"]
     return Case(
-        np.hstack([ones(len(x)), x]), diagonal((1, 5), (x.shape[1], 0.5)),
-        lambda m: stats.norm.logpdf(d["y"], m, 0.55), (("b0", 1), ("w", x.shape[1])),
-    )  # fmt: skip
+        np.hstack([ones(len(x)), x]),
+        diagonal((1, 5), (x.shape[1], 0.5)),
+        lambda m: stats.norm.logpdf(d["y"], m, 0.55),
+        (("b0", 1), ("w", x.shape[1])),
+    )
 
 
 def relevance_vectors(d: Data) -> Relevance:
     size = d["bump"].shape[1]
     design, weighed = np.hstack([ones(size), d["bump"]]), np.arange(1 + size) > 0
     precisions = 0.005, 0.005
-    return Relevance(
-        design, d["y"], weighed, *precisions, 0.01, 0.01, (("level", 1), ("w", size))
-    )  # fmt: skip
+    return Relevance(design, d["y"], weighed, *precisions, 0.01, 0.01, (("level", 1), ("w", size)))
 
 
 def discrete_choice(d: Data) -> Choices:
@@ -119,18 +124,22 @@ def correlated_topics(d: Data) -> Documents:
 
 def robust_regression(d: Data) -> Case:
     return Case(
-        np.column_stack([np.ones_like(d["x"]), d["x"]]), diagonal((2, 5)),
-        lambda m: stats.t.logpdf((d["y"] - m) / 0.3, 3) - np.log(0.3), (("a", 1), ("b", 1)),
-    )  # fmt: skip
+        np.column_stack([np.ones_like(d["x"]), d["x"]]),
+        diagonal((2, 5)),
+        lambda m: stats.t.logpdf((d["y"] - m) / 0.3, 3) - np.log(0.3),
+        (("a", 1), ("b", 1)),
+    )
 
 
 def stochastic_volatility(d: Data) -> Case:
     k = 0.64 * np.exp(-np.abs(d["day"][:, None] - d["day"]) / 20)
     n = len(d["r"])
     return Case(
-        np.hstack([ones(n), np.eye(n)]), block_diag(9 * np.eye(1), k),
-        lambda v: stats.norm.logpdf(d["r"], 0, np.exp(0.5 * v)), (("mu", 1), ("h", n)),
-    )  # fmt: skip
+        np.hstack([ones(n), np.eye(n)]),
+        block_diag(9 * np.eye(1), k),
+        lambda v: stats.norm.logpdf(d["r"], 0, np.exp(0.5 * v)),
+        (("mu", 1), ("h", n)),
+    )
 
 
 def negbinomial_counts(d: Data) -> Case:
@@ -149,9 +158,11 @@ def negbinomial_counts(d: Data) -> Case:
 def gamma_responses(d: Data) -> Case:
     which = one_hot(d["which"], ["A", "B"])
     return Case(
-        np.hstack([which, d["x"][:, None] * which]), diagonal((2, 5), (2, 2)),
-        lambda s: stats.gamma.logpdf(d["y"], 12, scale=np.exp(s) / 12), (("a", 2), ("b", 2)),
-    )  # fmt: skip
+        np.hstack([which, d["x"][:, None] * which]),
+        diagonal((2, 5), (2, 2)),
+        lambda s: stats.gamma.logpdf(d["y"], 12, scale=np.exp(s) / 12),
+        (("a", 2), ("b", 2)),
+    )
 
 
 def lifetimes(d: Data) -> Case:
@@ -185,9 +196,11 @@ def ordinal_ratings(d: Data) -> Case:
         return out
 
     return Case(
-        np.hstack([d["price"][:, None], judge]), diagonal((1, 3), (24, 0.8)), log_density,
+        np.hstack([d["price"][:, None], judge]),
+        diagonal((1, 3), (24, 0.8)),
+        log_density,
         (("worth", 1), ("leave", 24)),
-    )  # fmt: skip
+    )
 
 
 def gp_sum(d: Data) -> Case:
@@ -200,9 +213,11 @@ def gp_sum(d: Data) -> Case:
 
 def dose_response(d: Data) -> Case:
     return Case(
-        np.column_stack([np.ones_like(d["dose"]), d["dose"]]), diagonal((1, 5), (1, 20)),
-        lambda s: stats.binom.logpmf(d["y"], d["n"], 1 / (1 + np.exp(-s))), (("a", 1), ("b", 1)),
-    )  # fmt: skip
+        np.column_stack([np.ones_like(d["dose"]), d["dose"]]),
+        diagonal((1, 5), (1, 20)),
+        lambda s: stats.binom.logpmf(d["y"], d["n"], 1 / (1 + np.exp(-s))),
+        (("a", 1), ("b", 1)),
+    )
 
 
 def scaled(precision: Array, sd: float) -> tuple[Array, Array]:
@@ -225,15 +240,16 @@ def wet_days(d: Data) -> Case:
         block_diag(25 * np.eye(1), scaled(second.T @ second, 0.7)[0]),
         lambda s: stats.binom.logpmf(d["rain"], d["n"], 1 / (1 + np.exp(-s))),
         (("b0", 1), ("f", n)),
-    )  # fmt: skip
+    )
 
 
 def disease_map(d: Data) -> Case:
     n = len(d["y"])
     one, other = (one_hot(ends, d["region"]) for ends in d["edges"].T)
     adjacency = one.T @ other + other.T @ one
-    parts = [scaled(laplacian(adjacency[part, part]), 1.0)[0]
-             for part in (slice(0, 30), slice(30, 32))]  # fmt: skip
+    parts = [
+        scaled(laplacian(adjacency[part, part]), 1.0)[0] for part in (slice(0, 30), slice(30, 32))
+    ]
     v = 0.16 * (0.25 * np.eye(n) + 0.75 * block_diag(*parts, np.eye(1)))
     return Case(
         np.hstack([ones(n), d["x"][:, None] / 10, np.eye(n)]),
@@ -265,8 +281,9 @@ def space_time(d: Data) -> Case:
     return Case(
         np.hstack([ones(len(cell)), one_hot(cell, np.arange(96))]),
         block_diag(25 * np.eye(1), np.kron(space, 0.8 ** np.abs(year[:, None] - year))),
-        lambda s: stats.poisson.logpmf(d["y"], d["E"] * np.exp(s)), (("b0", 1), ("st", 96)),
-    )  # fmt: skip
+        lambda s: stats.poisson.logpmf(d["y"], d["E"] * np.exp(s)),
+        (("b0", 1), ("st", 96)),
+    )
 
 
 CASES: dict[str, Callable[[Data], Case | Relevance | Choices | Documents]] = {

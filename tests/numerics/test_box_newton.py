@@ -78,9 +78,13 @@ def test_it_finds_the_minimum_in_a_box(seed: int) -> None:
         return float(0.5 * x @ a @ x - b @ x), np.asarray(a @ x - b)
 
     known = optimize.minimize(
-        downhill, np.zeros(5), jac=True, method="L-BFGS-B", bounds=optimize.Bounds(low, high),
+        downhill,
+        np.zeros(5),
+        jac=True,
+        method="L-BFGS-B",
+        bounds=optimize.Bounds(low, high),
         options={"ftol": 1e-16, "gtol": 1e-12},
-    )  # fmt: skip
+    )
     assert end.value <= known.fun + 1e-9
     assert all((x >= low).all() and (x <= high).all() for x in calls)
 

@@ -39,9 +39,12 @@ def ran(program: str, root: Path, **environment: str) -> str:
     paths = os.pathsep.join([str(root), str(root / "backends")])
     kept = {k: v for k, v in os.environ.items() if k not in ("HOME", "XDG_CACHE_HOME")}
     done = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, timeout=300,
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        timeout=300,
         env={**kept, "PYTHONPATH": paths, **environment},
-    )  # fmt: skip
+    )
     assert done.returncode == 0, done.stderr
     return done.stdout
 

@@ -47,9 +47,7 @@ def test_a_metric_held_as_two_rows_is_the_whitened_problem() -> None:
     unroot = np.linalg.inv(root)
 
     def plain(x: Array) -> tuple[float, Array]:
-        return float(np.logaddexp(x, -2 * x).sum() + x @ x), (
-            1 - 3 / (1 + np.exp(3 * x)) + 2 * x
-        )  # fmt: skip
+        return float(np.logaddexp(x, -2 * x).sum() + x @ x), (1 - 3 / (1 + np.exp(3 * x)) + 2 * x)
 
     def paired(x: Array) -> Evaluated[None]:
         value, gradient = plain(x[0])

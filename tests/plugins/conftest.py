@@ -33,9 +33,14 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def acme() -> Iterator[None]:
     """Its parts, registered at run time; taken out again afterwards."""
     parts = [
-        acme_lgm.Geometric, acme_lgm.curvature, acme_lgm.Exchangeable, acme_lgm.Lomax,
-        acme_lgm.Cosine, acme_engine.Plain, acme_lgm.FixedPoint,
-    ]  # fmt: skip
+        acme_lgm.Geometric,
+        acme_lgm.curvature,
+        acme_lgm.Exchangeable,
+        acme_lgm.Lomax,
+        acme_lgm.Cosine,
+        acme_engine.Plain,
+        acme_lgm.FixedPoint,
+    ]
     for part in parts:
         lgm.register(part)
     yield

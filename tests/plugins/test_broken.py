@@ -47,9 +47,13 @@ def check(folder: Path, prior: str) -> tuple[int, str]:
     """Exit status and messages of `lgm check` on a model with a prior."""
     (folder / "m.lgm").write_text(MODEL.format(prior=prior))
     done = subprocess.run(
-        [sys.executable, "-m", "lgmdsl", "check", "m.lgm"], cwd=folder, capture_output=True,
-        text=True, env=environment(folder, SOURCE), timeout=120,
-    )  # fmt: skip
+        [sys.executable, "-m", "lgmdsl", "check", "m.lgm"],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=environment(folder, SOURCE),
+        timeout=120,
+    )
     return done.returncode, done.stderr
 
 

@@ -62,9 +62,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def lgm(folder: Path, *arguments: str, path: Path | None = None, status: int = 0) -> Any:
     """Run `lgm` in the folder with a plug-in's folder on the path; what it wrote."""
     done = subprocess.run(
-        [sys.executable, "-m", "lgmdsl", *arguments], cwd=folder, capture_output=True, text=True,
-        env=environment(*([path] if path else [])), timeout=300,
-    )  # fmt: skip
+        [sys.executable, "-m", "lgmdsl", *arguments],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env=environment(*([path] if path else [])),
+        timeout=300,
+    )
     assert done.returncode == status, f"{arguments}: {done.returncode}\n{done.stdout}{done.stderr}"
     return json.loads(done.stdout) if "--json" in arguments else done.stdout + done.stderr
 
@@ -146,10 +150,26 @@ def test_save_load_predict_plot_and_what_to_install(installed: Path, folder: Pat
 
 def test_calibrate_in_processes(installed: Path, folder: Path) -> None:
     said = lgm(
-        folder, "calibrate", "counts.lgm", "d.npz", "--sizes", "g=6,obs=60", "--runs", "20",
-        "--jobs", "2", "--method", "fixed-point", "--set", "s=0.5", "--set", "r=0.3", "--json",
-        path=installed, status=0,
-    )  # fmt: skip
+        folder,
+        "calibrate",
+        "counts.lgm",
+        "d.npz",
+        "--sizes",
+        "g=6,obs=60",
+        "--runs",
+        "20",
+        "--jobs",
+        "2",
+        "--method",
+        "fixed-point",
+        "--set",
+        "s=0.5",
+        "--set",
+        "r=0.3",
+        "--json",
+        path=installed,
+        status=0,
+    )
     assert said["runs"] == 20
 
 

@@ -201,13 +201,19 @@ def test_taken_names(acme: None) -> None:
     parts: list[type] = [
         type("Gamma", (lomax,), {"name": "gamma", "signature": renamed(lomax.signature, "gamma")}),
         type("Second", (lomax,), {}),
-        type("Cosine", (acme_lgm.Cosine,), {
-            "name": "lomax", "signature": renamed(acme_lgm.Cosine.signature, "lomax")}),
-        type("Walk", (acme_lgm.Exchangeable,), {
-            "name": "rw1", "signature": renamed(acme_lgm.Exchangeable.signature, "rw1")}),
+        type(
+            "Cosine",
+            (acme_lgm.Cosine,),
+            {"name": "lomax", "signature": renamed(acme_lgm.Cosine.signature, "lomax")},
+        ),
+        type(
+            "Walk",
+            (acme_lgm.Exchangeable,),
+            {"name": "rw1", "signature": renamed(acme_lgm.Exchangeable.signature, "rw1")},
+        ),
         type("Method", (acme_lgm.FixedPoint,), {}),
         type("Dense", (acme_engine.Plain,), {"name": "covariance"}),
-    ]  # fmt: skip
+    ]
     before, words = registry.registered(), set(dir(lgm))
     for part in parts:
         with pytest.raises(lgm.LgmError, match="E106"):
@@ -217,17 +223,21 @@ def test_taken_names(acme: None) -> None:
 
 def renamed(signature: Signature, name: str) -> Signature:
     return Signature(
-        name, signature.category, signature.parameters, observed=signature.observed,
+        name,
+        signature.category,
+        signature.parameters,
+        observed=signature.observed,
         carries_scale=signature.carries_scale,
-    )  # fmt: skip
+    )
 
 
 def test_a_class_that_is_defined_again_takes_the_place(acme: None) -> None:
     """As where a notebook's cell runs twice."""
 
     def cell(power: float) -> type[Kernel]:
-        signature = Signature("again", "kernel", (Parameter("sd", "positive", over="none"),) * 1,
-                              summary=f"{power}")  # fmt: skip
+        signature = Signature(
+            "again", "kernel", (Parameter("sd", "positive", over="none"),) * 1, summary=f"{power}"
+        )
 
         @dataclass(frozen=True, eq=False)
         class Again(Kernel):
@@ -262,17 +272,25 @@ def test_a_class_that_is_defined_again_takes_the_place(acme: None) -> None:
 
 def test_fits_say_what_they_are_made_with(acme: None, tmp_path: Path) -> None:
     fit = lgm.fit(
-        lgm.loads(COUNTS), data(), method="natural-gradient", bound="geometric-curvature",
+        lgm.loads(COUNTS),
+        data(),
+        method="natural-gradient",
+        bound="geometric-curvature",
         fixed={"s": 1.0, "r": 0.5},
-    )  # fmt: skip
+    )
     used = json.loads(fit.provenance["plugins"])
     assert [u["name"] for u in used] == [
-        "geometric.logit", "geometric-curvature", "exchangeable", "lomax", "plain",
-    ]  # fmt: skip
+        "geometric.logit",
+        "geometric-curvature",
+        "exchangeable",
+        "lomax",
+        "plain",
+    ]
     assert fit.engine == "plain"  # the cheapest for 7 latents and 60 rows
     assert {u["module"] for u in used} == {
-        "tests.plugins.acme.acme_lgm", "tests.plugins.acme.acme_engine",
-    }  # fmt: skip
+        "tests.plugins.acme.acme_lgm",
+        "tests.plugins.acme.acme_engine",
+    }
     fit.save(tmp_path / "f.nc")
     registry.unregister(acme_lgm.Lomax)
     with pytest.raises(lgm.DataError, match="the hyperprior `lomax`, which"):
@@ -327,9 +345,13 @@ print(len(lgm.calibrate(model, jobs=1, **task).outcomes), "RUNS")
 """
     (tmp_path / "script.py").write_text(script)
     done = subprocess.run(
-        [sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True,
-        env=environment(), timeout=120,
-    )  # fmt: skip
+        [sys.executable, "script.py"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment(),
+        timeout=120,
+    )
     assert "worker processes cannot have the hyperprior `lomax`" in done.stdout, done.stderr
     assert "3 RUNS" in done.stdout
 

@@ -147,7 +147,7 @@ def twins() -> Iterator[None]:
         *(site_twin(s) for s in (*SITES, *REWRITTEN)),
         *(part_twin(p) for p in written),
         *(structure_twin(s) for s in structures),
-    ]  # fmt: skip
+    ]
     for part in parts:
         lgm.register(part)
     yield

@@ -62,9 +62,11 @@ def site_twin(cls: type[Site]) -> type[Site]:
     made, spec = copied(cls), cls.spec
     assert spec.signature is not None
     made.spec = replace(
-        spec, name=twin_name(spec.name), signature=renamed(spec.signature),
+        spec,
+        name=twin_name(spec.name),
+        signature=renamed(spec.signature),
         centred=twin_name(spec.centred),
-    )  # fmt: skip
+    )
     return made
 
 

@@ -124,10 +124,15 @@ def test_dirichlet_draws(alpha: Array | float) -> None:
 @pytest.mark.parametrize(
     ("type_", "shape"),
     [
-        ("real", ()), ("positive", (2,)), ("unit", ()), ("correlation", (2,)),
-        ("covariance", (2, 2)), ("simplex", (3,)), ("ordered", (3,)),
+        ("real", ()),
+        ("positive", (2,)),
+        ("unit", ()),
+        ("correlation", (2,)),
+        ("covariance", (2, 2)),
+        ("simplex", (3,)),
+        ("ordered", (3,)),
     ],
-)  # fmt: skip
+)
 def test_flat(type_: str, shape: tuple[int, ...]) -> None:
     found = prior("flat", type_)
     value = found.typical(shape)

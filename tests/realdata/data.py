@@ -99,7 +99,7 @@ def rats(folder: Path) -> Data:
         "y": d["y"].astype(np.float64).ravel(),
         "x": np.tile((d["x"] - d["xbar"]) / 7.0, animals),
         "who": np.repeat(np.arange(animals), weeks),
-    }  # fmt: skip
+    }
 
 
 def toenail(folder: Path) -> Data:

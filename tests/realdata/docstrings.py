@@ -70,8 +70,10 @@ def _of_module(module: str) -> list[tuple[str, list[str]]]:
 
 def _words(text: str) -> list[str]:
     parts = SECTION.split(NOTICE.sub("", text))
-    bodies = [parts[0], *(b for h, b in zip(parts[1::2], parts[2::2], strict=True)
-                          if h not in LEFT_OUT)]  # fmt: skip
+    bodies = [
+        parts[0],
+        *(b for h, b in zip(parts[1::2], parts[2::2], strict=True) if h not in LEFT_OUT),
+    ]
     idle = IDLE.split()
     return [w for w in re.findall(r"[a-z]{3,}", " ".join(bodies).lower()) if w not in idle]
 

@@ -80,10 +80,23 @@ def integrate(problem: Problem, start: Array, points: int = 2**14, nodes: int = 
 
     mode = np.asarray(minimize(negative, start, method="BFGS").x)
     step = 1e-3 * np.eye(size)
-    hessian = np.array([[
-        float(target((mode + a + b)[None])[0][0] - target((mode + a - b)[None])[0][0]
-              - target((mode - a + b)[None])[0][0] + target((mode - a - b)[None])[0][0])
-        for b in step] for a in step]) / 4e-6  # fmt: skip
+    hessian = (
+        np.array(
+            [
+                [
+                    float(
+                        target((mode + a + b)[None])[0][0]
+                        - target((mode + a - b)[None])[0][0]
+                        - target((mode - a + b)[None])[0][0]
+                        + target((mode - a - b)[None])[0][0]
+                    )
+                    for b in step
+                ]
+                for a in step
+            ]
+        )
+        / 4e-6
+    )
     root = np.linalg.cholesky(np.linalg.inv(-hessian))
     u01 = qmc.Sobol(size + 1, seed=7).random(points)
     scale = np.sqrt(DEGREES / chi2.ppf(u01[:, -1:], DEGREES))
@@ -102,9 +115,13 @@ def integrate(problem: Problem, start: Array, points: int = 2**14, nodes: int = 
     group_mean = weight @ np.concatenate([p[1] for p in parts])
     group_square = weight @ np.concatenate([p[2] for p in parts])
     return Exact(
-        mean, np.sqrt(weight @ (quantities - mean) ** 2), group_mean,
-        np.sqrt(group_square - group_mean**2), evidence, float(1.0 / (weight**2).sum()),
-    )  # fmt: skip
+        mean,
+        np.sqrt(weight @ (quantities - mean) ** 2),
+        group_mean,
+        np.sqrt(group_square - group_mean**2),
+        evidence,
+        float(1.0 / (weight**2).sum()),
+    )
 
 
 def inv_gamma_log(variance: Array, shape: float, scale: float) -> Array:

@@ -57,7 +57,8 @@ def reference(case: str) -> Reference:
 
     quantities = kept["quantities"]
     return Reference(
-        kept["fingerprint"], kept["chains"] * kept["draws"],
+        kept["fingerprint"],
+        kept["chains"] * kept["draws"],
         max(q["rhat"] for q in quantities.values()),
         {name: marginals(q) for name, q in quantities.items()},
-    )  # fmt: skip
+    )

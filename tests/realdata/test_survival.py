@@ -92,9 +92,7 @@ def standard_errors(b: Array, data: Data, law: Law, sizes: Array) -> Array:
     def at(x: Array) -> float:
         return minus_log_likelihood(b + x, data, law)
 
-    bend = [
-        [at(i + j) - at(i - j) - at(j - i) + at(-i - j) for j in steps] for i in steps
-    ]  # fmt: skip
+    bend = [[at(i + j) - at(i - j) - at(j - i) + at(-i - j) for j in steps] for i in steps]
     scale = 4.0 * np.outer(steps.diagonal(), steps.diagonal())
     return np.asarray(np.sqrt(np.linalg.inv(np.array(bend) / scale).diagonal()))
 

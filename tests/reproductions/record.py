@@ -31,9 +31,13 @@ STYLE: dict[str, object] = {
 
 
 def table(
-    folder: Path, header: Sequence[str], rows: Sequence[Sequence[object]],
-    *, name: str = "table", digits: int = 6,
-) -> Path:  # fmt: skip
+    folder: Path,
+    header: Sequence[str],
+    rows: Sequence[Sequence[object]],
+    *,
+    name: str = "table",
+    digits: int = 6,
+) -> Path:
     """Write `folder/name.csv` and print it (seen with -s). Floats get `digits` significant digits,
     None an empty cell; ValueError where a row is not as long as the header or holds a NaN."""
     cells = [list(header)]
@@ -53,9 +57,13 @@ def table(
 
 
 def splits_table(
-    folder: Path, found: Sequence[Mapping[str, float]], beside: str, errors: Sequence[str],
-    *, name: str = "splits",
-) -> dict[str, Array]:  # fmt: skip
+    folder: Path,
+    found: Sequence[Mapping[str, float]],
+    beside: str,
+    errors: Sequence[str],
+    *,
+    name: str = "splits",
+) -> dict[str, Array]:
     """Write `folder/name.csv`, a row for each split, then means over splits, their standard errors,
     and for the columns `errors` the mean differences to the column `beside` and theirs. Returns the
     columns, (splits,) each."""

@@ -28,9 +28,13 @@ def test_each_has_its_page_table_and_picture() -> None:
 def test_they_run_only_where_the_marker_is_named(root: Path) -> None:
     command = [sys.executable, "-m", "pytest", "--collect-only", "-q", "-p", "no:cacheprovider"]
     found = subprocess.run(
-        [*command, str(HERE), "--ignore", __file__, "-m", "not slow"], cwd=root, check=False,
-        capture_output=True, text=True, timeout=120,
-    )  # fmt: skip
+        [*command, str(HERE), "--ignore", __file__, "-m", "not slow"],
+        cwd=root,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
     told = re.search(r"no tests collected \((\d+) deselected\)", found.stdout)
     assert told and int(told[1]) >= len(FOLDERS), found.stdout + found.stderr
     assert "::test_" not in found.stdout
@@ -52,9 +56,14 @@ def test_splits_have_means_and_standard_errors(tmp_path: Path) -> None:
     assert each["a"].tolist() == [2.0, 6.0]
     told = (tmp_path / "splits.csv").read_text().splitlines()
     assert told == [
-        "split,s,a,b", "0,1,2,1", "1,3,6,2", "mean,2,4,1.5", "standard error,1,2,0.5",
-        "less b,,2.5,", "standard error of that,,1.5,",
-    ]  # fmt: skip
+        "split,s,a,b",
+        "0,1,2,1",
+        "1,3,6,2",
+        "mean,2,4,1.5",
+        "standard error,1,2,0.5",
+        "less b,,2.5,",
+        "standard error of that,,1.5,",
+    ]
 
 
 def test_a_figure_is_the_same_bytes_each_time_and_small(tmp_path: Path) -> None:

@@ -107,9 +107,12 @@ def expected(name: str, y: Real, m: Real, v: Real, p: Mapping[str, Real]) -> lis
         t = (s - m) / sd
         w = mp.exp(-t * t / 2) / (sd * mp.sqrt(2 * mp.pi)) * log_t(s, y, p)
         return [
-            w, w * t / sd, w * (t**2 - 1) / (2 * v), w * (t**3 - 3 * t) / (2 * v * sd),
+            w,
+            w * t / sd,
+            w * (t**2 - 1) / (2 * v),
+            w * (t**3 - 3 * t) / (2 * v * sd),
             w * (t**4 - 6 * t**2 + 3) / (4 * v * v),
-        ]  # fmt: skip
+        ]
 
     # e^(pace s) moves the mass by pace sd^2; 13 sds beyond leave 1e-38.
     pace = GROWTH[plain](p) if (plain := name.removesuffix(".censored")) in GROWTH else 0

@@ -123,9 +123,13 @@ def _censored(name: str) -> Density:
 
 
 CENSORED = (
-    "normal.mean", "student_t.mean", "lognormal.mean", "gamma.log_mean", "exponential.log_rate",
+    "normal.mean",
+    "student_t.mean",
+    "lognormal.mean",
+    "gamma.log_mean",
+    "exponential.log_rate",
     "weibull.log_scale",
-)  # fmt: skip
+)
 DENSITIES |= {f"{name}.censored": _censored(name) for name in CENSORED}
 
 

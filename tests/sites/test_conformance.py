@@ -70,9 +70,11 @@ class FalselyConcave(StudentTMean):
     """Declares what Student-t is not."""
 
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "false.mean", {"scale": None, "df": None}, properties=Property.LOG_CONCAVE,
+        "false.mean",
+        {"scale": None, "df": None},
+        properties=Property.LOG_CONCAVE,
         observed=("real",),
-    )  # fmt: skip
+    )
 
 
 class WrongParameter(StudentTMean):

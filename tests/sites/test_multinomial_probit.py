@@ -56,8 +56,11 @@ def test_one_class_is_certain() -> None:
     site = CategoricalProbit(np.array([1.0, 0.0]), np.array([[0.0, 1.0, 0.0], [0.0, 1.0, 1.0]]))
     at = site.pointwise(np.random.default_rng(0).normal(size=(2, 3)))
     assert at.value.tolist() == [0.0, -np.inf] and not at.slope[0].any()
-    np.testing.assert_allclose(site.predictive(np.zeros((2, 3)), np.tile(np.eye(3), (2, 1, 1))),
-                               [[0.0, 1.0, 0.0], [0.0, 0.5, 0.5]], atol=1e-12)  # fmt: skip
+    np.testing.assert_allclose(
+        site.predictive(np.zeros((2, 3)), np.tile(np.eye(3), (2, 1, 1))),
+        [[0.0, 1.0, 0.0], [0.0, 0.5, 0.5]],
+        atol=1e-12,
+    )
 
 
 @pytest.mark.parametrize(
@@ -97,8 +100,10 @@ def test_orthants_beside_scipy(size: int, error: float) -> None:
     root, mean = 2.0 * rng.normal(size=(5, size, size)), 2.0 * rng.normal(size=(5, size))
     spread = root @ root.transpose(0, 2, 1) + 0.5 * (np.eye(size) + 1.0)
     cdf: Any = stats.multivariate_normal.cdf
-    known = [cdf(m, np.zeros(size), v, abseps=max(1e-9, 0.1 * error))
-             for m, v in zip(mean, spread, strict=True)]  # fmt: skip
+    known = [
+        cdf(m, np.zeros(size), v, abseps=max(1e-9, 0.1 * error))
+        for m, v in zip(mean, spread, strict=True)
+    ]
     np.testing.assert_allclose(positive(mean, spread), known, atol=error)
 
 
@@ -112,7 +117,10 @@ def test_orthants() -> None:
     assert found == pytest.approx(0.25 + np.arcsin(r) / (2 * np.pi), abs=1e-4)
     rng = np.random.default_rng(1)
     root = rng.normal(size=(2, 4, 4))
-    p = largest(rng.normal(size=(2, 4)), root @ root.transpose(0, 2, 1) + np.eye(4),
-                np.array([[True] * 4, [True, False, True, True]]))  # fmt: skip
+    p = largest(
+        rng.normal(size=(2, 4)),
+        root @ root.transpose(0, 2, 1) + np.eye(4),
+        np.array([[True] * 4, [True, False, True, True]]),
+    )
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
     assert p[1, 1] == 0.0

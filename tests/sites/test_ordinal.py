@@ -62,8 +62,9 @@ def test_adjacent_classes_and_continuation_by_their_definitions() -> None:
     np.testing.assert_allclose(np.diff(log_p), np.diff(SCORES) * (0.7 - CUTS), rtol=1e-12)
     for name, steps in (("adjacent", np.ones(4)), ("stereotype", np.diff(SCORES))):
         p = np.exp(every_class(f"ordinal.probit.{name}").log_density(s))
-        np.testing.assert_allclose(p[1:] / (p[1:] + p[:-1]), special.ndtr(steps * (0.7 - CUTS)),
-                                   rtol=1e-12)  # fmt: skip
+        np.testing.assert_allclose(
+            p[1:] / (p[1:] + p[:-1]), special.ndtr(steps * (0.7 - CUTS)), rtol=1e-12
+        )
     p = np.exp(every_class("ordinal.logit.continuation").log_density(s))
     left = np.cumsum(p[::-1])[::-1]
     np.testing.assert_allclose(p[:-1] / left[:-1], special.expit(CUTS - 0.7), rtol=1e-12)
@@ -101,8 +102,9 @@ def test_adjacent_probits_are_log_concave_where_cuts_are_in_order(seed: int) -> 
     scores = np.cumsum(np.exp(rng.normal(0.0, 1.5, size + 1)))
     s = np.linspace(-9.0, 12.0, 211)
     for y in range(size + 1):
-        made = StereotypeProbit(np.full(211, float(y)), np.tile(cuts, (211, 1)),
-                                np.tile(scores, (211, 1)))  # fmt: skip
+        made = StereotypeProbit(
+            np.full(211, float(y)), np.tile(cuts, (211, 1)), np.tile(scores, (211, 1))
+        )
         assert made.pointwise(s).curvature.max() <= 1e-13
 
 
@@ -156,8 +158,12 @@ def test_public_calls_take_a_row_of_cuts() -> None:
     assert found.value.shape == (3,) and found.value[1] == pytest.approx(float(one.value))
     mass = tilted("ordinal.probit", np.arange(5), -0.4, 2.0, cuts=CUTS).log_mass
     assert np.exp(mass).sum() == pytest.approx(1.0, rel=1e-12)
-    for y, cuts, told in ((5, CUTS, "a class up to 4"), (0.5, CUTS, "position of a class"),
-                          (0, CUTS[::-1], "increase"), (0, 1.0, "one entry or more")):  # fmt: skip
+    for y, cuts, told in (
+        (5, CUTS, "a class up to 4"),
+        (0.5, CUTS, "position of a class"),
+        (0, CUTS[::-1], "increase"),
+        (0, 1.0, "one entry or more"),
+    ):
         with pytest.raises(DataError, match=told):
             expected("ordinal.logit", y, 0.0, 1.0, cuts=cuts)
 

@@ -124,8 +124,9 @@ def test_new_positions_extend_ou_as_its_kernel() -> None:
 
 
 # Two free levels that only enter as their sum are improper, and refused elsewhere.
-CASES = [(n, flat) for n in PRIORS for flat in (False, True)
-         if not (flat and n in ("rw2 free", "gmrf"))]  # fmt: skip
+CASES = [
+    (n, flat) for n in PRIORS for flat in (False, True) if not (flat and n in ("rw2 free", "gmrf"))
+]
 
 
 @pytest.mark.parametrize("name, flat_level", CASES)

@@ -52,8 +52,9 @@ def test_products_apply_and_pull_back_without_being_formed() -> None:
     np.testing.assert_allclose(whole.covariance, dense)
     x = rng.normal(size=(12, 4))
     np.testing.assert_allclose(whole.times(x), dense @ x, rtol=1e-12)
-    np.testing.assert_allclose(kron_times(whole.roots, kron_times([r.T for r in whole.roots], x)),
-                               dense @ x, rtol=1e-10)  # fmt: skip
+    np.testing.assert_allclose(
+        kron_times(whole.roots, kron_times([r.T for r in whole.roots], x)), dense @ x, rtol=1e-10
+    )
     adjoint, turn = rng.normal(size=(12, 12)), rng.normal(size=(3, 3))
     slope = np.sum(covariance_adjoints(block, adjoint)[1] * turn)
     moved = np.kron(np.kron(factors[0].covariance(), turn), factors[2].covariance())

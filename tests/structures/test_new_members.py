@@ -50,9 +50,13 @@ def test_between_its_members_it_is_the_integrated_wiener_process() -> None:
 @pytest.mark.parametrize("unit", [1.0, 10.0, 1e6, 1e-3, 1.0 / 7.0, 1e30, 1e-30])
 @pytest.mark.parametrize(
     ("ages", "step"),
-    [([18.4, 19.0, 19.2, 25.0, 31.0, 40.5, 41.0], 0.1), ([0.0, 3.0, 7.0, 8.0], 1.0),
-     ([2.0, 2.0 + np.pi, 2.0 + 3.0 * np.pi], np.pi), ([0.0, np.e, np.pi, 5.0], 5.0 / 3.0)],
-)  # fmt: skip
+    [
+        ([18.4, 19.0, 19.2, 25.0, 31.0, 40.5, 41.0], 0.1),
+        ([0.0, 3.0, 7.0, 8.0], 1.0),
+        ([2.0, 2.0 + np.pi, 2.0 + 3.0 * np.pi], np.pi),
+        ([0.0, np.e, np.pi, 5.0], 5.0 / 3.0),
+    ],
+)
 def test_the_unit_of_the_positions_changes_nothing(
     ages: list[float], step: float, unit: float
 ) -> None:

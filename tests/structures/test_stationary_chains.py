@@ -79,9 +79,14 @@ def test_ar_of_one_lag_is_ar1() -> None:
 
 @pytest.mark.parametrize(
     "name, options",
-    [("ar1", {"rho": 1.0}), ("ar1", {"rho": np.nan}), ("ar", {"pacf": [0.2, -1.0]}),
-     ("ou", {"rate": 0.0, "at": np.arange(3.0)}), ("ou", {"rate": 1.0, "at": np.ones(3)})],
-)  # fmt: skip
+    [
+        ("ar1", {"rho": 1.0}),
+        ("ar1", {"rho": np.nan}),
+        ("ar", {"pacf": [0.2, -1.0]}),
+        ("ou", {"rate": 0.0, "at": np.arange(3.0)}),
+        ("ou", {"rate": 1.0, "at": np.ones(3)}),
+    ],
+)
 def test_refusals(name: str, options: dict[str, object]) -> None:
     with pytest.raises(LgmError) as caught:
         structure(name, 3, **options)

@@ -47,9 +47,15 @@ def test_seasonal_keeps_the_contract(period: int) -> None:
 
 @pytest.mark.parametrize(
     "name, least, options",
-    [("rw1", 2, {}), ("rw1", 2, {"cyclic": True}), ("rw2", 3, {}), ("rw2", 3, {"cyclic": True}),
-     ("seasonal", 2, {"period": 2.0}), ("seasonal", 4, {"period": 4.0})],
-)  # fmt: skip
+    [
+        ("rw1", 2, {}),
+        ("rw1", 2, {"cyclic": True}),
+        ("rw2", 3, {}),
+        ("rw2", 3, {"cyclic": True}),
+        ("seasonal", 2, {"period": 2.0}),
+        ("seasonal", 4, {"period": 4.0}),
+    ],
+)
 def test_the_geometric_mean_of_marginal_sds_is_sd(
     name: str, least: int, options: dict[str, object]
 ) -> None:

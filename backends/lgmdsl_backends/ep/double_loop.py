@@ -96,8 +96,9 @@ def _starts(before: Matched, reference: Reference) -> list[tuple[Array, Array]]:
     power, slope = before.power, before.shift - before.weight * before.mean
     precision = 1.0 / np.where(before.known, 1.0, variance)
     old = 1.0 / np.where(before.known, 1.0, before.cavity_variance)
-    most = np.where(before.known, before.weight, (precision - np.minimum(0.1 * old, 0.5 * precision)
-                                                  ) / power)  # fmt: skip
+    most = np.where(
+        before.known, before.weight, (precision - np.minimum(0.1 * old, 0.5 * precision)) / power
+    )
     weight = np.minimum(before.weight, most)
     scaled = np.min(np.where(before.weight > 0.0, most / before.weight, 1.0), initial=1.0)
     return [
@@ -126,8 +127,10 @@ def _reference(flat: Array) -> Reference:
 
 def _measure(at: Matched) -> Callable[[Array], Array]:
     """Moves of the means in posterior sds, and of log variances over root two."""
-    scale = np.concatenate([
-        np.where(at.known, 0.0, 1.0 / np.sqrt(np.where(at.known, 1.0, at.variance))),
-        np.where(at.known, 0.0, np.sqrt(0.5)),
-    ])  # fmt: skip
+    scale = np.concatenate(
+        [
+            np.where(at.known, 0.0, 1.0 / np.sqrt(np.where(at.known, 1.0, at.variance))),
+            np.where(at.known, 0.0, np.sqrt(0.5)),
+        ]
+    )
     return lambda change: scale * change if change.ndim == 1 else scale[:, None] * change

@@ -119,9 +119,12 @@ def _moved(problem: Problem, at: Matched, step: _Step, t: float) -> Matched | No
     fall = np.maximum(at.power * t * step.d_weight / cavity, 0.0)
     change = np.where(fall > 0.0, -np.expm1(-fall) * cavity / at.power, t * step.d_weight)
     return _at(
-        problem, at.weight + change, at.shift + t * step.d_slope + change * at.mean,
-        at.reference, at.power,
-    )  # fmt: skip
+        problem,
+        at.weight + change,
+        at.shift + t * step.d_slope + change * at.mean,
+        at.reference,
+        at.power,
+    )
 
 
 def _newton(model: _Model) -> _Step | None:

@@ -97,18 +97,21 @@ def against(
     cavity_mean = m - power * cavity_variance * slope
     predictors = problem.engine.linear.predictors
     blocks = zip(
-        problem.tilting(), split(cavity_mean, predictors), split(cavity_variance, predictors),
+        problem.tilting(),
+        split(cavity_mean, predictors),
+        split(cavity_variance, predictors),
         strict=True,
-    )  # fmt: skip
+    )
     answers = [site.tilted(x, y, power) for site, x, y in blocks]
     log_mass = flatten(tuple(a.log_mass for a in answers))
     tilted_mean = flatten(tuple(a.mean for a in answers))
     tilted_variance = flatten(tuple(a.variance for a in answers))
     gaussian = (
-        nu * m - 0.5 * tau * m * m
+        nu * m
+        - 0.5 * tau * m * m
         - 0.5 / power * np.log1p(power * tau * cavity_variance)
         - 0.5 * power * cavity_variance * slope**2
-    )  # fmt: skip
+    )
     value = q.log_normaliser + float(np.sum(log_mass / power - gaussian))
     if not (
         math.isfinite(value)
@@ -117,9 +120,20 @@ def against(
     ):
         return Failed("a tilted moment is not finite")
     return Matched(
-        q, power, tau, nu, mean, variance, (m, v), cavity_mean, cavity_variance,
-        tilted_mean, tilted_variance, known, value,
-    )  # fmt: skip
+        q,
+        power,
+        tau,
+        nu,
+        mean,
+        variance,
+        (m, v),
+        cavity_mean,
+        cavity_variance,
+        tilted_mean,
+        tilted_variance,
+        known,
+        value,
+    )
 
 
 def target_of(at: Matched) -> tuple[Array, Array]:

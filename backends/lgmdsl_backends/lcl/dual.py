@@ -86,9 +86,14 @@ def setting_of(problem: Problem, largest: int) -> Setting | Failed:
         for site, answer in zip(problem.sites, problem.expecting(), strict=True)
     ]
     return Setting(
-        q, linear, StackedPredictors(linear).predictor(), mean, variance,
-        np.concatenate(limits, axis=1), len(mean) <= largest,
-    )  # fmt: skip
+        q,
+        linear,
+        StackedPredictors(linear).predictor(),
+        mean,
+        variance,
+        np.concatenate(limits, axis=1),
+        len(mean) <= largest,
+    )
 
 
 class Dual:
@@ -127,9 +132,12 @@ class Dual:
         """
         added = []
         for site, answer, weight, h, sigma, floor in zip(
-            self.problem.sites, self.problem.expecting(), point.target[0],
-            *(split_like(x, point.mean) for x in (self.h0, self.sigma0, least)), strict=True,
-        ):  # fmt: skip
+            self.problem.sites,
+            self.problem.expecting(),
+            point.target[0],
+            *(split_like(x, point.mean) for x in (self.h0, self.sigma0, least)),
+            strict=True,
+        ):
             if Property.LOG_CONCAVE in site.spec.properties:
                 added.append(np.zeros((3, len(site))))
                 continue
@@ -193,9 +201,14 @@ class Dual:
 
     def _pairs(self, a: Array, weight: Array, near: DualPoint | None) -> Pairs:
         terms = Terms(
-            a, weight * self.sigma0, self.penalty, self.proximal, self.quartic, self.h0,
+            a,
+            weight * self.sigma0,
+            self.penalty,
+            self.proximal,
+            self.quartic,
+            self.h0,
             self.sigma0,
-        )  # fmt: skip
+        )
         h, sigma = self.h0, self.sigma0
         if near is not None:
             h, sigma = near.tangent(a, weight)

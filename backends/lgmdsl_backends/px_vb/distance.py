@@ -21,8 +21,16 @@ def move(q: Gaussian, following: Gaussian) -> float:
     """From q to the following one: the largest move of any mean, in sds, with the relative change
     of a weight."""
     most, squared = 0.0, 0.0
-    pairs = zip(q.weight, following.weight, following.shift, q.alpha, q.mean, following.mean,
-                q.variance, strict=True)  # fmt: skip
+    pairs = zip(
+        q.weight,
+        following.weight,
+        following.shift,
+        q.alpha,
+        q.mean,
+        following.mean,
+        q.variance,
+        strict=True,
+    )
     for w, other, shift, alpha, m, then, v in pairs:
         squared += float((shift - other * m - alpha) @ (then - m))
         if other is not w and w.size:

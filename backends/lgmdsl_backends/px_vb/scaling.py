@@ -75,9 +75,11 @@ class Weights:
 
 def _flat(linear: LinearGaussian, name: str) -> bool:
     block = next(b for b in linear.blocks if b.name == name)
-    return len(block.factors) == 1 and block.factors[0].nullity == block.size and (
-        Shape.IMPROPER in block.factors[0].shape
-    )  # fmt: skip
+    return (
+        len(block.factors) == 1
+        and block.factors[0].nullity == block.size
+        and (Shape.IMPROPER in block.factors[0].shape)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -129,9 +129,12 @@ class Audit:
 
 
 def audit(
-    fit: Fit, n: int = DRAWS, seed: int = 0, data: object = None,
+    fit: Fit,
+    n: int = DRAWS,
+    seed: int = 0,
+    data: object = None,
     mapping: Mapping[str, str] | None = None,
-) -> Audit:  # fmt: skip
+) -> Audit:
     """Audit a fit with n draws. A fit read from a file needs its `data` again. Where
     hyperparameters were learned, the audit is of the posterior given their mode (under `hyper = vb`
     the values whose precisions are expected), and so is its log evidence; the verdict says so.

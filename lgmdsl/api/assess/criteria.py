@@ -55,12 +55,14 @@ class Dic:
         return self.observations.labelled([2.0 * a - b for a, b in pairs], name)
 
     def __str__(self) -> str:
-        return "\n".join([
-            _title("DIC", self.local_mean),
-            f"  mean deviance         {self.mean_deviance:.2f}",
-            f"  effective parameters  {self.p_d:.2f}",
-            f"  DIC                   {self.dic:.2f}",
-        ])  # fmt: skip
+        return "\n".join(
+            [
+                _title("DIC", self.local_mean),
+                f"  mean deviance         {self.mean_deviance:.2f}",
+                f"  effective parameters  {self.p_d:.2f}",
+                f"  DIC                   {self.dic:.2f}",
+            ]
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,9 +121,12 @@ def dic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None)
     asked = assessed(fit, data, mapping, "dic")
     found = deviances(asked.components, asked.at_points)
     return Dic(
-        rows.total(found.mean), rows.total(found.at_mean),
-        asked.observations, found.mean, found.at_mean,
-    )  # fmt: skip
+        rows.total(found.mean),
+        rows.total(found.at_mean),
+        asked.observations,
+        found.mean,
+        found.at_mean,
+    )
 
 
 def waic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
@@ -131,9 +136,14 @@ def waic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None
     lppd, effective = rows.total(found.lppd), rows.total(found.effective)
     local = tuple(a - b for a, b in zip(found.lppd, found.effective, strict=True))
     return Waic(
-        lppd - effective, standard_error(local), lppd, effective,
-        asked.observations, found.lppd, found.effective,
-    )  # fmt: skip
+        lppd - effective,
+        standard_error(local),
+        lppd,
+        effective,
+        asked.observations,
+        found.lppd,
+        found.effective,
+    )
 
 
 def _title(name: str, local: Rows) -> str:

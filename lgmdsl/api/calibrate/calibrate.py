@@ -113,17 +113,25 @@ class Calibration:
         for name, test in self.tests.items():
             mark = " *" if name in self.faults else ""
             rows.append(
-                (name, f"{test.count}", f"{test.bias:+.2f}", f"{test.spread:.2f}",
-                 f"{test.p:.2g}{mark}")
-            )  # fmt: skip
+                (
+                    name,
+                    f"{test.count}",
+                    f"{test.bias:+.2f}",
+                    f"{test.spread:.2f}",
+                    f"{test.p:.2g}{mark}",
+                )
+            )
         lines = [f"calibration of {self.method}, seed {self.task.settings.seed}", ""]
         lines += columns(rows, 0, (1, 2, 3)) if self.tests else []
         if self.tests:
-            lines += ["", *wrapped(
-                "bias and spread: mean and sd of the truth's distance from the posterior mean, in "
-                "posterior sds (0 and 1 if exact). p: the chance of an ECDF as far from uniform; "
-                f"* is below {self.level:.2g}. name[.] is one random entry in each run."
-            )]  # fmt: skip
+            lines += [
+                "",
+                *wrapped(
+                    "bias and spread: mean and sd of the truth's distance from the posterior mean, in "
+                    "posterior sds (0 and 1 if exact). p: the chance of an ECDF as far from uniform; "
+                    f"* is below {self.level:.2g}. name[.] is one random entry in each run."
+                ),
+            ]
         if self.unfinished:
             lines += ["", f"{counted(self.unfinished, 'fit')} did not converge (counted)"]
         for outcome in self.failed[:3]:
@@ -195,9 +203,14 @@ def calibrate(
     load_entry_points()
     check_numbers(seed, tol, max_steps)
     settings = FitSettings(
-        method, fixed=check_fixed(fixed), bound=bound, options=check_options(options), seed=seed,
-        tol=tol, max_steps=max_steps,
-    )  # fmt: skip
+        method,
+        fixed=check_fixed(fixed),
+        bound=bound,
+        options=check_options(options),
+        seed=seed,
+        tol=tol,
+        max_steps=max_steps,
+    )
     workers = jobs if jobs is not None else os.cpu_count() or 1
     for name, value in (("runs", runs), ("jobs", workers)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:

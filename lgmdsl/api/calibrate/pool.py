@@ -52,10 +52,11 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
             else:
                 raise NumericalError(
                     Diagnostic(
-                        "E601", f"a worker process ended with status {item}",
+                        "E601",
+                        f"a worker process ended with status {item}",
                         help=f"run it with {number('jobs', 1)} to see why",
                     )
-                )  # fmt: skip
+                )
     finally:
         for worker, reader in zip(workers, readers, strict=True):
             worker.kill()
@@ -86,10 +87,12 @@ def _start(task: Task, parts: bytes, numbers: Sequence[int]) -> subprocess.Popen
     environment[VARIABLE] = str(budget())  # the caller's: its engines are the workers' too
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
     worker = subprocess.Popen(
-        [sys.executable, "-m", "lgmdsl.api.calibrate.worker"], env=environment,
-        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+        [sys.executable, "-m", "lgmdsl.api.calibrate.worker"],
+        env=environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
         start_new_session=True,  # an interrupt from the keyboard is this process's to handle
-    )  # fmt: skip
+    )
     assert worker.stdin is not None
     with worker.stdin as pipe:
         pickle.dump((parts, task, list(numbers)), pipe)

@@ -59,9 +59,12 @@ class Outcome:
     @classmethod
     def of_json(cls, given: Mapping[str, Any]) -> Outcome:
         return cls(
-            int(given["run"]), {str(k): float(v) for k, v in given["values"].items()},
-            bool(given["converged"]), str(given["method"]), str(given["failure"]),
-        )  # fmt: skip
+            int(given["run"]),
+            {str(k): float(v) for k, v in given["values"].items()},
+            bool(given["converged"]),
+            str(given["method"]),
+            str(given["failure"]),
+        )
 
 
 def run_once(model: Model, task: Task, number: int) -> Outcome:
@@ -85,9 +88,9 @@ def run_once(model: Model, task: Task, number: int) -> Outcome:
     return Outcome(number, values, found.converged, found.method)
 
 
-def _placed(fit: Fit, data: Mapping[str, Any], rng: np.random.Generator) -> Iterator[
-    tuple[str, float]
-]:  # fmt: skip
+def _placed(
+    fit: Fit, data: Mapping[str, Any], rng: np.random.Generator
+) -> Iterator[tuple[str, float]]:
     """Where the truth lies in q: P(q < truth) of one random entry of each latent and let, and of
     each latent's average; the likelihood's rank among draws (Modrak et al. 2023: a quantity that
     depends on the data finds posteriors that are the prior)."""

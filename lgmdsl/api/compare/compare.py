@@ -219,7 +219,8 @@ def _measured(rows: Sequence[Compared], best: Compared) -> tuple[Compared, ...]:
     assert best.fit is not None
     base = moments(best.fit)
     return tuple(
-        row if row.fit is None
+        row
+        if row.fit is None
         else Compared(row.method, row.fit, row.failure, difference(moments(row.fit), base))
         for row in rows
-    )  # fmt: skip
+    )

@@ -169,6 +169,9 @@ def difference(moments: tuple[Array, Array], base: tuple[Array, Array]) -> Diffe
     off = np.abs(moments[0] - base[0])[free] / base[1][free]
     ratio = moments[1][free] / base[1][free]
     return Difference(
-        float(off.max()), float(np.sqrt(np.mean(off**2))),
-        float(ratio.min()), float(np.median(ratio)), float(ratio.max()),
-    )  # fmt: skip
+        float(off.max()),
+        float(np.sqrt(np.mean(off**2))),
+        float(ratio.min()),
+        float(np.median(ratio)),
+        float(ratio.max()),
+    )

@@ -58,8 +58,17 @@ def _audits(audits: list[tuple[str, Audit]]) -> list[str]:
         label, shift = (found[0][0], f"{found[0][3]:+.3f}") if found else ("", "0")
         k = f"{a.k_hat:.2f}" if math.isfinite(a.k_hat) else str(a.k_hat)
         error = f"{a.log_evidence_se:.2g}"
-        rows.append((method, k, f"{a.ess:,.0f}", _evidence(a.log_evidence), error,
-                     f"{shift} {_short(label)}".rstrip(), str(a.outcome)))  # fmt: skip
+        rows.append(
+            (
+                method,
+                k,
+                f"{a.ess:,.0f}",
+                _evidence(a.log_evidence),
+                error,
+                f"{shift} {_short(label)}".rstrip(),
+                str(a.outcome),
+            )
+        )
     n = audits[0][1].draws
     lines = columns(rows, 0, (1, 2, 3, 4))
     told = f"audit: {n:,} draws; effective size, log evidence, largest shift of a mean in sds"
@@ -115,12 +124,17 @@ def _legend(found: Comparison) -> list[str]:
             "bound none  an approximation of the log evidence without a guarantee", 0, 12
         )
     if len(found.fits) > 1:
-        out += wrapped(f"mean diff.  the largest difference of a posterior mean from {name}'s, "
-                       f"in its posterior sds, of {size}", 0, 12)  # fmt: skip
+        out += wrapped(
+            f"mean diff.  the largest difference of a posterior mean from {name}'s, "
+            f"in its posterior sds, of {size}",
+            0,
+            12,
+        )
         out += wrapped(f"sd ratio    posterior sd / {name}'s, the one farthest from 1", 0, 12)
     if found.unable:
-        out += wrapped(f"cannot run  {', '.join(found.unable)} (`lgm methods MODEL` says why)",
-                       0, 12)  # fmt: skip
+        out += wrapped(
+            f"cannot run  {', '.join(found.unable)} (`lgm methods MODEL` says why)", 0, 12
+        )
     return out
 
 

@@ -81,9 +81,12 @@ def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
     _check_finite(block, predictor, new)
     planned = plan(fit.canonical, METHOD)
     pool = Pool(
-        linear, fit.canonical.sites(fit.theta), tuple(r.answer for r in planned.routes), response,
+        linear,
+        fit.canonical.sites(fit.theta),
+        tuple(r.answer for r in planned.routes),
+        response,
         predictor,
-    )  # fmt: skip
+    )
     return Cases(pool, new.canonical.grounded.indices[block.dims[0]], extended)
 
 
@@ -96,10 +99,12 @@ def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[
     if extended or _extends(fit, new):
         raise MethodError(
             Diagnostic(
-                "E501", "no test error where cases have latents of their own", block.span,
+                "E501",
+                "no test error where cases have latents of their own",
+                block.span,
                 help="leave out the test cases",
             )
-        )  # fmt: skip
+        )
     predictor = new.canonical.predictor(block.form, block.dims, fit.theta)
     _check_finite(block, predictor, new)
     truth = labels_of(fit, response, test, "test cases")
@@ -113,23 +118,32 @@ def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[
 
 
 def _predicted(
-    fit: Fit, response: int, cases: Dataset, what: str,
+    fit: Fit,
+    response: int,
+    cases: Dataset,
+    what: str,
     check: Callable[[GroundedModel], None] | None = None,
-) -> tuple[Prediction, SiteBlock]:  # fmt: skip
+) -> tuple[Prediction, SiteBlock]:
     new = predicted(fit, cases, check)
     block, index = new.canonical.blocks[response], fit.canonical.blocks[response].dims[0]
     if index in new.canonical.grounded.replaced:
         return new, block
-    over = [f"`{s.name}`" for s in fit.canonical.grounded.model.of_kind("data")
-            if index in s.dims and s.name != block.name]  # fmt: skip
+    over = [
+        f"`{s.name}`"
+        for s in fit.canonical.grounded.model.of_kind("data")
+        if index in s.dims and s.name != block.name
+    ]
     wanted = f"give {listed(over)}" if over else f"give `{index}` with their labels"
     has = f"{cases.name} has: {', '.join(cases.keys[:20])}" if cases.keys else "no arrays"
     raise DataError(
         Diagnostic(
-            "E305", f"the {what} bring no rows of `{index}`", details=(has,),
-            help=f"{wanted}, one entry for each new case", layout="plain",
+            "E305",
+            f"the {what} bring no rows of `{index}`",
+            details=(has,),
+            help=f"{wanted}, one entry for each new case",
+            layout="plain",
         )
-    )  # fmt: skip
+    )
 
 
 def _extends(fit: Fit, new: Prediction) -> bool:
@@ -165,8 +179,10 @@ def _check_finite(block: SiteBlock, predictor: Predictor, new: Prediction) -> No
         rows = counted(int(bad.sum()), "row")
         raise DataError(
             Diagnostic(
-                "E303", f"the predictor of `{block.name}` or its variance is not finite in {rows}",
-                block.span, f"first at {block.dims[0]} {labels[np.flatnonzero(bad)[0]]}",
+                "E303",
+                f"the predictor of `{block.name}` or its variance is not finite in {rows}",
+                block.span,
+                f"first at {block.dims[0]} {labels[np.flatnonzero(bad)[0]]}",
                 help="look for a division by zero, the log of 0, or numbers too large",
             )
-        )  # fmt: skip
+        )

@@ -116,9 +116,20 @@ def design(
     _check(score, {"steps": steps, "block": block, "outer": outer})
     check_numbers(seed)
     task = Task(
-        model.to_lgm(), model.checked.source.name, data, candidates, oracle, test, mapping,
-        fixed, score, steps, block, outer, seed,
-    )  # fmt: skip
+        model.to_lgm(),
+        model.checked.source.name,
+        data,
+        candidates,
+        oracle,
+        test,
+        mapping,
+        fixed,
+        score,
+        steps,
+        block,
+        outer,
+        seed,
+    )
     canonical = compile_model(model.checked, read(data, mapping), sites.find_site)
     response = response_of(canonical)
     settings = FitSettings(METHOD, "fixed", fixed or {}, seed=seed)
@@ -164,10 +175,16 @@ def design(
     # A record that went further ended these queries too, if not with a re-fit of their own.
     ended = len(kept.queries) >= steps and (ask is None or max(kept.points, default=0) >= steps)
     return Design(
-        task, len(canonical.blocks[response].rows), cases.members.name, cases.members.labels,
-        canonical.blocks[response].name, tuple(kept.queries[:steps]),
-        tuple(p for p in course if p.included <= steps), steps, not ended,
-    )  # fmt: skip
+        task,
+        len(canonical.blocks[response].rows),
+        cases.members.name,
+        cases.members.labels,
+        canonical.blocks[response].name,
+        tuple(kept.queries[:steps]),
+        tuple(p for p in course if p.included <= steps),
+        steps,
+        not ended,
+    )
 
 
 def _check(score: str, counts: Mapping[str, object]) -> None:

@@ -35,11 +35,14 @@ def labels_of(fit: Fit, response: int, cases: Dataset, what: str) -> Array:
         first = index.labels[int(np.flatnonzero(missing)[0])]
         raise DataError(
             Diagnostic(
-                "E304", f"the {what} lack `{symbol.name}` in {int(missing.sum())} cases",
-                symbol.statement.span, details=(f"first at {index.name} {first}",),
-                help="leave these cases out", layout="plain",
+                "E304",
+                f"the {what} lack `{symbol.name}` in {int(missing.sum())} cases",
+                symbol.statement.span,
+                details=(f"first at {index.name} {first}",),
+                help="leave these cases out",
+                layout="plain",
             )
-        )  # fmt: skip
+        )
     return np.asarray(grounded.values[symbol.name], dtype=np.float64)
 
 
@@ -82,12 +85,14 @@ def _matched(bound: Bound, members: IndexSet, oracle: Dataset) -> Bound:
     if own is None and not members.counted:
         raise DataError(
             Diagnostic(
-                "E302", f"the oracle's `{bound.symbol.name}` has no labels of `{members.name}`",
-                bound.symbol.statement.span, details=(about(members),),
+                "E302",
+                f"the oracle's `{bound.symbol.name}` has no labels of `{members.name}`",
+                bound.symbol.statement.span,
+                details=(about(members),),
                 help=f"give the oracle a key `{members.name}` with the label of each entry",
                 layout="plain",
             )
-        )  # fmt: skip
+        )
     if own is None:
         return bound
     named = replace(bound, labels=(own,), weak=False)
@@ -107,11 +112,13 @@ def _key_labels(bound: Bound, members: IndexSet, oracle: Dataset) -> LabelArray 
     if not isinstance(loaded.values, np.ndarray) or loaded.values.ndim != 1:
         raise DataError(
             Diagnostic(
-                "E301", f"index `{members.name}` takes its labels from {origin}",
-                bound.symbol.statement.span, f"which has the shape {loaded.shape}",
+                "E301",
+                f"index `{members.name}` takes its labels from {origin}",
+                bound.symbol.statement.span,
+                f"which has the shape {loaded.shape}",
                 help=f"rename `{key}`, or give one label each",
             )
-        )  # fmt: skip
+        )
     labels = as_labels(loaded)
     if labels.values.shape != bound.shape:
         there = IndexSet(members.name, labels.values, f"from {origin}")

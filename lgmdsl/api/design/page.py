@@ -39,10 +39,13 @@ def table(found: Design) -> str:
             rows = [rows[0], *rows[1 :: len(rows) // SHOWN + 1], rows[-1]]
         lines += ["", *columns(rows, 0, (0, 1, 2))]
     elif found.queries:
-        lines += ["", *wrapped(
-            "Nobody was asked: each query counts with its expected weight on those that follow, "
-            "and leaves the means. Label some, add them to the data, and ask again."
-        )]  # fmt: skip
+        lines += [
+            "",
+            *wrapped(
+                "Nobody was asked: each query counts with its expected weight on those that follow, "
+                "and leaves the means. Label some, add them to the data, and ask again."
+            ),
+        ]
     if found.interrupted:
         lines += ["", f"interrupted after {len(found.queries)} of {found.wanted} queries"]
     return "\n".join(lines)

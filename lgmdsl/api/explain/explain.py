@@ -152,14 +152,18 @@ def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, .
         count = len(block.rows) if outline.given else None
         found.append(
             SiteView(
-                shown, block.family.spec.name, block.site.spec.name, count,
+                shown,
+                block.family.spec.name,
+                block.site.spec.name,
+                count,
                 entries - len(block.data.rows) if outline.given else 0,
                 parameters(
                     block.parameters, tuple(a.name for a in statement.family.arguments), grounded
                 ),
-                tuple(show_form(block.form, grounded)), operators,
+                tuple(show_form(block.form, grounded)),
+                operators,
             )
-        )  # fmt: skip
+        )
     return tuple(found)
 
 

@@ -123,10 +123,14 @@ class MethodTable:
         """Plain values for `lgm methods --json`."""
         table: dict[str, dict[str, dict[str, str]]] = {}
         for site, backend, cell in self:
-            ways = {"refused": cell.reason, "code": cell.code} if isinstance(cell, Refusal) else {
-                "through": cell.bound.spec.name if cell.bound else "itself",
-                "guarantee": str(cell.guarantee),
-            }  # fmt: skip
+            ways = (
+                {"refused": cell.reason, "code": cell.code}
+                if isinstance(cell, Refusal)
+                else {
+                    "through": cell.bound.spec.name if cell.bound else "itself",
+                    "guarantee": str(cell.guarantee),
+                }
+            )
             table.setdefault(site, {})[backend] = ways
         methods = [
             {
@@ -202,16 +206,21 @@ def methods(model: Model | None = None) -> ModelMethods | MethodTable:
 def methods_of(outline: Outline, name: str) -> ModelMethods:
     """The verdicts on a model whose outline is known."""
     blocks = tuple(outline.blocks.values())
-    parts = tuple(Reason(d.code, _where(d.span.line), d.message) if d.span.known
-                  else Reason(d.code, "the model", d.message) for d in outline.refused)  # fmt: skip
+    parts = tuple(
+        Reason(d.code, _where(d.span.line), d.message)
+        if d.span.known
+        else Reason(d.code, "the model", d.message)
+        for d in outline.refused
+    )
     found = []
     for backend in backends().values():
         judged = verdict(blocks, backend, None)
         refused = tuple(Reason(r.code, block.name, r.reason) for block, r in judged.refusals)
         ways = tuple(
-            (b.name, _how(b.site, r)) for b in blocks
+            (b.name, _how(b.site, r))
+            for b in blocks
             if isinstance(r := route(b.site, backend), Route)
-        )  # fmt: skip
+        )
         reasons = (*parts, *refused)
         found.append(
             MethodVerdict(

@@ -84,7 +84,7 @@ def outline_of(
     found = tuple(dict.fromkeys(refused))
     return Outline(
         grounded, data is not None, canonical, blocks, lets, lost, hypers, tuple(rewrites), found
-    )  # fmt: skip
+    )
 
 
 def _lets(

@@ -121,9 +121,11 @@ def _engine(found: Explanation) -> list[str]:
         lines += wrapped(text, 2, 4)
     if found.parts:
         parts = [
-            f"{', '.join(p.latents)} {p.flops:.2g} ({p.engine})" if p.engine
-            else f"{', '.join(p.latents)} nothing" for p in found.parts
-        ]  # fmt: skip
+            f"{', '.join(p.latents)} {p.flops:.2g} ({p.engine})"
+            if p.engine
+            else f"{', '.join(p.latents)} nothing"
+            for p in found.parts
+        ]
         whole = sum(p.flops for p in found.parts)
         text = f"parts that do not interact would take {whole:.2g} flops in models of their own"
         lines += wrapped(f"{text}: {'; '.join(parts)}; their evidences add", 2, 4)

@@ -43,9 +43,13 @@ def write_learning(
         return
     group = file.create_group("learning")
     group.set(
-        hyper=fit.hyper, fits=record.fits, iterations=record.iterations, design=record.design,
-        points=record.points, modes=record.modes,
-    )  # fmt: skip
+        hyper=fit.hyper,
+        fits=record.fits,
+        iterations=record.iterations,
+        design=record.design,
+        points=record.points,
+        modes=record.modes,
+    )
     for column in COLUMNS:
         put(group, column, np.array([getattr(s, column) for s in record.steps]))
     if hypers is not None:
@@ -78,9 +82,13 @@ def read_learning(
         for a, b, c, d in zip(*(held[c] for c in COLUMNS), strict=True)
     )
     record = Learning(
-        steps, int(given["fits"]), int(given["iterations"]), str(given["design"]),
-        int(given["points"]), int(given.get("modes", 1)),
-    )  # fmt: skip
+        steps,
+        int(given["fits"]),
+        int(given["iterations"]),
+        str(given["design"]),
+        int(given["points"]),
+        int(given.get("modes", 1)),
+    )
     fit = replace(fit, hyper=str(given["hyper"]), learning=record)
     if "exponents" in given:
         return replace(fit, hypers=_factors(fit, given, held))

@@ -19,8 +19,16 @@ from lgmdsl.arrays import AnyArray
 
 NO_VARIABLE = b"This is a netCDF dimension but not a netCDF variable."
 CLASHING = "_nc4_non_coord_"  # begins the stored name of a variable that is called like a dimension
-OURS = {"REFERENCE_LIST", "CLASS", "DIMENSION_LIST", "NAME", "_Netcdf4Dimid",
-        "_Netcdf4Coordinates", "_nc3_strict", "_NCProperties"}  # fmt: skip
+OURS = {
+    "REFERENCE_LIST",
+    "CLASS",
+    "DIMENSION_LIST",
+    "NAME",
+    "_Netcdf4Dimid",
+    "_Netcdf4Coordinates",
+    "_nc3_strict",
+    "_NCProperties",
+}
 
 
 def attributes(object_: Any) -> dict[str, Any]:
@@ -70,9 +78,10 @@ class Group:
 
         datasets = {n: item for n, item in self.h5.items() if isinstance(item, h5py.Dataset)}
         return {
-            name.removeprefix(CLASHING): Variable(item) for name, item in datasets.items()
+            name.removeprefix(CLASHING): Variable(item)
+            for name, item in datasets.items()
             if not bytes(item.attrs.get("NAME", b"")).startswith(NO_VARIABLE)
-        }  # fmt: skip
+        }
 
     def __getitem__(self, name: str) -> Group:
         return self.groups[name]
@@ -125,11 +134,13 @@ class NewGroup:
 
         text = values.dtype.kind == "U"
         return self.h5.create_dataset(
-            name, values.shape, track_order=True,
+            name,
+            values.shape,
+            track_order=True,
             dtype=h5py.string_dtype() if text else values.dtype,
             data=values.astype(object) if text else values,
             maxshape=tuple(n or None for n in values.shape) if 0 in values.shape else None,
-        )  # fmt: skip
+        )
 
     def _scale(self, name: str, size: int) -> Any:
         """A dimension: one that has no variable of its name is stored as an array of no values."""

@@ -70,9 +70,13 @@ def packed(fit: Fit) -> io.BytesIO:
         for name_, values in labels.items():
             kept = grounded.indices[name_]
             index.create_variable(
-                name_, (name_,), values,
-                origin=_text(kept.origin), given=int(kept.given), spaced=int(kept.spaced),
-            )  # fmt: skip
+                name_,
+                (name_,),
+                values,
+                origin=_text(kept.origin),
+                given=int(kept.given),
+                spaced=int(kept.spaced),
+            )
         inputs = file.create_group("input")
         for name_ in sorted(_kept_inputs(grounded)):
             _input(inputs, name_, grounded.values[name_])
@@ -125,9 +129,11 @@ def _audit(file: NewGroup, audit: Audit) -> None:
     """The audit: numbers and words as attributes, the corrections in a group for each kind."""
     file.create_group("audit").set(
         **{name: getattr(audit, name) for name in NUMBERS},
-        outcome=str(audit.outcome), verdict=audit.verdict, proposal=audit.proposal,
+        outcome=str(audit.outcome),
+        verdict=audit.verdict,
+        proposal=audit.proposal,
         along=json.dumps(dict(audit.along)),
-    )  # fmt: skip
+    )
     for kind in KINDS:
         part = file.create_group(f"audit_{kind}")
         for name, corrected in audit.corrected.items():

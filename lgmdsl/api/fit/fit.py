@@ -100,9 +100,13 @@ class Fit(Assessable):
     def points(self) -> tuple[Point, ...]:
         """The hyperparameter points that the posterior is a mixture of, the heaviest first."""
         mode = Point(
-            self.theta, 1.0, self.log_evidence, self.weight, self.shift,
+            self.theta,
+            1.0,
+            self.log_evidence,
+            self.weight,
+            self.shift,
             lambda: self.posterior.conditioned,
-        )  # fmt: skip
+        )
         return self.mixed or (mode,)
 
     @cached_property

@@ -102,9 +102,16 @@ def fit(
     check_hyper(hyper)
     check_numbers(seed, tol, max_steps)
     settings = FitSettings(
-        method, hyper, check_fixed(fixed), bound, check_options(options), seed, tol, max_steps,
+        method,
+        hyper,
+        check_fixed(fixed),
+        bound,
+        check_options(options),
+        seed,
+        tol,
+        max_steps,
         check_named(start, "start", '{"s": 0.5}'),
-    )  # fmt: skip
+    )
     return fit_data(model, data, settings, mapping, start_from, on_step)
 
 

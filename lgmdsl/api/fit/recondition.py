@@ -26,16 +26,24 @@ def point_of(
 ) -> Point:
     """A point of the mixture that a fit is: conditioned when asked for, by the fit's engine."""
     return Point(
-        theta, share, log_evidence, weight, shift,
+        theta,
+        share,
+        log_evidence,
+        weight,
+        shift,
         lambda: recondition(fit.canonical, theta, weight, shift, fit.seed, fit.provenance),
-    )  # fmt: skip
+    )
 
 
 @np.errstate(all="ignore")  # what overflows fails to factorise
 def recondition(
-    canonical: CanonicalModel, theta: Mapping[str, Array], weight: Rows, shift: Rows,
-    seed: int, provenance: Mapping[str, str],
-) -> Conditioned:  # fmt: skip
+    canonical: CanonicalModel,
+    theta: Mapping[str, Array],
+    weight: Rows,
+    shift: Rows,
+    seed: int,
+    provenance: Mapping[str, str],
+) -> Conditioned:
     """The posterior of given sites, by the engine of the fit (files before it was recorded: by the
     one chosen now). Raises NumericalError E602 where it does not factorise, DataError E306 where a
     third party's engine is not here."""

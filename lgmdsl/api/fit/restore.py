@@ -107,11 +107,14 @@ def _read(file: Group, place: Path) -> Fit:
     # steps as equal.
     indices = {
         n: IndexSet(
-            n, array(v), str(v.attrs["origin"]),
-            given=bool(v.attrs.get("given", 1)), spaced=bool(v.attrs.get("spaced", 0)),
+            n,
+            array(v),
+            str(v.attrs["origin"]),
+            given=bool(v.attrs.get("given", 1)),
+            spaced=bool(v.attrs.get("spaced", 0)),
         )
         for n, v in file["index"].variables.items()
-    }  # fmt: skip
+    }
     values = _inputs(file["input"])
     grounded = GroundedModel(
         model_graph(model.checked),
@@ -134,9 +137,10 @@ def _read(file: Group, place: Path) -> Fit:
     seed = int(file.attrs["seed"])
     theta = {b.name: array(file["hyper"].variables[b.name]) for b in canonical.hypers.blocks}
     dims = {
-        **canonical.layout.dims, **{n: d for n, (d, _) in canonical.named.items()},
+        **canonical.layout.dims,
+        **{n: d for n, (d, _) in canonical.named.items()},
         **{b.name: b.dims for b in canonical.hypers.blocks},
-    }  # fmt: skip
+    }
     mean, sd = file["mean"].variables, file["sd"].variables
     trace = file["trace"].variables
     columns = [array(trace[c]) for c in ("step", "objective", "residual", "seconds")]

@@ -107,47 +107,65 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
     out = []
     if learned.maximum.status is not Status.converged:
         last = learned.maximum.steps[-1]
-        out.append(_warning(
-            "W601", "the search for the hyperparameters' mode stopped early",
-            f"{learned.maximum.reason or 'at its limit'}, step {last.step}; another step promises "
-            f"{_nats(last.gain)}",
-            help=_further(learned),
-        ))  # fmt: skip
+        out.append(
+            _warning(
+                "W601",
+                "the search for the hyperparameters' mode stopped early",
+                f"{learned.maximum.reason or 'at its limit'}, step {last.step}; another step promises "
+                f"{_nats(last.gain)}",
+                help=_further(learned),
+            )
+        )
     elif learned.cut_short:
-        out.append(_warning(
-            "W601", "the integration over the hyperparameters was interrupted",
-            "their mode was found: latents, predictions and log evidence are conditional on it",
-            help=f"run it again to its end, or take the mode alone: {setting('hyper', 'map')}",
-        ))  # fmt: skip
+        out.append(
+            _warning(
+                "W601",
+                "the integration over the hyperparameters was interrupted",
+                "their mode was found: latents, predictions and log evidence are conditional on it",
+                help=f"run it again to its end, or take the mode alone: {setting('hyper', 'map')}",
+            )
+        )
     for found in findings(learned):
         names = listed([f"`{n}`" for n in found.names])
         if found.kind == "flat":
-            out.append(_warning(
-                "W604", f"data and priors hardly say where {names} {_is(found.names)}",
-                "the density hardly falls within 5 units (of the log of a scale, the logit of a "
-                "share) of the mode",
-                help=f"give a prior that says more, or pin it: {pin(found.names[0])}",
-            ))  # fmt: skip
+            out.append(
+                _warning(
+                    "W604",
+                    f"data and priors hardly say where {names} {_is(found.names)}",
+                    "the density hardly falls within 5 units (of the log of a scale, the logit of a "
+                    "share) of the mode",
+                    help=f"give a prior that says more, or pin it: {pin(found.names[0])}",
+                )
+            )
         elif found.kind == "bound":
             out.append(at_bound(found, learned.integrated is not None))
         else:
-            out.append(_warning(
-                "W605", f"{names} {_is(found.names)} at the edge of the range",
-                "the density rises up to the edge: there is no mode inside",
-                help="leave the term out, or give a prior that keeps away from the edge",
-            ))  # fmt: skip
+            out.append(
+                _warning(
+                    "W605",
+                    f"{names} {_is(found.names)} at the edge of the range",
+                    "the density rises up to the edge: there is no mode inside",
+                    help="leave the term out, or give a prior that keeps away from the edge",
+                )
+            )
     if learned.idle:
         names = listed([f"`{n}`" for n in learned.idle])
-        out.append(_warning(
-            "W608", f"{names} {_is(learned.idle)} 0 throughout: what it multiplies has no effect",
-            "0 is a maximum: the responses do not vary together, or the method does not see it",
-            help=f"compare with another method ({setting('method', 'natural-gradient')}, laplace), "
-            "or leave the term out",
-        ))  # fmt: skip
+        out.append(
+            _warning(
+                "W608",
+                f"{names} {_is(learned.idle)} 0 throughout: what it multiplies has no effect",
+                "0 is a maximum: the responses do not vary together, or the method does not see it",
+                help=f"compare with another method ({setting('method', 'natural-gradient')}, laplace), "
+                "or leave the term out",
+            )
+        )
     integrated = learned.integrated
     if integrated is None:
-        out += [_another_maximum(learned, at) for at in learned.others[:1]
-                if learned.mode.value - at.value < CLOSE]  # fmt: skip
+        out += [
+            _another_maximum(learned, at)
+            for at in learned.others[:1]
+            if learned.mode.value - at.value < CLOSE
+        ]
     if integrated is not None:
         wrong = []
         if integrated.unbounded:
@@ -165,11 +183,15 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             wrong.append(f"the fits leave {integrated.doubtful}")
         if wrong:
             headline = "is rough" if integrated.holds else "does not hold"
-            out.append(_warning(
-                "W606", f"the integral over the hyperparameters {headline}", *wrong,
-                help="give hyperparameters tighter priors, or use "
-                f"{setting('hyper', 'map')}, which needs none of these points",
-            ))  # fmt: skip
+            out.append(
+                _warning(
+                    "W606",
+                    f"the integral over the hyperparameters {headline}",
+                    *wrong,
+                    help="give hyperparameters tighter priors, or use "
+                    f"{setting('hyper', 'map')}, which needs none of these points",
+                )
+            )
         if integrated.other is not None:
             out.append(_another_mode(integrated.other))
     return tuple(out)
@@ -186,9 +208,11 @@ def at_bound(found: Finding, integrated: bool = True) -> Diagnostic:
         verb = "piles up"
         detail = "the density is highest at the bound: mean, sd and quantiles are set by the prior"
     return _warning(
-        "W605", f"the posterior of `{name}` {verb} at the bound {end:.6g} of its prior", detail,
+        "W605",
+        f"the posterior of `{name}` {verb} at the bound {end:.6g} of its prior",
+        detail,
         help="give it a wider prior, whose bound is beyond what the data say",
-    )  # fmt: skip
+    )
 
 
 def _further(learned: Learned) -> str:
@@ -211,13 +235,14 @@ def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:
     last = found.steps[-1]
     return (
         _warning(
-            "W601", "the rounds over the factors of the hyperparameters stopped early",
+            "W601",
+            "the rounds over the factors of the hyperparameters stopped early",
             f"{found.reason or 'at their limit'}, round {last.step}, {found.iterations} steps in "
             f"all; {_nats(last.gain)} of the bound are left to gain",
             help=f"{number('max-steps', 2 * max(found.iterations, 1))}, a larger "
             f"{either('--tol', 'tol')}, or {setting('hyper', 'map')}",
         ),
-    )  # fmt: skip
+    )
 
 
 def _another_mode(other: OtherMode) -> Diagnostic:
@@ -240,12 +265,16 @@ def _another_mode(other: OtherMode) -> Diagnostic:
         "and give priors that say which is meant",
     }[other.kind]
     return _warning(
-        "W607", f"the posterior of {names} has another mode, {away}", f"it is at {where}",
-        {"mirrored": "with other signs the data are explained as well",
-         "exchanged": "with their values exchanged the data are explained as well",
-         "apart": "the integral is around one of the two"}[other.kind],
+        "W607",
+        f"the posterior of {names} has another mode, {away}",
+        f"it is at {where}",
+        {
+            "mirrored": "with other signs the data are explained as well",
+            "exchanged": "with their values exchanged the data are explained as well",
+            "apart": "the integral is around one of the two",
+        }[other.kind],
         help=help,
-    )  # fmt: skip
+    )
 
 
 def _another_maximum(learned: Learned, at: Evaluation) -> Diagnostic:
@@ -260,11 +289,13 @@ def _another_maximum(learned: Learned, at: Evaluation) -> Diagnostic:
     )
     shown = listed([f"`{n}`" for n in names[:SHOWN]])
     return _warning(
-        "W607", f"the posterior of {shown} has another maximum, {below:.1f} nats lower",
-        f"it is at {where}", "the higher of the two is reported",
+        "W607",
+        f"the posterior of {shown} has another maximum, {below:.1f} nats lower",
+        f"it is at {where}",
+        "the higher of the two is reported",
         help=f"integrate over both: {setting('hyper', 'integrate')}, or give priors that say "
         "which is meant",
-    )  # fmt: skip
+    )
 
 
 def _nats(gain: float) -> str:

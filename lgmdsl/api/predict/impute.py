@@ -82,9 +82,13 @@ class Imputation(Mapping[str, "xr.DataArray"]):
             told = f"those that have: {', '.join(has)}" if has else "`sd` says how sure a mean is"
             raise ModelError(Diagnostic("E103", f"`{name}` has no classes", help=told))
         return labelled(
-            self.layout, found.dims, found.probability, f"{name}_probability",
-            last="value", labels=found.labels,
-        )  # fmt: skip
+            self.layout,
+            found.dims,
+            found.probability,
+            f"{name}_probability",
+            last="value",
+            labels=found.labels,
+        )
 
     def arrays(self) -> dict[str, xr.DataArray]:
         """y, y_sd and, where it has classes, y_probability of every datum y."""
@@ -107,10 +111,11 @@ class Imputation(Mapping[str, "xr.DataArray"]):
         has = f"it observes: {listed(list(self.data))}"
         raise ModelError(
             Diagnostic(
-                "E103", f"the model observes no `{name}`",
+                "E103",
+                f"the model observes no `{name}`",
                 help=suggestion(name, self.data, has),
             )
-        )  # fmt: skip
+        )
 
 
 def impute(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
@@ -145,9 +150,14 @@ def _completed(prediction: Prediction, block: SiteBlock) -> Completed:
             table[data.rows] = y[:, None] == labels
             table = table.reshape(*shape, -1)
     return Completed(
-        data.dims, values.reshape(shape), sd.reshape(shape), data.dims, missing.reshape(shape),
-        table, labels,
-    )  # fmt: skip
+        data.dims,
+        values.reshape(shape),
+        sd.reshape(shape),
+        data.dims,
+        missing.reshape(shape),
+        table,
+        labels,
+    )
 
 
 def _of_classes(prediction: Prediction, block: SiteBlock, y: Array, missing: Array) -> Completed:

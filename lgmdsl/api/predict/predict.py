@@ -187,15 +187,17 @@ class Prediction:
     def _names(self) -> tuple[str, ...]:
         """Lets and reports over what is new, or all of them where nothing is."""
         named = self.canonical.named
-        return tuple(n for n, (dims, _) in named.items()
-                     if not self._changed or self._changed & {*dims})  # fmt: skip
+        return tuple(
+            n for n, (dims, _) in named.items() if not self._changed or self._changed & {*dims}
+        )
 
     @property
     def _responses(self) -> tuple[str, ...]:
         """Observed data over what is new, or all of them where nothing is."""
         observed = [b for b in self.canonical.blocks if not b.family.spec.potential]
-        return tuple(b.name for b in observed
-                     if not self._changed or self._changed & {*b.data.dims, *b.each})  # fmt: skip
+        return tuple(
+            b.name for b in observed if not self._changed or self._changed & {*b.data.dims, *b.each}
+        )
 
     def _at(self, block: SiteBlock) -> tuple[list[tuple[Mapping[str, Array], Array, Array]], Array]:
         """Hyperparameters of the sites, means and variances of their predictors; the weights. The
@@ -233,9 +235,14 @@ class Prediction:
         )
 
     def labelled(
-        self, dims: tuple[str, ...], values: AnyArray, name: str | None = None, first: str = "",
-        last: str = "", labels: AnyArray | None = None,
-    ) -> xr.DataArray:  # fmt: skip
+        self,
+        dims: tuple[str, ...],
+        values: AnyArray,
+        name: str | None = None,
+        first: str = "",
+        last: str = "",
+        labels: AnyArray | None = None,
+    ) -> xr.DataArray:
         """Values over `dims` and one more axis, `first` or `last`: the members asked for."""
         layout, asked = self.canonical.layout, self.canonical.grounded.asked
         layout = replace(layout, labels={**layout.labels, **asked})

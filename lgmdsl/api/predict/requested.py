@@ -33,8 +33,7 @@ def check_asked(model: CheckedModel, usage: Usage, dataset: Dataset) -> None:
     A model that no datum and no label could say anything of is asked for as it is, by no data.
     """
     covariates = [s for s in model.of_kind("data") if s.name not in usage.responses]
-    rows = [s for s in model.of_kind("data")
-            if s.name in usage.observed and usage.rows & {*s.dims}]  # fmt: skip
+    rows = [s for s in model.of_kind("data") if s.name in usage.observed and usage.rows & {*s.dims}]
     named = sorted(usage.steps | (usage.growing & _targets(model)))
     if not (covariates or named) and not dataset.entries:
         return

@@ -129,8 +129,11 @@ def _across(graph: ModelGraph, changed: set[str]) -> Iterator[Diagnostic]:
     lets = graph.lets_of(*(site.id for site in sites))
     for value in (v for node in (*sites, *lets) for v in expressions(node.statement)):
         for call in calls_in(value):
-            along = [v.id for v in (*call.positional, *(a.value for a in call.named))
-                     if isinstance(v, ast.Name) and v.id in changed]  # fmt: skip
+            along = [
+                v.id
+                for v in (*call.positional, *(a.value for a in call.named))
+                if isinstance(v, ast.Name) and v.id in changed
+            ]
             if along:
                 yield Diagnostic(
                     "E302",

@@ -157,9 +157,13 @@ def _prior_draw(linear: LinearGaussian, rng: np.random.Generator) -> Array:
 
 
 def _respond(
-    block: SiteBlock, canonical: CanonicalModel, theta: Theta, z: Array, rng: np.random.Generator,
+    block: SiteBlock,
+    canonical: CanonicalModel,
+    theta: Theta,
+    z: Array,
+    rng: np.random.Generator,
     lengths: Array | None,
-) -> Array:  # fmt: skip
+) -> Array:
     """y for every entry of an observed block; `lengths`: of rows of words."""
     predictor = canonical.as_written(block, theta)
     s = predictor.values(z, _where(canonical))

@@ -25,9 +25,10 @@ def as_observed(family: ast.Dist, grounded: GroundedModel) -> ast.Dist:
     """The family without the arguments that say how a response was observed, where nothing is known
     of that: new data, whose responses are those before any censoring."""
     kept = tuple(
-        a for a in family.arguments
+        a
+        for a in family.arguments
         if a.name not in CENSORING or all(n in grounded.values for n in _data_in(a.value, grounded))
-    )  # fmt: skip
+    )
     return family if len(kept) == len(family.arguments) else replace(family, arguments=kept)
 
 

@@ -230,9 +230,11 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                 parameters = signature.parameters if signature else ()
                 kernels = {p.name for p in parameters if p.type == "kernel"}
                 arguments = {
-                    a.name: _kernel(a.value, lowering) if a.name in kernels
-                    else _argument(a.value, lowering) for a in given
-                }  # fmt: skip
+                    a.name: _kernel(a.value, lowering)
+                    if a.name in kernels
+                    else _argument(a.value, lowering)
+                    for a in given
+                }
                 dims, there = ties.dims[own], None
                 labels = indices[symbol.dims[own][0]].labels if len(dims) == 1 else None
                 if len(dims) == 1 and (there := places[own][0]) is not None:

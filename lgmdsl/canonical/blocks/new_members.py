@@ -120,11 +120,12 @@ def equal_places(old: AnyArray, new: AnyArray) -> tuple[Array, Array]:
     away = np.abs(fitted - fitted[0] - step * places)
     if step == 0.0 or (away > ROUNDING * abs(step)).any():
         raise Refused(
-            "E302", f"{{axis}} has no member {show(new[0])}",
+            "E302",
+            f"{{axis}} has no member {show(new[0])}",
             label="it is none of the steps that the fitted labels make",
             help="ask for labels in the steps of the fit; for members at any distance fit "
             "ou(sd = ..., rate = ...)",
-        )  # fmt: skip
+        )
     out = (asked - fitted[0]) / step
     near = np.abs(out - np.round(out)) <= ROUNDING * np.maximum(np.abs(out), 1.0)
     return places, np.where(near, np.round(out), out)
@@ -138,10 +139,11 @@ def _line(old: AnyArray, new: AnyArray) -> Line:
     line = line_of(np.concatenate(both))
     if line is None:
         raise Refused(
-            "E302", f"{{axis}} has no member {show(new[0])}",
+            "E302",
+            f"{{axis}} has no member {show(new[0])}",
             label="where it would stand among the fitted ones is not known",
             help=f"new members are numbers or dates, written as {show(old[0])}"
             if line_of(old) is not None
             else "number the labels of the fit, or give positions: at = ...",
-        )  # fmt: skip
+        )
     return line

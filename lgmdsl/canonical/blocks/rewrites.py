@@ -59,6 +59,11 @@ def _split(block: SiteBlock, family: type[Split], into: type[Site]) -> SiteBlock
     reached, values = family.pieces(block.y, size)
     whole = Whole(block.dims, block.rows, block.y, size, np.nonzero(reached)[0])
     return replace(
-        block, dims=(*block.dims, cut), event="", site=into, rows=places[reached],
-        y=values[reached], whole=whole,
-    )  # fmt: skip
+        block,
+        dims=(*block.dims, cut),
+        event="",
+        site=into,
+        rows=places[reached],
+        y=values[reached],
+        whole=whole,
+    )

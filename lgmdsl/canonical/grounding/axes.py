@@ -78,9 +78,16 @@ def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> Bound | Diagnostic:
         missing = None if missing is None else np.transpose(missing, order)
         labels = [labels[k] for k in order]
     return Bound(
-        symbol, entry, values, missing, tuple(labels), entry.weak, pairs, loaded.levels,
+        symbol,
+        entry,
+        values,
+        missing,
+        tuple(labels),
+        entry.weak,
+        pairs,
+        loaded.levels,
         named=bool(named),
-    )  # fmt: skip
+    )
 
 
 def axis_names(symbol: Symbol, dataset: Dataset) -> list[str]:

@@ -273,9 +273,11 @@ class Resolver:
         """A kept index set, and after its labels those that maps (not responses) bring new, and
         those that are asked for by name."""
         used = [
-            v for b, v in self._mapped(index.name) if b.symbol.name not in self.graph.observed
+            v
+            for b, v in self._mapped(index.name)
+            if b.symbol.name not in self.graph.observed
             and (b.values.dtype.kind != "b" or truthful(index.labels))
-        ]  # fmt: skip
+        ]
         if index.name in self.from_keys:
             labels = self.from_keys[index.name].values
             unknown = labels[index.positions(labels) < 0]

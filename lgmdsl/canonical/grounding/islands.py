@@ -49,12 +49,17 @@ def disconnected(
         notes.append("a member without neighbours is independent of all others, N(0, sd^2)")
     return [
         Diagnostic(
-            "W401", message, value.span, f"of `{factor.name.id}`", details=tuple(details),
-            note="; ".join(notes), severity="warning",
+            "W401",
+            message,
+            value.span,
+            f"of `{factor.name.id}`",
+            details=tuple(details),
+            note="; ".join(notes),
+            severity="warning",
             help=f"leave it as it is where that is meant; else join them by pairs in `{name}`",
         )
         for factor, value in _uses(model, name)
-    ]  # fmt: skip
+    ]
 
 
 def _uses(model: CheckedModel, name: str) -> list[tuple[ast.Dist, ast.Value]]:

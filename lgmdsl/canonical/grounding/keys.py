@@ -96,10 +96,13 @@ def truth_values(symbol: Symbol, given: str, target: IndexSet) -> Diagnostic:
 
 
 def declared(
-    graph: ModelGraph, symbol: Symbol,
+    graph: ModelGraph,
+    symbol: Symbol,
     definition: ast.Size | ast.Range | ast.Labels | ast.Head,
-    indices: Mapping[str, IndexSet], given: LabelArray | None, source: str,
-) -> IndexSet | Diagnostic | None:  # fmt: skip
+    indices: Mapping[str, IndexSet],
+    given: LabelArray | None,
+    source: str,
+) -> IndexSet | Diagnostic | None:
     """An index set that the model declares; labels are `given` to one of which it says the size
     alone. Raises MethodError E505 where what runs over it is larger than the memory budget."""
     name = symbol.name

@@ -92,12 +92,15 @@ def _lacking(
         return unknown_members(symbol, fitted.indices[dim], new)
     shown = ", ".join(str(v) for v in new[:4].tolist())
     return absent(
-        symbol, dataset.name, dataset.keys, dataset.suggestion(symbol.name),
+        symbol,
+        dataset.name,
+        dataset.keys,
+        dataset.suggestion(symbol.name),
         dataset.key(symbol.name),
         f"give `{symbol.name}` for the new labels of {dim}: {shown}"
         if new.size and not fitted.indices[dim].counted
         else on_a_scale(fitted.graph, symbol.name),
-    )  # fmt: skip
+    )
 
 
 def named_part(
@@ -122,8 +125,10 @@ def completed(
     left[at] = False
     left[:size] = False
     shape = (*value.shape[:axis], whole.size, *value.shape[axis + 1 :])
-    if left.any() or (known is not None and np.delete(known.shape, axis).tolist()
-                      != np.delete(shape, axis).tolist()):  # fmt: skip
+    if left.any() or (
+        known is not None
+        and np.delete(known.shape, axis).tolist() != np.delete(shape, axis).tolist()
+    ):
         return None
     out = np.zeros(shape, dtype=value.dtype)
     order = np.moveaxis(out, axis, 0)

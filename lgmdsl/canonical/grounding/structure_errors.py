@@ -27,10 +27,12 @@ def located(
     }
     found = refused.found
     told = replace(
-        found, message=filled(found.message, words), help=filled(found.help, words),
+        found,
+        message=filled(found.message, words),
+        help=filled(found.help, words),
         span=factor.span if value is None else value.span,
         details=_entries(refused, index, labels),
-    )  # fmt: skip
+    )
     return DataError(told) if told.code.startswith("E3") else ModelError(told)
 
 

@@ -49,13 +49,14 @@ def usage_of(graph: ModelGraph) -> Usage:
             name for name, edges in used.items() if edges and all(e.operand for e in edges)
         ),
         outcome=frozenset(
-            name for name, edges in used.items()
+            name
+            for name, edges in used.items()
             if edges and all(_of_censoring(graph, e) for e in edges)
         ),
         rows=frozenset(rows),
         steps=frozenset(steps),
         growing=frozenset(growing),
-    )  # fmt: skip
+    )
 
 
 def _of_censoring(graph: ModelGraph, edge: Edge) -> bool:

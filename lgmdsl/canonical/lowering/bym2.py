@@ -41,9 +41,11 @@ def owner(block: str) -> str:
 
 
 def mixed(
-    symbol: Symbol, factor: ast.Dist, lower: Callable[[ast.Value], Coefficient],
+    symbol: Symbol,
+    factor: ast.Dist,
+    lower: Callable[[ast.Value], Coefficient],
     block: Callable[[str], Affine],
-) -> Affine:  # fmt: skip
+) -> Affine:
     """v as an affine form in its two blocks, which `block` gives by name."""
     values = {a.name: lower(a.value) for a in factor.arguments if a.name != "graph"}
     mix = values["mix"]

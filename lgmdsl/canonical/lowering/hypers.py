@@ -165,10 +165,15 @@ def hyper_space(lowering: Lowering) -> HyperSpace:
         sizes = tuple(lowering.sizes[d] for d in symbol.dims)
         blocks.append(
             HyperBlock(
-                symbol.name, symbol.dims, sizes, symbol.type, statement.name.span,
-                prior, value,
+                symbol.name,
+                symbol.dims,
+                sizes,
+                symbol.type,
+                statement.name.span,
+                prior,
+                value,
             )
-        )  # fmt: skip
+        )
     labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
     return HyperSpace(tuple(blocks), labels)
 

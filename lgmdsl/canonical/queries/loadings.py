@@ -80,9 +80,10 @@ def linear_hypers(
 def unbounded(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> set[str]:
     """The free hypers that may be any real number."""
     return {
-        b.name for b in canonical.hypers.unpinned(pinned)
+        b.name
+        for b in canonical.hypers.unpinned(pinned)
         if b.type == "real" and b.prior and np.isinf(b.prior.at(theta).bounds.lower).all()
-    }  # fmt: skip
+    }
 
 
 def entries(

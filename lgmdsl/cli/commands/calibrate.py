@@ -27,20 +27,34 @@ from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 @model_argument
 @data_argument(required=False)
 @sizes_option
-@click.option("--runs", type=click.IntRange(min=1), default=200, show_default=True, metavar="N",
-              help="How many data sets to draw and fit.")  # fmt: skip
+@click.option(
+    "--runs",
+    type=click.IntRange(min=1),
+    default=200,
+    show_default=True,
+    metavar="N",
+    help="How many data sets to draw and fit.",
+)
 @click.option("--method", default="auto", metavar="M", show_default=True, help="The method.")
 @set_option
 @bound_option
 @option_option
 @tol_option
 @max_steps_option
-@click.option("--jobs", type=click.IntRange(min=1), metavar="N",
-              help="Processes (default: one for each core).")  # fmt: skip
-@click.option("--record", metavar="FILE.jsonl",
-              help="Keep each run there, and go on from it after an interrupt.")  # fmt: skip
-@click.option("--plot", "picture", metavar="OUT.png",
-              help="Draw the ECDFs there (.png, .svg or .pdf).")  # fmt: skip
+@click.option(
+    "--jobs",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Processes (default: one for each core).",
+)
+@click.option(
+    "--record",
+    metavar="FILE.jsonl",
+    help="Keep each run there, and go on from it after an interrupt.",
+)
+@click.option(
+    "--plot", "picture", metavar="OUT.png", help="Draw the ECDFs there (.png, .svg or .pdf)."
+)
 @seed_option
 @map_option
 @json_option
@@ -88,15 +102,28 @@ def command(
 
     with Progress() as progress:
         found = calibrate(
-            read, data, sizes, runs, method, fixed, bound, options, seed, tol, max_steps,
-            mapping=mapping, jobs=jobs, record=record,
+            read,
+            data,
+            sizes,
+            runs,
+            method,
+            fixed,
+            bound,
+            options,
+            seed,
+            tol,
+            max_steps,
+            mapping=mapping,
+            jobs=jobs,
+            record=record,
             on_run=lambda done, wanted: progress.show(f"{done} of {wanted} runs"),
-        )  # fmt: skip
+        )
     drawn = place if found.tests else None
     lost = deliver(
-        None if as_json else found.table, found.as_json() if as_json else None,
+        None if as_json else found.table,
+        found.as_json() if as_json else None,
         None if drawn is None else lambda: files.write(drawn, found.picture(drawn.suffix[1:])),
-    )  # fmt: skip
+    )
     if drawn is not None:
         report(drawn, lost, as_json)
     elif place is not None:

@@ -45,15 +45,30 @@ def _options(
 @click.command("compare")
 @model_argument
 @data_argument(required=True)
-@click.option("--method", "methods", metavar="M", multiple=True,
-              help="A method, as often as wanted (default: all that can run it).")  # fmt: skip
-@click.option("--plot", "picture", metavar="OUT.png",
-              help="Draw runs and marginals there (.png, .svg or .pdf).")  # fmt: skip
+@click.option(
+    "--method",
+    "methods",
+    metavar="M",
+    multiple=True,
+    help="A method, as often as wanted (default: all that can run it).",
+)
+@click.option(
+    "--plot",
+    "picture",
+    metavar="OUT.png",
+    help="Draw runs and marginals there (.png, .svg or .pdf).",
+)
 @hyper_option
 @set_option
 @bound_option
-@click.option("--option", "options", metavar=FORM, multiple=True, callback=_options,
-              help="An option of one of the methods.")  # fmt: skip
+@click.option(
+    "--option",
+    "options",
+    metavar=FORM,
+    multiple=True,
+    callback=_options,
+    help="An option of one of the methods.",
+)
 @tol_option
 @max_steps_option
 @map_option
@@ -101,14 +116,25 @@ def command(
 
     with Progress() as progress:
         found = compare(
-            read, data, methods or None, hyper, fixed, bound, options, seed, tol, max_steps,
-            mapping=mapping, audit=draws if audit else False,
+            read,
+            data,
+            methods or None,
+            hyper,
+            fixed,
+            bound,
+            options,
+            seed,
+            tol,
+            max_steps,
+            mapping=mapping,
+            audit=draws if audit else False,
             on_step=lambda method, entry: progress.on_step(entry, method),
-        )  # fmt: skip
+        )
     lost = deliver(
-        None if as_json else found.table, found.as_json() if as_json else None,
+        None if as_json else found.table,
+        found.as_json() if as_json else None,
         None if place is None else lambda: found.plot(place),
-    )  # fmt: skip
+    )
     _warn(found)
     if place is not None:
         report(place, lost, as_json)

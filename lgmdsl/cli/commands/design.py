@@ -20,24 +20,56 @@ from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED
 @click.command("design")
 @model_argument
 @data_argument(required=True)
-@click.option("--candidates", required=True, metavar="POOL.npz",
-              help="Covariates of the unlabelled cases.")  # fmt: skip
-@click.option("--score", default="uncertainty", show_default=True, metavar="S",
-              help="uncertainty, information or random.")  # fmt: skip
-@click.option("--steps", type=click.IntRange(min=1), default=20, show_default=True, metavar="N",
-              help="How many cases to choose.")  # fmt: skip
-@click.option("--block", type=click.IntRange(min=1), default=20, show_default=True, metavar="K",
-              help="Re-fit all sites after so many.")  # fmt: skip
-@click.option("--outer", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
-              help="Outer iterations of a re-fit.")  # fmt: skip
-@click.option("--oracle", metavar="LABELS.npz",
-              help="Their labels; without, the next queries are ranked.")  # fmt: skip
-@click.option("--test", metavar="TEST.npz",
-              help="Covariates and labels to take the error on.")  # fmt: skip
-@click.option("-o", "--record", metavar="FILE.jsonl",
-              help="Keep each query there, and go on from it after an interrupt.")  # fmt: skip
-@click.option("--plot", "picture", metavar="OUT.png",
-              help="Draw test error against labels there (.png, .svg or .pdf).")  # fmt: skip
+@click.option(
+    "--candidates", required=True, metavar="POOL.npz", help="Covariates of the unlabelled cases."
+)
+@click.option(
+    "--score",
+    default="uncertainty",
+    show_default=True,
+    metavar="S",
+    help="uncertainty, information or random.",
+)
+@click.option(
+    "--steps",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="How many cases to choose.",
+)
+@click.option(
+    "--block",
+    type=click.IntRange(min=1),
+    default=20,
+    show_default=True,
+    metavar="K",
+    help="Re-fit all sites after so many.",
+)
+@click.option(
+    "--outer",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Outer iterations of a re-fit.",
+)
+@click.option(
+    "--oracle", metavar="LABELS.npz", help="Their labels; without, the next queries are ranked."
+)
+@click.option("--test", metavar="TEST.npz", help="Covariates and labels to take the error on.")
+@click.option(
+    "-o",
+    "--record",
+    metavar="FILE.jsonl",
+    help="Keep each query there, and go on from it after an interrupt.",
+)
+@click.option(
+    "--plot",
+    "picture",
+    metavar="OUT.png",
+    help="Draw test error against labels there (.png, .svg or .pdf).",
+)
 @set_option
 @seed_option
 @map_option
@@ -94,14 +126,26 @@ def command(
 
     with Progress() as progress:
         found = design(
-            read, data, candidates, score, steps, block, oracle, test, fixed, seed,
-            outer=outer, mapping=mapping, record=record,
+            read,
+            data,
+            candidates,
+            score,
+            steps,
+            block,
+            oracle,
+            test,
+            fixed,
+            seed,
+            outer=outer,
+            mapping=mapping,
+            record=record,
             on_query=lambda done, wanted: progress.show(f"{done} of {wanted} queries"),
-        )  # fmt: skip
+        )
     lost = deliver(
-        None if as_json else found.table, found.as_json() if as_json else None,
+        None if as_json else found.table,
+        found.as_json() if as_json else None,
         None if place is None else lambda: files.write(place, found.picture(place.suffix[1:])),
-    )  # fmt: skip
+    )
     if place is not None:
         report(place, lost, as_json)
     if lost is not None:

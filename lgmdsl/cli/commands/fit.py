@@ -93,9 +93,21 @@ def command(
 
     with Progress() as progress:
         result = fit(
-            read, data, method, hyper, fixed, bound, options, start_from, seed, tol, max_steps,
-            mapping=mapping, start=start, on_step=progress.on_step,
-        )  # fmt: skip
+            read,
+            data,
+            method,
+            hyper,
+            fixed,
+            bound,
+            options,
+            start_from,
+            seed,
+            tol,
+            max_steps,
+            mapping=mapping,
+            start=start,
+            on_step=progress.on_step,
+        )
     status, failure = _status(result), None
     if audit and status != INTERRUPTED:
         from lgmdsl.cli.audited import audited

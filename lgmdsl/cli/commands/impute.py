@@ -75,9 +75,20 @@ def command(
 
     with Progress() as progress:
         result = fit(
-            read, data, method, hyper, fixed, bound, options, None, seed, tol, max_steps,
-            mapping=mapping, on_step=progress.on_step,
-        )  # fmt: skip
+            read,
+            data,
+            method,
+            hyper,
+            fixed,
+            bound,
+            options,
+            None,
+            seed,
+            tol,
+            max_steps,
+            mapping=mapping,
+            on_step=progress.on_step,
+        )
     completed = result.impute()
     found = dataset(completed.arrays())
     missing = {n: int(completed.missing(n).sum()) for n in completed}
@@ -85,7 +96,7 @@ def command(
         table(found) if place is None and not as_json else None,
         {"status": str(result.status), "missing": missing, **fields(found)} if as_json else None,
         None if place is None else lambda: write(place, found),
-    )  # fmt: skip
+    )
     note(str(completed))
     csv = not as_json if place is None else place.suffix == ".csv"
     outside = outside_table(found) if csv else ()

@@ -10,12 +10,27 @@ from lgmdsl.cli.output import note, show, show_json
 
 @click.command("plot")
 @click.argument("fit", metavar="FIT.nc")
-@click.option("--out", "directory", metavar="DIR", required=True,
-              help="Write the pictures there; made if need be.")  # fmt: skip
-@click.option("--format", "format_", type=click.Choice(["png", "svg", "pdf"]), default="png",
-              show_default=True, help="Kind of file.")  # fmt: skip
-@click.option("--names", metavar="NAME,...", multiple=True,
-              help="Draw these alone (pit: the histogram of transforms).")  # fmt: skip
+@click.option(
+    "--out",
+    "directory",
+    metavar="DIR",
+    required=True,
+    help="Write the pictures there; made if need be.",
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["png", "svg", "pdf"]),
+    default="png",
+    show_default=True,
+    help="Kind of file.",
+)
+@click.option(
+    "--names",
+    metavar="NAME,...",
+    multiple=True,
+    help="Draw these alone (pit: the histogram of transforms).",
+)
 @click.option("--data", metavar="DATA", help="The data of the fit, which pit.png needs.")
 @map_option
 @json_option

@@ -54,7 +54,7 @@ def command(
         table(found) if place is None and not as_json else None,
         {"data": sources, **fields(found)} if as_json else None,
         None if place is None else lambda: write(place, found),
-    )  # fmt: skip
+    )
     csv = not as_json if place is None else place.suffix == ".csv"
     outside = outside_table(found) if csv else ()
     if place is not None:

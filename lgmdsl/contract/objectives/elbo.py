@@ -76,9 +76,13 @@ class ElboPoint:
         the back end claims."""
         guarantee = Guarantee.EXACT if problem.gaussian else claim
         return GaussianPosterior(
-            self.weight, self.shift, self.conditioned, self.elbo, guarantee,
+            self.weight,
+            self.shift,
+            self.conditioned,
+            self.elbo,
+            guarantee,
             slopes=lambda: expected_slopes(problem, self.mean, self.variance),
-        )  # fmt: skip
+        )
 
 
 def expected(problem: Problem, mean: Rows, variance: Rows) -> tuple[ExpectedAnswer, ...]:

@@ -15,18 +15,27 @@ from lgmdsl.contract.problem import Problem
 
 
 def profiled(
-    problem: Problem, weight: Rows, mean: Rows, alpha: Rows, tolerance: float = 1e-7,
+    problem: Problem,
+    weight: Rows,
+    mean: Rows,
+    alpha: Rows,
+    tolerance: float = 1e-7,
     leftover: Leftover | None = None,
-) -> ElboPoint | Failed:  # fmt: skip
+) -> ElboPoint | Failed:
     """q with weights w and the best mean for its variances, sought from (mean, alpha), with what an
     iterative solution lacks there."""
     spread = problem.engine.condition(weight, tuple(np.zeros_like(m) for m in mean))
     if isinstance(spread, Failed):
         return spread
     best = maximise_mean(
-        problem.engine, problem.expecting(), spread.variance, mean, alpha, tolerance,
+        problem.engine,
+        problem.expecting(),
+        spread.variance,
+        mean,
+        alpha,
+        tolerance,
         leftover=leftover,
-    )  # fmt: skip
+    )
     if isinstance(best, Failed):
         return best
     return elbo_of(problem, spread.with_shift(rows.shift_of(best.alpha, weight, best.mean)))

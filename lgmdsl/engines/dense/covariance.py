@@ -48,10 +48,13 @@ class CovarianceEngine(Engine):
             bare = RowSpace(design, self.blocks, np.zeros((0, linear.size)))
             # What the structures tie, their covariances hold already.
             prepared = prepare(
-                linear, lambda c: bare.flat_part(c.T).T, bare.prior_times, self.mu,
+                linear,
+                lambda c: bare.flat_part(c.T).T,
+                bare.prior_times,
+                self.mu,
                 np.zeros((0, linear.size)),
                 np.concatenate([np.zeros(b.size) if b.flat else b.variance for b in self.blocks]),
-            )  # fmt: skip
+            )
         self.broken = prepared if isinstance(prepared, Failed) else None
         self.kept = prepared if isinstance(prepared, Kept) else None
         pins = self.kept.pins if self.kept is not None else np.zeros((0, linear.size))

@@ -28,9 +28,15 @@ class CovarianceConditioned(DenseConditioned):
     """Proper blocks z = mu + KB'alpha; cov = K - KB'M_tot BK, M_tot = M - MH A^-1 H'M."""
 
     def __init__(
-        self, engine: CovarianceEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        row_weight: SiteWeight, factor: RowFactor, row_shift: Array,
-    ) -> None:  # fmt: skip
+        self,
+        engine: CovarianceEngine,
+        weight: Rows,
+        shift: Rows,
+        site_weight: SiteWeight,
+        row_weight: SiteWeight,
+        factor: RowFactor,
+        row_shift: Array,
+    ) -> None:
         self.engine, self.linear, self.space = engine, engine.linear, engine.space
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.row_weight, self.row_shift, self.factor = row_weight, row_shift, factor
@@ -92,8 +98,9 @@ class CovarianceConditioned(DenseConditioned):
         form, t = np.zeros(rows), np.zeros((self.space.rows, rows), order="F")
         flat = np.zeros((len(self.flat), rows))
         blocks = {b.where.start: b for b in self.space.proper if b.size}
-        starts = {b.where.start: w for b, w in zip(self.space.flats, self.space.flat_where,
-                                                   strict=True)}  # fmt: skip
+        starts = {
+            b.where.start: w for b, w in zip(self.space.flats, self.space.flat_where, strict=True)
+        }
         for where, m in pieces:
             block = blocks.get(where.start)
             if block is None:
@@ -132,9 +139,11 @@ class CovarianceConditioned(DenseConditioned):
         return blocks
 
     def free_draws(self, rng: Generator, size: int) -> tuple[Array, Callable[[], Array]]:
-        return self._perturbed(rng, size) if isinstance(
-            self.factor, PositiveFactor
-        ) else self._through_root(rng, size)  # fmt: skip
+        return (
+            self._perturbed(rng, size)
+            if isinstance(self.factor, PositiveFactor)
+            else self._through_root(rng, size)
+        )
 
     @property
     def free_rank(self) -> int:

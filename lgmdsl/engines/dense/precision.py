@@ -59,9 +59,13 @@ class PrecisionEngine(Engine):
                 self.precision[b.where, b.where] = b.precision()
         structural = block_diag(*[b.tied.rows.toarray() for b in self.blocks])
         prepared = prepare(
-            linear, lambda c: c @ self.null_space, self._proper_times, self.mu, structural,
+            linear,
+            lambda c: c @ self.null_space,
+            self._proper_times,
+            self.mu,
+            structural,
             np.zeros(linear.size),  # what a precision leaves free, moves
-        )  # fmt: skip
+        )
         self.broken = prepared if isinstance(prepared, Failed) else None
         self.kept = prepared if isinstance(prepared, Kept) else None
         self.flops = 0.0
@@ -181,9 +185,16 @@ class PrecisionConditioned(DenseConditioned):
     """q(z) = N(A^-1 h, A^-1), A = LL'."""
 
     def __init__(
-        self, engine: PrecisionEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        factor: Cholesky, tau: float, h: Array, base: float,
-    ) -> None:  # fmt: skip
+        self,
+        engine: PrecisionEngine,
+        weight: Rows,
+        shift: Rows,
+        site_weight: SiteWeight,
+        factor: Cholesky,
+        tau: float,
+        h: Array,
+        base: float,
+    ) -> None:
         self.engine, self.linear = engine, engine.linear
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.factor, self.tau = factor, tau

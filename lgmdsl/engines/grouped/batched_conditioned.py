@@ -35,9 +35,15 @@ class BatchedConditioned(RowConditioned):
     share it, `white` that of A^-1 = E'E in whitened latents; `half_log_det`: of A, summed."""
 
     def __init__(
-        self, engine: BatchedEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        factor: Array, white: Array, half_log_det: float,
-    ) -> None:  # fmt: skip
+        self,
+        engine: BatchedEngine,
+        weight: Rows,
+        shift: Rows,
+        site_weight: SiteWeight,
+        factor: Array,
+        white: Array,
+        half_log_det: float,
+    ) -> None:
         self.engine, self.linear, self.plates = engine, engine.linear, engine.plates
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.own_factor, self.white, self.half_log_det = factor, white, half_log_det
@@ -138,9 +144,11 @@ class BatchedConditioned(RowConditioned):
     def _rows(self, predictor: Predictor) -> SparseMatrix:
         """(P, n) csr of an affine functional, without duplicates."""
         pieces = [
-            predictor.columns[b.name].sparse() if b.name in predictor.columns
-            else sp.csr_array((predictor.rows, b.size)) for b in self.linear.blocks
-        ]  # fmt: skip
+            predictor.columns[b.name].sparse()
+            if b.name in predictor.columns
+            else sp.csr_array((predictor.rows, b.size))
+            for b in self.linear.blocks
+        ]
         x = sp.csr_array(sp.hstack(pieces, format="csr"))
         x.sum_duplicates()
         return x

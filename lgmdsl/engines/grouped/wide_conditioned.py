@@ -29,9 +29,14 @@ class WideConditioned(RowConditioned):
     """`c`: (N, M, M); `half_log_det`: of I + SW, halved and summed."""
 
     def __init__(
-        self, engine: WideEngine, weight: Rows, shift: Rows, site_weight: SiteWeight, c: Array,
+        self,
+        engine: WideEngine,
+        weight: Rows,
+        shift: Rows,
+        site_weight: SiteWeight,
+        c: Array,
         half_log_det: float,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.engine, self.linear, self.rows = engine, engine.linear, engine.rows
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.c, self.half_log_det = c, half_log_det
@@ -117,9 +122,10 @@ class WideConditioned(RowConditioned):
             part, own = local[some], group[some]
             wide = self.engine.spread(part)  # rows of X K
             seen = np.einsum(
-                "pme,pme->pm", wide[np.arange(len(own))[:, None, None], self.rows.columns[own]],
+                "pme,pme->pm",
+                wide[np.arange(len(own))[:, None, None], self.rows.columns[own]],
                 self.rows.values[own],
-            )  # fmt: skip
+            )
             form = np.asarray(part.multiply(wide).sum(axis=1)).reshape(-1)
             form -= np.einsum("pi,pij,pj->p", seen, self.c[own], seen, optimize=True)
             np.add.at(variance, row[some], form)

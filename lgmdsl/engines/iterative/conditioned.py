@@ -39,10 +39,18 @@ class IterativeConditioned(Conditioned):
     """
 
     def __init__(
-        self, engine: IterativeEngine, weight: Rows, shift: Rows, w: Array, diagonal: Array,
-        h: Array, free: Array, residual: Array, held: Held | None,
+        self,
+        engine: IterativeEngine,
+        weight: Rows,
+        shift: Rows,
+        w: Array,
+        diagonal: Array,
+        h: Array,
+        free: Array,
+        residual: Array,
+        held: Held | None,
         like: IterativeConditioned | None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.engine, self.linear = engine, engine.linear
         self.weight, self.shift, self.w, self.diagonal = weight, shift, w, diagonal
         self.h, self.free, self._residual, self.held = h, free, residual, held

@@ -65,11 +65,19 @@ class IterativeEngine(Engine):
     exact: ClassVar[bool] = False
 
     def __init__(
-        self, linear: LinearGaussian, samples: int = 20, most: int = 80, probes: int = 16,
-        seed: int = 0, tolerance: float = 1e-6, loose: float = 0.1, limit: int = 5000,
-        variances: Literal["perturb", "lanczos"] = "perturb", steps: int = 200,
+        self,
+        linear: LinearGaussian,
+        samples: int = 20,
+        most: int = 80,
+        probes: int = 16,
+        seed: int = 0,
+        tolerance: float = 1e-6,
+        loose: float = 0.1,
+        limit: int = 5000,
+        variances: Literal["perturb", "lanczos"] = "perturb",
+        steps: int = 200,
         endless: float = math.inf,
-    ) -> None:  # fmt: skip
+    ) -> None:
         reason = self.refuses(linear)
         if reason:
             raise TypeError(reason)
@@ -151,9 +159,15 @@ class IterativeEngine(Engine):
         return self.moved(weight, shift, w, diagonal, begin=begin, share=share)
 
     def moved(
-        self, weight: Rows, shift: Rows, w: Array, diagonal: Array,
-        like: IterativeConditioned | None = None, begin: Array | None = None, share: float = 0.0,
-    ) -> Conditioned | Failed:  # fmt: skip
+        self,
+        weight: Rows,
+        shift: Rows,
+        w: Array,
+        diagonal: Array,
+        like: IterativeConditioned | None = None,
+        begin: Array | None = None,
+        share: float = 0.0,
+    ) -> Conditioned | Failed:
         """The posterior for a shift; what another one of the same weights knows is kept."""
         h = self.own.rmatvec(flatten(shift) - w[: len(self.start)] * self.start)
         if share and begin is not None:
@@ -195,29 +209,51 @@ class IterativeEngine(Engine):
         return np.asarray(self.b.normal(w, x, single) + self.prior.times(x))
 
     def solve(
-        self, w: Array, diagonal: Array, rhs: Array, tolerance: float, start: Array | None = None,
+        self,
+        w: Array,
+        diagonal: Array,
+        rhs: Array,
+        tolerance: float,
+        start: Array | None = None,
         share: float = 0.0,
-    ) -> Solved:  # fmt: skip
+    ) -> Solved:
         """A x = rhs, (n, k), until |r|_D <= tolerance |rhs|_D or `share` of what it was."""
         scale = 1.0 / diagonal[:, None]
         return conjugate_gradients(
-            lambda x: self.times(w, x), rhs, lambda r: scale * r,
-            np.full(rhs.shape[1], tolerance), self.limit, start, share=share,
-        )  # fmt: skip
+            lambda x: self.times(w, x),
+            rhs,
+            lambda r: scale * r,
+            np.full(rhs.shape[1], tolerance),
+            self.limit,
+            start,
+            share=share,
+        )
 
     def certified(
-        self, w: Array, diagonal: Array, rhs: Array, accuracy: float, start: Array | None = None,
-        quadrature: bool = False, asked: bool = False,
-    ) -> Solved:  # fmt: skip
+        self,
+        w: Array,
+        diagonal: Array,
+        rhs: Array,
+        accuracy: float,
+        start: Array | None = None,
+        quadrature: bool = False,
+        asked: bool = False,
+    ) -> Solved:
         """A x = rhs, (n, k), to an accuracy in posterior sds; where it is no better than `loose`
         with products that may be in single precision, and so residuals that are not those of x to
         the last digit. What was `asked` for once the posterior is there is no part of the fit."""
         single = accuracy >= self.loose
         limit = self.limit if asked else self.patience.affordable(rhs.shape[1])
         found = certified(
-            lambda x: self.times(w, x, single), rhs, diagonal, limit, accuracy, self.lowest,
-            start, quadrature,
-        )  # fmt: skip
+            lambda x: self.times(w, x, single),
+            rhs,
+            diagonal,
+            limit,
+            accuracy,
+            self.lowest,
+            start,
+            quadrature,
+        )
         if not asked:
             self.patience.spent += float(found.steps.sum()) * self.patience.work
         if limit < self.limit and not (found.converged | found.indefinite).all():

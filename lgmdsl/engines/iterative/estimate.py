@@ -61,8 +61,9 @@ def _long(q: IterativeConditioned, groups: RowGroups) -> tuple[Array, Array]:
     if q.held is None and all(
         p.held and p.is_sparse for o in (groups.operator, q.engine.b) for p in parts_of(o)
     ):
-        known = known_moments(groups.long_rows, q.engine.b.sparse(), q.w,
-                              q.engine.prior.precision, q.diagonal)  # fmt: skip
+        known = known_moments(
+            groups.long_rows, q.engine.b.sparse(), q.w, q.engine.prior.precision, q.diagonal
+        )
     if known is None:
         return plain(values)
     controls = groups.long_rows @ (q.samples.lifted / q.diagonal[:, None])

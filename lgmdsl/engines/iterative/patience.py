@@ -45,9 +45,14 @@ class Patience:
     """
 
     def __init__(
-        self, linear: LinearGaussian, loose: float, limit: int, endless: float, probes: int = 16,
+        self,
+        linear: LinearGaussian,
+        loose: float,
+        limit: int,
+        endless: float,
+        probes: int = 16,
         tolerance: float = 1e-6,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.linear, self.loose, self.limit, self.endless = linear, loose, limit, endless
         self.probes, self.tolerance, self.condition = probes, tolerance, 1.0
         self.work = step_cost(linear)

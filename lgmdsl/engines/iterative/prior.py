@@ -55,8 +55,10 @@ class IterativePrior:
     @cached_property
     def whites(self) -> int:
         """How many normals the noise takes."""
-        return sum(b.size if b.name not in self._roots else self._roots[b.name].shape[1]
-                   for b in self.blocks)  # fmt: skip
+        return sum(
+            b.size if b.name not in self._roots else self._roots[b.name].shape[1]
+            for b in self.blocks
+        )
 
     @cached_property
     def _roots(self) -> dict[str, SparseMatrix]:

@@ -16,9 +16,15 @@ BEYOND = 10.0  # times the accuracy: what the bound on the error may come to
 
 
 def certified(
-    product: Callable[[Array], Array], rhs: Array, diagonal: Array, limit: int, accuracy: float,
-    lowest: float, start: Array | None = None, quadrature: bool = False,
-) -> Solved:  # fmt: skip
+    product: Callable[[Array], Array],
+    rhs: Array,
+    diagonal: Array,
+    limit: int,
+    accuracy: float,
+    lowest: float,
+    start: Array | None = None,
+    quadrature: bool = False,
+) -> Solved:
     """Conjugate gradients with D = diag A until the estimated error is below `accuracy` and
 
         |r|_D / sqrt(lambda) <= 10 accuracy,    |r|_D^2 = r'D^-1 r,

@@ -273,9 +273,7 @@ class DenseConditioned(RowConditioned):
         return self.solve(x)[block].T
 
 
-def _maker(
-    q: RowConditioned, k: int, at: int, name: str, product: Outer
-) -> Callable[[], object]:  # fmt: skip
+def _maker(q: RowConditioned, k: int, at: int, name: str, product: Outer) -> Callable[[], object]:
     return lambda: q._operator_adjoint(k, at, name, product)
 
 

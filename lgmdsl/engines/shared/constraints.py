@@ -59,9 +59,13 @@ class Kept:
 
 
 def prepare(
-    linear: LinearGaussian, null_space: Callable[[Array], Array],
-    covariance: Callable[[Array], Array], mean: Array, structural: Array, variance: Array,
-) -> Kept | Failed | None:  # fmt: skip
+    linear: LinearGaussian,
+    null_space: Callable[[Array], Array],
+    covariance: Callable[[Array], Array],
+    mean: Array,
+    structural: Array,
+    variance: Array,
+) -> Kept | Failed | None:
     """Turn the constraints once; Failed where they contradict themselves or the prior.
 
     `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions, `variance` (n,)

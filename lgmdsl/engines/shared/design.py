@@ -22,8 +22,9 @@ def dense_rows(columns: Columns, where: Mapping[str, slice], size: int) -> Array
     return out
 
 
-def row_chunks(columns: Columns, where: Mapping[str, slice], rows: int, size: int,
-               step: int) -> list[tuple[slice, list[tuple[slice, Matrix]]]]:  # fmt: skip
+def row_chunks(
+    columns: Columns, where: Mapping[str, slice], rows: int, size: int, step: int
+) -> list[tuple[slice, list[tuple[slice, Matrix]]]]:
     """Row slices of an operator sum, so that dense transposes stay bounded by step * n."""
     matrices = [(where[name], operator.matrix()) for name, operator in columns.items()]
     out = []

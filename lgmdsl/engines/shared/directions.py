@@ -13,16 +13,23 @@ from lgmdsl.numerics.sparse.base import Factor, Symbolic, times
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def undetermined(a: Array, factor: Cholesky | None, linear: LinearGaussian,
-                 labels: list[tuple[str, int]] | None = None) -> Failed | None:  # fmt: skip
+def undetermined(
+    a: Array,
+    factor: Cholesky | None,
+    linear: LinearGaussian,
+    labels: list[tuple[str, int]] | None = None,
+) -> Failed | None:
     """Why A (upper triangle given) is singular, naming the direction; None where it is not.
 
     A is judged with its diagonal scaled to one: reciprocal condition below 50 n eps is singular.
     """
     n = len(a)
     scale = np.sqrt(np.abs(a.diagonal()))
-    names = labels if labels is not None else [(b.name, i) for b in linear.blocks
-                                               for i in range(b.size)]  # fmt: skip
+    names = (
+        labels
+        if labels is not None
+        else [(b.name, i) for b in linear.blocks for i in range(b.size)]
+    )
     if n and scale.min() == 0.0:
         block, i = names[int(np.argmin(scale))]
         return _free(Direction((Term(block, i),)))
@@ -48,8 +55,9 @@ def undetermined(a: Array, factor: Cholesky | None, linear: LinearGaussian,
     return _free(_direction(vectors[:, 0] / scale, names))
 
 
-def loosest(symbolic: Symbolic, values: Array, data: Array, factor: Factor | None,
-            linear: LinearGaussian) -> Failed | None:  # fmt: skip
+def loosest(
+    symbolic: Symbolic, values: Array, data: Array, factor: Factor | None, linear: LinearGaussian
+) -> Failed | None:
     """Why a sparse A = Q + B'WB, given on its pattern with B'WB, is singular, naming the direction;
     None where it is not. A pivot below 50 sqrt(n) eps of its diagonal entry is what rounding leaves
     of nothing; where the data do say something along the direction, rounding has swallowed it."""

@@ -266,8 +266,9 @@ def _sparse_folded(adjoint: SparseMatrix, matrices: list[SparseMatrix]) -> list[
     sizes = [m.shape[0] for m in matrices]
     entries, out = adjoint.tocoo(), list[Matrix]()
     rows, columns = (np.unravel_index(i, sizes) for i in (entries.row, entries.col))
-    values = [np.asarray(m[i, j]).reshape(-1)
-              for m, i, j in zip(matrices, rows, columns, strict=True)]  # fmt: skip
+    values = [
+        np.asarray(m[i, j]).reshape(-1) for m, i, j in zip(matrices, rows, columns, strict=True)
+    ]
     for keep, size in enumerate(sizes):
         product = entries.data * np.prod([v for k, v in enumerate(values) if k != keep], axis=0)
         place = (rows[keep], columns[keep])

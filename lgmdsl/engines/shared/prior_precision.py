@@ -94,9 +94,11 @@ class SparsePrior:
         """[structures' rows; user's rows] of full row rank, and what contradicts itself."""
         wanted = np.asarray(given.values, dtype=np.float64)
         pieces = [
-            given.columns[b.name].sparse() if b.name in given.columns
-            else sp.csr_array((len(wanted), b.size)) for b in self.blocks
-        ]  # fmt: skip
+            given.columns[b.name].sparse()
+            if b.name in given.columns
+            else sp.csr_array((len(wanted), b.size))
+            for b in self.blocks
+        ]
         rows = sp.csr_array(sp.vstack([self.rows, sp.hstack(pieces)], format="csr"))
         values = np.concatenate([self.values, wanted])
         norms = np.sqrt(np.asarray(rows.multiply(rows).sum(axis=1)).reshape(-1))
@@ -132,8 +134,13 @@ class SparsePrior:
         Raises NumericalError E601 where Q is not positive definite off its null space.
         """
         plain = [b for b in self.blocks if b.flat and not self.reaches(b)]
-        turned = [b for b in self.blocks if b not in plain and (
-            self.reaches(b) or b.nullity > b.tied.rows.shape[0]) and b.nullity]  # fmt: skip
+        turned = [
+            b
+            for b in self.blocks
+            if b not in plain
+            and (self.reaches(b) or b.nullity > b.tied.rows.shape[0])
+            and b.nullity
+        ]
         directions = self._directions(turned)
         pins = np.concatenate([self._own_pins(turned), directions.every])
         tau, diagonal = self.tau(pins), np.zeros(self.linear.size)

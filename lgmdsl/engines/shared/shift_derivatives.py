@@ -31,9 +31,11 @@ class Turn:
 
     @staticmethod
     def of(
-        q: Conditioned, linear: LinearGaussian, weighted: Callable[[Array], Array],
+        q: Conditioned,
+        linear: LinearGaussian,
+        weighted: Callable[[Array], Array],
         tilt: Rows | None,
-    ) -> Turn:  # fmt: skip
+    ) -> Turn:
         """`weighted(x)` is W x for flat rows, (P,)."""
         if tilt is None:
             n = np.zeros(linear.size)

@@ -38,9 +38,17 @@ class SparseConditioned(RowConditioned):
     """q(z) = N(mu + delta, V), V the restriction's."""
 
     def __init__(
-        self, engine: SparseEngine, weight: Rows, shift: Rows, site_weight: SiteWeight,
-        restriction: Restriction, z: Array, delta: Array, rows: Array, log_normaliser: float,
-    ) -> None:  # fmt: skip
+        self,
+        engine: SparseEngine,
+        weight: Rows,
+        shift: Rows,
+        site_weight: SiteWeight,
+        restriction: Restriction,
+        z: Array,
+        delta: Array,
+        rows: Array,
+        log_normaliser: float,
+    ) -> None:
         self.engine, self.linear = engine, engine.linear
         self.weight, self.shift, self.site_weight = weight, shift, site_weight
         self.restriction, self.log_normaliser = restriction, log_normaliser
@@ -80,9 +88,11 @@ class SparseConditioned(RowConditioned):
     def _rows(self, predictor: Predictor) -> SparseMatrix:
         """(P, n) csr of an affine functional."""
         pieces = [
-            predictor.columns[b.name].sparse() if b.name in predictor.columns
-            else sp.csr_array((predictor.rows, b.size)) for b in self.linear.blocks
-        ]  # fmt: skip
+            predictor.columns[b.name].sparse()
+            if b.name in predictor.columns
+            else sp.csr_array((predictor.rows, b.size))
+            for b in self.linear.blocks
+        ]
         x = sp.csr_array(sp.hstack(pieces, format="csr"))
         x.sum_duplicates()
         return x

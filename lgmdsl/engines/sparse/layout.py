@@ -37,8 +37,9 @@ class Origin:
     indptr: AnyArray
     indices: AnyArray
 
-    def fits(self, operators: tuple[Operator, ...], shape: tuple[object, ...],
-             precision: SparseMatrix) -> bool:  # fmt: skip
+    def fits(
+        self, operators: tuple[Operator, ...], shape: tuple[object, ...], precision: SparseMatrix
+    ) -> bool:
         """Whether it was made of these."""
         return (
             shape == self.shape
@@ -115,9 +116,11 @@ def _entries() -> int:
 
 
 def _make(
-    linear: LinearGaussian, operators: tuple[Operator, ...], shape: tuple[object, ...],
+    linear: LinearGaussian,
+    operators: tuple[Operator, ...],
+    shape: tuple[object, ...],
     precision: SparseMatrix,
-) -> Layout:  # fmt: skip
+) -> Layout:
     b = StackedPredictors(linear).sparse()
     if not b.has_canonical_format:
         b = b.copy()
@@ -127,6 +130,14 @@ def _make(
     lower = np.flatnonzero(rows >= precision.indices)
     places = table.pattern.find(rows[lower], precision.indices[lower].astype(np.int64))
     return Layout(
-        operators, shape, precision.indptr, precision.indices, b, sp.csr_array(b.T), table,
-        analyse(table.pattern), lower, places,
-    )  # fmt: skip
+        operators,
+        shape,
+        precision.indptr,
+        precision.indices,
+        b,
+        sp.csr_array(b.T),
+        table,
+        analyse(table.pattern),
+        lower,
+        places,
+    )

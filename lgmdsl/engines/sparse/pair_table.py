@@ -104,8 +104,9 @@ def _squares(b: SparseMatrix, rows: IntArray, first: int) -> list[Pairs]:
     return out
 
 
-def _products(b: SparseMatrix, left: IntArray, right: IntArray, first: int,
-              step: int) -> list[Pairs]:  # fmt: skip
+def _products(
+    b: SparseMatrix, left: IntArray, right: IntArray, first: int, step: int
+) -> list[Pairs]:
     """All ordered pairs of an entry in a left row and one in the right row beside it."""
     n, counts = b.shape[1], np.diff(b.indptr)
     widths, out = np.stack([counts[left], counts[right]]), []

@@ -96,15 +96,18 @@ def _spans(row: Mapping[str, int], boxes: tuple[Box, ...]) -> list[tuple[int, in
 
 
 def _narrowed(
-    row: dict[str, int], widths: Mapping[str, float], arrows: Sequence[Arrow],
+    row: dict[str, int],
+    widths: Mapping[str, float],
+    arrows: Sequence[Arrow],
     boxes: tuple[Box, ...],
-) -> dict[str, int]:  # fmt: skip
+) -> dict[str, int]:
     """Lift the sources of rows that are too wide above the boxes that they point into."""
     home, spans = innermost(boxes), _spans(row, boxes)
     wide = {
-        r for r in set(row.values())
+        r
+        for r in set(row.values())
         if sum(widths[n] + GAP for n, at in row.items() if at == r) > WIDEST
-    }  # fmt: skip
+    }
     if not wide:
         return row
     targets = {a.target for a in arrows}
@@ -200,9 +203,12 @@ def _order(layers: Layers) -> None:
 
 
 def _arrange(
-    layers: Layers, members: Mapping[tuple[int, int | None], list[str]], r: int,
-    keys: Mapping[str, float], place: dict[str, float],
-) -> None:  # fmt: skip
+    layers: Layers,
+    members: Mapping[tuple[int, int | None], list[str]],
+    r: int,
+    keys: Mapping[str, float],
+    place: dict[str, float],
+) -> None:
     """Sort one row, container by container, and give each node a rough x."""
     weight = [fmean(keys[m] for m in box.members) for box in layers.boxes]
     containers: list[int | None] = [None, *range(len(layers.boxes))]

@@ -37,9 +37,13 @@ def to_mermaid(graph: ModelGraph) -> str:
 
 
 def _subgraphs(
-    graph: ModelGraph, ids: dict[str, str], found: tuple[Box, ...], home: dict[str, int],
-    parent: int | None, pad: str,
-) -> Iterator[str]:  # fmt: skip
+    graph: ModelGraph,
+    ids: dict[str, str],
+    found: tuple[Box, ...],
+    home: dict[str, int],
+    parent: int | None,
+    pad: str,
+) -> Iterator[str]:
     for i, box in enumerate(found):
         if box.parent != parent:
             continue

@@ -149,21 +149,26 @@ def _vertical(
     rows: list[tuple[float, float]] = []
     at = 0.0
     for r in range(layers.rows):
-        at += BOX_TOP * max((a for a, s in zip(above, layers.spans, strict=True) if s[0] == r),
-                            default=0)  # fmt: skip
-        high = max((heights[n] for n, row in layers.row.items() if row == r and n in heights),
-                   default=0.0)  # fmt: skip
+        at += BOX_TOP * max(
+            (a for a, s in zip(above, layers.spans, strict=True) if s[0] == r), default=0
+        )
+        high = max(
+            (heights[n] for n, row in layers.row.items() if row == r and n in heights), default=0.0
+        )
         rows.append((at, at + high))
         at += high + ROW_GAP
-        at += BOX_BOTTOM * max((b for b, s in zip(below, layers.spans, strict=True) if s[1] == r),
-                               default=0)  # fmt: skip
+        at += BOX_BOTTOM * max(
+            (b for b, s in zip(below, layers.spans, strict=True) if s[1] == r), default=0
+        )
     rectangles = tuple(
         Rectangle(
-            x["left", i], rows[first][0] - BOX_TOP * above[i],
-            x["right", i], rows[last][1] + BOX_BOTTOM * below[i],
+            x["left", i],
+            rows[first][0] - BOX_TOP * above[i],
+            x["right", i],
+            rows[last][1] + BOX_BOTTOM * below[i],
         )
         for i, (first, last) in enumerate(layers.spans)
-    )  # fmt: skip
+    )
     return tuple(rows), rectangles
 
 

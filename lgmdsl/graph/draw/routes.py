@@ -63,9 +63,12 @@ class Route:
 
 
 def routes(
-    layers: Layers, placed: Placed, ports: Ports, sizes: Mapping[str, tuple[float, float]],
+    layers: Layers,
+    placed: Placed,
+    ports: Ports,
+    sizes: Mapping[str, tuple[float, float]],
     shapes: Mapping[str, Shape],
-) -> list[Route]:  # fmt: skip
+) -> list[Route]:
     """One route for each path of the layers."""
     found = []
     for path, (start, end) in zip(layers.paths, ports, strict=True):
@@ -80,8 +83,12 @@ def routes(
 
 
 def _at_rim(
-    placed: Placed, sizes: Mapping[str, tuple[float, float]], shapes: Mapping[str, Shape],
-    node: str, offset: float, side: int,
-) -> Point:  # fmt: skip
+    placed: Placed,
+    sizes: Mapping[str, tuple[float, float]],
+    shapes: Mapping[str, Shape],
+    node: str,
+    offset: float,
+    side: int,
+) -> Point:
     w, h = sizes[node]
     return placed.x[node] + offset, placed.y[node] + side * rim(shapes[node], offset, w, h)

@@ -17,7 +17,7 @@ from lgmdsl.graph.draw.legend import (
     attributes,
     dark_style,
     legend,
-)  # fmt: skip
+)
 from lgmdsl.graph.draw.look import (
     DETAIL_SIZE,
     EM,
@@ -27,7 +27,7 @@ from lgmdsl.graph.draw.look import (
     detail,
     look_of,
     size,
-)  # fmt: skip
+)
 from lgmdsl.graph.draw.place import Placed, Rectangle, place
 from lgmdsl.graph.draw.ports import ports
 from lgmdsl.graph.draw.routes import Route, routes
@@ -122,9 +122,11 @@ def _plates(rectangles: Sequence[Rectangle]) -> Iterator[str]:
 
 
 def _captions(
-    rectangles: Sequence[Rectangle], captions: Sequence[str], widths: Sequence[float],
+    rectangles: Sequence[Rectangle],
+    captions: Sequence[str],
+    widths: Sequence[float],
     curves: Sequence[Route],
-) -> Iterator[str]:  # fmt: skip
+) -> Iterator[str]:
     """Each caption where fewest arrows run: in a lower corner, or else above an upper one."""
     for box, text, wide in zip(rectangles, captions, widths, strict=True):
         places = [

@@ -38,9 +38,12 @@ def explain_code(code: str) -> str:
     if entry is None:
         close = nearest(code.upper(), CATALOGUE)
         raise ModelError(
-            Diagnostic("E103", f"there is no message code `{code}`",
-                       help=meant(close, then=f"Codes: {' '.join(codes())}", quote=""))
-        )  # fmt: skip
+            Diagnostic(
+                "E103",
+                f"there is no message code `{code}`",
+                help=meant(close, then=f"Codes: {' '.join(codes())}", quote=""),
+            )
+        )
     meaning = textwrap.fill(entry.meaning, 88)
     wrong, mended = (_indented(text) for text in (entry.wrong, entry.mended))
     return (

@@ -20,9 +20,15 @@ from lgmdsl.vocabulary.signature import Parameter
 
 
 def check_over(
-    value: ast.Expr, shape: Shape, parameter: Parameter, owner: str, place: Place,
-    inference: Inference, scope: Scope, earlier: dict[str, Shape],
-) -> bool:  # fmt: skip
+    value: ast.Expr,
+    shape: Shape,
+    parameter: Parameter,
+    owner: str,
+    place: Place,
+    inference: Inference,
+    scope: Scope,
+    earlier: dict[str, Shape],
+) -> bool:
     """Whether the indices of a value are those its parameter takes; complains if not."""
     has, left = shape.indices, place.left
     match parameter.over:
@@ -32,10 +38,14 @@ def check_over(
                 return True
             number = "one number" if wanted == 0 else "over one index of its own"
             return _complain(
-                value, f"{owner} must be {number}", f"`{text_of(value)}` {has_indices(has)}",
-                "pick one entry by its label, or declare it without an index" if not wanted else
-                f"declare it over an index of lags: hyper {parameter.name}[lag]", scope,
-            )  # fmt: skip
+                value,
+                f"{owner} must be {number}",
+                f"`{text_of(value)}` {has_indices(has)}",
+                "pick one entry by its label, or declare it without an index"
+                if not wanted
+                else f"declare it over an index of lags: hyper {parameter.name}[lag]",
+                scope,
+            )
         case "axis" | "input":
             return _on_axis(value, has, parameter, owner, place, scope)
         case "class" | "classes":
@@ -50,19 +60,22 @@ def check_over(
         case "topic":
             if len(left) < 2:
                 return _complain(
-                    value, f"`{place.name}` observes counts of words in documents",
+                    value,
+                    f"`{place.name}` observes counts of words in documents",
                     f"`{place.shown}` has too few indices",
-                    "declare the counts over both: data n[doc, word] : count", scope,
-                )  # fmt: skip
+                    "declare the counts over both: data n[doc, word] : count",
+                    scope,
+                )
             own = [i for i in has if i not in left[:-1]]
             if len(own) == 1 and own[0] != (left[-1] if left else ""):
                 return True
             return _complain(
-                value, f"{owner} is over the documents and one index of topics",
+                value,
+                f"{owner} is over the documents and one index of topics",
                 f"`{text_of(value)}` {has_indices(has)}",
                 f"declare index topic, and a predictor eta{bracketed([*left[:-1], 'topic'])}",
                 scope,
-            )  # fmt: skip
+            )
         case "emission":
             return _emission(value, has, owner, place, earlier, scope)
     extra = [i for i in has if i not in left]
@@ -77,22 +90,27 @@ def _complain(value: ast.Expr, message: str, label: str, help: str, scope: Scope
 
 
 def _on_axis(
-    value: ast.Expr, has: tuple[str, ...], parameter: Parameter, owner: str, place: Place,
+    value: ast.Expr,
+    has: tuple[str, ...],
+    parameter: Parameter,
+    owner: str,
+    place: Place,
     scope: Scope,
-) -> bool:  # fmt: skip
+) -> bool:
     if place.axis is None or parameter.type == "positive":
         # A kernel's length: one number, or one for each input dimension.
         if place.inputs is None or set(has) <= set(place.inputs):
             return True
         dim = place.inputs[0] if place.inputs else ""
         return _complain(
-            value, f"{owner} must be one number, or one for each input dimension",
+            value,
+            f"{owner} must be one number, or one for each input dimension",
             f"`{text_of(value)}` {has_indices(has)}",
             f"the inputs have the dimension {dim}: declare it over [{dim}]"
             if dim
             else "the process has a single input: declare it without an index",
             scope,
-        )  # fmt: skip
+        )
     most = 2 if parameter.over == "input" else 1
     if has[:1] == (place.axis,) and len(has) <= most:
         return True
@@ -113,9 +131,13 @@ def _on_axis(
 
 
 def _class(
-    value: ast.Expr, has: tuple[str, ...], parameter: Parameter, place: Place,
-    inference: Inference, scope: Scope,
-) -> bool:  # fmt: skip
+    value: ast.Expr,
+    has: tuple[str, ...],
+    parameter: Parameter,
+    place: Place,
+    inference: Inference,
+    scope: Scope,
+) -> bool:
     classes = str(place.observed)
     if classes in has:
         extra = [i for i in has if i not in place.left and i != classes]
@@ -129,15 +151,22 @@ def _class(
     if heads:
         help = f"`stick` takes one for all but the last: {place.name}(stick = {text})"
     return _complain(
-        value, f"`{parameter.name}` of `{place.name}` has one entry for each label of `{classes}`",
-        f"`{text}` {has_indices(has)}", help, scope,
-    )  # fmt: skip
+        value,
+        f"`{parameter.name}` of `{place.name}` has one entry for each label of `{classes}`",
+        f"`{text}` {has_indices(has)}",
+        help,
+        scope,
+    )
 
 
 def _cut(
-    value: ast.Expr, has: tuple[str, ...], parameter: Parameter, place: Place,
-    inference: Inference, scope: Scope,
-) -> bool:  # fmt: skip
+    value: ast.Expr,
+    has: tuple[str, ...],
+    parameter: Parameter,
+    place: Place,
+    inference: Inference,
+    scope: Scope,
+) -> bool:
     classes = str(place.observed)
     known = scope.heads_of(classes)
     heads = [i for i in has if i in known]
@@ -159,20 +188,30 @@ def _cut(
         value,
         f"`{parameter.name}` of `{place.name}` has one entry for each label of `{classes}` "
         "but the last",
-        f"`{text}` {has_indices(has)}", help, scope,
-    )  # fmt: skip
+        f"`{text}` {has_indices(has)}",
+        help,
+        scope,
+    )
 
 
 def _counts(
-    value: ast.Expr, has: tuple[str, ...], parameter: Parameter, owner: str, place: Place,
-    inference: Inference, scope: Scope,
-) -> bool:  # fmt: skip
+    value: ast.Expr,
+    has: tuple[str, ...],
+    parameter: Parameter,
+    owner: str,
+    place: Place,
+    inference: Inference,
+    scope: Scope,
+) -> bool:
     left = place.left
     if not left:
         return parameter.type != "latent" or _complain(
-            value, f"`{place.name}` observes counts over classes", f"{place.shown} has no index",
-            "declare the classes: data y[obs, class] : count", scope,
-        )  # fmt: skip
+            value,
+            f"`{place.name}` observes counts over classes",
+            f"{place.shown} has no index",
+            "declare the classes: data y[obs, class] : count",
+            scope,
+        )
     allowed = left if parameter.over == "last" else left[:-1]
     heads = [i for i in has if parameter.over == "last" and i in scope.heads_of(left[-1])]
     if heads and left[-1] not in has:  # the last class is the reference
@@ -181,25 +220,34 @@ def _counts(
     if extra:
         if extra == [left[-1]]:
             return _complain(
-                value, f"{owner} is the total over `{left[-1]}`",
+                value,
+                f"{owner} is the total over `{left[-1]}`",
                 f"`{text_of(value)}` {has_indices(has)}",
-                f"declare it without that index: data n{bracketed(left[:-1])} : count", scope,
-            )  # fmt: skip
+                f"declare it without that index: data n{bracketed(left[:-1])} : count",
+                scope,
+            )
         complain_outside(value, extra, allowed, place.shown, inference, scope)
         return False
     if parameter.over == "last" and left[-1] not in has:
         return _complain(
-            value, f"{owner} has one entry for each label of `{left[-1]}`, the last index of "
-            f"`{place.shown}`", f"`{text_of(value)}` {has_indices(has)}",
-            f"give it the index: let eta{bracketed(left)}", scope,
-        )  # fmt: skip
+            value,
+            f"{owner} has one entry for each label of `{left[-1]}`, the last index of "
+            f"`{place.shown}`",
+            f"`{text_of(value)}` {has_indices(has)}",
+            f"give it the index: let eta{bracketed(left)}",
+            scope,
+        )
     return True
 
 
 def _emission(
-    value: ast.Expr, has: tuple[str, ...], owner: str, place: Place, earlier: dict[str, Shape],
+    value: ast.Expr,
+    has: tuple[str, ...],
+    owner: str,
+    place: Place,
+    earlier: dict[str, Shape],
     scope: Scope,
-) -> bool:  # fmt: skip
+) -> bool:
     softmax = earlier.get("softmax")
     if len(place.left) < 2:
         return True
@@ -209,8 +257,11 @@ def _emission(
     if has == wanted:
         return True
     return _complain(
-        value, f"{owner} gives each topic its distribution over {quoted([*map(shown_index, last)])}"
-        if last else f"{owner} gives each topic a distribution",
+        value,
+        f"{owner} gives each topic its distribution over {quoted([*map(shown_index, last)])}"
+        if last
+        else f"{owner} gives each topic a distribution",
         f"`{text_of(value)}` {has_indices(has)}",
-        f"declare it as hyper beta{bracketed(wanted)} : simplex ~ dirichlet(alpha = 1)", scope,
-    )  # fmt: skip
+        f"declare it as hyper beta{bracketed(wanted)} : simplex ~ dirichlet(alpha = 1)",
+        scope,
+    )

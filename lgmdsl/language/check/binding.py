@@ -113,9 +113,12 @@ def bind(
             fine = False
         elif argument.name in given:
             scope.findings.error(
-                "E104", f"`{argument.name}` is given twice", _place(argument),
-                note=signature.show(), help=f"keep one `{argument.name}`",
-            )  # fmt: skip
+                "E104",
+                f"`{argument.name}` is given twice",
+                _place(argument),
+                note=signature.show(),
+                help=f"keep one `{argument.name}`",
+            )
             fine = False
         else:
             given[argument.name] = (parameter, argument)
@@ -140,9 +143,13 @@ def bind(
         elif len(present) > 1:
             chosen = quoted([a.name for a in present])
             scope.findings.error(
-                "E104", f"`{dist.name.id}` takes one of {chosen}", _place(present[1]),
-                "a second one", note=signature.show(), help=f"leave out `{present[1].name}`",
-            )  # fmt: skip
+                "E104",
+                f"`{dist.name.id}` takes one of {chosen}",
+                _place(present[1]),
+                "a second one",
+                note=signature.show(),
+                help=f"leave out `{present[1].name}`",
+            )
             fine = False
     return Bound(dist, signature, given, fine)
 
@@ -195,9 +202,7 @@ def _affine(dist: ast.Dist, value: str) -> str:
     return "eta"
 
 
-def _meant(
-    dist: ast.Dist, signature: Signature, word: str, scope: Scope
-) -> Parameter | None:  # fmt: skip
+def _meant(dist: ast.Dist, signature: Signature, word: str, scope: Scope) -> Parameter | None:
     given = {a.name for a in dist.arguments} if not scope.findings.full else set()
     free = [p for p in signature.parameters if p.name not in given]
     for p in free:
@@ -232,7 +237,7 @@ def _without_inverse(value: ast.Value, link: str) -> str:
 
 def _missing(
     dist: ast.Dist, signature: Signature, wanted: Sequence[Parameter], scope: Scope
-) -> None:  # fmt: skip
+) -> None:
     named = " or ".join(f"`{p.name}`" for p in wanted)
     first = wanted[0]
     known = [a for a in dist.arguments if signature.parameter(a.name)]
@@ -250,8 +255,11 @@ def _missing(
 
 def _declared(parameter: Parameter, scope: Scope) -> str:
     """A value of the model that suits a parameter, else an example."""
-    fits = [s.name for s in scope.symbols.values()
-            if s.type == parameter.type and s.kind in ("data", "hyper")]  # fmt: skip
+    fits = [
+        s.name
+        for s in scope.symbols.values()
+        if s.type == parameter.type and s.kind in ("data", "hyper")
+    ]
     if parameter.type == "latent":
         fits = [s.name for s in scope.symbols.values() if s.degree == "affine"][-1:]
     wanted = ("latent", "count", "graph", "covariance", "simplex", "ordered")

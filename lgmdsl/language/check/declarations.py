@@ -28,20 +28,25 @@ def check_dims(
             fine = False
         elif symbol.kind != "index":
             scope.findings.error(
-                "E108", f"`{name.id}` is {KIND_IN_WORDS[symbol.kind]}, not an index", name.span,
-                "an index is wanted", help="dims are names declared with `index`",
-            )  # fmt: skip
+                "E108",
+                f"`{name.id}` is {KIND_IN_WORDS[symbol.kind]}, not an index",
+                name.span,
+                "an index is wanted",
+                help="dims are names declared with `index`",
+            )
             fine = False
         elif name.id in [d.id for d in dims[:place]]:
             twice = [d.id for d in dims[:place]].count(name.id)
             if matrix and twice == 1 and place == len(dims) - 1 and dims[place - 1].id == name.id:
                 continue
             scope.findings.error(
-                "E106", f"index `{name.id}` stands twice in `[{', '.join(d.id for d in dims)}]`",
-                name.span, "a second time",
+                "E106",
+                f"index `{name.id}` stands twice in `[{', '.join(d.id for d in dims)}]`",
+                name.span,
+                "a second time",
                 help="only the last two indices of a covariance, a graph or a real matrix "
                 "may be the same",
-            )  # fmt: skip
+            )
             fine = False
     return tuple(d.id for d in dims) if fine else None
 
@@ -58,9 +63,12 @@ def check_index(statement: ast.Index, scope: Scope) -> None:
     fine = True
     if name.id in TYPE_NAMES:
         scope.findings.error(
-            "E105", f"`{name.id}` is the name of a type", name.span, "a name of your own is wanted",
+            "E105",
+            f"`{name.id}` is the name of a type",
+            name.span,
+            "a name of your own is wanted",
             help=f"e.g. index {name.id}_index",
-        )  # fmt: skip
+        )
         fine = False
     match statement.definition:
         case ast.Size(size=size):
@@ -68,9 +76,12 @@ def check_index(statement: ast.Index, scope: Scope) -> None:
         case ast.Range(first=first, last=last):
             if last < first:
                 _bad_index(
-                    statement, f"the range {first}..{last} runs backwards", "no labels",
-                    f"write {last}..{first}", scope,
-                )  # fmt: skip
+                    statement,
+                    f"the range {first}..{last} runs backwards",
+                    "no labels",
+                    f"write {last}..{first}",
+                    scope,
+                )
                 fine = False
             else:
                 shown = f"the range {first}..{last} has {last - first + 1} labels"
@@ -92,14 +103,20 @@ def _bad_index(statement: ast.Index, message: str, label: str, help: str, scope:
 def _size(size: int, shown: str, statement: ast.Index, scope: Scope) -> bool:
     if size < 1:
         _bad_index(
-            statement, f"{shown}: an index has at least one label", "no labels",
-            f"index {statement.name.id} = 1, or leave the size to the data", scope,
-        )  # fmt: skip
+            statement,
+            f"{shown}: an index has at least one label",
+            "no labels",
+            f"index {statement.name.id} = 1, or leave the size to the data",
+            scope,
+        )
     elif size > MAX_INDEX_SIZE:
         _bad_index(
-            statement, f"{shown}: more than {MAX_INDEX_SIZE:,}", "too large",
-            f"index {statement.name.id}, and the size comes with the data", scope,
-        )  # fmt: skip
+            statement,
+            f"{shown}: more than {MAX_INDEX_SIZE:,}",
+            "too large",
+            f"index {statement.name.id}, and the size comes with the data",
+            scope,
+        )
     else:
         return True
     return False
@@ -111,16 +128,21 @@ def _labels(labels: tuple[str, ...], statement: ast.Index, scope: Scope) -> bool
         twice = next(v for v in labels if v in seen or seen.add(v))  # type: ignore[func-returns-value]
         definition = statement.definition
         scope.findings.error(
-            "E106", f'label "{twice}" of `{statement.name.id}` stands twice',
+            "E106",
+            f'label "{twice}" of `{statement.name.id}` stands twice',
             definition.span if definition and definition.span.known else statement.name.span,
-            "labels are told apart by their text", help=f'leave out one "{twice}"',
-        )  # fmt: skip
+            "labels are told apart by their text",
+            help=f'leave out one "{twice}"',
+        )
         return False
     if "" in labels:
         _bad_index(
-            statement, f"a label of `{statement.name.id}` is empty", "an empty label",
-            "an empty string means a missing entry in data: give the label a name", scope,
-        )  # fmt: skip
+            statement,
+            f"a label of `{statement.name.id}` is empty",
+            "an empty label",
+            "an empty string means a missing entry in data: give the label a name",
+            scope,
+        )
         return False
     return _size(len(labels), f"`{statement.name.id}` has {len(labels)} labels", statement, scope)
 
@@ -131,16 +153,22 @@ def _head(of: ast.Name, statement: ast.Index, scope: Scope) -> bool:
         return False
     if symbol.kind != "index":
         scope.findings.error(
-            "E108", f"`{of.id}` is {KIND_IN_WORDS[symbol.kind]}, not an index", of.span,
-            "an index is wanted", help=f"head takes an index: index {of.id}_index, then head of it",
-        )  # fmt: skip
+            "E108",
+            f"`{of.id}` is {KIND_IN_WORDS[symbol.kind]}, not an index",
+            of.span,
+            "an index is wanted",
+            help=f"head takes an index: index {of.id}_index, then head of it",
+        )
         return False
     known = scope.labels.get(of.id)
     if known is not None and known.count < 2:
         _bad_index(
-            statement, f"head({of.id}) has no labels, for `{of.id}` has {known.count}", "no labels",
-            f"give `{of.id}` at least two labels", scope,
-        )  # fmt: skip
+            statement,
+            f"head({of.id}) has no labels, for `{of.id}` has {known.count}",
+            "no labels",
+            f"give `{of.id}` at least two labels",
+            scope,
+        )
         return False
     return True
 
@@ -161,16 +189,21 @@ def check_data(statement: ast.Data, scope: Scope) -> None:
         if len(shape) != 2 or shape[0] != shape[1]:
             node = shape[0] if shape else "region"
             scope.findings.error(
-                "E108", f"the graph `{name.id}` is over one index twice", name.span,
+                "E108",
+                f"the graph `{name.id}` is over one index twice",
+                name.span,
                 f"declared {with_dims(name.id, shape)}",
                 help=f"data {name.id}[{node}, {node}] : graph",
-            )  # fmt: skip
+            )
             fine = False
         elif type_.missing:
             scope.findings.error(
-                "E108", "a graph has no missing entries", type_.span, "`?` on a graph",
+                "E108",
+                "a graph has no missing entries",
+                type_.span,
+                "`?` on a graph",
                 help=f"data {name.id}[{', '.join(shape)}] : graph",
-            )  # fmt: skip
+            )
             fine = False
     if new:
         symbol = Symbol(name.id, "data", statement, shape, type_.name, target)
@@ -181,10 +214,12 @@ def _index_type(type_: ast.Type, scope: Scope) -> str | None:
     """The index set that a type names, or None after a complaint."""
     if type_.name in HYPER_TYPES:
         scope.findings.error(
-            "E108", f"`{type_.name}` is a type of hypers, not of data", type_.span,
+            "E108",
+            f"`{type_.name}` is a type of hypers, not of data",
+            type_.span,
             f"data are {' '.join(DATA_TYPES)}, or the name of an index",
             help="declare it as data of type real, or as a hyper with a value",
-        )  # fmt: skip
+        )
         return None
     if type_.name not in scope.symbols and not scope.declared_later(type_.name):
         if scope.mention(type_.name):
@@ -200,18 +235,18 @@ def _index_type(type_: ast.Type, scope: Scope) -> str | None:
             if type_.name.lower() in FACTORS:
                 level = f"{scope.current}_level"
                 help = f"a factor has an index as its type: index {level}, then : {level}"
-            scope.findings.error(
-                "E103", f"unknown type `{type_.name}`", type_.span, help=help
-            )  # fmt: skip
+            scope.findings.error("E103", f"unknown type `{type_.name}`", type_.span, help=help)
         return None
     symbol = scope.resolve(ast.Name(type_.name, span=type_.span), "type")
     if symbol is None:
         return None
     if symbol.kind != "index":
         scope.findings.error(
-            "E108", f"`{type_.name}` is {KIND_IN_WORDS[symbol.kind]}, not a type", type_.span,
+            "E108",
+            f"`{type_.name}` is {KIND_IN_WORDS[symbol.kind]}, not a type",
+            type_.span,
             "a type is wanted",
             help=f"types of data: {' '.join(DATA_TYPES)}, or the name of an index",
-        )  # fmt: skip
+        )
         return None
     return symbol.name

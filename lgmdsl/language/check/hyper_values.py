@@ -15,7 +15,7 @@ from lgmdsl.vocabulary.operators import ELEMENTWISE
 
 def check_hyper_value(
     statement: ast.Hyper, value: ast.Expr, dims: tuple[str, ...], scope: Scope
-) -> bool:  # fmt: skip
+) -> bool:
     """Whether the value is an expression in earlier hypers of the right type and indices."""
     name, kind = statement.name.id, statement.type.name
     inference = Inference(scope, Context(f"the value of `{name}`"))
@@ -30,9 +30,11 @@ def check_hyper_value(
         return False
     if shape.repeated:
         scope.findings.error(
-            "E108", f"`{text_of(value)}` is a matrix, and `{name}` is {kind}", value.span,
+            "E108",
+            f"`{text_of(value)}` is a matrix, and `{name}` is {kind}",
+            value.span,
             help="pick an entry by its labels",
-        )  # fmt: skip
+        )
         return False
     extra = [i for i in shape.indices if i not in dims]
     if extra:
@@ -71,38 +73,48 @@ def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope
             continue
         declared = in_line(place_of(symbol))
         scope.findings.error(
-            "E108", f"the value of `{name}` takes numbers and earlier hypers, not `{used.id}`",
-            used.span, f"`{used.id}` is {KIND_IN_WORDS[symbol.kind]}{declared}",
+            "E108",
+            f"the value of `{name}` takes numbers and earlier hypers, not `{used.id}`",
+            used.span,
+            f"`{used.id}` is {KIND_IN_WORDS[symbol.kind]}{declared}",
             help="write a `let` in place of the hyper: "
             f"let {with_dims(name, dims)} = {text_of(value)}",
-        )  # fmt: skip
+        )
         fine = False
     return fine
 
 
 def _not_here(what: str, name: str, node: ast.Expr, scope: Scope) -> bool:
     scope.findings.error(
-        "E108", f"{what} may not stand in the value of a hyper", node.span,
-        f"the value of `{name}`", help="it takes + - * / ^ sqrt log exp of earlier hypers",
-    )  # fmt: skip
+        "E108",
+        f"{what} may not stand in the value of a hyper",
+        node.span,
+        f"the value of `{name}`",
+        help="it takes + - * / ^ sqrt log exp of earlier hypers",
+    )
     return False
 
 
 def _suits(name: str, kind: str, value: ast.Expr, shape: Shape, scope: Scope) -> bool:
     if shape.value is not None and not literal_fits(shape.value, kind):
         scope.findings.error(
-            "E108", f"`{name}` is {kind}, and its value is not", value.span,
+            "E108",
+            f"`{name}` is {kind}, and its value is not",
+            value.span,
             f"found {text_of(value)}; wanted a number {RANGE[kind]}",
             help=f"declare `{name}` as real, or give it another value",
-        )  # fmt: skip
+        )
         return False
     if shape.atom and shape.type not in ACCEPTED[kind] and shape.type != "covariance":
         scope.findings.error(
-            "E108", f"`{name}` is {kind}, and `{text_of(value)}` is {shape.type}", value.span,
+            "E108",
+            f"`{name}` is {kind}, and `{text_of(value)}` is {shape.type}",
+            value.span,
             f"{kind} is wanted",
-            help=f"write exp({text_of(value)})" if kind == "positive" else
-            f"declare `{name}` as {shape.type}",
-        )  # fmt: skip
+            help=f"write exp({text_of(value)})"
+            if kind == "positive"
+            else f"declare `{name}` as {shape.type}",
+        )
         return False
     return True
 
@@ -114,10 +126,14 @@ def _whole(
     if shape.type == kind and shape.indices == dims and RANK[shape.degree] == RANK["hyper"]:
         return True
     scope.findings.error(
-        "E108", f"the {kind} `{name}` takes a prior, or another {kind} over the same indices",
-        value.span, f"found {text_of(value)}",
+        "E108",
+        f"the {kind} `{name}` takes a prior, or another {kind} over the same indices",
+        value.span,
+        f"found {text_of(value)}",
         help=f"hyper {with_dims(name, dims)} : {kind} ~ "
-        + {"covariance": "lkj_cov(eta = 2, u = 1, alpha = 0.05)",
-           "simplex": "dirichlet(alpha = 1)"}.get(kind, "normal(sd = 3)"),
-    )  # fmt: skip
+        + {
+            "covariance": "lkj_cov(eta = 2, u = 1, alpha = 0.05)",
+            "simplex": "dirichlet(alpha = 1)",
+        }.get(kind, "normal(sd = 3)"),
+    )
     return False

@@ -44,23 +44,31 @@ def _hyper_type(type_: ast.Type, scope: Scope) -> bool:
     if not _is_hyper_type(type_):
         if type_.name in DATA_TYPES or type_.name in scope.symbols:
             scope.findings.error(
-                "E108", f"`{type_.name}` is not a type of hypers", type_.span,
-                "a type of hypers is wanted", help=known,
-            )  # fmt: skip
+                "E108",
+                f"`{type_.name}` is not a type of hypers",
+                type_.span,
+                "a type of hypers is wanted",
+                help=known,
+            )
         elif scope.mention(type_.name):
             close = TYPES.get(type_.name.lower())
             if close not in HYPER_TYPES:
                 close = scope.closest(type_.name, HYPER_TYPES)
             scope.findings.error(
-                "E103", f"unknown type `{type_.name}`", type_.span,
+                "E103",
+                f"unknown type `{type_.name}`",
+                type_.span,
                 help=meant(close, known, known.capitalize()),
-            )  # fmt: skip
+            )
         return False
     if type_.missing:
         scope.findings.error(
-            "E108", "a hyper has no missing entries", type_.span, "`?` on a hyper",
+            "E108",
+            "a hyper has no missing entries",
+            type_.span,
+            "`?` on a hyper",
             help=f"write {type_.name}",
-        )  # fmt: skip
+        )
         return False
     return True
 
@@ -80,7 +88,7 @@ def _type_dims(statement: ast.Hyper, dims: tuple[str, ...], scope: Scope) -> boo
     if help:
         scope.findings.error(
             "E108", message, name.span, f"declared {with_dims(name.id, dims)}", help=help
-        )  # fmt: skip
+        )
     return not help
 
 
@@ -96,8 +104,10 @@ def _prior(statement: ast.Hyper, dist: ast.Dist, dims: tuple[str, ...], scope: S
             "E108",
             f"`{signature.name}` is a prior for {' or '.join(signature.observed)} hypers, "
             f"and `{statement.name.id}` is {kind}",
-            dist.name.span, f"`{statement.name.id}` is {kind}", help=fits,
-        )  # fmt: skip
+            dist.name.span,
+            f"`{statement.name.id}` is {kind}",
+            help=fits,
+        )
         return False
     place = Place(signature.name, dims, shown)
     checked = check_values(bind(dist, signature, scope), place, scope)
@@ -106,11 +116,13 @@ def _prior(statement: ast.Hyper, dist: ast.Dist, dims: tuple[str, ...], scope: S
     high = upper.value if upper else None
     if low is not None and high is not None and low >= high:
         scope.findings.error(
-            "E108", f"`lower` of `{signature.name}` is below `upper`", dist.span,
+            "E108",
+            f"`lower` of `{signature.name}` is below `upper`",
+            dist.span,
             f"lower is {low:g}, upper is {high:g}",
             help=f"write {signature.name}(lower = {text_of(_given(dist, 'upper'))}, "
             f"upper = {text_of(_given(dist, 'lower'))})",
-        )  # fmt: skip
+        )
         return False
     return checked.fine
 

@@ -45,9 +45,12 @@ def check_kernel(value: ast.Expr, place: Place, scope: Scope, check: Check) -> S
     for node in wrong:
         op = node.op if isinstance(node, ast.Binary) else "-"
         scope.findings.error(
-            "E108", f"kernels are joined by `+` and `*`, not `{op}`", node.span,
-            "not a kernel", help="a sum or product of kernels is a kernel; a difference is not",
-        )  # fmt: skip
+            "E108",
+            f"kernels are joined by `+` and `*`, not `{op}`",
+            node.span,
+            "not a kernel",
+            help="a sum or product of kernels is a kernel; a difference is not",
+        )
     for node, product in leaves:
         fine = _leaf(node, product, place, scope, check) and fine
     return Shape() if fine else None
@@ -58,9 +61,12 @@ def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Chec
         node = ast.Call(node, span=node.span)
     if not isinstance(node, ast.Call):
         scope.findings.error(
-            "E108", "`kernel` is a kernel, not a value", node.span, f"found {text_of(node)}",
+            "E108",
+            "`kernel` is a kernel, not a value",
+            node.span,
+            f"found {text_of(node)}",
             help=f"a factor stands inside a kernel: se(sd = {text_of(node)}, length = ell)",
-        )  # fmt: skip
+        )
         return False
     dist = ast.Dist(node.function, node.named, span=node.span)
     signature = find(dist, "kernel", scope)
@@ -71,10 +77,13 @@ def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Chec
         named = [f"{n} = {text_of(v)}" for n, v in zip(free, node.positional, strict=False)]
         named += [f"{a.name} = {text_of(a.value)}" for a in node.named]
         scope.findings.error(
-            "E102", f"this argument of `{signature.name}` needs its name", node.positional[0].span,
-            "an unnamed argument", note=signature.show(),
+            "E102",
+            f"this argument of `{signature.name}` needs its name",
+            node.positional[0].span,
+            "an unnamed argument",
+            note=signature.show(),
             help=f"write {signature.name}({', '.join(named)})",
-        )  # fmt: skip
+        )
         return False
     optional = signature.carries_scale if product or place.product else ()
     bound = bind(dist, signature, scope, optional=optional)

@@ -56,9 +56,14 @@ def _hyperprior(statement: ast.Latent) -> bool:
 
 
 def _arguments(
-    statement: ast.Latent, bound: Bound, left: tuple[str, ...], axis: str | None, product: bool,
-    fits: bool, scope: Scope,
-) -> None:  # fmt: skip
+    statement: ast.Latent,
+    bound: Bound,
+    left: tuple[str, ...],
+    axis: str | None,
+    product: bool,
+    fits: bool,
+    scope: Scope,
+) -> None:
     if not fits and any(p.over in ("axis", "input") for p, _ in bound.given.values()):
         # Without a known axis these arguments cannot be judged.
         for _, argument in bound.given.values():
@@ -66,9 +71,7 @@ def _arguments(
         return
     shown = with_dims(statement.name.id, left)
     inputs = _inputs(bound, axis, scope) if bound.signature.parameter("kernel") else ()
-    place = Place(
-        bound.signature.name, left, shown, axis=axis, inputs=inputs, product=product
-    )  # fmt: skip
+    place = Place(bound.signature.name, left, shown, axis=axis, inputs=inputs, product=product)
     check_values(bound, place, scope)
 
 
@@ -111,12 +114,14 @@ def _factors_fit(
         for factor, signature in wrong:
             name = factor.name.id
             scope.findings.error(
-                "E205", f"`{name}` is a block of any shape, and stands alone", factor.span,
+                "E205",
+                f"`{name}` is a block of any shape, and stands alone",
+                factor.span,
                 f"a factor of `{shown}`",
                 help="write iid for an axis without structure, and give `sd` to one other factor"
                 if signature.carries_scale
                 else f"write {statement.name.id} ~ {name}, or a structure for each axis",
-            )  # fmt: skip
+            )
         if wrong:
             return False
     elif signatures and signatures[0].whole:
@@ -127,10 +132,12 @@ def _factors_fit(
     count = f"{len(factors)} structure{'' if len(factors) == 1 else 's'}"
     span = factors[0].span.to(factors[-1].span) if factors else statement.name.span
     scope.findings.error(
-        "E205", f"`{shown}` has {axes if left else 'no axis'}, but {count}", span,
+        "E205",
+        f"`{shown}` has {axes if left else 'no axis'}, but {count}",
+        span,
         f"axes {bracketed(left)}" if left else "a single number",
         help=_fit_help(statement, left),
-    )  # fmt: skip
+    )
     return False
 
 
@@ -165,12 +172,14 @@ def _two_scales(statement: ast.Latent, scaled: list[ast.Dist], scope: Scope) -> 
     names = [d.name.id for d in scaled]
     plain = [text_of_dist(_without_sd(d) if d is second else d) for d in statement.factors]
     scope.findings.error(
-        "E205", f"at most one factor of `{statement.name.id}` carries the scale", second.span,
+        "E205",
+        f"at most one factor of `{statement.name.id}` carries the scale",
+        second.span,
         f"{quoted(names)} all do" if len(names) > 2 else f"both {quoted(names)} do",
         help="leave out `sd` in all but one: " + " * ".join(plain)
         if argument
         else "keep `sd`, `cov` or a kernel with `sd` in one factor only",
-    )  # fmt: skip
+    )
 
 
 def _without_sd(dist: ast.Dist) -> ast.Dist:

@@ -35,9 +35,7 @@ def _declare(statement: ast.Let | ast.Report, scope: Scope, context: Context) ->
         extra = [i for i in shape.indices if i not in dims]
         if extra:
             shown = with_dims(name.id, dims)
-            complain_outside(
-                statement.value, extra, dims, shown, inference, scope, may_add=True
-            )  # fmt: skip
+            complain_outside(statement.value, extra, dims, shown, inference, scope, may_add=True)
     if not new:
         return
     # A value with an index too many still has the indices on its left.
@@ -65,26 +63,28 @@ def check_constrain(statement: ast.Constrain, scope: Scope) -> None:
     right = other.infer(statement.right)
     if left is None or right is None:
         return
-    if not (
-        usable(left, statement.left, scope) and usable(right, statement.right, scope)
-    ):  # fmt: skip
+    if not (usable(left, statement.left, scope) and usable(right, statement.right, scope)):
         return
     a, b = text_of(statement.left), text_of(statement.right)
     if RANK[right.degree] >= RANK["affine"]:
         help = f"write constrain {a} - ({b}) = 0" if left.latent else f"write constrain {b} = {a}"
         scope.findings.error(
-            "E108", "the right side of a constraint is free of latents", statement.right.span,
-            f"it depends on {described(right.latent, scope)}", help=help,
-        )  # fmt: skip
+            "E108",
+            "the right side of a constraint is free of latents",
+            statement.right.span,
+            f"it depends on {described(right.latent, scope)}",
+            help=help,
+        )
         return
     if not left.latent:
         scope.findings.error(
-            "E108", "a constraint is on latents, and this one has none", statement.left.span,
-            "no latent here", help="name a latent: constrain sum(u, subject) = 0",
-        )  # fmt: skip
+            "E108",
+            "a constraint is on latents, and this one has none",
+            statement.left.span,
+            "no latent here",
+            help="name a latent: constrain sum(u, subject) = 0",
+        )
         return
     extra = [i for i in right.indices if i not in left.indices]
     if extra:
-        complain_outside(
-            statement.right, extra, left.indices, a, other, scope
-        )  # fmt: skip
+        complain_outside(statement.right, extra, left.indices, a, other, scope)

@@ -20,22 +20,26 @@ def check_observe(statement: ast.Observe, scope: Scope) -> None:
     symbol = scope.resolve(name, "data")
     if symbol is not None and symbol.kind != "data":
         scope.findings.error(
-            "E108", f"`{name.id}` is {KIND_IN_WORDS[symbol.kind]}, and only data are observed",
-            name.span, f"declared{in_line(place_of(symbol))}" if place_of(symbol).known else "",
+            "E108",
+            f"`{name.id}` is {KIND_IN_WORDS[symbol.kind]}, and only data are observed",
+            name.span,
+            f"declared{in_line(place_of(symbol))}" if place_of(symbol).known else "",
             help=f"declare a datum: data y{_dims(symbol.dims)} : real, or write "
             f"potential {name.id} ~ ..."
             if symbol.kind in ("latent", "let")
             else f"declare a datum: data y{_dims(symbol.dims)} : real",
-        )  # fmt: skip
+        )
         symbol = None
     if symbol is not None:
         first = scope.observed.setdefault(name.id, statement)
         if first is not statement:
             scope.findings.error(
-                "E106", f"`{name.id}` is observed twice", name.span,
+                "E106",
+                f"`{name.id}` is observed twice",
+                name.span,
                 f"first observed{in_line(first.name.span)}",
                 help="one datum has one likelihood; declare another datum for the second",
-            )  # fmt: skip
+            )
     if symbol is None:
         _only_names(dist, scope)
         return
@@ -82,9 +86,12 @@ def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: 
         help = f"families for {'categorical' if kind == 'index' else kind} data: "
         help += " ".join(families) + f"; or declare `{name}` as {wanted}"
     scope.findings.error(
-        "E108", f"`{signature.name}` observes {wanted} data, and `{name}` is {what}",
-        statement.family.name.span, f"`{name}` is {what}", help=help,
-    )  # fmt: skip
+        "E108",
+        f"`{signature.name}` observes {wanted} data, and `{name}` is {what}",
+        statement.family.name.span,
+        f"`{name}` is {what}",
+        help=help,
+    )
 
 
 def check_potential(statement: ast.Potential, scope: Scope) -> None:
@@ -95,10 +102,12 @@ def check_potential(statement: ast.Potential, scope: Scope) -> None:
     text = text_of(statement.value)
     if shape is not None and usable(shape, statement.value, scope) and not shape.latent:
         scope.findings.error(
-            "E108", "a potential is on latents, and this expression has none",
-            statement.value.span, "no latent here",
+            "E108",
+            "a potential is on latents, and this expression has none",
+            statement.value.span,
+            "no latent here",
             help=f"for data write observe {text} ~ ..., for a hyper give it a prior",
-        )  # fmt: skip
+        )
     if signature is None or shape is None:
         _only_names(statement.family, scope)
         return

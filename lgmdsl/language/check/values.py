@@ -54,9 +54,12 @@ def check_value(
         kind = "a string" if isinstance(value, ast.String) else "true or false"
         wanted = _in_words(parameter)
         scope.findings.error(
-            "E108", f"{owner} must be {wanted}, not {kind}", value.span, f"{wanted} is wanted",
+            "E108",
+            f"{owner} must be {wanted}, not {kind}",
+            value.span,
+            f"{wanted} is wanted",
             help=_unquoted(value, parameter, scope),
-        )  # fmt: skip
+        )
         return None
     match parameter.type:
         case "kernel":
@@ -94,17 +97,23 @@ def _string(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) ->
         quoted = f'"{value.id}"' if isinstance(value, ast.Name) else ""
         fits = quoted in choices
         scope.findings.error(
-            "E108", f"{owner} must be a string", value.span, f"found {text_of(value)}",
+            "E108",
+            f"{owner} must be a string",
+            value.span,
+            f"found {text_of(value)}",
             help=f"write {parameter.name} = {quoted}" if fits else f"write {listed}",
-        )  # fmt: skip
+        )
         return None
     if parameter.choices and value.value not in parameter.choices:
         close = scope.closest(value.value, [str(c) for c in parameter.choices])
         scope.findings.error(
-            "E104", f'{owner} cannot be "{value.value}"', value.span, "not one of its choices",
+            "E104",
+            f'{owner} cannot be "{value.value}"',
+            value.span,
+            "not one of its choices",
             note=f"{parameter.name} = {listed}",
             help=meant(close, f"write {listed}", quote='"'),
-        )  # fmt: skip
+        )
         return None
     return Shape()
 
@@ -113,9 +122,12 @@ def _bool(value: ast.Value, parameter: Parameter, owner: str, scope: Scope) -> S
     if isinstance(value, ast.Bool):
         return Shape()
     scope.findings.error(
-        "E108", f"{owner} must be true or false", value.span, f"found {text_of(value)}",
+        "E108",
+        f"{owner} must be true or false",
+        value.span,
+        f"found {text_of(value)}",
         help=f"write {parameter.name} = true",
-    )  # fmt: skip
+    )
     return None
 
 
@@ -129,11 +141,12 @@ def _group(value: ast.Expr, owner: str, place: Place, scope: Scope) -> Shape | N
         if symbol.target and set(symbol.dims) <= set(place.left):
             return Shape(symbol.dims)
     scope.findings.error(
-        "E108", f"{owner} must be an index of the expression, or a map from its indices",
+        "E108",
+        f"{owner} must be an index of the expression, or a map from its indices",
         value.span,
         f"found {text_of(value)}; the expression {has_indices(place.left)}",
         help=f"write group = {place.left[-1]}" if place.left else "leave `group` out",
-    )  # fmt: skip
+    )
     return None
 
 
@@ -152,9 +165,12 @@ def _graph(
         axis = place.axis or "region"
         what = "an expression" if not shape.atom else shape.type
         scope.findings.error(
-            "E108", f"{owner} must be a graph", value.span, f"`{text_of(value)}` is {what}",
+            "E108",
+            f"{owner} must be a graph",
+            value.span,
+            f"`{text_of(value)}` is {what}",
             help=f"declare one: data adj[{axis}, {axis}] : graph",
-        )  # fmt: skip
+        )
         return None
     if parameter.over == "axis" and shape.indices != (place.axis, place.axis):
         _off_axis(value, shape, place, scope)
@@ -175,9 +191,12 @@ def _matrix(
             return shape
         kind = "a graph" if shape.type == "graph" else "a map" if shape.atom else "an expression"
         scope.findings.error(
-            "E108", f"{owner} must be {_in_words(parameter)}", value.span,
-            f"`{text_of(value)}` is {kind}", help=_declare_matrix(parameter, axis),
-        )  # fmt: skip
+            "E108",
+            f"{owner} must be {_in_words(parameter)}",
+            value.span,
+            f"`{text_of(value)}` is {kind}",
+            help=_declare_matrix(parameter, axis),
+        )
         return None
     if parameter.over != "axis" and not shape.indices:
         return shape
@@ -187,9 +206,12 @@ def _matrix(
         _off_axis(value, shape, place, scope)
         return None
     scope.findings.error(
-        "E108", f"{owner} must be a matrix over {bracketed([a or '' for a in axis])}", value.span,
-        f"`{text_of(value)}` {has_indices(shape.indices)}", help=_declare_matrix(parameter, axis),
-    )  # fmt: skip
+        "E108",
+        f"{owner} must be a matrix over {bracketed([a or '' for a in axis])}",
+        value.span,
+        f"`{text_of(value)}` {has_indices(shape.indices)}",
+        help=_declare_matrix(parameter, axis),
+    )
     return None
 
 
@@ -226,25 +248,34 @@ def _free(value: ast.Expr, shape: Shape, owner: str, scope: Scope) -> bool:
     latent = f"`{shape.latent}`{where(shape.latent, scope)} is latent"
     text = text_of(value)
     scope.findings.error(
-        "E108", f"{owner} must be free of latents", value.span,
+        "E108",
+        f"{owner} must be free of latents",
+        value.span,
         latent if text == shape.latent else f"it depends on {latent.removesuffix(' is latent')}",
         help="give it a number, data or a hyper: "
         f"hyper {shape.latent if text == shape.latent else 's'} : positive ~ ...",
-    )  # fmt: skip
+    )
     return False
 
 
 def _number(
-    value: ast.Expr, parameter: Parameter, owner: str, place: Place, scope: Scope,
+    value: ast.Expr,
+    parameter: Parameter,
+    owner: str,
+    place: Place,
+    scope: Scope,
     earlier: dict[str, Shape],
-) -> Shape | None:  # fmt: skip
+) -> Shape | None:
     if isinstance(value, ast.Name) and value.id in scope.symbols:
         symbol = scope.symbols[value.id]
         if symbol.type == "graph" and value.id not in scope.broken:
             scope.findings.error(
-                "E108", f"{owner} must be {_in_words(parameter)}", value.span,
-                f"`{value.id}` is a graph", help="a graph is given as graph = " + value.id,
-            )  # fmt: skip
+                "E108",
+                f"{owner} must be {_in_words(parameter)}",
+                value.span,
+                f"`{value.id}` is a graph",
+                help="a graph is given as graph = " + value.id,
+            )
             return None
     inference = Inference(scope, Context(owner, potential=place.potential))
     shape = inference.infer(value)

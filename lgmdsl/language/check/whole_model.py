@@ -12,6 +12,9 @@ def check_whole(tree: ast.Ast, scope: Scope) -> None:
     if not any(symbol.kind == "latent" for symbol in scope.symbols.values()):
         last = tree.statements[-1].span if tree.statements else tree.span
         scope.findings.error(
-            "E109", "the model has no latent", last if last.known else NOWHERE,
-            "the file ends without one", help="declare one, e.g. latent b0 ~ normal(sd = 10)",
-        )  # fmt: skip
+            "E109",
+            "the model has no latent",
+            last if last.known else NOWHERE,
+            "the file ends without one",
+            help="declare one, e.g. latent b0 ~ normal(sd = 10)",
+        )

@@ -77,9 +77,12 @@ def _decimal_comma(
         if span.known and whole.isdigit() and fraction.isdigit():
             name = f"{ahead.name} = " if ahead and first is ahead.value else ""
             return Diagnostic(
-                "E102", f"an argument of `{function}` has a decimal comma", span,
-                f"expected {whole}.{fraction}", help=f"write {name}{whole}.{fraction}",
-            )  # fmt: skip
+                "E102",
+                f"an argument of `{function}` has a decimal comma",
+                span,
+                f"expected {whole}.{fraction}",
+                help=f"write {name}{whole}.{fraction}",
+            )
     return None
 
 
@@ -112,8 +115,11 @@ def _guess(
 def _alternatives(signature: Signature, chosen: Sequence[Parameter]) -> list[str]:
     groups = {p.one_of for p in chosen if p.one_of}
     names = {p.name for p in chosen}
-    return [f"`{p.name}`" for p in signature.parameters if p.one_of in groups - {""}
-            and p.name not in names]  # fmt: skip
+    return [
+        f"`{p.name}`"
+        for p in signature.parameters
+        if p.one_of in groups - {""} and p.name not in names
+    ]
 
 
 def _linked(signature: Signature, chosen: Sequence[Parameter | None]) -> str:

@@ -64,8 +64,9 @@ class Builder(ExpressionRules):
     def _range(self, children: list[Any], span: Span) -> ast.Range:
         first, last = self._whole(children[0], 0), self._whole(children[2], 0)
         if last < first:
-            self._wrong("the range is empty", span, "the first label comes first",
-                        f"{last}..{first}")  # fmt: skip
+            self._wrong(
+                "the range is empty", span, "the first label comes first", f"{last}..{first}"
+            )
         elif last - first >= MAX_INDEX_SIZE:
             self._wrong("the range is too long", span, f"at most {MAX_INDEX_SIZE:,} labels")
         return ast.Range(first, last, span=span)

@@ -94,17 +94,22 @@ class ExpressionRules:
         named = tuple(c for c in children if isinstance(c, ast.Argument))
         if positional and self.opener == "hyper" and lookup("function", name.id):
             # A value after `~`: refused in `_hyper`, where the whole statement is at hand.
-            return ast.Call(name, tuple(cast("ast.Expr", p.value) for p in positional), named,
-                            span=span)  # fmt: skip
+            return ast.Call(
+                name, tuple(cast("ast.Expr", p.value) for p in positional), named, span=span
+            )
         if positional:
             where = positional[0].span.to(positional[-1].span)
             named = self._unnamed(name.id, self.opener, positional, named, where) + named
         return ast.Dist(name, named, span=span)
 
     def _unnamed(
-        self, function: str, role: str, values: list[Positional],
-        named: tuple[ast.Argument, ...], span: Span,
-    ) -> tuple[ast.Argument, ...]:  # fmt: skip
+        self,
+        function: str,
+        role: str,
+        values: list[Positional],
+        named: tuple[ast.Argument, ...],
+        span: Span,
+    ) -> tuple[ast.Argument, ...]:
         """E102, and the arguments as they were most likely meant, so that checking can go on."""
         diagnostic, names = unnamed_arguments(
             function, role, [v.value for v in values], named, span
@@ -123,8 +128,9 @@ class ExpressionRules:
 
     def _count(self, slots: tuple[ast.Slot, ...], span: Span) -> None:
         if len(slots) > MAX_INDICES:
-            self._wrong(f"a name has at most {MAX_INDICES} indices", span,
-                        f"these are {len(slots)}")  # fmt: skip
+            self._wrong(
+                f"a name has at most {MAX_INDICES} indices", span, f"these are {len(slots)}"
+            )
 
     def _span(self, token: Token) -> Span:
         return Span(self.source, token.start_pos, token.end_pos)
@@ -137,11 +143,17 @@ class ExpressionRules:
         """A whole number from `least` to the limit; 0 and a diagnostic for anything else."""
         text = str(token)
         if not text.isdigit():
-            self._wrong(f"{_short(text)} is not a whole number", self._span(token),
-                        "expected a whole number")  # fmt: skip
+            self._wrong(
+                f"{_short(text)} is not a whole number",
+                self._span(token),
+                "expected a whole number",
+            )
         elif len(text) > 15 or int(text) > MAX_INDEX_SIZE * 10:
-            self._wrong(f"{_short(text)} is too large for an index", self._span(token),
-                        f"at most {MAX_INDEX_SIZE:,} labels")  # fmt: skip
+            self._wrong(
+                f"{_short(text)} is too large for an index",
+                self._span(token),
+                f"at most {MAX_INDEX_SIZE:,} labels",
+            )
         elif int(text) < least:
             self._wrong("an index has at least one label", self._span(token), "expected 1 or more")
         else:

@@ -40,8 +40,13 @@ def expected(trouble: Trouble) -> str:
     accepts = trouble.accepts
     words: list[str] = []
     if {"NAME", "NUMBER"} <= accepts:
-        words.append("a value" if trouble.previous.type == "EQUAL" else "an expression"
-                     if "LPAR" in accepts else "an index, a label or a map")  # fmt: skip
+        words.append(
+            "a value"
+            if trouble.previous.type == "EQUAL"
+            else "an expression"
+            if "LPAR" in accepts
+            else "an index, a label or a map"
+        )
     elif "NAME" in accepts:
         words.append(_name(trouble))
     elif "NUMBER" in accepts:

@@ -104,16 +104,23 @@ def replace_foreign(source: Source, tokens: list[Token], found: list[Diagnostic]
 
 def _quoted(reader: _Reader, token: Token) -> list[Token]:
     text = f'"{token[1:-1]}"'
-    reader.say("texts stand in straight double quotes", span_of(reader.source, token),
-               f"expected {text}", f"write {text}")  # fmt: skip
+    reader.say(
+        "texts stand in straight double quotes",
+        span_of(reader.source, token),
+        f"expected {text}",
+        f"write {text}",
+    )
     return [token.retyped("STRING", text)]
 
 
 def _open_string(reader: _Reader, token: Token) -> list[Token]:
     reader.seen.discard("the text is not closed")
-    reader.say("the text is not closed", span_of(reader.source, token),
-               'expected a `"` on the same line',
-               "a text stands on one line, between two double quotes")  # fmt: skip
+    reader.say(
+        "the text is not closed",
+        span_of(reader.source, token),
+        'expected a `"` on the same line',
+        "a text stands on one line, between two double quotes",
+    )
     return [token]
 
 
@@ -121,12 +128,20 @@ def _foreign(reader: _Reader, at: int, before: Sequence[Token]) -> tuple[list[To
     token = reader.tokens[at]
     sign, span = str(token), span_of(reader.source, token)
     if sign == ";":
-        reader.say("there are no semicolons", span, "leave this out",
-                   "a statement ends where the next opening word stands")  # fmt: skip
+        reader.say(
+            "there are no semicolons",
+            span,
+            "leave this out",
+            "a statement ends where the next opening word stands",
+        )
         return [], at + 1
     if sign == "//":
-        reader.say("a comment begins with `#`", span, "expected `#`",
-                   "a comment goes from `#` to the end of its line")  # fmt: skip
+        reader.say(
+            "a comment begins with `#`",
+            span,
+            "expected `#`",
+            "a comment goes from `#` to the end of its line",
+        )
         end = reader.source.text.find("\n", span.start)
         while at < len(reader.tokens) and (end < 0 or reader.tokens[at].start_pos < end):
             at += 1
@@ -161,25 +176,40 @@ def _other(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], 
     char, span = str(token), span_of(reader.source, token)
     plain = _LOOK_ALIKES.get(char, unicodedata.normalize("NFKC", char))
     if plain != char and plain in _SIGNS:
-        reader.say(f"`{char}` ({_called(char)}) is not in the language", span,
-                   f"expected `{plain}`", f"type a plain `{plain}`")  # fmt: skip
+        reader.say(
+            f"`{char}` ({_called(char)}) is not in the language",
+            span,
+            f"expected `{plain}`",
+            f"type a plain `{plain}`",
+        )
         return [token.retyped(_SIGNS[plain], plain)], at + 1
     if unicodedata.category(char) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp"):
-        reader.say(f"an invisible character ({_called(char)}) stands here", span, "leave this out",
-                   "delete it; it may have come with a copied text")  # fmt: skip
+        reader.say(
+            f"an invisible character ({_called(char)}) stands here",
+            span,
+            "leave this out",
+            "delete it; it may have come with a copied text",
+        )
         return [], at + 1
     if char == "." and at + 1 < len(reader.tokens):
         following = reader.tokens[at + 1]
         if following.type in ("STAR", "SLASH", "CARET") and following.start_pos == token.end_pos:
             whole = span.to(span_of(reader.source, following))
-            reader.say(f"`.{following}` is not in the language", whole, f"expected `{following}`",
-                       "the algebra is by the names of indices")  # fmt: skip
+            reader.say(
+                f"`.{following}` is not in the language",
+                whole,
+                f"expected `{following}`",
+                "the algebra is by the names of indices",
+            )
             return [], at + 1
     if char == "." or char == "_" or unicodedata.category(char)[0] in "LNM":
         return _word(reader, at, result)
-    reader.say(f"`{char}` is not in the language", span, "this sign",
-               _NOT_HERE.get(char, "names have letters, digits and `_`; comments begin with `#`")
-        )  # fmt: skip
+    reader.say(
+        f"`{char}` is not in the language",
+        span,
+        "this sign",
+        _NOT_HERE.get(char, "names have letters, digits and `_`; comments begin with `#`"),
+    )
     end = at + 1
     while end < len(reader.tokens) and reader.tokens[end].type == "OTHER":
         end += 1
@@ -200,14 +230,21 @@ def _word(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], i
     span = Span(reader.source, parts[0].start_pos, parts[-1].end_pos)
     number = _as_number(word)
     if number:
-        reader.say(f"a number has digits on both sides of its point: {_cut(word)}", span,
-                   f"expected {number}", f"write {number}")  # fmt: skip
+        reader.say(
+            f"a number has digits on both sides of its point: {_cut(word)}",
+            span,
+            f"expected {number}",
+            f"write {number}",
+        )
         return [_joined("NUMBER", number, parts)], end
     name = _as_name(word)
     help = f"write {name}" if name else "begin it with a letter of a to z"
-    reader.say(f"`{_cut(word)}` is not a name", span,
-               "a name has the letters a to z, digits and `_`, and begins with a letter", help
-        )  # fmt: skip
+    reader.say(
+        f"`{_cut(word)}` is not a name",
+        span,
+        "a name has the letters a to z, digits and `_`, and begins with a letter",
+        help,
+    )
     if name:
         return [_joined("NAME", name, parts)], end
     return [_joined("OTHER", word, parts)], end

@@ -120,8 +120,13 @@ def _stray(source: Source, token: Token, word: str | None) -> Diagnostic:
     else:
         words = " ".join(BY_WORD)
         help = _ELSEWHERE.get(text.lower(), f"a statement opens with one of: {words}")
-    return Diagnostic("E109", f"`{text}` does not open a statement", span_of(source, token),
-                      "expected an opening word", help=help)  # fmt: skip
+    return Diagnostic(
+        "E109",
+        f"`{text}` does not open a statement",
+        span_of(source, token),
+        "expected an opening word",
+        help=help,
+    )
 
 
 def join_reserved(chunks: Sequence[Chunk]) -> list[Chunk]:
@@ -165,32 +170,60 @@ def read_header(source: Source, tokens: Sequence[Token], any_statement: bool) ->
         message = "the first statement is `lgm 1`, the version of the language"
         if not any_statement:
             message = "the model is empty"
-        return [Diagnostic("E109", message, whole, "expected `lgm 1` before this"
-                           if any_statement else "expected `lgm 1`",
-                           help="put `lgm 1` on the first line")]  # fmt: skip
+        return [
+            Diagnostic(
+                "E109",
+                message,
+                whole,
+                "expected `lgm 1` before this" if any_statement else "expected `lgm 1`",
+                help="put `lgm 1` on the first line",
+            )
+        ]
     first = tokens[0]
     rest = tokens[1:]
     if first.type != "LGM":
         joined = str(first).lower()
         close = joined in ("lgm", "lgm1") or nearest(joined, ["lgm"]) is not None
         help = "the first line reads: lgm 1" if close else "put `lgm 1` on the first line"
-        return [Diagnostic("E109", "the first statement is `lgm 1`, the version of the language",
-                           span_of(source, first), "expected `lgm 1`", help=help)]  # fmt: skip
+        return [
+            Diagnostic(
+                "E109",
+                "the first statement is `lgm 1`, the version of the language",
+                span_of(source, first),
+                "expected `lgm 1`",
+                help=help,
+            )
+        ]
     if not rest or rest[0].type != "NUMBER":
-        return [Diagnostic("E109", "the version is missing after `lgm`", span_of(source, first),
-                           "expected `lgm 1`", help="the first line reads: lgm 1")]  # fmt: skip
+        return [
+            Diagnostic(
+                "E109",
+                "the version is missing after `lgm`",
+                span_of(source, first),
+                "expected `lgm 1`",
+                help="the first line reads: lgm 1",
+            )
+        ]
     if str(rest[0]) != str(VERSION):
         shown = str(rest[0])[:20]
         found.append(
-            Diagnostic("E109", f"this lgmdsl reads version {VERSION} of the language, not {shown}",
-                       span_of(source, rest[0]), f"expected {VERSION}",
-                       help="the first line reads: lgm 1")
-        )  # fmt: skip
+            Diagnostic(
+                "E109",
+                f"this lgmdsl reads version {VERSION} of the language, not {shown}",
+                span_of(source, rest[0]),
+                f"expected {VERSION}",
+                help="the first line reads: lgm 1",
+            )
+        )
     if len(rest) > 1:
         words = " ".join(BY_WORD)
         found.append(
-            Diagnostic("E109", f"`{str(rest[1])[:20]}` does not open a statement",
-                       span_of(source, rest[1]), "expected an opening word",
-                       help=f"a statement opens with one of: {words}")
-        )  # fmt: skip
+            Diagnostic(
+                "E109",
+                f"`{str(rest[1])[:20]}` does not open a statement",
+                span_of(source, rest[1]),
+                "expected an opening word",
+                help=f"a statement opens with one of: {words}",
+            )
+        )
     return found

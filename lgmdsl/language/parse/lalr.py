@@ -127,9 +127,12 @@ class Tables:
         return tree
 
     def _reduce(
-        self, type: str, stack: list[int], end: int,
+        self,
+        type: str,
+        stack: list[int],
+        end: int,
         values: list[list[Token | Tree]] | None = None,
-    ) -> bool:  # fmt: skip
+    ) -> bool:
         """Every reduction that a token brings about, then the step to the state behind it; whether
         it fits. At the end the start symbol's own state is reached in place of that step."""
         while True:

@@ -70,10 +70,12 @@ def _tables(parser: Lark) -> dict[str, Any]:
     table = parser.parser.parser._parse_table
     order, rules = _numbered(table)
     states = [
-        {symbol: order[arg] if action.name == "Shift" else ~rules[arg]
-         for symbol, (action, arg) in sorted(table.states[state].items())}
+        {
+            symbol: order[arg] if action.name == "Shift" else ~rules[arg]
+            for symbol, (action, arg) in sorted(table.states[state].items())
+        }
         for state in order
-    ]  # fmt: skip
+    ]
     return {
         "words": words,
         "ignored": sorted(map(str, parser.ignore_tokens)),

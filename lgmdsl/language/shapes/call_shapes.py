@@ -54,11 +54,13 @@ def _function(
         return None
     if RANK[inner.degree] >= RANK["affine"] and not context.reports:
         scope.findings.error(
-            "E203", f"{context.subject} is not linear in the latents", node.span,
+            "E203",
+            f"{context.subject} is not linear in the latents",
+            node.span,
             f"`{name}` of {described(inner.latent, scope)}",
             help=f"`{name}` of a latent may stand only in a report; "
             "outside it takes data and hypers",
-        )  # fmt: skip
+        )
         return None
     if name == "softmax":
         index = bound.settings.get("index")
@@ -68,9 +70,12 @@ def _function(
     value = None if inner.value is None else applied(name, inner.value)
     if inner.value is not None and value is None and name in ("log", "exp", "sqrt"):
         scope.findings.error(
-            "E108", f"`{text_of(node)}` is not a finite number", node.span,
-            f"{name} of {inner.value:g}", help="write another number",
-        )  # fmt: skip
+            "E108",
+            f"`{text_of(node)}` is not a finite number",
+            node.span,
+            f"{name} of {inner.value:g}",
+            help="write another number",
+        )
         return None
     kind = {"exp": "positive", "sqrt": "positive", "log": "real"}.get(name, "unit")
     return Shape(
@@ -96,9 +101,12 @@ def _operator(
             return _mask(node, bound, inner, shapes[1], scope)
     if not inner.indices:
         scope.findings.error(
-            "E108", f"`{name}` wants an expression with an index", node.span,
-            f"`{text_of(bound.operands[0])}` is a single number", help=f"leave `{name}` out",
-        )  # fmt: skip
+            "E108",
+            f"`{name}` wants an expression with an index",
+            node.span,
+            f"`{text_of(bound.operands[0])}` is a single number",
+            help=f"leave `{name}` out",
+        )
         return None
     return inner
 
@@ -112,21 +120,26 @@ def _axis(node: ast.Call, index: ast.Value | None, inner: Shape, scope: Scope) -
                 return axis
         has = has_indices(inner.indices)
         scope.findings.error(
-            "E201", f"index `{index.id}` does not belong to the expression in `{name}`",
-            index.span, f"the expression {has}",
+            "E201",
+            f"index `{index.id}` does not belong to the expression in `{name}`",
+            index.span,
+            f"the expression {has}",
             help=f"write one of {quoted([shown_index(i) for i in inner.indices])}"
             if inner.indices
             else f"a single number needs no `{name}`",
-        )  # fmt: skip
+        )
         return None
     if len(inner.indices) == 1:
         return inner.indices[0]
     scope.findings.error(
-        "E104", f"`{name}` wants `index`", node.span,
-        f"the expression {has_indices(inner.indices)}", note=f"{name}(expr: any, index: index)",
+        "E104",
+        f"`{name}` wants `index`",
+        node.span,
+        f"the expression {has_indices(inner.indices)}",
+        note=f"{name}(expr: any, index: index)",
         help=f"name the index: {name}({text_of(node.positional[0]) if node.positional else '...'}, "
         f"{shown_index(inner.indices[-1]) if inner.indices else 'obs'})",
-    )  # fmt: skip
+    )
     return None
 
 
@@ -143,9 +156,10 @@ def _diff(
         scope.findings.error(
             "E201",
             f"`diff` without a boundary shortens `{base}`, and may stand only in a potential",
-            node.span, f"has {bracketed(_swap(inner.indices, axis, f'{base}~{lost}'))}",
+            node.span,
+            f"has {bracketed(_swap(inner.indices, axis, f'{base}~{lost}'))}",
             help='add boundary = "zero" (or "circular", "reflect"), which keeps the length',
-        )  # fmt: skip
+        )
         return None
     total = lost + (int(before) if before else 0)
     return replace(inner, indices=_swap(inner.indices, axis, f"{base}~{total}"))
@@ -164,40 +178,46 @@ def _conv2(
     ):
         if len(shape.indices) != 2:
             scope.findings.error(
-                "E108", f"`conv2` wants {what} over two indices", expr.span,
+                "E108",
+                f"`conv2` wants {what} over two indices",
+                expr.span,
                 f"`{text_of(expr)}` {has_indices(shape.indices)}",
-                help="e.g. conv2(u, psf, boundary = \"zero\") with u[row, col], psf[krow, kcol]",
-            )  # fmt: skip
+                help='e.g. conv2(u, psf, boundary = "zero") with u[row, col], psf[krow, kcol]',
+            )
             return None
     if psf.latent and not context.reports:
         scope.findings.error(
-            "E203", f"{context.subject} is not linear in the latents", bound.operands[1].span,
+            "E203",
+            f"{context.subject} is not linear in the latents",
+            bound.operands[1].span,
             f"the kernel depends on {described(psf.latent, scope)}",
             help="the kernel `psf` is data or a hyper",
-        )  # fmt: skip
+        )
         return None
     if psf.latent:
         return replace(inner, degree="nonlinear")
     return replace(inner, degree=higher(inner.degree, psf.degree))
 
 
-def _mask(
-    node: ast.Call, bound: Bound, inner: Shape, keep: Shape, scope: Scope
-) -> Shape | None:  # fmt: skip
+def _mask(node: ast.Call, bound: Bound, inner: Shape, keep: Shape, scope: Scope) -> Shape | None:
     expr = bound.operands[1]
     if keep.type != "binary" or keep.degree != "constant":
         scope.findings.error(
-            "E108", "`keep` of `mask` is binary data", expr.span,
+            "E108",
+            "`keep` of `mask` is binary data",
+            expr.span,
             f"`{text_of(expr)}` is {keep.type if keep.atom else 'an expression'}",
             help=f"declare it: data keep{bracketed(inner.indices)} : binary",
-        )  # fmt: skip
+        )
         return None
     extra = [i for i in keep.indices if i not in inner.indices]
     if extra:
         scope.findings.error(
-            "E201", f"index `{shown_index(extra[0])}` does not belong to the expression in `mask`",
-            expr.span, f"the expression {has_indices(inner.indices)}",
+            "E201",
+            f"index `{shown_index(extra[0])}` does not belong to the expression in `mask`",
+            expr.span,
+            f"the expression {has_indices(inner.indices)}",
             help=f"`keep` marks entries of the expression: keep{bracketed(inner.indices)}",
-        )  # fmt: skip
+        )
         return None
     return inner

@@ -66,10 +66,13 @@ def bind_call(node: ast.Call, scope: Scope) -> Bound:
         if value is None:
             if parameter.required:
                 scope.findings.error(
-                    "E104", f"`{name}` wants `{parameter.name}`", node.span,
-                    f"no `{parameter.name}` is given", note=signature.show(),
+                    "E104",
+                    f"`{name}` wants `{parameter.name}`",
+                    node.span,
+                    f"no `{parameter.name}` is given",
+                    note=signature.show(),
                     help=_missing_help(node, parameter, scope),
-                )  # fmt: skip
+                )
                 ok = False
         elif parameter.type in ("any", "binary"):
             if isinstance(value, ast.String | ast.Bool):
@@ -130,19 +133,24 @@ def _complain_extra(
 ) -> bool:
     if rest:
         scope.findings.error(
-            "E102", f"this argument of `{node.function.id}` needs its name", expr.span,
-            "an unnamed argument", note=signature.show(),
+            "E102",
+            f"this argument of `{node.function.id}` needs its name",
+            expr.span,
+            "an unnamed argument",
+            note=signature.show(),
             help=f"write {rest[0]} = {text_of(expr)}",
-        )  # fmt: skip
+        )
     else:
         count = signature.positional
         scope.findings.error(
             "E104",
             f"`{node.function.id}` takes {count} argument{'s' if count > 1 else ''}, "
             f"but {len(node.positional)} are given",
-            expr.span, "one too many", note=signature.show(),
+            expr.span,
+            "one too many",
+            note=signature.show(),
             help=f"leave out {text_of(expr)}",
-        )  # fmt: skip
+        )
     return False
 
 
@@ -181,9 +189,12 @@ def _shared_index(value: ast.Expr, scope: Scope) -> str:
 
 def _wrong_kind(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scope) -> None:
     scope.findings.error(
-        "E108", f"`{parameter.name}` of `{node.function.id}` is an expression", value.span,
-        f"found {text_of(value)}", help="write an expression of data, hypers and latents",
-    )  # fmt: skip
+        "E108",
+        f"`{parameter.name}` of `{node.function.id}` is an expression",
+        value.span,
+        f"found {text_of(value)}",
+        help="write an expression of data, hypers and latents",
+    )
 
 
 def _setting(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scope) -> bool:
@@ -195,9 +206,12 @@ def _setting(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scop
             if symbol is None or symbol.kind == "index":
                 return symbol is not None
         scope.findings.error(
-            "E108", f"{where} is an index", value.span, f"`{text_of(value)}` is not an index",
+            "E108",
+            f"{where} is an index",
+            value.span,
+            f"`{text_of(value)}` is not an index",
             help="write the name of one index of the expression",
-        )  # fmt: skip
+        )
         return False
     if parameter.type == "string":
         if isinstance(value, ast.String) and value.value in (parameter.choices or (value.value,)):
@@ -206,18 +220,24 @@ def _setting(node: ast.Call, parameter: Parameter, value: ast.Value, scope: Scop
         close = scope.closest(word, _texts(parameter))
         choices = ", ".join(literal(c) for c in parameter.choices[:12])
         scope.findings.error(
-            "E104", f"{where} is not one of its choices", value.span, f"found {text_of(value)}",
+            "E104",
+            f"{where} is not one of its choices",
+            value.span,
+            f"found {text_of(value)}",
             note=node.function.id + f"({parameter.name} = {choices})",
             help=meant(close, f"write one of {choices}", quote='"'),
-        )  # fmt: skip
+        )
         return False
     number = value.value if isinstance(value, ast.Number) else 0.0
     if number.is_integer() and 1 <= number <= MOST:
         return True
     scope.findings.error(
-        "E108", f"{where} is a whole number from 1", value.span, f"found {text_of(value)}",
+        "E108",
+        f"{where} is a whole number from 1",
+        value.span,
+        f"found {text_of(value)}",
         help=f"write {parameter.name} = 1",
-    )  # fmt: skip
+    )
     return False
 
 

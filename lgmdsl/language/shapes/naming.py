@@ -26,9 +26,7 @@ def name_shape(node: ast.Name, scope: Scope, context: Context) -> Shape | None:
     return symbol_shape(symbol, node, scope, context)
 
 
-def symbol_shape(
-    symbol: Symbol, node: ast.Name, scope: Scope, context: Context
-) -> Shape | None:  # fmt: skip
+def symbol_shape(symbol: Symbol, node: ast.Name, scope: Scope, context: Context) -> Shape | None:
     """The shape of a declared value; reports may be used in reports only."""
     if symbol.kind == "report" and not context.reports:
         scope.findings.error(

@@ -24,9 +24,15 @@ class Findings:
         self.errors: list[Diagnostic] = []
 
     def error(
-        self, code: str, message: str, span: Span = NOWHERE, label: str = "", *, note: str = "",
+        self,
+        code: str,
+        message: str,
+        span: Span = NOWHERE,
+        label: str = "",
+        *,
+        note: str = "",
         help: str = "",
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.errors.append(Diagnostic(code, message, span, label, note=note, help=help))
 
     @property

@@ -68,21 +68,29 @@ def usable(shape: Shape, node: ast.Expr, scope: Scope) -> bool:
     text = text_of(node)
     if shape.type == "graph":
         scope.findings.error(
-            "E108", f"`{text}` is a graph, and arithmetic wants numbers", node.span,
-            "a graph", help=f"a graph is given to a structure: besag(graph = {text}, sd = s)",
-        )  # fmt: skip
+            "E108",
+            f"`{text}` is a graph, and arithmetic wants numbers",
+            node.span,
+            "a graph",
+            help=f"a graph is given to a structure: besag(graph = {text}, sd = s)",
+        )
     elif shape.type == "index":
         symbol = scope.symbols.get(node.id if isinstance(node, ast.Name) else "")
         target = symbol.target if symbol and symbol.target else "an index"
         scope.findings.error(
-            "E108", f"`{text}` maps to {target}, and arithmetic wants numbers", node.span,
-            "a map", help=f"use it as a slot: u[{text}], for a value u[{target}]",
-        )  # fmt: skip
+            "E108",
+            f"`{text}` maps to {target}, and arithmetic wants numbers",
+            node.span,
+            "a map",
+            help=f"use it as a slot: u[{text}], for a value u[{target}]",
+        )
     else:
         again = shape.repeated
         scope.findings.error(
-            "E108", f"`{text}` is a matrix over `{again}` twice, and the algebra is by index name",
-            node.span, f"has {bracketed(shape.indices)}",
+            "E108",
+            f"`{text}` is a matrix over `{again}` twice, and the algebra is by index name",
+            node.span,
+            f"has {bracketed(shape.indices)}",
             help="pick an entry by its labels, or give the whole matrix to an argument such as cov",
-        )  # fmt: skip
+        )
     return False

@@ -24,9 +24,12 @@ def indexed_shape(node: ast.Indexed, scope: Scope, context: Context) -> Shape | 
         return None
     if symbol.kind == "index":
         scope.findings.error(
-            "E108", f"`{symbol.name}` is an index, not a value", node.base.span, "takes no slots",
+            "E108",
+            f"`{symbol.name}` is an index, not a value",
+            node.base.span,
+            "takes no slots",
             help=f"slots belong to values: data, hypers, latents, lets over {symbol.name}",
-        )  # fmt: skip
+        )
         return None
     whole = symbol_shape(symbol, node.base, scope, context)
     if whole is None:
@@ -38,10 +41,12 @@ def indexed_shape(node: ast.Indexed, scope: Scope, context: Context) -> Shape | 
     if written != list(symbol.dims) and sorted(written) == sorted(symbol.dims):
         shown = with_dims(symbol.name, symbol.dims)
         scope.findings.error(
-            "E204", f"the slots of `{symbol.name}` are not in the order of its axes", node.span,
+            "E204",
+            f"the slots of `{symbol.name}` are not in the order of its axes",
+            node.span,
             f"declared {shown}{in_line(place_of(symbol))}",
             help=f"write {shown}: the algebra is by name, and any order fits",
-        )  # fmt: skip
+        )
         return None
     indices: list[str] = []
     fine = True
@@ -57,9 +62,12 @@ def indexed_shape(node: ast.Indexed, scope: Scope, context: Context) -> Shape | 
         return None
     if symbol.type == "graph" and tuple(indices) != symbol.dims:
         scope.findings.error(
-            "E108", f"the graph `{symbol.name}` is used whole", node.span, "a part of a graph",
+            "E108",
+            f"the graph `{symbol.name}` is used whole",
+            node.span,
+            "a part of a graph",
             help=f"write {symbol.name}",
-        )  # fmt: skip
+        )
         return None
     kind = whole.type
     whole_rows = kind in ("simplex", "ordered") and _keeps_last(node, symbol, indices)
@@ -107,9 +115,12 @@ def _slot(
     if known is None and _is_label(slot.id, axis, scope):
         if scope.mention(slot.id):
             scope.findings.error(
-                "E103", f"unknown index or map `{slot.id}`", slot.span, "not declared",
+                "E103",
+                f"unknown index or map `{slot.id}`",
+                slot.span,
+                "not declared",
                 help=f'a label stands in quotes: {symbol.name}["{slot.id}"]',
-            )  # fmt: skip
+            )
         return None
     target = scope.resolve(slot, "index or map")
     if target is None:
@@ -146,7 +157,7 @@ def _slot(
 
 def _wrong_index(
     slot: ast.Name, target: Symbol, axis: str, node: ast.Indexed, symbol: Symbol, scope: Scope
-) -> None:  # fmt: skip
+) -> None:
     help = _try_maps(axis, node, symbol, scope, (target.name,))
     scope.findings.error(
         "E204",
@@ -158,9 +169,12 @@ def _wrong_index(
 
 
 def _try_maps(
-    axis: str, node: ast.Indexed, symbol: Symbol, scope: Scope,
+    axis: str,
+    node: ast.Indexed,
+    symbol: Symbol,
+    scope: Scope,
     dims: tuple[str, ...] | None = None,
-) -> str:  # fmt: skip
+) -> str:
     maps = scope.maps_to(axis, dims) or scope.maps_to(axis)
     if not maps:
         return ""
@@ -186,9 +200,7 @@ def _is_label(word: str, axis: str, scope: Scope) -> bool:
     return labels is not None and word in labels
 
 
-def _label_exists(
-    slot: ast.String | ast.Number, axis: str, symbol: Symbol, scope: Scope
-) -> bool:  # fmt: skip
+def _label_exists(slot: ast.String | ast.Number, axis: str, symbol: Symbol, scope: Scope) -> bool:
     labels = scope.labels.get(axis)
     if labels is None:
         found = isinstance(slot, ast.String) or slot.value.is_integer()

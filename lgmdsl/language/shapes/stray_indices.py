@@ -11,9 +11,15 @@ from lgmdsl.language.tree.wording import has_indices, shown_index, text_of, with
 
 
 def complain_outside(
-    value: ast.Expr, extra: Sequence[str], left: Sequence[str], shown: str, inference: Inference,
-    scope: Scope, *, may_add: bool = False,
-) -> None:  # fmt: skip
+    value: ast.Expr,
+    extra: Sequence[str],
+    left: Sequence[str],
+    shown: str,
+    inference: Inference,
+    scope: Scope,
+    *,
+    may_add: bool = False,
+) -> None:
     """One error for each term that brings in an index that is not among those on the left.
 
     `may_add` says that the left side is a declaration whose indices can be changed.
@@ -64,9 +70,14 @@ def _both(children: Sequence[ast.Expr], index: str, inference: Inference) -> boo
 
 
 def _help(
-    term: ast.Expr, index: str, left: Sequence[str], shown: str, inference: Inference,
-    scope: Scope, may_add: bool,
-) -> str:  # fmt: skip
+    term: ast.Expr,
+    index: str,
+    left: Sequence[str],
+    shown: str,
+    inference: Inference,
+    scope: Scope,
+    may_add: bool,
+) -> str:
     text = text_of(term)
     if "~" in index:
         return 'give `diff` a boundary, which keeps the length: boundary = "zero"'

@@ -64,16 +64,25 @@ def numeric_fits(
             return True
         listed = " or ".join(literal(c) for c in parameter.choices)
         scope.findings.error(
-            "E104", f"{owner} cannot be {text}", value.span, "not one of its choices",
-            note=f"{parameter.name} = {listed}", help=f"write {listed}",
-        )  # fmt: skip
+            "E104",
+            f"{owner} cannot be {text}",
+            value.span,
+            "not one of its choices",
+            note=f"{parameter.name} = {listed}",
+            help=f"write {listed}",
+        )
         return False
     if shape.value is not None:
         if literal_fits(shape.value, wanted):
             return True
         if wanted in ("simplex", "ordered"):
-            return _complain(value, f"{owner} must be {_a(wanted)} hyper", f"found {text}", scope,
-                             f"declare one: hyper h[...] : {wanted} ~ ...")  # fmt: skip
+            return _complain(
+                value,
+                f"{owner} must be {_a(wanted)} hyper",
+                f"found {text}",
+                scope,
+                f"declare one: hyper h[...] : {wanted} ~ ...",
+            )
         return _complain(
             value, f"{owner} must be {RANGE[wanted]}", f"found {text}", scope, _help_number(wanted)
         )

@@ -108,9 +108,14 @@ class CompleteData:
             for at, p, a, b in zip(origin, found, by_latents, by_hypers, strict=True)
         )
         return cls(
-            canonical, coordinates, tuple(names), x, parts, *np.divmod(moments, size),
+            canonical,
+            coordinates,
+            tuple(names),
+            x,
+            parts,
+            *np.divmod(moments, size),
             *np.divmod(places, count),
-        )  # fmt: skip
+        )
 
     def step(self, posterior: GaussianPosterior, theta: Theta, gradient: Array) -> Array | None:
         """(d,) H^-1 gradient, `gradient` being that of evidence and log prior in the hypers; None

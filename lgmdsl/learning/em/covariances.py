@@ -129,9 +129,7 @@ def _maximum(t: Array, count: float, prior: Prior, form: Transform) -> Array | N
         inside = inverse @ t
         value = -0.5 * count * (np.linalg.slogdet(s)[1] + np.trace(inside))
         slope = 0.5 * count * (inside @ inverse - inverse) + prior.gradient(s)[VALUE]
-        return Evaluated(
-            -float(value) - prior.log_density(s), -unit * form.pull(slope, x).x, None
-        )  # fmt: skip
+        return Evaluated(-float(value) - prior.log_density(s), -unit * form.pull(slope, x).x, None)
 
     first, search = minus(start / unit), LBFGS(memory=min(max(20, len(start)), MOST_PAIRS))
     if first is None:

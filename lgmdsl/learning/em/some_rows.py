@@ -34,12 +34,13 @@ def plate_of(canonical: CanonicalModel) -> str:
             if Trait.INDEPENDENT not in factor.declared.traits:
                 tied |= set(factor.dims)
     found = [
-        name for name in grounded.indices
+        name
+        for name in grounded.indices
         if name not in tied
         and all(name in latent.dims for latent in canonical.latents)
         and all(name in block.dims for block in canonical.blocks)
         and all(grounded.dims(d).count(name) <= 1 for d in grounded.values)
-    ]  # fmt: skip
+    ]
     if canonical.equations or not canonical.latents:
         return ""
     return max(found, key=lambda name: grounded.indices[name].size, default="")

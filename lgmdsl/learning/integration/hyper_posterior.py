@@ -166,9 +166,13 @@ def hyper_posterior(coordinates: Coordinates, landscape: Landscape) -> HyperPost
         weights = raked(frame.x(nodes), shares(log_weight)[0], frame.x(many), masses)
     kept = weights > NEGLIGIBLE * weights.max()
     return HyperPosterior(
-        coordinates, frame, nodes[kept], weights[kept] / weights[kept].sum(), log_integral,
+        coordinates,
+        frame,
+        nodes[kept],
+        weights[kept] / weights[kept].sum(),
+        log_integral,
         landscape.lattice,
-    )  # fmt: skip
+    )
 
 
 def matched(nodes: Array, weights: Array, z: Array, rule: Array) -> Array:

@@ -113,13 +113,19 @@ def integrate(
     unfinished = [w for f, w in points if not f.converged]
     missed = max(found.missing, sum(unfinished))
     return Integrated(
-        design, points, posterior, posterior.log_integral + frame.log_volume, len(regions),
-        lost if found.missing else 0, len(unfinished), found.open,
+        design,
+        points,
+        posterior,
+        posterior.log_integral + frame.log_volume,
+        len(regions),
+        lost if found.missing else 0,
+        len(unfinished),
+        found.open,
         found.doubtful if found.doubt > DOUBT else "",
         tuple(objective.coordinates.names[j] for j in open_),
         not open_ and found.open <= ROUGH and missed <= MISSED,
         _elsewhere(regions, other_mode(first.visited, design)),
-    )  # fmt: skip
+    )
 
 
 def _elsewhere(regions: Sequence[Explored], other: OtherMode | None) -> OtherMode | None:

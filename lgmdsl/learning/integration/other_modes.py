@@ -76,11 +76,12 @@ def other_mode(found: Visited, design: str) -> OtherMode | None:
             starts.append(at)
     ends += [("apart", at) for at in _climbed(found, starts)]
     modes = [
-        (kind, at) for kind, at in ends
+        (kind, at)
+        for kind, at in ends
         if at.density > mode.density - MATTERS
         and not (design == "grid" and _held(found, at.x))
         and _valley(objective, mode, at)
-    ]  # fmt: skip
+    ]
     if not modes:
         return None
     top = max(at.density for _, at in modes)
@@ -139,8 +140,9 @@ def _climbed(found: Visited, starts: list[Place]) -> list[Place]:
     starts = [*starts, *(seen[:1] if frame.size > 1 else [])]
     seen += [
         Place(frame.x(np.array(u)), f.theta, f.density, f.density_gradient)
-        for u, f in found.known.items() if f is not None and np.linalg.norm(u) > APART
-    ]  # fmt: skip
+        for u, f in found.known.items()
+        if f is not None and np.linalg.norm(u) > APART
+    ]
     starts += [s for s in seen if s.gradient @ (frame.mode - s.x) < 0.0]
     out: list[Place] = []
     search = Maximiser(objective, jacobian=True, limit=STEPS)

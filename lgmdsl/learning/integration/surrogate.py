@@ -146,9 +146,12 @@ def split_normal(u: Array, height: float, stretch: Array) -> tuple[Array, Array]
 
 
 def surrogate(
-    points: Array, values: Array, gradients: Array, stretch: Array,
+    points: Array,
+    values: Array,
+    gradients: Array,
+    stretch: Array,
     lengths: Sequence[float] = LENGTHS,
-) -> Surrogate:  # fmt: skip
+) -> Surrogate:
     """Through values (n,) and gradients (n, d) of the log density at points (n, d) of u; `stretch`
     (d, 2): the lengths of the split normal's half-axes; `lengths`: those of r to choose from."""
     top = float(values.max())

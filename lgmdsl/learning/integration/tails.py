@@ -65,8 +65,9 @@ def marched(visited: Visited) -> Tails:
     precision: Array = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
     marches = [
         March(j, side, frame.mode, side * FIRST * covariance[:, j] / sds[j])
-        for j in range(frame.size) for side in (-1.0, 1.0)
-    ]  # fmt: skip
+        for j in range(frame.size)
+        for side in (-1.0, 1.0)
+    ]
     for _ in range(STEPS):
         going = [k for k, m in enumerate(marches) if m.open]
         if not going:

@@ -33,9 +33,14 @@ class Fitted:
         """The evaluation without its posterior."""
         q = at.posterior
         return cls(
-            at.theta, at.density, at.density_gradient, q.log_evidence, q.weight, q.shift,
+            at.theta,
+            at.density,
+            at.density_gradient,
+            q.log_evidence,
+            q.weight,
+            q.shift,
             at.run.status is Status.converged,
-        )  # fmt: skip
+        )
 
 
 @dataclass

@@ -124,8 +124,9 @@ class FactorMarginals(HyperMarginals):
         for name, held in self.factors.items():
             arrays |= {f"count_{name}": held.count, f"rate_{name}": held.rate}
         attributes = {
-            "fixed": json.dumps(sorted(self.pinned)), "exponents": json.dumps(exponents),
-        }  # fmt: skip
+            "fixed": json.dumps(sorted(self.pinned)),
+            "exponents": json.dumps(exponents),
+        }
         return Stored(attributes, arrays)
 
     # ---- pieces ----------------------------------------------------------------------------

@@ -149,9 +149,11 @@ def mean_field(
     if state is None:
         raise NumericalError(_no_fit(planned.method, reason))
     whole = replace(
-        state.run, steps=rounds.taken, trace=tuple(rounds.trace),
+        state.run,
+        steps=rounds.taken,
+        trace=tuple(rounds.trace),
         posterior=replace(state.posterior, notes=_notes(state.posterior, rounds)),
-    )  # fmt: skip
+    )
     return replace(state, run=whole, status=status, steps=tuple(steps), reason=reason)
 
 

@@ -44,9 +44,9 @@ def evidence_gradient(
         raise MethodError(_no_evidence(planned.method))
     if any(t.depends for e in canonical.equations for t in e.form.terms):
         raise MethodError(_turning())
-    adjoints = posterior.conditioned.adjoints() if posterior.adjoints is None else (
-        posterior.adjoints()
-    )  # fmt: skip
+    adjoints = (
+        posterior.conditioned.adjoints() if posterior.adjoints is None else (posterior.adjoints())
+    )
     slopes: tuple[Mapping[str, Array], ...] = tuple({} for _ in canonical.blocks)
     if posterior.slopes is not None and any(parameters(b) for b in canonical.blocks):
         slopes = posterior.slopes()

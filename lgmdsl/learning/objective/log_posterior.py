@@ -211,9 +211,17 @@ class Objective:
             gradient[name] = gradient[name] + slope if name in gradient else slope
         jacobian, jacobian_gradient = self.coordinates.log_jacobian(x)
         out = Evaluation(
-            x, theta, problem, found, log_prior, rounding, slopes,
-            self.coordinates.pull(gradient, x), jacobian, jacobian_gradient,
-        )  # fmt: skip
+            x,
+            theta,
+            problem,
+            found,
+            log_prior,
+            rounding,
+            slopes,
+            self.coordinates.pull(gradient, x),
+            jacobian,
+            jacobian_gradient,
+        )
         return out if math.isfinite(out.density) and np.isfinite(out.gradient).all() else None
 
 

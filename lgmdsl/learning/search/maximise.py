@@ -250,9 +250,12 @@ class Maximiser:
         return np.ones(len(at.x)) if metric else self.objective.coordinates.units(at.x)
 
     def _evaluate(
-        self, part: Array, unit: Array, warm: GaussianPosterior,
+        self,
+        part: Array,
+        unit: Array,
+        warm: GaussianPosterior,
         then: Callable[[Evaluation], Evaluated[Evaluation]],
-    ) -> Evaluated[Evaluation] | None:  # fmt: skip
+    ) -> Evaluated[Evaluation] | None:
         found = self.objective.at(unit * part, warm)
         return None if found is None else then(found)
 

@@ -92,9 +92,13 @@ def _loading(k: int, block: SiteBlock, term: Term) -> Loading | None:
         return None
     place = block.predictor_dims.index
     return Loading(
-        k, hyper.name, term.latent, tuple(place(d) for d in rows), tuple(place(d) for d in items),
+        k,
+        hyper.name,
+        term.latent,
+        tuple(place(d) for d in rows),
+        tuple(place(d) for d in items),
         tuple(order.index(d) for d in dims),
-    )  # fmt: skip
+    )
 
 
 def _dims(node: Coefficient) -> tuple[str, ...]:

@@ -187,9 +187,12 @@ def _spike(search: Maximiser, scale: Scaled, name: str) -> float:
 
 
 def _open(
-    search: Maximiser, scale: Scaled, at: Evaluation, low: tuple[str, ...],
+    search: Maximiser,
+    scale: Scaled,
+    at: Evaluation,
+    low: tuple[str, ...],
     spikes: Mapping[str, float],
-) -> bool:  # fmt: skip
+) -> bool:
     gradient = search.gradient(at)
     for name in low:
         slope = float(gradient[search.objective.coordinates.slices[name]].sum())

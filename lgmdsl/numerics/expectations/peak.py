@@ -28,9 +28,14 @@ MOST = 1 << 16  # intervals: what has not settled by then has no more digits
 
 
 def log_moments(
-    f: LogIntegrand, low: Array, high: Array, step: Array, anchors: Array,
-    drop: float = DROP, agreement: float = AGREEMENT,
-) -> tuple[Array, Array, Array]:  # fmt: skip
+    f: LogIntegrand,
+    low: Array,
+    high: Array,
+    step: Array,
+    anchors: Array,
+    drop: float = DROP,
+    agreement: float = AGREEMENT,
+) -> tuple[Array, Array, Array]:
     """log integral, mean and variance of the position, each (N,).
 
     `low`, `high` (N,): a window that holds the mass; `step` (N,): the largest step allowed;

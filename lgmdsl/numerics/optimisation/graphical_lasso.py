@@ -94,9 +94,15 @@ def _residual(p: Array, slope: Array, penalty: float) -> float:
 
 
 def descent(
-    p: Array, w: Array, slope: Array, penalty: float, rows: IntArray, columns: IntArray,
-    sweeps: int, least: float,
-) -> Array:  # fmt: skip
+    p: Array,
+    w: Array,
+    slope: Array,
+    penalty: float,
+    rows: IntArray,
+    columns: IntArray,
+    sweeps: int,
+    least: float,
+) -> Array:
     """P + D, D the minimum of the quadratic model plus penalty, over the entries (rows, columns)
     of the upper triangle: equations 8 and 9 of the paper, on P + D so that zeros are exact."""
     target = p.copy()

@@ -88,9 +88,20 @@ def syrk(on: Desk, n: int, w: int, a: int, lda: int, keep: bool, c: int, ldc: in
 
 @compiled
 def gemm(
-    on: Desk, ta: bool, tb: bool, m: int, n: int, w: int, a: int, lda: int, b: int, ldb: int,
-    keep: bool, c: int, ldc: int,
-) -> None:  # fmt: skip
+    on: Desk,
+    ta: bool,
+    tb: bool,
+    m: int,
+    n: int,
+    w: int,
+    a: int,
+    lda: int,
+    b: int,
+    ldb: int,
+    keep: bool,
+    c: int,
+    ldc: int,
+) -> None:
     """C (m, n) becomes C - op(A) op(B) where it is kept, else -op(A) op(B); w is summed over."""
     k, t, x = on
     k[0], k[1], k[2], k[3], k[4], k[5] = m, n, w, lda, ldb, ldc

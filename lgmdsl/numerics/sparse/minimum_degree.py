@@ -266,9 +266,13 @@ def _remove(i: int, d: int, head: IntArray, after: IntArray, before: IntArray) -
 
 @compiled
 def _bound(
-    pivot: int, pool: IntArray, start: IntArray, length: IntArray, elements: IntArray,
+    pivot: int,
+    pool: IntArray,
+    start: IntArray,
+    length: IntArray,
+    elements: IntArray,
     alive: BoolArray,
-) -> int:  # fmt: skip
+) -> int:
     """At most this many entries the new element takes."""
     room = int(length[pivot] - elements[pivot])
     for q in range(start[pivot], start[pivot] + elements[pivot]):

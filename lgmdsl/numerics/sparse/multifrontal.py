@@ -18,10 +18,21 @@ BY_HAND = 12  # panels up to this wide are eliminated by loops: a call of BLAS c
 
 @compiled
 def factorise(
-    first: IntArray, starts: IntArray, relative: AnyArray, panels: IntArray, updates: IntArray,
-    child: IntArray, sibling: IntArray, entries: IntArray, source: IntArray, position: IntArray,
-    values: Array, panel: Array, stack: Array, on: Desk,
-) -> bool:  # fmt: skip
+    first: IntArray,
+    starts: IntArray,
+    relative: AnyArray,
+    panels: IntArray,
+    updates: IntArray,
+    child: IntArray,
+    sibling: IntArray,
+    entries: IntArray,
+    source: IntArray,
+    position: IntArray,
+    values: Array,
+    panel: Array,
+    stack: Array,
+    on: Desk,
+) -> bool:
     """Fill `panel` with L; False at the first pivot that is not positive and finite."""
     for s in range(len(first) - 1):
         width, below = first[s + 1] - first[s], starts[s + 1] - starts[s]
@@ -35,9 +46,18 @@ def factorise(
             stack[u : u + below * below] = 0.0
         while c != -1:
             _extend_add(
-                relative, starts[c], starts[c + 1] - starts[c], updates[c],
-                panel, p, height, width, stack, u, below,
-            )  # fmt: skip
+                relative,
+                starts[c],
+                starts[c + 1] - starts[c],
+                updates[c],
+                panel,
+                p,
+                height,
+                width,
+                stack,
+                u,
+                below,
+            )
             c = sibling[c]
         if width <= BY_HAND and height <= 4 * BY_HAND:
             if not _eliminate(panel, p, height, width):
@@ -60,9 +80,18 @@ def factorise(
 
 @compiled
 def _extend_add(
-    relative: AnyArray, r: int, count: int, c: int, panel: Array, p: int, height: int, width: int,
-    stack: Array, u: int, below: int,
-) -> None:  # fmt: skip
+    relative: AnyArray,
+    r: int,
+    count: int,
+    c: int,
+    panel: Array,
+    p: int,
+    height: int,
+    width: int,
+    stack: Array,
+    u: int,
+    below: int,
+) -> None:
     """Add the lower triangle of a child's update (count, count), at c, into its parent's front."""
     j = 0
     while j < count and relative[r + j] < width:

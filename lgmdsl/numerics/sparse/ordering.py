@@ -103,9 +103,11 @@ def eliminate(graph: Graph, nested: bool = True, most: float = np.inf) -> Elimin
 def _too_large(size: int, fill: float, more: str) -> TooLarge:
     """E505 for L, its spare panel, and the inverse on its pattern."""
     return TooLarge(
-        "a sparse factor", f"a factor of {size:,} unknowns with {fill:,.0f} entries{more}",
-        BYTES_AN_ENTRY * fill, help="fewer unknowns, or neighbours that are near, as in a map",
-    )  # fmt: skip
+        "a sparse factor",
+        f"a factor of {size:,} unknowns with {fill:,.0f} entries{more}",
+        BYTES_AN_ENTRY * fill,
+        help="fewer unknowns, or neighbours that are near, as in a map",
+    )
 
 
 def _cheapest(graph: Graph, nested: bool, most: float) -> Elimination:

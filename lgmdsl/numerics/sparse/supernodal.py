@@ -117,11 +117,21 @@ class SupernodalSymbolic(Symbolic):
         except IndexError:
             panel = np.empty(tree.panels[-1])
         good = factorise(
-            tree.first, tree.starts, tree.relative, tree.panels, self.updates, self.child,
-            self.sibling, self.entries, self.source, self.position,
-            np.ascontiguousarray(values, dtype=np.float64), panel, np.empty(self.update_stack),
+            tree.first,
+            tree.starts,
+            tree.relative,
+            tree.panels,
+            self.updates,
+            self.child,
+            self.sibling,
+            self.entries,
+            self.source,
+            self.position,
+            np.ascontiguousarray(values, dtype=np.float64),
+            panel,
+            np.empty(self.update_stack),
             desk(),
-        )  # fmt: skip
+        )
         factor = SupernodalFactor(self, panel) if good else None
         if factor is None:
             self._spare.append(panel)
@@ -204,9 +214,21 @@ class SupernodalFactor(Factor):
         s, tree = self._symbolic, self._symbolic.tree
         largest = int(((tree.heights + tree.widths) * tree.widths).max(initial=0))
         invert(
-            tree.first, tree.starts, tree.relative, tree.panels, tree.above, s.fronts, self._panel,
-            wanted, position, target, np.empty(s.front_stack), np.empty(largest), desk(), found,
-        )  # fmt: skip
+            tree.first,
+            tree.starts,
+            tree.relative,
+            tree.panels,
+            tree.above,
+            s.fronts,
+            self._panel,
+            wanted,
+            position,
+            target,
+            np.empty(s.front_stack),
+            np.empty(largest),
+            desk(),
+            found,
+        )
 
 
 def _running(sizes: IntArray) -> IntArray:

@@ -109,9 +109,14 @@ def amalgamate(parent: IntArray, count: IntArray) -> tuple[IntArray, IntArray, I
 
 @compiled
 def _in_postorder(
-    up: IntArray, under: IntArray, kept: IntArray, head: IntArray, following: IntArray,
-    first: IntArray, columns: IntArray,
-) -> tuple[IntArray, IntArray, IntArray, IntArray]:  # fmt: skip
+    up: IntArray,
+    under: IntArray,
+    kept: IntArray,
+    head: IntArray,
+    following: IntArray,
+    first: IntArray,
+    columns: IntArray,
+) -> tuple[IntArray, IntArray, IntArray, IntArray]:
     stand = len(up)
     place = np.empty(stand, dtype=np.int64)
     above = np.empty(stand, dtype=np.int64)
@@ -133,9 +138,14 @@ def _in_postorder(
 
 @compiled
 def structure(
-    graph_starts: IntArray, neighbours: IntArray, order: IntArray, place: IntArray,
-    first: IntArray, above: IntArray, starts: IntArray,
-) -> AnyArray:  # fmt: skip
+    graph_starts: IntArray,
+    neighbours: IntArray,
+    order: IntArray,
+    place: IntArray,
+    first: IntArray,
+    above: IntArray,
+    starts: IntArray,
+) -> AnyArray:
     """The rows below each supernode, int64, in no order."""
     size = len(above)
     rows = np.empty(starts[size], dtype=np.int64)
@@ -191,9 +201,14 @@ def relative_rows(first: IntArray, above: IntArray, starts: IntArray, rows: AnyA
 
 @compiled
 def locate(
-    rows_of: IntArray, columns_of: IntArray, place: IntArray, first: IntArray, owner: IntArray,
-    starts: IntArray, rows: AnyArray,
-) -> tuple[IntArray, IntArray]:  # fmt: skip
+    rows_of: IntArray,
+    columns_of: IntArray,
+    place: IntArray,
+    first: IntArray,
+    owner: IntArray,
+    starts: IntArray,
+    rows: AnyArray,
+) -> tuple[IntArray, IntArray]:
     """(supernode, position in its panel) of entries of A or L; position -1 outside L's pattern."""
     supernode = np.empty(len(rows_of), dtype=np.int64)
     position = np.empty(len(rows_of), dtype=np.int64)

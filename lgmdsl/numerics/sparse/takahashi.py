@@ -18,10 +18,21 @@ NARROW = 32  # up to this wide L_SS^-1 is formed by loops: LAPACK's triangular k
 
 @compiled
 def invert(
-    first: IntArray, starts: IntArray, relative: AnyArray, panels: IntArray, above: IntArray,
-    fronts: IntArray, panel: Array, wanted: IntArray, position: IntArray, target: IntArray,
-    stack: Array, work: Array, on: Desk, inverse: Array,
-) -> None:  # fmt: skip
+    first: IntArray,
+    starts: IntArray,
+    relative: AnyArray,
+    panels: IntArray,
+    above: IntArray,
+    fronts: IntArray,
+    panel: Array,
+    wanted: IntArray,
+    position: IntArray,
+    target: IntArray,
+    stack: Array,
+    work: Array,
+    on: Desk,
+    inverse: Array,
+) -> None:
     """inverse[target[e]] becomes the entry of A^-1 at `position[e]` in its supernode's panel."""
     for s in range(len(first) - 2, -1, -1):
         width, below = first[s + 1] - first[s], starts[s + 1] - starts[s]
@@ -44,9 +55,16 @@ def invert(
 
 @compiled
 def _gather(
-    relative: AnyArray, r: int, count: int, stack: Array, z: int, tall: int, corner: int,
-    height: int, both: bool,
-) -> None:  # fmt: skip
+    relative: AnyArray,
+    r: int,
+    count: int,
+    stack: Array,
+    z: int,
+    tall: int,
+    corner: int,
+    height: int,
+    both: bool,
+) -> None:
     """Z_RR from the parent's front: its lower triangle, and the upper one where asked for."""
     for j in range(count):
         source = z + relative[r + j] * tall
@@ -86,9 +104,16 @@ def _columns(
 
 @compiled
 def _narrow(
-    panel: Array, p: int, height: int, width: int, below: int, stack: Array, z: int, work: Array,
+    panel: Array,
+    p: int,
+    height: int,
+    width: int,
+    below: int,
+    stack: Array,
+    z: int,
+    work: Array,
     on: Desk,
-) -> None:  # fmt: skip
+) -> None:
     """With M = L_SS^-1, -M above Z_RS and M above G: Z_SS is one product of the two."""
     for j in range(width):
         column, kept = z + j * height, j * height
@@ -105,16 +130,38 @@ def _narrow(
     if below:
         a, side = panel.ctypes.data + 8 * (p + width), front + 8 * width
         gemm(
-            on, False, False, below, width, width, a, height, front, height,
-            False, g + 8 * width, height,
-        )  # fmt: skip
+            on,
+            False,
+            False,
+            below,
+            width,
+            width,
+            a,
+            height,
+            front,
+            height,
+            False,
+            g + 8 * width,
+            height,
+        )
         corner = front + 8 * (width * height + width)
         symm(on, below, width, corner, height, g + 8 * width, height, side, height)
     square = height * width
     gemm(
-        on, True, False, width, width, height, front, height, g, height,
-        False, g + 8 * square, width,
-    )  # fmt: skip
+        on,
+        True,
+        False,
+        width,
+        width,
+        height,
+        front,
+        height,
+        g,
+        height,
+        False,
+        g + 8 * square,
+        width,
+    )
     for j in range(width):
         for i in range(j, width):
             stack[z + j * height + i] = work[square + j * width + i]
@@ -122,9 +169,16 @@ def _narrow(
 
 @compiled
 def _wide(
-    panel: Array, p: int, height: int, width: int, below: int, stack: Array, z: int, work: Array,
+    panel: Array,
+    p: int,
+    height: int,
+    width: int,
+    below: int,
+    stack: Array,
+    z: int,
+    work: Array,
     on: Desk,
-) -> None:  # fmt: skip
+) -> None:
     for j in range(width):
         source, target = p + j * height, z + j * height
         for i in range(j, width):
@@ -141,16 +195,31 @@ def _wide(
         for j in range(0, width, BLOCK):  # the lower triangle alone, by blocks of columns
             left, right = side + 8 * j * height, g + 8 * j * below
             gemm(
-                on, True, False, width - j, min(BLOCK, width - j), below, left, height,
-                right, below, True, front + 8 * (j * height + j), height,
-            )  # fmt: skip
+                on,
+                True,
+                False,
+                width - j,
+                min(BLOCK, width - j),
+                below,
+                left,
+                height,
+                right,
+                below,
+                True,
+                front + 8 * (j * height + j),
+                height,
+            )
 
 
 @compiled
 def front_offsets(
-    first: IntArray, above: IntArray, starts: IntArray, depth: IntArray, has_child: BoolArray,
+    first: IntArray,
+    above: IntArray,
+    starts: IntArray,
+    depth: IntArray,
+    has_child: BoolArray,
     offsets: IntArray,
-) -> tuple[int, int]:  # fmt: skip
+) -> tuple[int, int]:
     """Where each front lies on the stack of its parity; the greatest height of both stacks.
 
     A leaf's front is read by none: the next one of its parity takes its place.

@@ -12,9 +12,14 @@ from lgmdsl.numerics.sparse.blas import Desk, gemm, trsm
 
 @compiled
 def forward(
-    first: IntArray, starts: IntArray, rows: AnyArray, panels: IntArray, panel: Array, x: Array,
+    first: IntArray,
+    starts: IntArray,
+    rows: AnyArray,
+    panels: IntArray,
+    panel: Array,
+    x: Array,
     work: Array,
-) -> None:  # fmt: skip
+) -> None:
     """x (n,) becomes L^-1 x; `work` holds as many numbers as the longest column of rows."""
     for s in range(len(first) - 1):
         at, r = first[s], starts[s]
@@ -35,9 +40,14 @@ def forward(
 
 @compiled
 def backward(
-    first: IntArray, starts: IntArray, rows: AnyArray, panels: IntArray, panel: Array, x: Array,
+    first: IntArray,
+    starts: IntArray,
+    rows: AnyArray,
+    panels: IntArray,
+    panel: Array,
+    x: Array,
     work: Array,
-) -> None:  # fmt: skip
+) -> None:
     """x (n,) becomes L^-T x."""
     for s in range(len(first) - 2, -1, -1):
         at, r = first[s], starts[s]
@@ -66,9 +76,15 @@ def backward(
 
 @compiled
 def forward_many(
-    first: IntArray, starts: IntArray, rows: AnyArray, panels: IntArray, panel: Array, x: Array,
-    work: Array, on: Desk,
-) -> None:  # fmt: skip
+    first: IntArray,
+    starts: IntArray,
+    rows: AnyArray,
+    panels: IntArray,
+    panel: Array,
+    x: Array,
+    work: Array,
+    on: Desk,
+) -> None:
     """x (n, k) becomes L^-1 x."""
     count = x.shape[1]
     base, aside = x.ctypes.data, work.ctypes.data
@@ -80,9 +96,20 @@ def forward_many(
         trsm(on, True, count, width, a, height, top, count)
         if below:
             gemm(
-                on, False, True, count, below, width, top, count, a + 8 * width, height,
-                False, aside, count,
-            )  # fmt: skip
+                on,
+                False,
+                True,
+                count,
+                below,
+                width,
+                top,
+                count,
+                a + 8 * width,
+                height,
+                False,
+                aside,
+                count,
+            )
             for i in range(below):
                 row = rows[r + i]
                 for j in range(count):
@@ -91,9 +118,15 @@ def forward_many(
 
 @compiled
 def backward_many(
-    first: IntArray, starts: IntArray, rows: AnyArray, panels: IntArray, panel: Array, x: Array,
-    work: Array, on: Desk,
-) -> None:  # fmt: skip
+    first: IntArray,
+    starts: IntArray,
+    rows: AnyArray,
+    panels: IntArray,
+    panel: Array,
+    x: Array,
+    work: Array,
+    on: Desk,
+) -> None:
     """x (n, k) becomes L^-T x."""
     count = x.shape[1]
     base, aside = x.ctypes.data, work.ctypes.data
@@ -108,7 +141,18 @@ def backward_many(
                 for j in range(count):
                     work[i * count + j] = x[row, j]
             gemm(
-                on, False, False, count, width, below, aside, count, a + 8 * width, height,
-                True, top, count,
-            )  # fmt: skip
+                on,
+                False,
+                False,
+                count,
+                width,
+                below,
+                aside,
+                count,
+                a + 8 * width,
+                height,
+                True,
+                top,
+                count,
+            )
         trsm(on, False, count, width, a, height, top, count)

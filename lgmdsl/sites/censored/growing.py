@@ -30,8 +30,12 @@ def expected_of_growing(
         found = observed.expected(mean[free], variance[free], second=True)
         assert found.d_mean_variance is not None and found.d_variance2 is not None
         out[:, free] = [
-            found.value, found.d_mean, found.d_variance, found.d_mean_variance, found.d_variance2,
-        ]  # fmt: skip
+            found.value,
+            found.d_mean,
+            found.d_variance,
+            found.d_mean_variance,
+            found.d_variance2,
+        ]
     if len(held):
         out[:, held] = _censored(site.censored_rows, mean[held], variance[held])
     return ExpectedAnswer(out[0], out[1], out[2], *(out[3:] if second else ()))
@@ -46,9 +50,7 @@ def _censored(site: CensoredSite, mean: Array, variance: Array) -> Array:
         some, by = columns.take(rows), rate[rows][:, None]
         value, first, second, third = some.masses(s).rest.parts
         last = 0.25 * by**3 * third * t / sd[rows][:, None]
-        return np.stack(
-            [value, by * first, 0.5 * by**2 * second, 0.5 * by**3 * third, last]
-        )  # fmt: skip
+        return np.stack([value, by * first, 0.5 * by**2 * second, 0.5 * by**3 * third, last])
 
     centre, scale = site.landmark()
     rest = expectations(stacked, mean, sd, centre, scale, checked=True)

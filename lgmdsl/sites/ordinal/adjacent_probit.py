@@ -137,9 +137,14 @@ class StereotypeProbit(Stereotype, ScoredProbit):
         score ends the step below it and begins the one above."""
         at, a, x = self._at(s), self.steps, self.arguments(s)
         away = s[..., None] - self.cuts
-        found = self._curves(at, (
-            away * at.first, at.first + x * at.second, a * (2.0 * at.second + x * at.third),
-        ))  # fmt: skip
+        found = self._curves(
+            at,
+            (
+                away * at.first,
+                at.first + x * at.second,
+                a * (2.0 * at.second + x * at.third),
+            ),
+        )
         none = np.zeros((*x.shape[:-1], 1))
         first, second, third = (
             np.concatenate([none, p], axis=-1) - np.concatenate([p, none], axis=-1) for p in found

@@ -70,8 +70,9 @@ class BetaLogitMean(ElementwiseSite):
             curvature=-2.0 * bend + c * bend2 * pull - rise**2 * stiff,
             third=(
                 -2.0 * bend2 + c * bend3 * pull - 3.0 * c * bend2 * rise * stiff - rise**3 * skew
-            ) * variance,
-        )  # fmt: skip
+            )
+            * variance,
+        )
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         c = self.concentration

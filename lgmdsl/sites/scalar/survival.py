@@ -155,9 +155,7 @@ class WeibullLogScale(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         a, k = self.unit.pointwise(self.stretched(s)), self.shape
-        return PointwiseAnswer(
-            a.value, k * a.slope, k**2 * a.curvature, k**3 * a.third * variance
-        )  # fmt: skip
+        return PointwiseAnswer(a.value, k * a.slope, k**2 * a.curvature, k**3 * a.third * variance)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         """event / shape - (s - log y) (event - e^-t)."""

@@ -175,8 +175,10 @@ class CategoricalProbit(Site, Pointwise, Sloped, OneClass):
 
     def conditional_mean(self, s: Array) -> Array:
         """The classes' probabilities, (N, K)."""
-        one = [CategoricalProbit(np.full(len(s), float(k)), self.available) for k in
-               range(self.classes)]  # fmt: skip
+        one = [
+            CategoricalProbit(np.full(len(s), float(k)), self.available)
+            for k in range(self.classes)
+        ]
         return np.exp(np.stack([site.log_density(s) for site in one], axis=1))
 
     def conditional_variance(self, s: Array) -> Array:

@@ -48,8 +48,10 @@ def ask_vectors(
         {n: x.shape[:-1] if each[n] else x.shape for n, x in wide.items()}
         | {"mean": m.shape[:-1], "variance": v.shape[:-2]}
     )
-    values = {n: np.broadcast_to(x, (*shape, *each[n])).reshape(-1, *each[n]).copy()
-              for n, x in wide.items()}  # fmt: skip
+    values = {
+        n: np.broadcast_to(x, (*shape, *each[n])).reshape(-1, *each[n]).copy()
+        for n, x in wide.items()
+    }
     _check_moments(m, v)
     sites = make_sites(cls, values.pop("y"), values)
     check_possible(sites, k)

@@ -109,11 +109,13 @@ class Ar(Structure):
         first, last = both.min(initial=np.inf), both.max(initial=-np.inf)
         if last - first >= SPAN:
             raise Refused(
-                "E302", f"fewer members of {{axis}} were fitted than `pacf` has lags, "
-                f"and new ones are {last - first:g} steps away", "pacf",
+                "E302",
+                f"fewer members of {{axis}} were fitted than `pacf` has lags, "
+                f"and new ones are {last - first:g} steps away",
+                "pacf",
                 label=f"up to {SPAN} steps can be taken from so few",
                 help="fit a process of lower order",
-            )  # fmt: skip
+            )
         whole = Ar(int(last - first) + 1, self.sd, self.pacf).precision().toarray()
         covariance = np.linalg.inv(whole)
         old, asked = (np.round(x - first).astype(np.int64) for x in (fitted, new))
@@ -181,8 +183,10 @@ def ar(size: int, sd: object, pacf: object) -> Structure:
     values = np.atleast_1d(np.asarray(pacf, dtype=np.float64))
     if not (np.abs(values) < 1.0).all():
         raise Refused(
-            "E303", f"`pacf` of `ar` holds {values[np.argmax(np.abs(values))]:g}", "pacf",
+            "E303",
+            f"`pacf` of `ar` holds {values[np.argmax(np.abs(values))]:g}",
+            "pacf",
             label="wanted -1 < pacf < 1",
             help="declare it as a hyper of type correlation, one for each lag",
-        )  # fmt: skip
+        )
     return Ar(size, np.asarray(sd, dtype=np.float64), values)

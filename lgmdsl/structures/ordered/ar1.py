@@ -72,7 +72,10 @@ def ar1(size: int, sd: object, rho: object) -> Structure:
     value = np.asarray(rho, dtype=np.float64)
     if not abs(float(value)) < 1.0:
         raise Refused(
-            "E303", f"`rho` of `ar1` is {float(value):g}", "rho", label="wanted -1 < rho < 1",
+            "E303",
+            f"`rho` of `ar1` is {float(value):g}",
+            "rho",
+            label="wanted -1 < rho < 1",
             help="a walk that does not return to its mean is rw1(sd = {sd})",
-        )  # fmt: skip
+        )
     return Ar1(np.asarray(sd, dtype=np.float64), size, value)

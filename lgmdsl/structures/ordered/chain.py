@@ -41,9 +41,7 @@ def _pattern(size: int, order: Content | None) -> Tridiagonal:
     point = np.arange(size) if order is None else np.asarray(order.value).astype(np.int64)
     rows = np.concatenate([point, point[:-1], point[1:]])
     columns = np.concatenate([point, point[1:], point[:-1]])
-    numbered = sp.csr_array(
-        (np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=(size, size)
-    )  # fmt: skip
+    numbered = sp.csr_array((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=(size, size))
     numbered.sort_indices()
     at = np.empty(len(rows), dtype=np.int64)
     at[numbered.data.astype(np.int64) - 1] = np.arange(len(rows))

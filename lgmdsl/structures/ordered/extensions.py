@@ -34,10 +34,11 @@ def extended(name: str, places: Array, new: Array, core: Core) -> Extension:
     known = np.isin(distinct, fitted)
     if (~known).sum() > MOST:
         raise Refused(
-            "E302", f"{int((~known).sum())} new members of {{axis}} are asked for at once",
+            "E302",
+            f"{int((~known).sum())} new members of {{axis}} are asked for at once",
             label=f"{MOST} are the most: all their covariances are held",
             help="ask for them in parts",
-        )  # fmt: skip
+        )
     found = core(fitted, distinct[~known])
     weights = sp.lil_array((len(distinct), len(fitted)))
     weights[np.flatnonzero(known), np.searchsorted(fitted, distinct[known])] = 1.0
@@ -63,10 +64,11 @@ def whole_steps(name: str, places: Array, new: Array) -> None:
     odd = new[(new != np.round(new)) | (np.abs(new) > FARTHEST)]
     if odd.size:
         raise Refused(
-            "E302", f"`{name}` has no members between the steps of {{axis}}",
+            "E302",
+            f"`{name}` has no members between the steps of {{axis}}",
             label=f"one is asked for {odd[0]:.12g} steps after the first fitted one",
             help="ask for whole steps, or fit a process in continuous time: ou(at = ...)",
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True)

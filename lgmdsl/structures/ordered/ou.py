@@ -71,11 +71,14 @@ def ou(size: int, sd: object, rate: object, at: Array | None = None) -> Structur
     value = np.asarray(rate, dtype=np.float64)
     if not float(value) > 0.0:
         raise Refused(
-            "E303", f"`rate` of `ou` is {float(value):g}", "rate", label="wanted rate > 0",
+            "E303",
+            f"`rate` of `ou` is {float(value):g}",
+            "rate",
+            label="wanted rate > 0",
             help="a walk that does not return to its mean is rw1(sd = {sd})"
             if at is None
             else "a walk that does not return to its mean is rw1(sd = {sd}, at = {at})",
-        )  # fmt: skip
+        )
     times = np.asarray(np.arange(size) if at is None else at, dtype=np.float64)
     along, gaps = _sorted(Content(times))
     return OrnsteinUhlenbeck(np.asarray(sd, dtype=np.float64), times, gaps, along, value)

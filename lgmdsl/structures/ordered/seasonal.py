@@ -44,15 +44,19 @@ def seasonal(size: int, sd: object, period: object) -> Structure:
     m = float(np.asarray(period))
     if m < 2 or m != round(m):
         raise Refused(
-            "E303", f"the period of `seasonal` is {m:g}", "period",
+            "E303",
+            f"the period of `seasonal` is {m:g}",
+            "period",
             label="a whole number of points, 2 or more",
             help="the number of points after which the pattern returns, e.g. 12 for months",
-        )  # fmt: skip
+        )
     if m > size:
         raise Refused(
-            "E205", f"a period of {m:g} points is longer than {{axis}}, which has {size}",
-            "period", help="count the period in points of {axis}, and give at least one whole",
-        )  # fmt: skip
+            "E205",
+            f"a period of {m:g} points is longer than {{axis}}, which has {size}",
+            "period",
+            help="count the period in points of {axis}, and give at least one whole",
+        )
     return Seasonal(_unit(size, int(m)), np.asarray(sd), int(m))
 
 

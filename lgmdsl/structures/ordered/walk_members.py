@@ -42,9 +42,10 @@ def second_order(variance: float, fitted: Array, new: Array) -> Extension:
     step = grid_step(fitted)
     if (np.maximum(fitted[0] - new, new - fitted[-1]) > FARTHEST * step).any():
         raise Refused(
-            "E302", "a new place of `rw2` is too far from those of {axis}",
+            "E302",
+            "a new place of `rw2` is too far from those of {axis}",
             label=f"{FARTHEST:.2g} steps of {step:g} are the most that can be counted",
-        )  # fmt: skip
+        )
     before, after = (fitted[0] - new) / step, (new - fitted[-1]) / step
     beyond = np.maximum(before, after)
     grid = (beyond > 0) & (np.abs(beyond - np.round(beyond)) <= ON_GRID * np.maximum(beyond, 1.0))

@@ -47,10 +47,11 @@ class Walk(Scaled):
         """The increments' variance is that of the fitted walk; `unit.scale` is its own."""
         if self.cyclic:
             raise Refused(
-                "E302", f"{{axis}} cannot take new members: `{self.name}` closes its circle",
+                "E302",
+                f"{{axis}} cannot take new members: `{self.name}` closes its circle",
                 label="there is nothing beyond the last member, which stands before the first",
                 help="ask for the fitted members",
-            )  # fmt: skip
+            )
         gap = float(np.diff(np.unique(places)).mean())
         variance = float(self.sd) ** 2 / float(self.unit.scale[0])
 
@@ -103,10 +104,12 @@ def _key(at: Array | None, cyclic: bool) -> Content | None:
         return None
     if cyclic:
         raise Refused(
-            "E104", "`cyclic = true` and `at` exclude one another", "at",
+            "E104",
+            "`cyclic = true` and `at` exclude one another",
+            "at",
             label="nothing says where the circle closes",
             help="leave out `at`, with every point of the circle in {axis}; or leave out `cyclic`",
-        )  # fmt: skip
+        )
     return Content(np.asarray(at, dtype=np.float64))
 
 
@@ -117,11 +120,14 @@ def sorted_gaps(at: Array, name: str) -> tuple[IntArray, Array]:
     if not (gaps > 0).all():
         again = np.isin(at, at[order][1:][gaps == 0])
         raise Refused(
-            "E303", f"positions of `{name}` repeat", "at", entries=np.flatnonzero(again),
+            "E303",
+            f"positions of `{name}` repeat",
+            "at",
+            entries=np.flatnonzero(again),
             label="every point of the axis needs a position of its own",
             help="merge those members, so that rows which share a position map to one: "
             "data when[row] : {index}",
-        )  # fmt: skip
+        )
     return order, gaps
 
 

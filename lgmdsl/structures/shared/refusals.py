@@ -18,9 +18,15 @@ class Refused(LgmError):
     """An argument that a structure cannot take; `entries` are positions along its axis."""
 
     def __init__(
-        self, code: str, message: str, argument: str = "", *, label: str = "", help: str = "",
+        self,
+        code: str,
+        message: str,
+        argument: str = "",
+        *,
+        label: str = "",
+        help: str = "",
         entries: IntArray | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self.argument, self.entries = argument, entries
         self.found = Diagnostic(code, message, label=label, help=help)
         words = {"given": argument, "axis": "the axis", "index": "axis"}
@@ -38,6 +44,7 @@ def too_short(name: str, size: int, least: int) -> Refused:
     """E205: fewer points than the structure has meaning for."""
     points = "one point" if size == 1 else f"{size} points"
     return Refused(
-        "E205", f"`{name}` needs at least {least} points, and {{axis}} has {points}",
+        "E205",
+        f"`{name}` needs at least {least} points, and {{axis}} has {points}",
         help="a block of independent entries: normal(sd = {sd})",
-    )  # fmt: skip
+    )

@@ -128,9 +128,12 @@ class Scaled(Structure):
 
 
 def unit_of(
-    precision: SparseMatrix, variances: Array, log_det: float, null: SparseMatrix,
+    precision: SparseMatrix,
+    variances: Array,
+    log_det: float,
+    null: SparseMatrix,
     tied: SparseMatrix,
-) -> Unit:  # fmt: skip
+) -> Unit:
     """U = c Q, c the geometric mean of diag Q^+; `log_det` is log|Q|_+."""
     log_scale = float(np.log(variances).mean())
     raw = sp.csr_array(precision)

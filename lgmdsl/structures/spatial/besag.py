@@ -44,10 +44,12 @@ def _unit(content: Content) -> Unit:
     assert not isinstance(graph, np.ndarray)
     if graph.nnz == 0:
         raise Refused(
-            "E401", "no member of {axis} has a neighbour in `{given}`", "graph",
+            "E401",
+            "no member of {axis} has a neighbour in `{given}`",
+            "graph",
             label="a graph without edges",
             help="independent effects: normal(sd = 1), or correct `{given}`",
-        )  # fmt: skip
+        )
     parts = Components.of(graph)
     number = parts.sizes[parts.label].astype(np.float64)
     laplacian = with_diagonal(graph, np.where(parts.alone, 1.0, degrees(graph)), 1.0)
@@ -58,12 +60,13 @@ def _unit(content: Content) -> Unit:
     except Lengthy as lengthy:
         raise Refused(
             "E501",
-            f"scaling this prior takes a factorisation of {lengthy.flops:.2g} flops", "graph",
+            f"scaling this prior takes a factorisation of {lengthy.flops:.2g} flops",
+            "graph",
             label=f"a graph of {len(number)} members in which far ones are neighbours; at most "
             f"{PATIENCE:.0e} are made",
             help="`car(graph = {graph}, sd = {sd}, alpha = 0.99)` needs no scaling; or keep near "
             "neighbours only, as in a map",
-        ) from None  # fmt: skip
+        ) from None
     assert found is not None, "a Laplacian is positive definite off its components' levels"
     logs = np.log(found.variances)
     # the log of the geometric mean of each member's component; singletons have variance 1 already

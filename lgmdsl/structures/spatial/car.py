@@ -107,9 +107,12 @@ def car(size: int, graph: SparseMatrix, sd: object, alpha: object) -> Structure:
     value = float(np.asarray(alpha))
     if not 0.0 <= value < 1.0:
         raise Refused(
-            "E303", f"`alpha` of `car` is {value:g}", "alpha", label="wanted 0 <= alpha < 1",
+            "E303",
+            f"`alpha` of `car` is {value:g}",
+            "alpha",
+            label="wanted 0 <= alpha < 1",
             help="at alpha = 1 no level is fixed: that field is besag(graph = {graph}, sd = {sd})",
-        )  # fmt: skip
+        )
     return Car(_neighbours(Content(graph)), np.asarray(sd, dtype=np.float64), np.asarray(value))
 
 

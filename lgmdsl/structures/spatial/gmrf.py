@@ -65,10 +65,13 @@ def symmetric(matrix: SparseMatrix, name: str, argument: str) -> SparseMatrix:
     if away.nnz and float(away.max()) > 1e-10 * largest:
         at = np.unravel_index(int(away.argmax()), away.shape)
         raise Refused(
-            "E303", f"the `{argument}` of `{name}` is not symmetric", argument,
+            "E303",
+            f"the `{argument}` of `{name}` is not symmetric",
+            argument,
             label=f"two mirrored entries differ by {float(away.max()):.3g}",
-            entries=np.asarray(at), help="({given} + {given}.T) / 2, if that is what is meant",
-        )  # fmt: skip
+            entries=np.asarray(at),
+            help="({given} + {given}.T) / 2, if that is what is meant",
+        )
     out = sp.csr_array(0.5 * (matrix + matrix.T))
     out.sort_indices()
     return out
@@ -92,11 +95,13 @@ def _unit(content: Content) -> Unit:
 
 def _indefinite(value: float) -> Refused:
     return Refused(
-        "E303", "the `precision` of `gmrf` is not positive semi-definite", "precision",
+        "E303",
+        "the `precision` of `gmrf` is not positive semi-definite",
+        "precision",
         label=f"its smallest eigenvalue is {value:.4g}" if value else "a pivot is negative",
         help="a covariance is given as dense(cov = {given}); a precision has no direction of "
         "negative variance",
-    )  # fmt: skip
+    )
 
 
 def _large(q: SparseMatrix) -> tuple[SparseMatrix, float]:
@@ -122,7 +127,9 @@ def _large(q: SparseMatrix) -> tuple[SparseMatrix, float]:
             return null, found
         k *= 2
     raise Refused(
-        "E303", f"the `precision` of `gmrf` has more than {_MOST} null directions", "precision",
+        "E303",
+        f"the `precision` of `gmrf` has more than {_MOST} null directions",
+        "precision",
         label="as many directions of density 1",
         help="leave out the members that it does not hold; a graph is for besag(graph = adj)",
-    )  # fmt: skip
+    )

@@ -109,11 +109,12 @@ def _points(points: ArrayLike) -> Array:
         plane = where.ndim == 2 and where.shape[1] == 3
         raise DataError(
             Diagnostic(
-                "E301", "`points` of a mesh have the wrong shape",
+                "E301",
+                "`points` of a mesh have the wrong shape",
                 details=("wanted (n, 2): a mesh lies in the plane", f"given  {where.shape}"),
                 help="project them: points[:, :2]" if plane else "one row (x, y) for each node",
             )
-        )  # fmt: skip
+        )
     odd = np.flatnonzero(~np.isfinite(where).all(axis=1))
     if odd.size:
         raise _broken(
@@ -129,11 +130,12 @@ def _triangles(triangles: ArrayLike, nodes: int) -> IntArray:
     if given.ndim != 2 or given.shape[1] != 3 or not len(given):
         raise DataError(
             Diagnostic(
-                "E301", "`triangles` of a mesh have the wrong shape",
+                "E301",
+                "`triangles` of a mesh have the wrong shape",
                 details=("wanted (t, 3): the positions of three nodes", f"given  {given.shape}"),
                 help="scipy.spatial.Delaunay(points).simplices",
             )
-        )  # fmt: skip
+        )
     whole = given.astype(np.int64)
     if not np.array_equal(whole, given):
         raise _broken("`triangles` hold numbers that are not whole", "", "give node positions")

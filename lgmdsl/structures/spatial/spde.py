@@ -86,10 +86,11 @@ class Spde(Structure):
         if half is None:
             raise NumericalError(
                 Diagnostic(
-                    "E601", "kappa^2 mass + stiffness of `spde` is not positive definite",
+                    "E601",
+                    "kappa^2 mass + stiffness of `spde` is not positive definite",
                     help="the stiffness matrix must be positive semi-definite; see mesh_matrices",
                 )
-            )  # fmt: skip
+            )
         return self.size * float(np.log(self.tau2)) + 2.0 * half - float(np.log(e.mass).sum())
 
     def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
@@ -109,9 +110,12 @@ def spde(size: int, mass: Matrix, stiffness: Matrix, sd: object, range: object) 
     value = np.asarray(range, dtype=np.float64)
     if not float(value) > 0.0:
         raise Refused(
-            "E303", f"`range` of `spde` is {float(value):g}", "range", label="wanted range > 0",
+            "E303",
+            f"`range` of `spde` is {float(value):g}",
+            "range",
+            label="wanted range > 0",
             help="a distance in the units of the mesh",
-        )  # fmt: skip
+        )
     elements = _elements(Content(sp.csr_array(mass)), Content(sp.csr_array(stiffness)))
     return Spde(elements, np.asarray(sd, dtype=np.float64), value)
 
@@ -121,18 +125,24 @@ def _elements(mass: Content, stiffness: Content) -> Elements:
     lumped = np.asarray(sp.csr_array(mass.value).sum(axis=1), dtype=np.float64).reshape(-1)
     if not (lumped > 0.0).all():
         raise Refused(
-            "E303", "`mass` of `spde` has a row whose sum is not positive", "mass",
-            entries=np.flatnonzero(~(lumped > 0.0)), label="a node without area",
+            "E303",
+            "`mass` of `spde` has a row whose sum is not positive",
+            "mass",
+            entries=np.flatnonzero(~(lumped > 0.0)),
+            label="a node without area",
             help="mass, stiffness = lgm.mesh_matrices(points, triangles), every node in a triangle",
-        )  # fmt: skip
+        )
     n = len(lumped)
     g = symmetric(sp.csr_array(stiffness.value), "spde", "stiffness")
     if (g.diagonal() < 0.0).any():
         raise Refused(
-            "E303", "`stiffness` of `spde` has a negative diagonal", "stiffness",
-            entries=np.flatnonzero(g.diagonal() < 0.0), label="wanted positive semi-definite",
+            "E303",
+            "`stiffness` of `spde` has a negative diagonal",
+            "stiffness",
+            entries=np.flatnonzero(g.diagonal() < 0.0),
+            label="wanted positive semi-definite",
             help="-{given}, if it is a Laplacian",
-        )  # fmt: skip
+        )
     c = diagonal(lumped)
     square = sp.csr_array(g @ diagonal(1.0 / lumped) @ g)
     pattern = sp.csr_array(_ones(c) + _ones(g) + _ones(square))

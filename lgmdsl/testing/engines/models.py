@@ -86,9 +86,11 @@ def brute(linear: LinearGaussian, weight: Rows, shift: Rows) -> Answer:
     proper = ~free
     tying = np.abs(turned[:, proper]).max(axis=1, initial=0.0) > 0
     below, _, _ = _integral(
-        prior_precision[np.ix_(proper, proper)], np.zeros(proper.sum()),
-        turned[np.ix_(tying, proper)], target[tying],
-    )  # fmt: skip
+        prior_precision[np.ix_(proper, proper)],
+        np.zeros(proper.sum()),
+        turned[np.ix_(tying, proper)],
+        target[tying],
+    )
     constant = shifts @ c0 - 0.5 * c0 @ w @ c0
     return Answer(top - below + float(constant), z0 + t @ mean, t @ covariance @ t.T)
 
@@ -109,8 +111,14 @@ def _integral(a: Array, h: Array, rows: Array, wanted: Array) -> tuple[float, Ar
     return float(value), np.asarray(y0 + z @ u), np.asarray(z @ np.linalg.inv(small) @ z.T)
 
 
-def random_case(seed: int, gp: bool = True, flat: bool = True, signed: bool = False,
-                vector: bool = False, tie: str = "") -> Case:  # fmt: skip
+def random_case(
+    seed: int,
+    gp: bool = True,
+    flat: bool = True,
+    signed: bool = False,
+    vector: bool = False,
+    tie: str = "",
+) -> Case:
     """A random model: a normal block with a mean, a GP with duplicate inputs or a product block,
     an optional flat block, scalar and vector sites, constraints on `proper` or `flat`."""
     rng = np.random.default_rng(seed)

@@ -97,9 +97,11 @@ class _Joint:
             scale = np.asarray(np.linalg.cholesky(covariance))
             below: Callable[[Array], float] = partial(self._below, mode, scale)
             best = optimize.minimize(
-                below, [0.0] * size, method="Nelder-Mead",
+                below,
+                [0.0] * size,
+                method="Nelder-Mead",
                 options={"xatol": 1e-3, "fatol": 1e-6, "maxiter": 1000},
-            )  # fmt: skip
+            )
             mode = mode + scale @ best.x
             precision = np.eye(size)
             for a, s0, site in zip(self.design, self.start, self.sites, strict=True):
@@ -136,8 +138,10 @@ def _trapezoid(density: Callable[[Array], Array], tolerance: float, cost: int) -
     step, low, high = 0.75, np.full(3, -6.0), np.full(3, 6.0)
     before = math.inf
     while True:
-        axes = [np.arange(math.floor(a / step), math.ceil(b / step) + 1) * step
-                for a, b in zip(low, high, strict=True)]  # fmt: skip
+        axes = [
+            np.arange(math.floor(a / step), math.ceil(b / step) + 1) * step
+            for a, b in zip(low, high, strict=True)
+        ]
         nodes = float(np.prod([len(a) for a in axes]))
         if nodes * cost > _MOST:
             raise ArithmeticError("the trapezoidal rule does not settle")
@@ -221,9 +225,14 @@ def _cubature(
 
 
 def _estimates(
-    density: Callable[[Array], Array], grid: Array, fine: Array, coarse: Array, low: Array,
-    high: Array, cost: int,
-) -> tuple[Array, Array]:  # fmt: skip
+    density: Callable[[Array], Array],
+    grid: Array,
+    fine: Array,
+    coarse: Array,
+    low: Array,
+    high: Array,
+    cost: int,
+) -> tuple[Array, Array]:
     """The fine rule's value of each box, and along each axis its difference from the coarse one."""
     size = low.shape[1]
     weights = []

@@ -81,9 +81,12 @@ class Block:
             return replace(self, design=self.design[rows], over_obs=over_obs)
         covariance = None if self.covariance is None else self.covariance[np.ix_(rows, rows)]
         return replace(
-            self, design=np.eye(len(rows)), mean=self.mean[rows], covariance=covariance,
+            self,
+            design=np.eye(len(rows)),
+            mean=self.mean[rows],
+            covariance=covariance,
             over_obs=over_obs,
-        )  # fmt: skip
+        )
 
     def rescaled(self, by: float) -> Block:
         """The block of z / by, its factor multiplied by `by`: the same predictors."""
@@ -109,10 +112,14 @@ def scalar(name: str, rows: int, mean: float, sd: float) -> Block:
         flat = (f"latent {name} ~ flat",)
         return Block(name, np.ones((rows, 1)), np.zeros(1), None, flat, name)
     return Block(
-        name, np.ones((rows, 1)), np.array([mean]), np.array([[sd**2]]),
-        (f"latent {name} ~ normal(mean = m_{name}, sd = s_{name})",), name,
+        name,
+        np.ones((rows, 1)),
+        np.array([mean]),
+        np.array([[sd**2]]),
+        (f"latent {name} ~ normal(mean = m_{name}, sd = s_{name})",),
+        name,
         {f"m_{name}": Pinned(mean, "real"), f"s_{name}": Pinned(sd)},
-    )  # fmt: skip
+    )
 
 
 def coefficients(name: str, X: Array, mean: float, sd: float) -> Block:
@@ -125,9 +132,15 @@ def coefficients(name: str, X: Array, mean: float, sd: float) -> Block:
     )
     pinned = {f"m_{name}": Pinned(mean, "real"), f"s_{name}": Pinned(sd)}
     return Block(
-        name, X, np.full(size, mean), sd**2 * np.eye(size), lines, f"X_{name} @ {name}", pinned,
+        name,
+        X,
+        np.full(size, mean),
+        sd**2 * np.eye(size),
+        lines,
+        f"X_{name} @ {name}",
+        pinned,
         {f"X_{name}": X},
-    )  # fmt: skip
+    )
 
 
 def levels(name: str, who: IntArray, size: int, sd: float) -> Block:
@@ -138,9 +151,15 @@ def levels(name: str, who: IntArray, size: int, sd: float) -> Block:
         f"latent {name}[g_{name}] ~ normal(sd = s_{name})",
     )
     return Block(
-        name, np.eye(size)[who], np.zeros(size), sd**2 * np.eye(size), lines,
-        f"{name}[who_{name}]", {f"s_{name}": Pinned(sd)}, {f"who_{name}": who},
-    )  # fmt: skip
+        name,
+        np.eye(size)[who],
+        np.zeros(size),
+        sd**2 * np.eye(size),
+        lines,
+        f"{name}[who_{name}]",
+        {f"s_{name}": Pinned(sd)},
+        {f"who_{name}": who},
+    )
 
 
 def correlated(name: str, who: IntArray, covariance: Array) -> Block:
@@ -153,9 +172,16 @@ def correlated(name: str, who: IntArray, covariance: Array) -> Block:
         f"latent {name}[g_{name}] ~ dense(cov = S_{name})",
     )
     return Block(
-        name, np.eye(size)[who], np.zeros(size), covariance, lines, f"{name}[who_{name}]", {},
-        {f"who_{name}": who}, {f"S_{name}": covariance},
-    )  # fmt: skip
+        name,
+        np.eye(size)[who],
+        np.zeros(size),
+        covariance,
+        lines,
+        f"{name}[who_{name}]",
+        {},
+        {f"who_{name}": who},
+        {f"S_{name}": covariance},
+    )
 
 
 def slopes(name: str, X: Array, who: IntArray, groups: int, covariance: Array) -> Block:
@@ -172,11 +198,16 @@ def slopes(name: str, X: Array, who: IntArray, groups: int, covariance: Array) -
     design = np.zeros((len(who), groups, size))
     design[np.arange(len(who)), who] = X
     return Block(
-        name, design.reshape(len(who), -1), np.zeros(groups * size),
-        np.asarray(np.kron(np.eye(groups), covariance)), lines,
+        name,
+        design.reshape(len(who), -1),
+        np.zeros(groups * size),
+        np.asarray(np.kron(np.eye(groups), covariance)),
+        lines,
         f"sum(X_{name} * {name}[who_{name}, {k}], {k})",
-        {}, {f"who_{name}": who, f"X_{name}": X}, {f"S_{name}": covariance},
-    )  # fmt: skip
+        {},
+        {f"who_{name}": who, f"X_{name}": X},
+        {f"S_{name}": covariance},
+    )
 
 
 def process(name: str, at: Array, sd: float, length: float) -> Block:
@@ -190,6 +221,13 @@ def process(name: str, at: Array, sd: float, length: float) -> Block:
     gaps = ((at[:, None, :] - at[None, :, :]) ** 2).sum(axis=2)
     pinned = {f"s_{name}": Pinned(sd), f"l_{name}": Pinned(length, power=0)}
     return Block(
-        name, np.eye(len(at)), np.zeros(len(at)), sd**2 * np.exp(-0.5 * gaps / length**2), lines,
-        name, pinned, {f"at_{name}": at}, each_row=True,
-    )  # fmt: skip
+        name,
+        np.eye(len(at)),
+        np.zeros(len(at)),
+        sd**2 * np.exp(-0.5 * gaps / length**2),
+        lines,
+        name,
+        pinned,
+        {f"at_{name}": at},
+        each_row=True,
+    )

@@ -101,9 +101,11 @@ class Sites:
         """The sites of some rows, in their order; a row may come again."""
         parameters = {n: v if isinstance(v, float) else v[rows] for n, v in self.parameters.items()}
         return replace(
-            self, y=None if self.y is None else self.y[rows], parameters=parameters,
+            self,
+            y=None if self.y is None else self.y[rows],
+            parameters=parameters,
             present=self.present[rows],
-        )  # fmt: skip
+        )
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -193,9 +195,12 @@ class RandomModel:
         parts = tuple(replace(b, factor=unit * b.factor).rescaled(1.0 / unit) for b in self.blocks)
         shifts = None if self.shifts is None else unit * self.shifts
         return replace(
-            self, blocks=parts, sites=tuple(s.measured(unit) for s in self.sites),
-            constant=unit * self.constant, shifts=shifts,
-        )  # fmt: skip
+            self,
+            blocks=parts,
+            sites=tuple(s.measured(unit) for s in self.sites),
+            constant=unit * self.constant,
+            shifts=shifts,
+        )
 
     # ---- as arrays -----------------------------------------------------------------------------
 
@@ -228,10 +233,11 @@ class RandomModel:
     def take(self, rows: IntArray) -> RandomModel:
         """The model over some rows, in their order; a row may come again."""
         return replace(
-            self, blocks=tuple(b.take(rows) for b in self.blocks),
+            self,
+            blocks=tuple(b.take(rows) for b in self.blocks),
             sites=tuple(s.take(rows) for s in self.sites),
             shifts=None if self.shifts is None else self.shifts[rows],
-        )  # fmt: skip
+        )
 
     def rescaled(self, by: float) -> RandomModel:
         """All latents divided, B multiplied: the predictors stay, and so does the evidence, but

@@ -48,9 +48,10 @@ def question_failures(site: Site, seed: int = 0) -> Iterator[str]:
         expecting.append(("the quadrature lift's expected()", ExpectedByQuadrature().lift(site)))
         tilting.append(("the quadrature lift's tilted()", TiltedByQuadrature().lift(site)))
     lifts: dict[str, Callable[[Site], object]] = {
-        f"the lift of `{b.spec.name}`": b.lift for b in bounds()
+        f"the lift of `{b.spec.name}`": b.lift
+        for b in bounds()
         if b.spec.gives is Expected and not b.applies_to(type(site))
-    }  # fmt: skip
+    }
     if isinstance(site, ExpectedSlopes):
         lifts["itself"] = lambda s: s
     for sd in _SDS:

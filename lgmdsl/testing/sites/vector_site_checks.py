@@ -100,16 +100,18 @@ def _derivatives(site: Pointwise, k: int, rng: np.random.Generator) -> Iterator[
             known = {
                 "slope": (a.slope[:, i], difference(cast(Site, site).log_density, s, i)),
                 "curvature": (
-                    a.curvature[:, i], difference(lambda t: site.pointwise(t).slope, s, i),
+                    a.curvature[:, i],
+                    difference(lambda t: site.pointwise(t).slope, s, i),
                 ),
                 "third": (
                     a.third[:, i],
                     difference(
                         lambda t: np.einsum("nij,nij->n", site.pointwise(t).curvature, variance),
-                        s, i,
+                        s,
+                        i,
                     ),
                 ),
-            }  # fmt: skip
+            }
             for name, (found, wanted) in known.items():
                 if np.any(np.abs(found - wanted) > TOLERANCE * (1.0 + np.abs(wanted))):
                     yield f"{name} of predictor {i} differs from differences"

@@ -74,9 +74,15 @@ def test_two_hundred_random_bands_and_borders(compiled: bool) -> None:
 
 
 @given(
-    seed=st.integers(0, 2**32 - 1), n=st.integers(1, 40), p=st.integers(0, 6), m=st.integers(0, 4),
-    chains=st.integers(1, 4), cyclic=st.booleans(), shuffled=st.booleans(), compiled=st.booleans(),
-)  # fmt: skip
+    seed=st.integers(0, 2**32 - 1),
+    n=st.integers(1, 40),
+    p=st.integers(0, 6),
+    m=st.integers(0, 4),
+    chains=st.integers(1, 4),
+    cyclic=st.booleans(),
+    shuffled=st.booleans(),
+    compiled=st.booleans(),
+)
 def test_any_shape(
     seed: int, n: int, p: int, m: int, chains: int, cyclic: bool, shuffled: bool, compiled: bool
 ) -> None:
@@ -256,7 +262,11 @@ def test_small_chains_start_no_compiler(root: Path) -> None:
         "print('LOADED', 'numba' in sys.modules)\n"
     )
     result = subprocess.run(
-        [sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60,
+        [sys.executable, "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
         env={**os.environ, "PYTHONPATH": str(root)},
-    )  # fmt: skip
+    )
     assert "LOADED False" in result.stdout, result.stderr

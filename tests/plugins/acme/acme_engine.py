@@ -94,8 +94,9 @@ class Plain(Engine):
 class PlainConditioned(Conditioned):
     """Cov(z) = half half'."""
 
-    def __init__(self, engine: Plain, weight: Rows, shift: Rows, w: Array, half: Array,
-                 log_det: float) -> None:  # fmt: skip
+    def __init__(
+        self, engine: Plain, weight: Rows, shift: Rows, w: Array, half: Array, log_det: float
+    ) -> None:
         self.engine, self.weight, self.shift, self.w, self.half = engine, weight, shift, w, half
         b = np.concatenate([np.zeros(0), *(x.reshape(-1) for x in shift)])
         s0 = engine.operator @ engine.mean
@@ -162,16 +163,20 @@ class PlainConditioned(Conditioned):
         operators, at = [], 0
         for p in linear.predictors:
             own = by_row[at : at + p.rows]
-            operators.append({
-                name: _on_pattern(own[:, linear.slices[name]], op) for name, op in p.columns.items()
-            })  # fmt: skip
+            operators.append(
+                {
+                    name: _on_pattern(own[:, linear.slices[name]], op)
+                    for name, op in p.columns.items()
+                }
+            )
             at += p.rows
         slices = linear.slices
         return Adjoints(
-            engine.split(self.alpha + da), tuple(operators),
+            engine.split(self.alpha + da),
+            tuple(operators),
             {k: (g + dg)[v] for k, v in slices.items()},
             covariance={k: 0.5 * by_k[v, v] for k, v in slices.items()},
-        )  # fmt: skip
+        )
 
 
 def _kron(left: Array, right: Array) -> Array:

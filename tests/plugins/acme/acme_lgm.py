@@ -51,12 +51,17 @@ class Geometric(Site, Pointwise):
 
     y: Array
     spec: ClassVar[SiteSpec] = SiteSpec(
-        "geometric.logit", properties=Property.LOG_CONCAVE | Property.BOUNDED,
-        link="logit", signature=Signature(
-            "geometric", "family", (Parameter("logit", "latent"),), observed=("count",),
+        "geometric.logit",
+        properties=Property.LOG_CONCAVE | Property.BOUNDED,
+        link="logit",
+        signature=Signature(
+            "geometric",
+            "family",
+            (Parameter("logit", "latent"),),
+            observed=("count",),
             summary="failures before the first success",
         ),
-    )  # fmt: skip
+    )
 
     def log_density(self, s: Array) -> Array:
         return np.asarray(s - (1.0 + self.y) * np.logaddexp(0.0, s))
@@ -89,9 +94,13 @@ class GeometricCurved(Expected, ExpectedSlopes):
         n, p = 1.0 + self.site.y, special.expit(mean)
         zero = np.zeros_like(p) if second else None
         return ExpectedAnswer(
-            self.site.log_density(mean) - n * variance / 8.0, 1.0 - n * p, -n / 8.0, zero, zero,
+            self.site.log_density(mean) - n * variance / 8.0,
+            1.0 - n * p,
+            -n / 8.0,
+            zero,
+            zero,
             -n * p * (1.0 - p),
-        )  # fmt: skip
+        )
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         return {}
@@ -124,11 +133,15 @@ class Exchangeable(Structure):
     sd: Array
     share: Array
     signature: ClassVar[Signature] = Signature(
-        "exchangeable", "structure",
-        (Parameter("sd", "positive", over="none"),
-         Parameter("share", "unit", required=False, default=0.5, over="none")),
-        carries_scale=("sd",), summary="all pairs are equally correlated",
-    )  # fmt: skip
+        "exchangeable",
+        "structure",
+        (
+            Parameter("sd", "positive", over="none"),
+            Parameter("share", "unit", required=False, default=0.5, over="none"),
+        ),
+        carries_scale=("sd",),
+        summary="all pairs are equally correlated",
+    )
 
     @property
     def size(self) -> int:
@@ -157,11 +170,15 @@ class Lomax(Elementwise):
     shape: Array
     scale: Array
     signature: ClassVar[Signature] = Signature(
-        "lomax", "prior",
-        (Parameter("shape", "positive"),
-         Parameter("scale", "positive", required=False, default=1.0)),
-        observed=("positive",), summary="Pareto of the second kind",
-    )  # fmt: skip
+        "lomax",
+        "prior",
+        (
+            Parameter("shape", "positive"),
+            Parameter("scale", "positive", required=False, default=1.0),
+        ),
+        observed=("positive",),
+        summary="Pareto of the second kind",
+    )
 
     @property
     def bounds(self) -> Bounds:
@@ -185,11 +202,15 @@ class Cosine(Kernel):
     sd: Array
     frequency: Array
     signature: ClassVar[Signature] = Signature(
-        "cosine", "kernel",
-        (Parameter("sd", "positive", over="none"),
-         Parameter("frequency", "positive", required=False, default=1.0, over="none")),
-        carries_scale=("sd",), summary="sd^2 cos(frequency r)",
-    )  # fmt: skip
+        "cosine",
+        "kernel",
+        (
+            Parameter("sd", "positive", over="none"),
+            Parameter("frequency", "positive", required=False, default=1.0, over="none"),
+        ),
+        carries_scale=("sd",),
+        summary="sd^2 cos(frequency r)",
+    )
 
     def smooth(self, x1: Array, x2: Array) -> Array:
         gap = self.frequency * (x1[:, None, :] - x2[None, :, :])

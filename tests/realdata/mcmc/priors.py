@@ -67,9 +67,12 @@ def pc_mix(name, variances, u, alpha):
     from_zero = jnp.where(mix < 1e-4, near, far)
     # (1 - mix) dd/dmix: the rest of dmix/dx is mix
     share = jnp.exp(log_rest)
-    slope = 0.5 * jnp.maximum(mix, 1e-100) / from_zero * (
-        null.sum() + jnp.sum((g - 1.0) ** 2 * share / (1.0 + mix * (g - 1.0)))
-    )  # fmt: skip
+    slope = (
+        0.5
+        * jnp.maximum(mix, 1e-100)
+        / from_zero
+        * (null.sum() + jnp.sum((g - 1.0) ** 2 * share / (1.0 + mix * (g - 1.0))))
+    )
     numpyro.factor(
         f"{name}_prior", -rate * from_zero + jnp.log(slope) + log_mix + jnp.log(jnp.cosh(r))
     )

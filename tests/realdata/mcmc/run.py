@@ -85,13 +85,18 @@ def main(case, draws=10000, warmup=2000):
     numpyro.enable_x64()
     data = LOADERS[case][1](DATA)
     kernel = NUTS(
-        MODELS[case], dense_mass=TOGETHER.get(case, case in DENSE),
+        MODELS[case],
+        dense_mass=TOGETHER.get(case, case in DENSE),
         target_accept_prob=0.9 if case in DENSE or case in TOGETHER else 0.8,
-    )  # fmt: skip
+    )
     mcmc = MCMC(
-        kernel, num_warmup=warmup, num_samples=draws, num_chains=CHAINS,
-        chain_method="vectorized", progress_bar=False,
-    )  # fmt: skip
+        kernel,
+        num_warmup=warmup,
+        num_samples=draws,
+        num_chains=CHAINS,
+        chain_method="vectorized",
+        progress_bar=False,
+    )
     start = time.process_time()
     mcmc.run(jax.random.PRNGKey(20), data, extra_fields=("diverging", "num_steps"))
     fields = {k: np.asarray(v) for k, v in mcmc.get_extra_fields(group_by_chain=True).items()}
@@ -112,8 +117,9 @@ def main(case, draws=10000, warmup=2000):
         f"{fields['num_steps'].mean():.0f} steps a draw, worst rhat "
         f"{max(q['rhat'] for q in quantities.values()):.4f}, least ess "
         f"{min(min(q['ess']) for q in quantities.values() if min(q['sd']) > 0)}; "
-        + ", ".join(f"{k} {min(quantities[k]['ess'])}" for k in small), flush=True,
-    )  # fmt: skip
+        + ", ".join(f"{k} {min(quantities[k]['ess'])}" for k in small),
+        flush=True,
+    )
 
 
 if __name__ == "__main__":

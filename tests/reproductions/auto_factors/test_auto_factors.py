@@ -90,18 +90,35 @@ def test_figure_6_1(shared: Path) -> None:
         z, sd = fit.mean("z").values, fit.sd("z").values
         fits[name] = fit
         apart = told_apart(z, country == 1), told_apart(z[country > 1], country[country > 1] == 3)
-        rows.append([name, *apart, float(sd.min()), float(sd.max()), fit.status.name, last.step,
-                     seconds])  # fmt: skip
-    head = ["model", "US told apart", "Japan from Europe", "least sd", "largest sd", "status",
-            "steps", "CPU seconds"]  # fmt: skip
+        rows.append(
+            [name, *apart, float(sd.min()), float(sd.max()), fit.status.name, last.step, seconds]
+        )
+    head = [
+        "model",
+        "US told apart",
+        "Japan from Europe",
+        "least sd",
+        "largest sd",
+        "status",
+        "steps",
+        "CPU seconds",
+    ]
     table(FOLDER, head, rows, digits=3)
     with figure(FOLDER, 8.4, 3.0) as picture:
         for axes, (name, fit) in zip(picture.subplots(1, 3), fits.items(), strict=True):
             z = fit.mean("z").values
             for code, colour, marker in zip(COUNTRIES, COLOURS, "os^", strict=False):
                 of = country == code
-                axes.plot(z[of, 0], z[of, 1], marker, color=colour, markersize=3, fillstyle="none",
-                          markeredgewidth=0.7, label=COUNTRIES[code])  # fmt: skip
+                axes.plot(
+                    z[of, 0],
+                    z[of, 1],
+                    marker,
+                    color=colour,
+                    markersize=3,
+                    fillstyle="none",
+                    markeredgewidth=0.7,
+                    label=COUNTRIES[code],
+                )
             axes.set(title=name, xlabel="factor 1", ylabel="factor 2")
         picture.axes[0].legend()
     # Two noise sds of the mixed model end at 0, which is told: its factors are those columns.

@@ -111,8 +111,11 @@ def learned(method: Method, classes: int, y: IntArray) -> tuple[Array, lgm.Fit, 
     fit = lgm.fit(
         lgm.loads(TEXT.format(classes=classes, nodes=nodes, link=method.link)),
         {"y": (y - 1) % classes if reference_last else y},
-        "natural-gradient", hyper="em", bound=method.bound, tol=TOL,
-    )  # fmt: skip
+        "natural-gradient",
+        hyper="em",
+        bound=method.bound,
+        tol=TOL,
+    )
     seconds = time.process_time() - began
     mean, root = fit.mean("mu").values.reshape(-1), fit.mean("L").values.reshape(nodes, -1)
     p = probabilities(method.link, mean, root @ root.T, classes)
@@ -143,10 +146,17 @@ def test_figure_5_3() -> None:
                 bow = 0.25 * (1 if a else -1) if a == c and abs(b - d) > 1 else 0.0
                 middle = (0.5 * (a + c) + 2 * bow, 0.5 * (b + d))
                 t = np.linspace(0, 1, 21)
-                curve = [(1 - t) ** 2 * o + 2 * t * (1 - t) * m + t**2 * e
-                         for o, m, e in zip((a, b), middle, (c, d), strict=True)]  # fmt: skip
-                right.plot(*curve, "-" if positive else "--", zorder=1, linewidth=1.0,
-                           color=COLOURS[0] if positive else COLOURS[1])  # fmt: skip
+                curve = [
+                    (1 - t) ** 2 * o + 2 * t * (1 - t) * m + t**2 * e
+                    for o, m, e in zip((a, b), middle, (c, d), strict=True)
+                ]
+                right.plot(
+                    *curve,
+                    "-" if positive else "--",
+                    zorder=1,
+                    linewidth=1.0,
+                    color=COLOURS[0] if positive else COLOURS[1],
+                )
         for n, (a, b) in enumerate(spots):
             right.plot(a, b, "o", color="white", markeredgecolor="black", markersize=19)
             right.text(a, b, f"$z_{{{n % 3 + 1}{n // 3 + 1}}}$", ha="center", va="center")
@@ -189,8 +199,9 @@ def test_figures_5_4_and_5_5() -> None:
         assert 1e-9 < found["stick-pw"][k] < 0.3 * found["logit-log"][k]
         assert found["logit-log"][k] < found["logit-bohning"][k]
     names = list(first)
-    pattern = [[f"{a}{b}", *(float(first[n][a, b]) for n in names)]
-               for a in range(4) for b in range(4)]  # fmt: skip
+    pattern = [
+        [f"{a}{b}", *(float(first[n][a, b]) for n in names)] for a in range(4) for b in range(4)
+    ]
     table(FOLDER, ["pattern", *names], pattern, name="figure_5_4", digits=4)
     with figure(FOLDER, 8.4, 3.8, name="figure_5_4") as picture:
         panels = picture.subplots(2, 3, sharex=True, sharey=True).ravel()

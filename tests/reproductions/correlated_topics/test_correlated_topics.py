@@ -131,11 +131,21 @@ def test_topics_of_documentation(shared: Path) -> None:
     share, modules = of_modules(fits[SHOWN], corpus)
     heads = leading(fits[SHOWN], corpus, 8)
     table(
-        FOLDER, ["topic", "words", "most in", "share there", "share elsewhere"],
-        [[i + 1, " ".join(w), modules[s.argmax()], s.max(), np.delete(s, s.argmax()).mean().item()]
-         for i, (w, s) in enumerate(zip(heads, share.T, strict=True))],
-        name="topics", digits=2,
-    )  # fmt: skip
+        FOLDER,
+        ["topic", "words", "most in", "share there", "share elsewhere"],
+        [
+            [
+                i + 1,
+                " ".join(w),
+                modules[s.argmax()],
+                s.max(),
+                np.delete(s, s.argmax()).mean().item(),
+            ]
+            for i, (w, s) in enumerate(zip(heads, share.T, strict=True))
+        ],
+        name="topics",
+        digits=2,
+    )
     with figure(FOLDER, 8.4, 4.0) as picture:
         left, right = picture.subplots(1, 2, width_ratios=[1, 2])
         for column, label in ((1, "correlated"), (2, "Dirichlet"), (3, "Dirichlet, 0.1")):

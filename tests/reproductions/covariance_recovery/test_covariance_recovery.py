@@ -87,13 +87,31 @@ def test_figure_4_5() -> None:
         s = np.asarray(fit.theta["S"])
         covariances[short] = s
         kl[short] = bits(true, distribution(np.asarray(fit.theta["mu"]), s))
-        rows.append([short, kl[short], float(s[0, 0]), float(s[0, 1]), float(s[3, 3]),
-                     float(s[3, 4]), fit.log_evidence / CASES, seconds])  # fmt: skip
+        rows.append(
+            [
+                short,
+                kl[short],
+                float(s[0, 0]),
+                float(s[0, 1]),
+                float(s[3, 3]),
+                float(s[3, 4]),
+                fit.log_evidence / CASES,
+                seconds,
+            ]
+        )
     np.testing.assert_allclose(y.mean(axis=0), 0.5, atol=1e-3)
     entropy = float(np.sum(true * np.log(true)))
     rows.append(["truth", 0.0, 10.0, 8.0, 10.0, -8.0, entropy, None])
-    head = ["bound", "KL in bits", "var 1", "cov 1, 2", "var 4", "cov 4, 5", "evidence a case",
-            "CPU seconds"]  # fmt: skip
+    head = [
+        "bound",
+        "KL in bits",
+        "var 1",
+        "cov 1, 2",
+        "var 4",
+        "cov 4, 5",
+        "evidence a case",
+        "CPU seconds",
+    ]
     table(FOLDER, head, rows, digits=4)
     with figure(FOLDER, 5.6, 3.0, name="kl") as picture:
         axes = picture.subplots()

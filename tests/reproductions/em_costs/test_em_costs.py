@@ -78,8 +78,13 @@ def test_table_4_1() -> None:
             curves[way, axis] = [s for s, _ in found]
             grows = exponent(sizes, curves[way, axis])
             rows.append([way, axis, *curves[way, axis], *(i for _, i in found), grows])
-    head = ["bound", "grows", *(f"seconds at {k}" for k in ("1 x", "2 x", "4 x")),
-            *(f"E-steps at {k}" for k in ("1 x", "2 x", "4 x")), "exponent"]  # fmt: skip
+    head = [
+        "bound",
+        "grows",
+        *(f"seconds at {k}" for k in ("1 x", "2 x", "4 x")),
+        *(f"E-steps at {k}" for k in ("1 x", "2 x", "4 x")),
+        "exponent",
+    ]
     table(FOLDER, head, rows, digits=3)
     with figure(FOLDER, 7.4, 2.8) as picture:
         panels = picture.subplots(1, 3, sharey=True)

@@ -91,9 +91,14 @@ class Particles:
 
 
 def annealed(
-    x: Array, y: IntArray, new_x: Array, length: float, sds: Sequence[float], chains: Chains,
+    x: Array,
+    y: IntArray,
+    new_x: Array,
+    length: float,
+    sds: Sequence[float],
+    chains: Chains,
     seed: int = 0,
-) -> list[Annealed]:  # fmt: skip
+) -> list[Annealed]:
     """y[i] in 0..K-1; a GP for each class, kernel sd² exp(-|x - x'|² / 2 length²), at each of the
     ascending `sds`."""
     rng = np.random.default_rng(seed)

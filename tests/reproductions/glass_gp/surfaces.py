@@ -118,9 +118,13 @@ def fitted(name: str, seed: int, log_s: float, log_sd: float, limit: int = STEPS
     method, given = METHODS[name], split(seed)
     began = time.process_time()
     fit = lgm.fit(
-        lgm.loads(text(method, log_s, log_sd)), {"x": given.x, "y": given.y},
-        method.solver, bound=method.bound, tol=TOL, max_steps=limit,
-    )  # fmt: skip
+        lgm.loads(text(method, log_s, log_sd)),
+        {"x": given.x, "y": given.y},
+        method.solver,
+        bound=method.bound,
+        tol=TOL,
+        max_steps=limit,
+    )
     seconds = time.process_time() - began
     found = fit.predict({"x": given.new_x}).response("y")["probability"]
     error, wrong = scores(found.values, found["class"].values.astype(np.int64), given.new_y)
@@ -141,8 +145,16 @@ def climbed(start: Point, seed: int) -> list[Point]:
     best, now = None, at(start.log_s, start.log_sd)
     while now is not best:
         best = now
-        for one, two in ((0, STEP), (0, -STEP), (STEP, 0), (-STEP, 0), (STEP, STEP), (-STEP, -STEP),
-                         (STEP, -STEP), (-STEP, STEP)):  # fmt: skip
+        for one, two in (
+            (0, STEP),
+            (0, -STEP),
+            (STEP, 0),
+            (-STEP, 0),
+            (STEP, STEP),
+            (-STEP, -STEP),
+            (STEP, -STEP),
+            (-STEP, STEP),
+        ):
             place = best.log_s + one, best.log_sd + two
             if min(place) >= LOWEST and max(place) <= HIGHEST:
                 now = max(now, at(*place), key=lambda p: p.evidence)
@@ -155,15 +167,28 @@ def sampled(seed: int, log_s: float, log_sds: Sequence[float]) -> list[Point]:
     classes = np.unique(given.y)
     began = time.process_time()
     found = annealed(
-        given.x, np.searchsorted(classes, given.y), given.new_x, float(np.exp(0.5 * log_s)),
-        np.exp(log_sds).tolist(), CHAINS,
-    )  # fmt: skip
+        given.x,
+        np.searchsorted(classes, given.y),
+        given.new_x,
+        float(np.exp(0.5 * log_s)),
+        np.exp(log_sds).tolist(),
+        CHAINS,
+    )
     seconds = (time.process_time() - began) / len(found)
     return [
-        Point("hmc", seed, log_s, log_sd, f.evidence, f.se, *scores(f.probability, classes,
-              given.new_y), f"{f.accepted:.2f} accepted", seconds)
+        Point(
+            "hmc",
+            seed,
+            log_s,
+            log_sd,
+            f.evidence,
+            f.se,
+            *scores(f.probability, classes, given.new_y),
+            f"{f.accepted:.2f} accepted",
+            seconds,
+        )
         for log_sd, f in zip(log_sds, found, strict=True)
-    ]  # fmt: skip
+    ]
 
 
 def scores(probability: Array, classes: AnyArray, y: AnyArray) -> tuple[float, float]:

@@ -26,9 +26,15 @@ PAPER = {
     "stick-pw": (0.5, 2.0, 194.16, 1.07),
 }  # fmt: skip
 ORDER = (
-    "hmc", "logit-quadrature", "logit-tilted", "logit-log", "logit-bohning", "probit-quadrature",
-    "probit-laplace", "stick-pw",
-)  # fmt: skip
+    "hmc",
+    "logit-quadrature",
+    "logit-tilted",
+    "logit-log",
+    "logit-bohning",
+    "probit-quadrature",
+    "probit-laplace",
+    "stick-pw",
+)
 NATS = (200.0, 215.0, 230.0, 245.0, 260.0, 290.0)
 BITS = (0.9, 1.0, 1.1, 1.3, 1.5, 1.7, 1.9)
 
@@ -91,9 +97,11 @@ def test_table_5_1() -> None:
         top = best(surface)
         tops = [best(every[k][name]) for k in splits if name in every[k]]
         nats, bits = np.array([[-p.evidence, p.error] for p in tops]).T
-        spread = [None] * 4 if len(tops) == 1 else [
-            nats.mean(), nats.std(ddof=1), bits.mean(), bits.std(ddof=1)
-        ]  # fmt: skip
+        spread = (
+            [None] * 4
+            if len(tops) == 1
+            else [nats.mean(), nats.std(ddof=1), bits.mean(), bits.std(ddof=1)]
+        )
         lines.append((
             name, top.log_s, top.log_sd, -top.evidence, top.error, top.wrong,
             min(p.error for p in surface.values()), len(tops), *spread,
@@ -127,11 +135,18 @@ def test_figure_5_6() -> None:
             one, two = (np.unique(x) for x in at[:, :2].T)
             for axes, levels, values in zip(column, (NATS, BITS), at[:, 2:].T, strict=True):
                 if len(at) == len(one) * len(two):
-                    lines = axes.contour(one, two, values.reshape(len(one), -1).T, levels=levels,
-                                         cmap="viridis", linewidths=1.0)  # fmt: skip
+                    lines = axes.contour(
+                        one,
+                        two,
+                        values.reshape(len(one), -1).T,
+                        levels=levels,
+                        cmap="viridis",
+                        linewidths=1.0,
+                    )
                 else:  # a grid with holes
-                    lines = axes.tricontour(at[:, 0], at[:, 1], values, levels=levels,
-                                            cmap="viridis", linewidths=1.0)  # fmt: skip
+                    lines = axes.tricontour(
+                        at[:, 0], at[:, 1], values, levels=levels, cmap="viridis", linewidths=1.0
+                    )
                 axes.clabel(lines, fontsize=6.5, fmt="%g")
                 top = best(found[name])
                 axes.plot(top.log_s, top.log_sd, "*", color="#D55E00", markersize=9)

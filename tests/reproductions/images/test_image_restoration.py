@@ -93,8 +93,13 @@ def drawn(name: str, case: Measured, images: dict[str, Array]) -> None:
         ):
             sd = title == "posterior sd"
             top = float(np.quantile(image, 0.995)) if sd else 1.0
-            axes.imshow(image.reshape(case.image.shape), cmap="magma" if sd else "gray",
-                        vmin=0.0, vmax=top, interpolation="nearest")  # fmt: skip
+            axes.imshow(
+                image.reshape(case.image.shape),
+                cmap="magma" if sd else "gray",
+                vmin=0.0,
+                vmax=top,
+                interpolation="nearest",
+            )
             axes.set_title(f"{title} (to {top:.2g})" if sd else title, fontsize=7)
             axes.set_axis_off()
 

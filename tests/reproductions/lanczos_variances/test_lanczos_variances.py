@@ -86,10 +86,12 @@ def test_lanczos_beside_perturbation(shared: Path) -> None:
             falls = int((np.diff(bounds) < -1e-9 * abs(optimum)).sum())
             assert falls == (STEPS if kind == "lanczos" else 0)
             told = [
-                STEPS, falls,
-                optimum - float(bounds[-1]), float(np.mean(potentials(last) / truth)),
+                STEPS,
+                falls,
+                optimum - float(bounds[-1]),
+                float(np.mean(potentials(last) / truth)),
                 float(np.sqrt(np.mean(((last.latent_mean - right.latent_mean) / sd) ** 2))),
-            ]  # fmt: skip
+            ]
         rows.append([kind, count, *own, *told])
         print(dict(zip(HEADS, rows[-1], strict=True)), flush=True)
         if kind == "lanczos":

@@ -50,8 +50,9 @@ def split(y: Array, number: int, train: float, test: float) -> tuple[Array, Arra
     return y[order[:first]], tested, out
 
 
-def bits(asked: lgm.Model, fit: Fit, bound: str, more: dict[str, Array], test: Array,
-         out: Array) -> float:  # fmt: skip
+def bits(
+    asked: lgm.Model, fit: Fit, bound: str, more: dict[str, Array], test: Array, out: Array
+) -> float:
     """Average cross entropy, base 2, of the held-out entries."""
     data = {"y": np.where(out, np.nan, test), **more}
     found = lgm.fit(asked, data, hyper="fixed", fixed=dict(fit.theta), bound=bound)

@@ -58,8 +58,14 @@ def _told(found: list[dict[str, float]], name: str) -> dict[str, Array]:
     with figure(FOLDER, 3.6, 3.4, name=name) as picture:
         axes = picture.subplots()
         for short, colour, marker in zip("BJ", COLOURS, "os", strict=False):
-            axes.plot(each[short], each["Q20"], marker, color=colour, markersize=4,
-                      label=f"{short} vs Q20")  # fmt: skip
+            axes.plot(
+                each[short],
+                each["Q20"],
+                marker,
+                color=colour,
+                markersize=4,
+                label=f"{short} vs Q20",
+            )
         together = np.concatenate([each[s] for s in BOUNDS])
         ends = [together.min() - 0.005, together.max() + 0.005]
         axes.plot(ends, ends, "--", color="#7F7F7F", linewidth=0.8)
@@ -101,8 +107,9 @@ def test_sparse(shared: Path) -> None:
     with figure(FOLDER, 4.0, 3.2, name="rates") as picture:
         axes = picture.subplots()
         for (s, tried), colour in zip(splits[0].items(), COLOURS, strict=False):
-            axes.semilogx([p.rate for p in tried], [p.error for p in tried], "o-", color=colour,
-                          label=s)  # fmt: skip
+            axes.semilogx(
+                [p.rate for p in tried], [p.error for p in tried], "o-", color=colour, label=s
+            )
             best = chosen[0][s]
             axes.semilogx([best.rate], [best.error], "*", color=colour, markersize=11)
         axes.axhline(rows[0]["columns"], color="#7F7F7F", linestyle="--", linewidth=0.8)
@@ -128,18 +135,26 @@ def draw_learned(train: Array, rates: dict[str, float]) -> dict[str, float]:
             zeros = float(np.mean(q[~np.eye(24, dtype=bool)] == 0.0))
             inside = np.abs(off[:SEGMENTS, :SEGMENTS]).sum() / (SEGMENTS * (SEGMENTS - 1))
             beside[short] = float(np.abs(q[SEGMENTS:, :SEGMENTS]).mean() / inside)
-            rows.append([short, rates[short], zeros, float(s.max()), float(np.abs(mu).max()),
-                         beside[short]])  # fmt: skip
+            rows.append(
+                [short, rates[short], zeros, float(s.max()), float(np.abs(mu).max()), beside[short]]
+            )
             panels[0, column].bar(np.arange(1, 25), mu, color=COLOURS[0])
             panels[0, column].set_title(f"{short}, rate {rates[short]:g}")
             for row, m in ((1, s), (2, off)):
                 size = np.abs(m).max()
                 image = panels[row, column].imshow(m, vmin=-size, vmax=size, cmap="RdBu_r")
                 picture.colorbar(image, ax=panels[row, column])
-        for axes, label in zip(panels[:, 0], ("mean", "covariance", "precision, off its diagonal"),
-                               strict=True):  # fmt: skip
+        for axes, label in zip(
+            panels[:, 0], ("mean", "covariance", "precision, off its diagonal"), strict=True
+        ):
             axes.set_ylabel(label)
-    head = ["bound", "rate", "share of zeros", "largest variance", "largest mean",
-            "precision beside the segments'"]  # fmt: skip
+    head = [
+        "bound",
+        "rate",
+        "share of zeros",
+        "largest variance",
+        "largest mean",
+        "precision beside the segments'",
+    ]
     table(FOLDER, head, rows, name="learned", digits=3)
     return beside

@@ -72,9 +72,12 @@ def test_figure_4_1() -> None:
             rows.append([rule, parameter, curvature, *np.round(gaps, 6).tolist()])
             letter, colour = ("ξ", "#0072B2") if rule == "jaakkola" else ("ψ", "#D55E00")
             panels[rule].plot(
-                x, above, color=colour, linewidth=1.0 if parameter < 10 else 2.0,
+                x,
+                above,
+                color=colour,
+                linewidth=1.0 if parameter < 10 else 2.0,
                 label=f"{letter} = {parameter:g}",
-            )  # fmt: skip
+            )
             at = np.array([parameter, -parameter if rule == "jaakkola" else parameter])
             touching = quadratic(rule, mean, variance, at)[0]
             panels[rule].plot(at, touching, "o", color=colour, markersize=4)
@@ -141,8 +144,10 @@ def test_figure_4_3() -> None:
     declared = {k: np.array([pieces_of(k, int(r)).spec.error for r in sizes]) for k in KINDS}
     measured = {k: np.array([largest_gap(k, int(r)) for r in sizes]) for k in KINDS}
     # How many lines it takes to be as good as so many parabolas.
-    lines = [int(sizes[i]) if (i := _first(declared["linear"] <= q)) is not None else None
-             for q in declared["quadratic"]]  # fmt: skip
+    lines = [
+        int(sizes[i]) if (i := _first(declared["linear"] <= q)) is not None else None
+        for q in declared["quadratic"]
+    ]
     rows = [
         [int(r), *(float(d[k][i]) for k in KINDS for d in (declared, measured)), lines[i]]
         for i, r in enumerate(sizes)

@@ -167,10 +167,19 @@ def test_figure_2_1() -> None:
     runs = SPLITS * len(STRENGTHS) * len(MISSING)
     rows: list[list[object]] = [
         [f"{missing:.0%}", way, strength, *map(float, errors[missing, way][k]), seconds[way] / runs]
-        for missing in MISSING for way in ways for k, strength in enumerate(STRENGTHS)
-    ]  # fmt: skip
-    head = ["missing", "way", "strength", "test, missing", "training, missing",
-            "training, observed", "CPU seconds a run"]  # fmt: skip
+        for missing in MISSING
+        for way in ways
+        for k, strength in enumerate(STRENGTHS)
+    ]
+    head = [
+        "missing",
+        "way",
+        "strength",
+        "test, missing",
+        "training, missing",
+        "training, observed",
+        "CPU seconds a run",
+    ]
     table(FOLDER, head, rows, digits=3)
     with figure(FOLDER, 7.2, 4.6) as picture:
         panels = picture.subplots(2, 2, sharex=True, sharey="row")

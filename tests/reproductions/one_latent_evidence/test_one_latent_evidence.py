@@ -105,9 +105,11 @@ def best_sd(curve: Callable[[float], float]) -> float:
     if k in (0, len(SDS) - 1):
         return float(SDS[k])
     found = optimize.minimize_scalar(
-        lambda s: -curve(s), bounds=(SDS[k - 1], SDS[k + 1]), method="bounded",
+        lambda s: -curve(s),
+        bounds=(SDS[k - 1], SDS[k + 1]),
+        method="bounded",
         options={"xatol": 1e-5},
-    )  # fmt: skip
+    )
     return round(float(found.x), 3)
 
 
@@ -125,17 +127,29 @@ def test_figure_4_4() -> None:
     rows: list[list[object]] = [["truth", best_sd(true), true(TRUE_SD), 0.0, None, exact, None]]
     for short, rule in RULES.items():
         gap = bound(rule, Expected).spec.error
-        rows.append([
-            short, optima[short], likelihood(rule, optima[short]), errors[short],
-            gap if np.isfinite(gap) else None,
-            best_sd(partial(elbo, rule)),
-            best_sd(partial(as_printed, rule)),
-        ])  # fmt: skip
+        rows.append(
+            [
+                short,
+                optima[short],
+                likelihood(rule, optima[short]),
+                errors[short],
+                gap if np.isfinite(gap) else None,
+                best_sd(partial(elbo, rule)),
+                best_sd(partial(as_printed, rule)),
+            ]
+        )
         assert np.all(curves[short] <= truth + 1e-9), short
         assert np.all(elbos[short] <= curves[short] + 1e-8), short
         assert errors[short] <= gap
-    header = ["bound", "best sd", "L there", "largest L error", "declared gap",
-              "best sd by ELBO", "best sd by (4.49) as printed"]  # fmt: skip
+    header = [
+        "bound",
+        "best sd",
+        "L there",
+        "largest L error",
+        "declared gap",
+        "best sd by ELBO",
+        "best sd by (4.49) as printed",
+    ]
     table(FOLDER, header, rows, name="optima", digits=5)
     at = np.searchsorted(SDS, TABLED)
     columns = [SDS, truth, *curves.values(), *(elbos[s] for s in ("L6", "L10", "Q3", "Q5"))]
@@ -150,8 +164,14 @@ def test_figure_4_4() -> None:
                 axes.plot(SDS, curves[short], "--", color=colour, label=short)
                 if short[0] in "LQ":
                     axes.plot(SDS, elbos[short], ":", color=colour, label=f"{short}, ELBO")
-                axes.plot(optima[short], likelihood(RULES[short], optima[short]), "s",
-                          color=colour, markersize=5, clip_on=False)  # fmt: skip
+                axes.plot(
+                    optima[short],
+                    likelihood(RULES[short], optima[short]),
+                    "s",
+                    color=colour,
+                    markersize=5,
+                    clip_on=False,
+                )
             single = len(panel) == 1
             axes.set(xlim=(0, 4), ylim=(-0.62 if single else -0.66, -0.525), title=title)
             axes.set(xlabel="prior sd σ", ylabel="log likelihood")

@@ -74,9 +74,15 @@ def _picture(moments: dict[str, dict[str, tuple[AnyArray, AnyArray]]]) -> None:
                 look = {"marker": "o", "mfc": "none"} if ring else {"marker": "."}
                 for panel, at, value in ((row[0], mean, m), (row[1], sd, s)):
                     panel.plot(
-                        at, value, linestyle="", color=COLOURS[k], markersize=5 if ring else 3,
-                        markeredgewidth=0.6 if ring else 0.0, label=method, **look,
-                    )  # fmt: skip
+                        at,
+                        value,
+                        linestyle="",
+                        color=COLOURS[k],
+                        markersize=5 if ring else 3,
+                        markeredgewidth=0.6 if ring else 0.0,
+                        label=method,
+                        **look,
+                    )
             for panel, values, what in ((row[0], mean, "mean"), (row[1], sd, "sd")):
                 ends = [float(values.min()), float(values.max())]
                 panel.plot(ends, ends, color="0.7", linewidth=0.8)

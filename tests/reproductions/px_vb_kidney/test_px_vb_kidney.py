@@ -52,13 +52,23 @@ def test_kidney(shared: Path) -> None:
     rows: list[list[object]] = []
     for k, tolerance in enumerate(TOLERANCES):
         plain, expanded = found["plain"][k], found["expanded"][k]
-        rows.append([
-            f"{tolerance:g}", *(found[name][k].rounds for name in ways),
-            plain.rounds / expanded.rounds, plain.seconds / expanded.seconds,
-            *(float(np.linalg.norm(r.w - LIMIT)) for r in (plain, expanded)),
-        ])  # fmt: skip
-    heads = ["tolerance", *ways, "ratio of rounds", "ratio of CPU seconds",
-             "plain from the limit", "expanded from the limit"]  # fmt: skip
+        rows.append(
+            [
+                f"{tolerance:g}",
+                *(found[name][k].rounds for name in ways),
+                plain.rounds / expanded.rounds,
+                plain.seconds / expanded.seconds,
+                *(float(np.linalg.norm(r.w - LIMIT)) for r in (plain, expanded)),
+            ]
+        )
+    heads = [
+        "tolerance",
+        *ways,
+        "ratio of rounds",
+        "ratio of CPU seconds",
+        "plain from the limit",
+        "expanded from the limit",
+    ]
     table(FOLDER, heads, rows, digits=3)
 
     at = TOLERANCES.index(1e-7)
@@ -76,18 +86,24 @@ def test_kidney(shared: Path) -> None:
         FOLDER,
         ["way", "spectral radius", "rounds for a digit"],
         [[name, r, float(np.log(0.1) / np.log(r))] for name, r in told.radii.items()],
-        name="rates", digits=6,
-    )  # fmt: skip
+        name="rates",
+        digits=6,
+    )
     table(
         FOLDER,
         ["method", "const", "x1", "x2", "sd const", "sd x1", "sd x2", "log evidence"],
         [
-            [f.method, *map(float, f.mean("w").values), *map(float, f.sd("w").values),
-             float(f.log_evidence)]
+            [
+                f.method,
+                *map(float, f.mean("w").values),
+                *map(float, f.sd("w").values),
+                float(f.log_evidence),
+            ]
             for f in (fit, exact)
         ],
-        name="posterior", digits=6,
-    )  # fmt: skip
+        name="posterior",
+        digits=6,
+    )
     _picture(ways, np.array(LIMIT))
 
 

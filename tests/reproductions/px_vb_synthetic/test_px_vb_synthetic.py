@@ -74,10 +74,15 @@ def test_synthetic() -> None:
         w = reached[0].w if reached else changes(way.start(), MOST)[1][-1]
         found[way.prior, way.name] = (reached[0].rounds if reached else None, w)
         wrong = [float(np.mean((A @ w > 0.0) != b)) for A, b in ((X, y), (X_test, y_test))]
-        table_rows.append([
-            way.prior, way.name, reached[0].rounds if reached else f"not in {MOST}",
-            float(np.linalg.norm(w)), *wrong,
-        ])  # fmt: skip
+        table_rows.append(
+            [
+                way.prior,
+                way.name,
+                reached[0].rounds if reached else f"not in {MOST}",
+                float(np.linalg.norm(w)),
+                *wrong,
+            ]
+        )
     heads = ["prior", "way", "rounds to 1e-7", "|w|", "training error", "test error"]
     table(FOLDER, heads, table_rows, digits=4)
     for prior in ("sd 0.3", "sd 1"):

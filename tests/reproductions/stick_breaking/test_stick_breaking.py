@@ -119,15 +119,21 @@ def test_figure_5_2() -> None:
         own = response[0][np.arange(len(y)), place[y]]
         wrong = float((classes[0] != y).mean())
         rows.append([panel.name, fit.method, fit.log_evidence, wrong, float(-np.log2(own).mean())])
-    table(FOLDER, ["model", "method", "log evidence", "wrong", "bits a case"], rows,
-          name="figure_5_2", digits=4)  # fmt: skip
+    table(
+        FOLDER,
+        ["model", "method", "log evidence", "wrong", "bits a case"],
+        rows,
+        name="figure_5_2",
+        digits=4,
+    )
     with figure(FOLDER, 9.6, 2.5, name="figure_5_2") as picture:
         for axes, panel, region in zip(
             picture.subplots(1, len(PANELS), sharex=True, sharey=True), PANELS, regions, strict=True
         ):
             for k in range(CLASSES):
-                axes.contour(side, side, region == k, levels=[0.5], colors="#E69F00",
-                             linewidths=1.0)  # fmt: skip
+                axes.contour(
+                    side, side, region == k, levels=[0.5], colors="#E69F00", linewidths=1.0
+                )
                 axes.plot(*x[y == k].T, "o^sv"[k], color=COLOURS[k], markersize=2.2)
             axes.set_title(panel.name, fontsize=8)
             axes.set(aspect="equal", xlabel="feature 1", xticks=[], yticks=[])

@@ -53,8 +53,10 @@ def test_boards_are_those_of_the_data_set(shared: Path) -> None:
     assert y.shape == (958, 9) and won.sum() == 626
     with np.load(shared / "data" / "tic_tac_toe.npz") as held:
         codes = {1: 0, -1: 1, 0: BLANK}
-        kept = {(*map(codes.get, row.tolist()), int(c == 1)) for row, c in
-                zip(held["X"], held["y"], strict=True)}  # fmt: skip
+        kept = {
+            (*map(codes.get, row.tolist()), int(c == 1))
+            for row, c in zip(held["X"], held["y"], strict=True)
+        }
     assert kept == {(*row, int(w)) for row, w in zip(y.tolist(), won, strict=True)}
 
 
@@ -162,12 +164,18 @@ def test_figure_5_7() -> None:
             assert first is not None
             end = Maximiser(objective, jacobian=False, limit=limit).run(first)
             seconds = time.process_time() - began
-            rows.append([
-                name, len(end.steps) - 1, seconds, end.at.posterior.log_evidence,
-                imputed(given, name, dict(end.at.theta)),
-            ])  # fmt: skip
-    table(FOLDER, ["method", "steps", "CPU s", "log evidence", "bits"], rows, name="trace",
-          digits=5)  # fmt: skip
+            rows.append(
+                [
+                    name,
+                    len(end.steps) - 1,
+                    seconds,
+                    end.at.posterior.log_evidence,
+                    imputed(given, name, dict(end.at.theta)),
+                ]
+            )
+    table(
+        FOLDER, ["method", "steps", "CPU s", "log evidence", "bits"], rows, name="trace", digits=5
+    )
     with figure(FOLDER, 4.4, 3.2, name="trace") as picture:
         axes = picture.subplots()
         for name, marker in zip(TRACED, "so", strict=True):

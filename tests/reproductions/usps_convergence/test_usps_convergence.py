@@ -31,9 +31,14 @@ BUDGET = 120.0  # CPU seconds
 LOG_SD = 4.0
 LOG_S = (-1.0, 4.0)
 NAMES = (
-    "natural-gradient", "lcl, plain", "cholesky, plain", "opper-archambeau, plain", "lcl",
-    "cholesky", "opper-archambeau",
-)  # fmt: skip
+    "natural-gradient",
+    "lcl, plain",
+    "cholesky, plain",
+    "opper-archambeau, plain",
+    "lcl",
+    "cholesky",
+    "opper-archambeau",
+)
 # Minus the bound in the paper's panels, as far as its axes tell.
 PAPER = {200: 525.0, 500: 1360.0, 1000: 2760.0, 1500: 4230.0}
 

@@ -87,8 +87,14 @@ def test_imputation_errors_over_splits(shared: Path) -> None:
     with figure(FOLDER, 3.6, 3.4, name="splits") as picture:
         axes = picture.subplots()
         for short, colour, marker in zip("BJ", COLOURS, "os", strict=False):
-            axes.plot(each[short], each["Q20"], marker, color=colour, markersize=4,
-                      label=f"{short} vs Q20")  # fmt: skip
+            axes.plot(
+                each[short],
+                each["Q20"],
+                marker,
+                color=colour,
+                markersize=4,
+                label=f"{short} vs Q20",
+            )
         ends = [min(each["Q20"]) - 0.02, max(each["B"]) + 0.02]
         axes.plot(ends, ends, "--", color="#7F7F7F", linewidth=0.8)
         axes.set(xlabel="bits with B and J", ylabel="bits with Q20", aspect="equal")
@@ -167,18 +173,29 @@ def test_two_factors(shared: Path) -> None:
     # The same question asked of lgmdsl: a person of whom only the party is known.
     blank = np.full((2, 17), np.nan)
     blank[:, -1] = 1, 0
-    asked_of = lgm.fit(asked, {"y": blank}, hyper="fixed", fixed=dict(fit.theta),
-                       bound=BOUNDS["Q20"]).impute()["y"].values  # fmt: skip
+    asked_of = (
+        lgm.fit(asked, {"y": blank}, hyper="fixed", fixed=dict(fit.theta), bound=BOUNDS["Q20"])
+        .impute()["y"]
+        .values
+    )
     names = [*ISSUES, "Republican"]
     table(
-        FOLDER, ["vote", "Republicans", "as recorded", "by impute", "Democrats", "recorded ",
-                 "by impute "],
-        [[n, *(float(v) for k in (0, 1) for v in (by_party[k, j], told[k, j], asked_of[k, j]))]
-         for j, n in enumerate(names[:-1])],
-        name="parties", digits=3,
-    )  # fmt: skip
-    table(FOLDER, ["vote", *names], [[n, *map(float, same[j])] for j, n in enumerate(names)],
-          name="same_vote", digits=3)  # fmt: skip
+        FOLDER,
+        ["vote", "Republicans", "as recorded", "by impute", "Democrats", "recorded ", "by impute "],
+        [
+            [n, *(float(v) for k in (0, 1) for v in (by_party[k, j], told[k, j], asked_of[k, j]))]
+            for j, n in enumerate(names[:-1])
+        ],
+        name="parties",
+        digits=3,
+    )
+    table(
+        FOLDER,
+        ["vote", *names],
+        [[n, *map(float, same[j])] for j, n in enumerate(names)],
+        name="same_vote",
+        digits=3,
+    )
     _draw(fit.mean("z").values, y, likelihood, same, by_party, told)
 
     off = ~np.eye(17, dtype=bool)
@@ -200,8 +217,16 @@ def _draw(z: Array, y: Array, likelihood: Array, same: Array, by_party: Array, t
         shares = likelihood / likelihood.max()
         for party, marker, colour, name in ((1, "o", COLOURS[1], "R"), (0, "s", COLOURS[0], "D")):
             of = y[:, -1] == party
-            axes.scatter(z[of, 0], z[of, 1], s=6 + 120 * shares[of], marker=marker, label=name,
-                         facecolors="none", edgecolors=colour, linewidths=0.9)  # fmt: skip
+            axes.scatter(
+                z[of, 0],
+                z[of, 1],
+                s=6 + 120 * shares[of],
+                marker=marker,
+                label=name,
+                facecolors="none",
+                edgecolors=colour,
+                linewidths=0.9,
+            )
         axes.set(xlabel="factor 1", ylabel="factor 2")
         for handle in axes.legend(markerscale=1.0).legend_handles:
             cast(Any, handle).set_sizes([30])
@@ -214,9 +239,12 @@ def _draw(z: Array, y: Array, likelihood: Array, same: Array, by_party: Array, t
         axes.set_yticks(ticks, [*labels, "R"])
     with figure(FOLDER, 6.4, 3.6, name="parties") as picture:
         for axes, p, t, title in zip(
-            picture.subplots(2, 1, sharex=True), by_party, told, ("Republicans", "Democrats"),
+            picture.subplots(2, 1, sharex=True),
+            by_party,
+            told,
+            ("Republicans", "Democrats"),
             strict=True,
-        ):  # fmt: skip
+        ):
             axes.bar(labels, p[:-1], color=COLOURS[5], label="model")
             axes.plot(labels, t[:-1], "k.", label="recorded")
             axes.set(ylim=(0, 1), title=title, ylabel="P(yes)")
