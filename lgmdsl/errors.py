@@ -236,6 +236,10 @@ class MethodError(LgmError):
     """The method, bound or hyperparameter setting cannot run this model: E5xx."""
 
 
+class TooLong(MethodError):
+    """E501: a fit that would take much longer than is usually waited for."""
+
+
 class NumericalError(LgmError):
     """Numerical trouble that leaves no usable result: E6xx."""
 

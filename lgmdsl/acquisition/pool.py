@@ -49,4 +49,4 @@ class Pool:
         return Problem(tuple(sites), answers, self._engine(linear))
 
     def _engine(self, linear: LinearGaussian) -> Engine:
-        return required(linear, Terms.of())
+        return required(linear, Terms.of())[0]

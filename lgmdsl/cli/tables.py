@@ -22,8 +22,8 @@ def fields(found: xr.Dataset) -> dict[str, Any]:
     return {
         "labels": {str(d): found[d].values for d in found.dims if d in found.coords},
         "values": {
-            str(n): {"dims": [str(d) for d in v.dims], "values": v.values}
-            for n, v in found.data_vars.items()
+            n: {"dims": [str(d) for d in v.dims], "values": v.values}
+            for n, v in _data(found).items()
         },
     }
 
@@ -40,22 +40,34 @@ def write(place: Path, found: xr.Dataset) -> None:
         np.savez_compressed(packed, **arrays)
         content = packed.getbuffer()
     else:
-        content = memoryview(found.to_netcdf(engine="h5netcdf"))
+        from lgmdsl.api.files.netcdf import new_file
+
+        whole = io.BytesIO()
+        with new_file(whole) as file:
+            for name in (*found.coords, *found.data_vars):
+                variable = found.variables[name]
+                file.create_variable(str(name), tuple(map(str, variable.dims)), variable.values)
+        content = whole.getbuffer()
     files.write(place, content)
 
 
-def _wide_axis(name: str, variable: xr.DataArray) -> Hashable | None:
+def _data(found: xr.Dataset) -> dict[str, xr.Variable]:
+    """Without their coordinates, which xarray seeks among all variables for each of them."""
+    return {str(n): found.variables[n] for n in found.data_vars}
+
+
+def _wide_axis(name: str, variable: xr.Variable) -> Hashable | None:
     """The axis whose members get a column each: the values of y, or its classes."""
     return variable.dims[-1] if name.endswith("_probability") else None
 
 
 def _rows(found: xr.Dataset) -> tuple[Hashable, ...]:
     """The axes that the rows of a table are over: those of most members."""
-    shared = [_long_axes(str(n), v) for n, v in found.data_vars.items()]
+    shared = [_long_axes(n, v) for n, v in _data(found).items()]
     return max(shared, key=lambda dims: (prod(found.sizes[d] for d in dims), len(dims)), default=())
 
 
-def _long_axes(name: str, variable: xr.DataArray) -> tuple[Hashable, ...]:
+def _long_axes(name: str, variable: xr.Variable) -> tuple[Hashable, ...]:
     wide = _wide_axis(name, variable)
     return tuple(d for d in variable.dims if d != wide)
 
@@ -63,7 +75,7 @@ def _long_axes(name: str, variable: xr.DataArray) -> tuple[Hashable, ...]:
 def outside_table(found: xr.Dataset) -> tuple[str, ...]:
     """What is over other axes than the rows of `table`, which lacks it."""
     rows = {*_rows(found)}
-    return tuple(str(n) for n, v in found.data_vars.items() if not {*_long_axes(str(n), v)} <= rows)
+    return tuple(n for n, v in _data(found).items() if not {*_long_axes(n, v)} <= rows)
 
 
 def table(found: xr.Dataset) -> str:
@@ -71,10 +83,10 @@ def table(found: xr.Dataset) -> str:
     a suffix for each further label: y_probability_0, y_probability_1."""
     import numpy as np
 
-    variables = {str(n): v for n, v in found.data_vars.items()}
+    variables, sizes_of = _data(found), found.sizes
     wide_axes = {name: _wide_axis(name, v) for name, v in variables.items()}
     rows = _rows(found)
-    sizes = tuple(found.sizes[d] for d in rows)
+    sizes = tuple(sizes_of[d] for d in rows)
     table: dict[str, Any] = {}
     for k, dim in enumerate(rows):
         labels = found[dim].values if dim in found.coords else np.arange(sizes[k])
@@ -86,7 +98,7 @@ def table(found: xr.Dataset) -> str:
         if not set(own) <= set(rows):
             continue
         wide = variable.transpose(*(d for d in rows if d in own), ...).values
-        shape = tuple(found.sizes[d] if d in own else 1 for d in rows)
+        shape = tuple(sizes_of[d] if d in own else 1 for d in rows)
         if across is not None:
             for j, value in enumerate(found[across].values):
                 cells = np.broadcast_to(wide[..., j].reshape(shape), sizes).reshape(-1)

@@ -224,6 +224,11 @@ class Engine(ABC):
         """The same engine where it was asked for by its name: it refuses nothing for its time."""
         return self
 
+    def expect(self, steps: float, fits: float) -> Engine:
+        """The engine, with what lies ahead: about how many conditionings in a fit, and how many
+        such fits. One that would not end refuses them at the first."""
+        return self
+
     def approach(
         self, weight: Rows, shift: Rows, begin: Leftover | None, share: float
     ) -> Conditioned | Failed:

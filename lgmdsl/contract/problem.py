@@ -21,6 +21,7 @@ class Problem:
     questions, for options that ask one (Laplace's mean correction). `remade` is the problem of
     other sites of the same families on another engine; `stronger` an engine for the same model
     whose digits do not depend on how wide priors are, where there is one and it may be taken.
+    `flops`: of one conditioning, 0 where nobody estimated them.
     """
 
     sites: tuple[Site, ...]
@@ -29,6 +30,7 @@ class Problem:
     lift: Callable[[type], tuple[object, ...]] | None = None
     remade: Callable[[tuple[Site, ...], Engine], Problem] | None = None
     stronger: Callable[[Engine], Engine] | None = None
+    flops: float = 0.0
 
     def pointwise(self, s: Rows) -> tuple[PointwiseAnswer, ...]:
         """The Pointwise answers of all blocks."""

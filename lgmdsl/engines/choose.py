@@ -112,10 +112,11 @@ def names() -> tuple[str, ...]:
 @dataclass(frozen=True)
 class Terms:
     """What an engine is chosen by, once for a fit: `budget`, the bytes that it may hold; `engine`,
-    the name of the one that was asked for, or auto."""
+    the name of the one that was asked for, or auto; `fits`: how many fits there will be."""
 
     budget: float
     engine: str = AUTO
+    fits: float = 1.0
 
     @staticmethod
     def of(engine: str = AUTO) -> Terms:
@@ -179,10 +180,9 @@ def choose(
     best = preferred(options, terms.engine)
     if best is None:
         return None, refusal(linear, options, terms).message
+    engine = _built(best, linear, terms, seed)
     size = f"{linear.rows} predictor rows and {linear.size} latents"
-    engine = best.engine or best.entry.build(linear, seed)
     if terms.engine != AUTO:
-        engine = engine.patient()
         return engine, f"{best.name} engine for {size}; it was asked for"
     others = [o for o in options if o is not best]
     why = listed(
@@ -198,13 +198,20 @@ def choose(
     return engine, f"{best.name} engine for {size}; {why}"
 
 
-def required(linear: LinearGaussian, terms: Terms, seed: int = 0) -> Engine:
-    """The preferred engine. Raises MethodError E501 where none takes the model, or the one that was
-    asked for does not; E505 where they would only with more memory or time."""
-    engine, _ = choose(linear, terms, seed)
-    if engine is None:
-        raise MethodError(refusal(linear, table(linear, terms), terms))
-    return engine
+def _built(best: Option, linear: LinearGaussian, terms: Terms, seed: int) -> Engine:
+    engine = best.engine or best.entry.build(linear, seed)
+    return engine if terms.engine == AUTO else engine.patient()
+
+
+def required(linear: LinearGaussian, terms: Terms, seed: int = 0) -> tuple[Engine, float]:
+    """The preferred engine, and the flops of one conditioning. Raises MethodError E501 where none
+    takes the model, or the one that was asked for does not; E505 where they would only with more
+    memory or time."""
+    options = table(linear, terms)
+    best = preferred(options, terms.engine)
+    if best is None:
+        raise MethodError(refusal(linear, options, terms))
+    return _built(best, linear, terms, seed), best.flops
 
 
 def refusal(linear: LinearGaussian, options: Sequence[Option], terms: Terms) -> Diagnostic:

@@ -11,7 +11,9 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.gram import COPY_LIMIT
 from lgmdsl.engines.grouped.batched import BatchedEngine, plates_in
 from lgmdsl.engines.grouped.wide import WideEngine
+from lgmdsl.engines.iterative.engine import IterativeEngine
 from lgmdsl.engines.iterative.patience import step_cost
+from lgmdsl.engines.iterative.prior import IterativePrior
 from lgmdsl.engines.shared.prior import is_flat
 from lgmdsl.engines.sparse.engine import SparseEngine
 
@@ -104,4 +106,8 @@ def iterative_cost(linear: LinearGaussian) -> Estimate:
     n = float(linear.size)
     held = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
     flops = ITERATIONS * COLUMNS * step_cost(linear)
+    if not IterativeEngine.refuses(linear):
+        factored = IterativePrior.factored(linear)
+        held += sum(factor.fill for factor in factored)
+        flops += sum(factor.flops for factor in factored)
     return Estimate(flops, 6.0 * COLUMNS * n + 2.0 * COLUMNS * linear.rows + held)

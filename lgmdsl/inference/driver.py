@@ -49,7 +49,8 @@ class TraceEntry:
 @dataclass(frozen=True)
 class Run:
     """What the driver hands on. `posterior` is None where not even the first state had one;
-    `failure`: of the factorisation that ended the run, where one did."""
+    `failure`: of the factorisation that ended the run, where one did; `engine`: the name of the
+    one that conditioned, which need not be the problem's (`measured`)."""
 
     posterior: GaussianPosterior | None
     status: Status
@@ -58,6 +59,7 @@ class Run:
     trace: tuple[TraceEntry, ...]
     reason: str = ""
     failure: Failed | None = None
+    engine: str = ""
 
 
 def run(
@@ -80,7 +82,8 @@ def run(
         except Unplaced as reason:
             return Run(None, Status.numerical_error, 0, 0.0, (), str(reason))
         if own is None:
-            return _run(backend, problem, tolerances, max_steps, warm, on_step)
+            alone = _run(backend, problem, tolerances, max_steps, warm, on_step)
+            return replace(alone, engine=problem.engine.name)
 
         def outward(entry: TraceEntry) -> TraceEntry:
             return replace(entry, objective=entry.objective + own.gain)
@@ -91,6 +94,7 @@ def run(
             found,
             trace=tuple(outward(entry) for entry in found.trace),
             posterior=None if found.posterior is None else own.outward(found.posterior),
+            engine=own.problem.engine.name,
         )
 
 

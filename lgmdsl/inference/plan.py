@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -29,6 +29,7 @@ from lgmdsl.inference.routes import Refusal, Route, answering, route
 # Questions whose answers make weights that are negative where a site is not log-concave.
 SIGNED = (Pointwise, Expected, Tilted)
 ENGINE = "engine"  # the option that every method has
+STEPS = 12.0  # conditionings of a fit whose sites are not Gaussian, about
 AUTO = ("natural-gradient", "ep", "laplace")
 
 
@@ -50,12 +51,15 @@ class Plan:
         """The problem at theta; `engine`: one that another plan for this model and theta built;
         `seed`: of an engine that estimates.
         Raises MethodError E501 where no engine, or not the one asked for, can take it."""
+        flops = 0.0
         if engine is None:
-            engine = required(self.canonical.linear(theta), self.terms, seed)
+            engine, flops = required(self.canonical.linear(theta), self.terms, seed)
         sites = self.canonical.sites(theta)
         if not engine.exact:
             self._check_positive(engine)
-        return self._of(sites, engine)
+        gaussian = all(Property.GAUSSIAN in s.spec.properties for s in sites)
+        engine = engine.expect(1.0 if gaussian else STEPS, self.terms.fits)
+        return replace(self._of(sites, engine), flops=flops)
 
     def _of(self, sites: tuple[Site, ...], engine: Engine) -> Problem:
         answers = tuple(r.answer(s) for r, s in zip(self.routes, sites, strict=True))

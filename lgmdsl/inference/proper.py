@@ -70,7 +70,7 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
         outcome = outcome if isinstance(again, Failed) else again
     if not isinstance(outcome, Failed):
         return
-    reason = outcome.worded(_labels(canonical))
+    reason = outcome.worded(labels_of(canonical))
     if outcome.kind is not None and outcome.kind.contradicts:
         raise ModelError(_contradiction(canonical, reason))
     if outcome.rounding:
@@ -199,7 +199,7 @@ def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -
         return None
     told = zip(canonical.blocks, sizes(problem.engine.linear), strict=True)
     about = [f"`{b.name}` {np.median(s):.1e}" for b, s in told if len(s)]
-    direction = failed.direction.worded(_labels(canonical))
+    direction = failed.direction.worded(labels_of(canonical))
     return Diagnostic(
         "E601",
         "the posterior is beyond double precision",
@@ -230,7 +230,7 @@ def _label(canonical: CanonicalModel, name: str, position: int) -> str:
     return f"`{name}[{labels}]`"
 
 
-def _labels(canonical: CanonicalModel) -> Callable[[str, int], str]:
+def labels_of(canonical: CanonicalModel) -> Callable[[str, int], str]:
     """The labels by which the user knows the entries of latents."""
     names = {b.name for b in canonical.latents}
 

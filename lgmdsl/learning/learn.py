@@ -32,6 +32,7 @@ from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
+from lgmdsl.learning.search.top import to_the_top
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners
@@ -177,6 +178,8 @@ def learn(
         maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step, limit)
     else:
         maximum = search.run(first, on_step)
+    if starts is not None and batches is None and limit is None and not cornered:
+        maximum = _otherwise(search, first, maximum, acceleration is not None, on_step)
     others: tuple[Evaluation, ...] = ()
     if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
         modes = from_corners(search, maximum, starts)
@@ -188,9 +191,10 @@ def learn(
         maximum = replace(maximum, at=reported(objective, maximum.at))
     smooth = size <= STANDARD_ERRORS and not cornered
     if going and (integration or (smooth and acceleration is None)):
-        maximum = search.polished(search.climbed(search.with_curvature(maximum)))
+        maximum = search.climbed(search.with_curvature(maximum))
+        maximum = search.polished(to_the_top(search, maximum, on_step))
     elif going and smooth and maximum.status is Status.converged:
-        maximum = _falling(search.with_curvature(maximum))
+        maximum = _falling(to_the_top(search, search.with_curvature(maximum), on_step))
     frame, found, cut_short = None, None, False
     stopped = maximum.status is Status.interrupted
     if stopped and going and integration is not None:  # at the curvature, with the mode found
@@ -247,9 +251,9 @@ def _falling(found: Maximum) -> Maximum:
 def _frame(objective: Objective, found: Maximum, integrated: bool) -> Standardised:
     """Standardised coordinates; what a maximum leaves open (rotations, edges) is not in them."""
     if integrated or found.hessian is None or not np.isfinite(found.hessian).all():
-        return standardised(found.at.x, found.hessian)
+        return standardised(found.at.x, found.hessian, objective.coordinates.scaled)
     unknown = unidentified(objective, found.at, found.hessian, found.edges)
-    return frame_of(found.at.x, found.hessian, unknown)
+    return frame_of(found.at.x, found.hessian, unknown, objective.coordinates.scaled)
 
 
 def _runaway(at: Evaluation, objective: Objective) -> Diagnostic:
@@ -294,6 +298,36 @@ def _by_em(
     maximum = further.run(climbed.at, told, em.metric(climbed.at))
     steps = (replace(s, step=s.step + done - 1) for s in maximum.steps[1:])
     return replace(maximum, steps=(*climbed.steps, *steps))
+
+
+def _otherwise(
+    search: Maximiser,
+    first: Evaluation,
+    maximum: Maximum,
+    by_em: bool,
+    on_step: Callable[[LearningStep], None] | None,
+) -> Maximum:
+    """The higher of a maximum and what the other of L-BFGS and EM finds from the same start, where
+    the first search stopped early."""
+    if maximum.status not in (Status.iteration_limit, Status.stalled):
+        return maximum
+    if EM.of(search.objective, first.theta, ACCELERATIONS[0]) is None:
+        return maximum
+    done = maximum.steps[-1].step
+
+    def later(step: LearningStep) -> None:
+        if on_step is not None and step.step > 0:
+            on_step(replace(step, step=step.step + done))
+
+    again = (
+        search.run(first, later) if by_em else _by_em(search, first, ACCELERATIONS[0], later, None)
+    )
+    if again.status is Status.interrupted:
+        return replace(maximum, status=again.status, reason=again.reason)
+    steps = (replace(s, step=s.step + done) for s in again.steps[1:])
+    higher = search.value(again.at) > search.value(maximum.at)
+    best = again if higher else maximum
+    return replace(best, steps=(*maximum.steps, *steps))
 
 
 def _from_batches(batches: Batches) -> Evaluation:

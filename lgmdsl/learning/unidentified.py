@@ -17,7 +17,7 @@ from collections.abc import Collection, Sequence
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.learning.coordinates.standardised import Standardised, standardised
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
@@ -62,11 +62,11 @@ def _orthonormal(columns: Sequence[Array], size: int) -> Array:
     return np.asarray(left[:, values > 1e-8 * max(values[0], 1e-300)])
 
 
-def frame_of(mode: Array, hessian: Array, unknown: Array) -> Standardised:
+def frame_of(mode: Array, hessian: Array, unknown: Array, scaled: BoolArray) -> Standardised:
     """The principal axes of the curvature in the directions that are identified; those that are
-    not have axes of length 0."""
+    not have axes of length 0. `scaled`: (d,) coordinates that are logs or logits."""
     if not unknown.shape[1]:
-        return standardised(mode, hessian)
+        return standardised(mode, hessian, scaled)
     if unknown.shape[1] == len(mode):
         return Standardised(mode, np.zeros_like(unknown), np.zeros(len(mode), dtype=bool), unknown)
     rest = np.linalg.svd(unknown, full_matrices=True)[0][:, unknown.shape[1] :]

@@ -15,7 +15,7 @@ from functools import cached_property
 import numpy as np
 import scipy.sparse as sp
 
-from lgmdsl.arrays import IntArray
+from lgmdsl.arrays import AnyArray, IntArray
 from lgmdsl.canonical.blocks.latents import LatentBlock, latent_blocks
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
 from lgmdsl.canonical.lowering.lower import Lowering
@@ -25,6 +25,7 @@ from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor
 from lgmdsl.contract.structure import Members
 from lgmdsl.engines.choose import Terms, choose
 from lgmdsl.errors import Diagnostic, NumericalError
+from lgmdsl.inference.proper import labels_of
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
 from lgmdsl.posterior.extended import Extended, Gaussian
@@ -105,7 +106,7 @@ def extended_frame(
     if all(b.sizes == fitted.latent(b.name).sizes for b in blocks):
         base, starts = point.condition(), dict(fitted.layout.starts)
     else:
-        base, starts = _conditioned(fitted, blocks, point, seed, budget)
+        base, starts = _conditioned(fitted, new, blocks, point, seed, budget)
     axes = {b.name: axes_of(b, fitted, new, point.theta) for b in blocks}
     added = [
         p for b in blocks if axes[b.name].grown for p in pieces_of(b, axes[b.name], point.theta)
@@ -138,6 +139,7 @@ def _joined(union: LatentBlock, fitted: LatentBlock, changed: set[str]) -> Laten
 @np.errstate(all="ignore")  # what overflows fails to factorise
 def _conditioned(
     fitted: CanonicalModel,
+    new: CanonicalModel,
     blocks: tuple[LatentBlock, ...],
     point: Point,
     seed: int,
@@ -161,8 +163,20 @@ def _conditioned(
     engine, why = choose(joint, None if budget is None else Terms(budget), seed)
     outcome = Failed(why) if engine is None else engine.condition(point.weight, point.shift)
     if isinstance(outcome, Failed):
-        raise NumericalError(Diagnostic("E602", f"no prediction: {outcome.reason}"))
+        layout = replace(fitted.layout, labels=_all_labels(fitted.grounded, new.grounded))
+        reason = outcome.worded(labels_of(replace(fitted, layout=layout)))
+        raise NumericalError(Diagnostic("E602", f"no prediction: {reason}"))
     return outcome, dict(joint.starts)
+
+
+def _all_labels(old: GroundedModel, new: GroundedModel) -> dict[str, AnyArray]:
+    """The labels of the old members of each index set, then of the new ones."""
+    out = {}
+    for name, index in new.indices.items():
+        known = old.indices[name].labels
+        both = (known, index.labels) if name in new.replaced else (index.labels,)
+        out[name] = np.concatenate([part.astype(object) for part in both])
+    return out
 
 
 def _union(old: GroundedModel, new: GroundedModel) -> GroundedModel:

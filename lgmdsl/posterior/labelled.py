@@ -6,7 +6,7 @@ variable of the model has its name, as a repeated index is.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Container, Hashable, Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,9 +54,17 @@ def dataset(arrays: Mapping[str, xr.DataArray]) -> xr.Dataset:
     no other difference between axes and variables."""
     import xarray as xr
 
+    # What is the same axis for all is attached once; xarray would compare it array by array.
+    coords: dict[Hashable, xr.DataArray] = {}
+    alike = True
+    for array in arrays.values():
+        for dim, labels in array.coords.items():
+            alike &= np.array_equal(coords.setdefault(dim, labels).values, labels.values)
     axes = {d for array in arrays.values() for d in array.dims}
     taken = {*arrays, *map(str, axes)}
     renamed = {d: free_name(str(d), taken) for d in axes if d in arrays}
+    if alike and not renamed:
+        return xr.Dataset({k: a.variable for k, a in arrays.items()}, coords)
     return xr.Dataset(
         {k: a.rename({d: renamed[d] for d in a.dims if d in renamed}) for k, a in arrays.items()}
     )

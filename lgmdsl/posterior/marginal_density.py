@@ -86,6 +86,8 @@ def _no_density(fit: Fit, name: str, found: Density) -> Diagnostic:
     block = fit.canonical.hypers.block(name)
     if found.origin == "draws":
         told, help = "its draws are fixed, or not finite", f'fit.sample(100, names=["{name}"])'
+    elif not np.isfinite(fit.quantity(name).mean).all():
+        told, help = "its values overflow", f'a report of its log, or fit.quantile("{name}", 0.5)'
     elif np.isnan(fit.quantity(name).sd).any():
         told = "the curvature at the mode is not known"
         help = f"integrate: {setting('hyper', 'integrate')}"

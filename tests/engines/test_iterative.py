@@ -263,7 +263,7 @@ def test_noise_of_any_precision(free: bool) -> None:
     block = PriorBlock("w", (walk, other), np.zeros(12))
     linear = LinearGaussian((block,), (Predictor({"w": Identity(12)}, np.zeros(12)),))
     prior = IterativeEngine(linear).prior
-    root = prior.noise(np.eye(12))
+    root = prior.noise(np.eye(prior.whites))
     assert np.allclose(root @ root.T, prior.precision.toarray(), rtol=1e-9, atol=1e-9)
     case = Case("walk", linear, (np.ones(12),), (np.ones(12),))
     assert np.allclose(conditioned(case).latent_mean, exact(case).latent_mean, atol=1e-6)

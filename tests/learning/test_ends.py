@@ -108,3 +108,68 @@ def test_a_bound_that_the_data_press_against_is_told(hyper: str) -> None:
     fit = lgm.fit(lgm.loads(PRESSED), {"y": y}, hyper=hyper)
     assert float(fit.mean("s")) == pytest.approx(1e9, rel=1e-6)
     assert any(w.code == "W605" and "`s`" in w.message for w in fit.warnings)
+    fit_sd = float(fit.sd("s"))
+    assert np.isnan(fit_sd), "an sd of 0 would be a claim"
+    assert "1e+09" in str(fit.warnings[0])
+
+
+BOUNDED = """lgm 1
+index obs
+index g
+data y[obs] : real
+data who[obs] : g
+hyper s : positive ~ {prior}
+latent a ~ normal(sd = 1000)
+latent u[g] ~ normal(sd = s)
+let eta[obs] = a + u[who]
+observe y ~ normal(mean = eta, sd = 1)
+"""
+
+
+def grouped(spread: float) -> dict[str, np.ndarray]:
+    """Groups whose means have this sd exactly."""
+    rng = np.random.default_rng(0)
+    means = rng.normal(size=20)
+    means = spread * (means - means.mean()) / means.std(ddof=1)
+    noise = rng.normal(size=(20, 5))
+    noise -= noise.mean(axis=1, keepdims=True)
+    return {"y": (means[:, None] + noise).ravel(), "who": np.repeat(np.arange(20), 5)}
+
+
+@pytest.mark.parametrize(
+    ("prior", "spread", "hyper", "bound"),
+    [
+        ("uniform(lower = 0, upper = 10)", 100.0, "integrate", "10"),
+        ("uniform(lower = 0, upper = 10)", 100.0, "map", "10"),
+        ("uniform(lower = 0, upper = 10)", 100.0, "vb", "10"),
+        ("uniform(lower = 0, upper = 10)", 10.5, "integrate", "10"),
+        ("uniform(lower = 2, upper = 10)", 0.5, "integrate", "2"),
+        ("uniform(lower = 2, upper = 10)", 0.5, "map", "2"),
+        ("uniform(lower = 0, upper = 10)", 3.0, "integrate", ""),
+        ("uniform(lower = 0, upper = 10)", 3.0, "map", ""),
+        ("uniform(lower = 0, upper = 10)", 0.0, "integrate", ""),
+        ("half_normal(sd = 10)", 100.0, "integrate", ""),
+    ],
+)
+def test_a_bound_of_a_prior_is_reported(prior: str, spread: float, hyper: str, bound: str) -> None:
+    """The data press against it from inside or beyond; where they say something else, or nothing
+    but that an sd is small, no bound is mentioned."""
+    model = lgm.loads(BOUNDED.format(prior=prior))
+    fit = lgm.fit(model, grouped(spread), hyper=hyper)
+    reports = [w.message for w in fit.warnings if w.code == "W605" and "of its prior" in w.message]
+    assert len(reports) == (1 if bound else 0)
+    assert not bound or ("`s`" in reports[0] and f"the bound {bound} of" in reports[0])
+    if hyper == "map" and bound:
+        assert np.isnan(float(fit.sd("s"))) and float(fit.mean("s")) == pytest.approx(
+            float(bound), rel=1e-3
+        )
+
+
+def test_the_middle_of_bounds_is_not_reported_where_nothing_is_known() -> None:
+    """Under a uniform prior that the data do not change the posterior is uniform as well."""
+    text = BOUNDED.replace("u[g] ~ normal(sd = s)", "u[g] ~ normal(sd = 1)").replace(
+        "sd = 1000", "sd = 2 + 1e-9 * s"
+    )
+    model = lgm.loads(text.format(prior="uniform(lower = 1, upper = 3)"))
+    fit = lgm.fit(model, grouped(1.0), hyper="integrate")
+    assert not [w for w in fit.warnings if w.code == "W605"]

@@ -194,3 +194,21 @@ def test_without_data_the_prior_comes_back(prior: str, law: Any) -> None:
     assert float(fit.sd("s")) == pytest.approx(law.std(), rel=1.5e-3)
     levels = [0.025, 0.5, 0.975]
     np.testing.assert_allclose(fit.quantile("s", levels), law.ppf(levels), atol=5e-3 * law.std())
+
+
+@pytest.mark.parametrize("hyper", ["map", "integrate"])
+def test_a_chain_of_squares_that_overflows_has_no_moments(hyper: str) -> None:
+    """s^4096 is infinite at some values of s: no number is given for it, and no RuntimeWarning;
+    what else was learned is as it was."""
+    lets = "\n".join(f"let a{k} = a{k - 1} * a{k - 1}" for k in range(2, 14))
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : real\nhyper a1 : positive ~ half_normal(sd = 1)\n"
+        f"{lets}\nlatent m ~ normal(sd = 2)\nlet eta[obs] = m\n"
+        "observe y ~ normal(mean = eta, sd = a1)\n"
+    )
+    y = 4.0 * np.random.default_rng(0).normal(size=30)
+    fit = lgm.fit(lgm.loads(text), {"y": y}, hyper=hyper)
+    assert not np.isfinite(float(fit.mean("a13"))) and np.isnan(float(fit.sd("a13")))
+    assert float(fit.mean("a1")) > 2.0 and 0.0 < float(fit.sd("a1")) < 1.0
+    with pytest.raises(lgm.MethodError, match="its values overflow"):
+        fit.density("a13")

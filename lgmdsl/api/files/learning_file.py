@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from lgmdsl.api.files.netcdf import Group, NewGroup
 from lgmdsl.arrays import AnyArray
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
@@ -33,13 +34,15 @@ if TYPE_CHECKING:
 COLUMNS = ("step", "objective", "gain", "calls")
 
 
-def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None]) -> None:
+def write_learning(
+    file: NewGroup, fit: Fit, put: Callable[[NewGroup, str, AnyArray], None]
+) -> None:
     """Add the groups; `put` writes one array into a group."""
     record, hypers = fit.learning, fit.hypers
     if record is None:
         return
     group = file.create_group("learning")
-    group.attrs.update(
+    group.set(
         hyper=fit.hyper,
         fits=record.fits,
         iterations=record.iterations,
@@ -51,7 +54,7 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
         put(group, column, np.array([getattr(s, column) for s in record.steps]))
     if hypers is not None:
         stored = hypers.record()
-        group.attrs.update(stored.attributes)
+        group.set(**stored.attributes)
         for name, values in stored.arrays.items():
             put(group, name, values)
     if fit.mixed:
@@ -66,7 +69,7 @@ def write_learning(file: Any, fit: Fit, put: Callable[[Any, str, AnyArray], None
 
 
 def read_learning(
-    file: Any, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., Point]
+    file: Group, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., Point]
 ) -> Fit:
     """The fit with what the groups hold; `point` makes one of its mixture's, of theta, share, log
     evidence and the sites' weight and shift."""
@@ -122,7 +125,7 @@ def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -
 
 
 def _points(
-    file: Any, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., Point]
+    file: Group, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., Point]
 ) -> tuple[Point, ...]:
     if "points" not in file.groups:
         return ()

@@ -18,6 +18,7 @@ import numpy as np
 from lgmdsl import __version__
 from lgmdsl.api.files.digest import ATTRIBUTE, digest
 from lgmdsl.api.files.learning_file import write_learning
+from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
 from lgmdsl.api.pictures.positions import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
 from lgmdsl.canonical.grounding.model import GroundedModel
@@ -48,12 +49,10 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
 
 def packed(fit: Fit) -> io.BytesIO:
     """The content of a fit's file."""
-    import h5netcdf
-
     content = io.BytesIO()
     grounded, layout = fit.canonical.grounded, fit.canonical.layout
-    with h5netcdf.File(content, "w") as file:
-        file.attrs.update(
+    with new_file(content) as file:
+        file.set(
             lgmdsl_format=FORMAT,
             lgmdsl_version=__version__,
             model=fit.model.to_lgm(),
@@ -69,10 +68,14 @@ def packed(fit: Fit) -> io.BytesIO:
         labels = {name: i.labels for name, i in grounded.indices.items()}
         index = file.create_group("index")
         for name_, values in labels.items():
-            _variable(index, name_, (name_,), values)
             kept = grounded.indices[name_]
-            index.variables[name_].attrs.update(
-                origin=_text(kept.origin), given=int(kept.given), spaced=int(kept.spaced)
+            index.create_variable(
+                name_,
+                (name_,),
+                values,
+                origin=_text(kept.origin),
+                given=int(kept.given),
+                spaced=int(kept.spaced),
             )
         inputs = file.create_group("input")
         for name_ in sorted(_kept_inputs(grounded)):
@@ -83,14 +86,13 @@ def packed(fit: Fit) -> io.BytesIO:
             _labelled(hyper, block.name, block.dims, fit.theta[block.name], coords)
         site = file.create_group("site")
         for k, block_ in enumerate(fit.canonical.blocks):
-            _plain(site, f"weight_{k}", fit.weight[k])
+            _plain(site, f"weight_{k}", fit.weight[k], of=block_.name)
             _plain(site, f"shift_{k}", fit.shift[k])
             data = block_.data
             _plain(site, f"rows_{k}", data.rows)
             moved = block_.form is not block_.written or block_.whole is not None
             if moved and data.y is not None:
                 _plain(site, f"y_{k}", data.y)  # the rewritten predictor holds the response
-            site.variables[f"weight_{k}"].attrs["of"] = block_.name
         mean, sd = file.create_group("mean"), file.create_group("sd")
         for name_ in kept_names(fit):
             quantity = fit.quantity(name_)
@@ -105,8 +107,8 @@ def packed(fit: Fit) -> io.BytesIO:
             _audit(file, fit.audited)
         write_learning(file, fit, _plain)
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
-        file.create_group("provenance").attrs.update(provenance)
-        file.attrs[ATTRIBUTE] = digest(file)
+        file.create_group("provenance").set(**provenance)
+        file.set(**{ATTRIBUTE: digest(Group(file.h5))})
     return content
 
 
@@ -123,12 +125,10 @@ def kept_names(fit: Fit) -> tuple[str, ...]:
     return (*latents, *fit.canonical.named, *hypers)
 
 
-def _audit(file: Any, audit: Audit) -> None:
+def _audit(file: NewGroup, audit: Audit) -> None:
     """The audit: numbers and words as attributes, the corrections in a group for each kind."""
-    group = file.create_group("audit")
-    for name in NUMBERS:
-        group.attrs[name] = getattr(audit, name)
-    group.attrs.update(
+    file.create_group("audit").set(
+        **{name: getattr(audit, name) for name in NUMBERS},
         outcome=str(audit.outcome),
         verdict=audit.verdict,
         proposal=audit.proposal,
@@ -148,37 +148,26 @@ def _text(value: str) -> str:
 
 
 def _labelled(
-    group: Any, name: str, dims: tuple[str, ...], values: Array, coords: Mapping[str, AnyArray]
+    group: NewGroup, name: str, dims: tuple[str, ...], values: Array, coords: Mapping[str, AnyArray]
 ) -> None:
     axes = distinct(dims)
     for dim in axes:
-        if dim not in group.variables:
-            _variable(group, dim, (dim,), coords[dim])
-    _variable(group, name, axes, np.asarray(values))
+        if dim not in group.dimensions:
+            group.create_variable(dim, (dim,), coords[dim])
+    group.create_variable(name, axes, np.asarray(values))
 
 
-def _plain(group: Any, name: str, values: AnyArray) -> None:
-    _variable(group, name, tuple(f"{name}_{i}" for i in range(values.ndim)), values)
+def _plain(group: NewGroup, name: str, values: AnyArray, **attrs: str | float) -> None:
+    dims = tuple(f"{name}_{i}" for i in range(values.ndim))
+    group.create_variable(name, dims, values, **attrs)
 
 
-def _input(group: Any, name: str, value: Any) -> None:
+def _input(group: NewGroup, name: str, value: Any) -> None:
     if isinstance(value, np.ndarray):
         _plain(group, name, value)
         return
     for part in PARTS:
         _plain(group, f"{name}.{part}", np.asarray(getattr(value, part)))
-
-
-def _variable(group: Any, name: str, dims: tuple[str, ...], values: AnyArray) -> None:
-    import h5py
-
-    for dim, size in zip(dims, values.shape, strict=True):
-        if dim not in group.dimensions:
-            group.dimensions[dim] = size
-    if values.dtype.kind == "U":
-        group.create_variable(name, dims, h5py.string_dtype(), data=values.astype(object))
-    else:
-        group.create_variable(name, dims, values.dtype, data=values)
 
 
 def unusable(place: Path, reason: str) -> Diagnostic:

@@ -14,6 +14,7 @@ from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
     check_learning,
     chosen_way,
+    expected_fits,
     learning_options,
 )
 from lgmdsl.api.fit.learned_fit import with_hypers
@@ -81,8 +82,9 @@ def fit(
     that fall apart over an index; `learning_steps`: the most that the search for hyperparameters
     takes (200). `bound` names a bound through which the sites answer that it applies to
     (`lgm methods`). `seed` is that of draws, and of the estimates of an engine that gives any: the
-    same seed, data and budget give the same bits in every process, pool and thread; another number
-    of BLAS threads, or another processor, changes the last digits (below 1e-10, relative).
+    same seed, data and budget give the same bits in every process, pool and thread. Another
+    processor, or for models of 1e9 flops a conditioning and more another number of BLAS threads,
+    changes the last digits (below 1e-10, relative; draws below 1e-7).
     `tol` is the relative tolerance of the log evidence (default 1e-7, means to 1e-4 sd); a looser
     one holds for the search over hyperparameters too.
     `start_from` is an earlier fit (or its file) of a model with the same sites; hypers that are
@@ -152,6 +154,8 @@ def fit_compiled(
     planned = plan(canonical, settings.method, settings.bound, rest)
     way = chosen_way(canonical, settings, planned.backend.spec, learning.design or "")
     check_learning(settings, way)
+    terms = replace(planned.terms, fits=expected_fits(canonical, settings.fixed, way))
+    planned = replace(planned, terms=terms)
     earlier = None if start_from is None else _earlier(start_from)
     warm = None if earlier is None else earlier.posterior
     known = None if earlier is None else earlier.theta

@@ -96,6 +96,18 @@ def chosen_way(
     return way
 
 
+# Fits for each learned coordinate: of a scale and a level of counts 14 and 24, of three scales of
+# normal observations 39 and 115.
+FITS = {"map": 13, "em": 13, "vb": 13, "integrate": 30}
+
+
+def expected_fits(canonical: CanonicalModel, fixed: Mapping[str, object] | None, way: str) -> float:
+    """About how many fits a way takes."""
+    if way == "fixed":
+        return 1.0
+    return float(max(1, FITS[way] * Coordinates(canonical.hypers, dict(fixed or {})).size))
+
+
 # Options about learning, and the ways with hyperparameters that they are for.
 OPTIONS = {
     "integration": ("integrate",), "acceleration": ("em", "map"), "batch": ("em", "map"),

@@ -13,6 +13,7 @@ import numpy as np
 from lgmdsl import __version__
 from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning
+from lgmdsl.api.files.netcdf import Group, opened
 from lgmdsl.api.files.store import FORMAT, KINDS, PARTS, unusable
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.recondition import point_of, recondition
@@ -47,14 +48,12 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     Raises DataError E306 for a file that is no result file, and for one whose model uses a part of
     a third party that is not here, with the package that has it.
     """
-    import h5netcdf
-
     place = Path(path)
     what = irregular(place)
     if what:
         raise DataError(unusable(place, f"is {what}, not a result file"))
     try:
-        with h5netcdf.File(place, "r") as file:
+        with opened(place) as file:
             if "lgmdsl_format" not in file.attrs:
                 raise DataError(unusable(place, "is not a result file of lgmdsl"))
             _check_format(place, file)
@@ -72,7 +71,7 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
         raise DataError(unusable(place, f"cannot be read: {reason}")) from error
 
 
-def _check_format(place: Path, file: Any) -> None:
+def _check_format(place: Path, file: Group) -> None:
     """A file of a later format is refused; those of all earlier ones are read."""
     number = int(file.attrs["lgmdsl_format"])
     if 1 <= number <= FORMAT:
@@ -97,7 +96,7 @@ def h5_signature(place: Path) -> bool:
         return file.read(8) == b"\x89HDF\r\n\x1a\n"
 
 
-def _read(file: Any, place: Path) -> Fit:
+def _read(file: Group, place: Path) -> Fit:
     load_entry_points()
     provenance = {k: str(v) for k, v in file["provenance"].attrs.items()}
     try:
@@ -171,7 +170,7 @@ def _read(file: Any, place: Path) -> Fit:
     return read_learning(file, fit, array, partial(point_of, fit))
 
 
-def _audit(file: Any, canonical: CanonicalModel) -> Audit:
+def _audit(file: Group, canonical: CanonicalModel) -> Audit:
     from lgmdsl.api.assess.audit import Audit, judged_names
 
     given = file["audit"].attrs
@@ -202,7 +201,7 @@ def _audit(file: Any, canonical: CanonicalModel) -> Audit:
     )
 
 
-def _inputs(group: Any) -> dict[str, Any]:
+def _inputs(group: Group) -> dict[str, Any]:
     import scipy.sparse as sp
 
     out: dict[str, Any] = {}

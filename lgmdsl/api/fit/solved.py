@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from lgmdsl.api.fit.learned_fit import LearnedHypers
-from lgmdsl.api.fit.warnings import learning_warnings, mean_field_warnings
+from lgmdsl.api.fit.warnings import at_bound, learning_warnings, mean_field_warnings
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -21,10 +21,13 @@ from lgmdsl.inference.proper import check_bounded, check_determined, check_mode,
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.inference.starts import Started, run_from_starts
 from lgmdsl.inference.warm_start import warm_start
+from lgmdsl.learning.coordinates.vector import Coordinates
+from lgmdsl.learning.identify import piled_up
 from lgmdsl.learning.learn import learn
 from lgmdsl.learning.mean_field.mean_field import mean_field
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
+from lgmdsl.numerics.blas_threads import one_thread
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,13 +53,29 @@ def solve(
     on_step: Callable[[TraceEntry], None] | None = None,
     begin: Theta | None = None,
 ) -> Solved:
-    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from.
+    """`way`: fixed, map, em, integrate or vb; `begin`: values of hypers to start from. BLAS takes
+    one thread where conditioning is cheap.
 
     Raises what `fit` raises for improper posteriors (E402), a start of another model (E501) and
     fits without any usable state (E601)."""
+    with one_thread() as known:
+        return _solve(planned, way, settings, options, warm, on_step, begin, known)
+
+
+def _solve(
+    planned: Plan,
+    way: str,
+    settings: FitSettings,
+    options: LearningOptions,
+    warm: GaussianPosterior | None,
+    on_step: Callable[[TraceEntry], None] | None,
+    begin: Theta | None,
+    known: Callable[[float], None],
+) -> Solved:
     space, fixed, seed = planned.canonical.hypers, settings.fixed, settings.seed
     theta = space.theta(fixed) if way == "fixed" else space.start(fixed, begin)
     problem = planned.at(theta, seed=seed)
+    known(problem.flops)
     check_determined(planned.canonical, problem)
     check_mode(planned, problem, theta)
     if warm is not None and not _same_sites(warm, problem.engine.prior_mean):
@@ -79,7 +98,9 @@ def solve(
     learned: LearnedHypers
     if way == "vb":
         factors = mean_field(planned, settings, warm, report, begin, options.steps)
-        learned, warnings = factors, mean_field_warnings(factors)
+        coordinates = Coordinates(planned.canonical.hypers, settings.fixed)
+        piled = piled_up(coordinates, factors.marginals().quantile)
+        learned, warnings = factors, (*mean_field_warnings(factors), *map(at_bound, piled))
         problem = planned.at(factors.theta, seed=seed)
     else:
         mode = learn(planned, settings, options.of(way), warm, report, begin)
@@ -102,7 +123,7 @@ def _checked(planned: Plan, problem: Problem, found: Solved) -> Solved:
     assert result.posterior is not None
     posterior = honest(result.posterior)
     check_bounded(planned.canonical, problem, posterior.conditioned)
-    return replace(found, run=result, posterior=posterior, engine=problem.engine.name)
+    return replace(found, run=result, posterior=posterior, engine=result.engine)
 
 
 def _same_sites(earlier: GaussianPosterior, layout: Rows) -> bool:

@@ -1,5 +1,6 @@
 """What a fit tells its user without being asked: W601 to W608."""
 
+# Long because every warning of a fit is here, so that none is said twice.
 from __future__ import annotations
 
 import math
@@ -13,7 +14,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.inference.driver import Run
 from lgmdsl.inference.starts import Started
-from lgmdsl.learning.identify import findings
+from lgmdsl.learning.identify import Finding, findings
 from lgmdsl.learning.integration.integrate import ROUGH
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.learn import Learned
@@ -139,6 +140,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                     help=f"give a prior that says more, or pin it: {pin(found.names[0])}",
                 )
             )
+        elif found.kind == "bound":
+            out.append(at_bound(found, learned.integrated is not None))
         else:
             out.append(
                 _warning(
@@ -196,6 +199,24 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
         if integrated.other is not None:
             out.append(_another_mode(integrated.other))
     return tuple(out)
+
+
+def at_bound(found: Finding, integrated: bool = True) -> Diagnostic:
+    """W605 for a bound that a prior sets."""
+    (name,), (end,) = found.names, found.values
+    verb, detail = (
+        "is highest",
+        "the density rises up to the bound: there is no mode inside, and no sd",
+    )
+    if integrated:
+        verb = "piles up"
+        detail = "the density is highest at the bound: mean, sd and quantiles are set by the prior"
+    return _warning(
+        "W605",
+        f"the posterior of `{name}` {verb} at the bound {end:.6g} of its prior",
+        detail,
+        help="give it a wider prior, whose bound is beyond what the data say",
+    )
 
 
 def _further(learned: Learned) -> str:

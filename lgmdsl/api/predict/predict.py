@@ -1,6 +1,7 @@
 """Predictions at new rows, new levels and new GP inputs."""
 
-# Long because predicted moments, quantiles and draws are one result seen three ways.
+# Long because everything that a prediction is asked for is a method of the one class.
+
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
@@ -150,11 +151,15 @@ class Prediction:
     def to_dataset(self) -> xr.Dataset:
         """Everything: NAME_mean and NAME_sd of lets, reports and responses, y_probability; and of
         the latents over an index set whose members were named."""
-        out = {}
+        out: dict[str, xr.DataArray] = {}
+        like: dict[tuple[str, ...], xr.DataArray] = {}  # the same axes need not be made again
         for name in (*self._latents, *self._names):
             quantity = self.marginals.quantity(name)
-            out[f"{name}_mean"] = self.labelled(quantity.dims, quantity.mean, name)
-            out[f"{name}_sd"] = self.labelled(quantity.dims, quantity.sd, name)
+            dims = quantity.dims
+            for kind, part in (("mean", quantity.mean), ("sd", quantity.sd)):
+                if dims not in like:
+                    like[dims] = self.labelled(dims, part)
+                out[f"{name}_{kind}"] = like[dims].copy(data=np.array(self._members(dims, part)))
         for name in self._responses:
             for key, values in self.response(name).items():
                 out[f"{name}_{key}"] = values
@@ -239,14 +244,19 @@ class Prediction:
         labels: AnyArray | None = None,
     ) -> xr.DataArray:
         """Values over `dims` and one more axis, `first` or `last`: the members asked for."""
-        layout, indices = self.canonical.layout, self.canonical.grounded.indices
-        asked = self.canonical.grounded.asked
-        for axis, dim in enumerate(dims):
-            if dim in asked:
-                at = indices[dim].positions(asked[dim])
-                values = np.take(values, at, axis=axis + bool(first))
+        layout, asked = self.canonical.layout, self.canonical.grounded.asked
         layout = replace(layout, labels={**layout.labels, **asked})
+        values = self._members(dims, values, bool(first))
         return labelled(layout, dims, values, name, first, last, labels)
+
+    def _members(self, dims: tuple[str, ...], values: AnyArray, before: bool = False) -> AnyArray:
+        """Values at the members asked for; `before`: whether one more axis is before `dims`."""
+        grounded = self.canonical.grounded
+        for axis, dim in enumerate(dims):
+            if dim in grounded.asked:
+                places = grounded.indices[dim].positions(grounded.asked[dim])
+                values = np.take(values, places, axis=axis + before)
+        return values
 
 
 def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) -> Prediction:

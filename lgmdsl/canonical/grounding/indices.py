@@ -101,7 +101,8 @@ class Resolver:
             return index
         assert isinstance(symbol.statement, ast.Index)
         maps = [b for b, _ in self._mapped(symbol.name)]
-        found = settled(index, needs, symbol.statement.definition is None, maps)
+        key = self.from_keys.get(symbol.name)
+        found = settled(index, needs, symbol.statement.definition is None, maps, key)
         if isinstance(found, IndexSet):
             return found
         self.problems.append(found)

@@ -133,7 +133,8 @@ def declared(
     check_sizes(graph, {name: size})
     if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
         return keyed(name, given, source)
-    return IndexSet(name, np.arange(first, first + size, dtype=np.int64), origin)
+    counted = np.arange(first, first + size, dtype=np.int64)
+    return IndexSet(name, counted, origin, sized=isinstance(definition, ast.Size))
 
 
 def unknown_names(

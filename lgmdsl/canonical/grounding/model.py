@@ -26,7 +26,8 @@ class IndexSet:
 
     `given`: somebody gave this order. `spaced`: labels that are numbers or dates say where members
     lie (not so in fits of versions that took all steps as equal). `added` marks members that are
-    steps between the labels of the data. `placed` overrides the positions by labels.
+    steps between the labels of the data. `placed` overrides the positions by labels. `sized`: the
+    model says how many there are, and nobody names them.
     """
 
     name: str
@@ -36,6 +37,7 @@ class IndexSet:
     spaced: bool = True
     added: BoolArray | None = None
     placed: Array | None = None
+    sized: bool = False
 
     @property
     def size(self) -> int:

@@ -15,7 +15,7 @@ from lgmdsl.arrays import AnyArray
 from lgmdsl.canonical.grounding.axes import Bound
 from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show
 from lgmdsl.canonical.grounding.label_line import Line, Uneven, equal_steps
-from lgmdsl.canonical.grounding.labels import labels_of, plain
+from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain
 from lgmdsl.canonical.grounding.model import IndexSet
 from lgmdsl.canonical.grounding.order_needs import Need
 from lgmdsl.dataset import Loaded
@@ -27,16 +27,27 @@ WRITTEN = 8
 
 
 def settled(
-    index: IndexSet, needs: Sequence[Need], open_ended: bool, maps: Sequence[Bound]
+    index: IndexSet,
+    needs: Sequence[Need],
+    open_ended: bool,
+    maps: Sequence[Bound],
+    key: LabelArray | None,
 ) -> IndexSet | Diagnostic:
     """An index set as those who need its order take it.
 
     `open_ended`: its members came with the data, so steps without data become members too.
-    `maps` are the data whose values are its labels. Returns E307 for an order that nobody
-    gave, E302 for labels that are not in equal steps where these are wanted.
+    `maps` are the data whose values are its labels, `key` the labels under its own name. Returns
+    E307 for an order that nobody gave, E302 for truth values, and for labels that are not in equal
+    steps, where places are wanted.
     """
     if not needs or not index.size:
         return index
+    placing = next((n for n in needs if n.numbers != "order"), None)
+    if placing is not None and open_ended:
+        truth = next((b.symbol.name for b in maps if b.values.dtype.kind == "b"), "")
+        truth = key.truth * index.name if key is not None else "" if index.given else truth
+        if truth:
+            return _truth_values(index, placing, truth)
     if not index.ordered:
         return unordered(index, needs, maps)
     line = index.line
@@ -68,6 +79,16 @@ def _stepped(index: IndexSet, need: Need, open_ended: bool) -> IndexSet | Diagno
         return index
     added = index.positions(labels) < 0
     return replace(index, labels=plain(labels), added=added if added.any() else None)
+
+
+def _truth_values(index: IndexSet, need: Need, given: str) -> Diagnostic:
+    return Diagnostic(
+        "E302",
+        f"`{given}` holds truth values, which have no distances, and `{need.user}` wants these",
+        need.span,
+        help=f"give `{given}` as whole numbers or dates, or make the latent over {index.name} "
+        "independent: normal(sd = ...)",
+    )
 
 
 def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> Diagnostic:

@@ -193,6 +193,8 @@ def positions_of(
 
 
 def _map_remedy(name: str, target: IndexSet, values: AnyArray) -> str:
+    if values.dtype.kind == "U" and target.sized:
+        return f"write `index {target.name}` without a size: its labels then come from the data"
     if values.dtype.kind != "i" or not values.size:
         return ""
     low, high = int(values.min()), int(values.max())

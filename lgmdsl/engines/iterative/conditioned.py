@@ -125,11 +125,14 @@ class IterativeConditioned(Conditioned):
             return self._like.samples
         e1, e2 = self.engine.noise.perturbations(self.engine.samples)
         rhs = self.engine.b.rmatvec(np.sqrt(self.w)[:, None] * e1) + e2
-        begin = self.engine.warm.get("samples")
+        accuracy = self.engine.patience.accuracy(SCATTER)
+        # What the solves leave must be the same whenever the weights are: from where the last
+        # ones ended, variances would drift, and fixed points of them move from step to step.
+        begin = self.engine.warm.get("samples") if accuracy <= self.engine.loose else None
         if begin is not None and begin.shape != rhs.shape:
             more = rhs[:, begin.shape[1] :] / self.diagonal[:, None]
             begin = np.hstack([begin, more])
-        free = self._perturbed(rhs, self.engine.patience.accuracy(SCATTER), begin)
+        free = self._perturbed(rhs, accuracy, begin)
         self.engine.warm["samples"] = free
         return self._samples(free, self.engine.noise.loose(free.shape[1]), rhs)
 
@@ -140,8 +143,10 @@ class IterativeConditioned(Conditioned):
             u = self.held.project(free, white[: self.held.plus.shape[1]])
         return Samples(u, self.engine.times(self.w, u), rhs)
 
-    def _perturbed(self, rhs: Array, accuracy: float, start: Array | None = None) -> Array:
-        found = self.engine.certified(self.w, self.diagonal, rhs, accuracy, start)
+    def _perturbed(
+        self, rhs: Array, accuracy: float, start: Array | None = None, asked: bool = False
+    ) -> Array:
+        found = self.engine.certified(self.w, self.diagonal, rhs, accuracy, start, asked=asked)
         if not found.converged.all():
             raise not_converged(found, self.engine.limit)
         return found.x
@@ -263,10 +268,10 @@ class IterativeConditioned(Conditioned):
         for at in range(0, size, step):
             count = min(step, size - at)
             e1 = np.ascontiguousarray(rng.standard_normal((count, rows)).T)
-            e2 = np.ascontiguousarray(rng.standard_normal((count, n)).T)
+            e2 = np.ascontiguousarray(rng.standard_normal((count, engine.prior.whites)).T)
             rhs = engine.b.rmatvec(np.sqrt(self.w)[:, None] * e1) + engine.prior.noise(e2)
             white = rng.standard_normal((loose, count))
-            made = self._samples(self._perturbed(rhs, engine.tolerance), white, rhs)
+            made = self._samples(self._perturbed(rhs, engine.tolerance, asked=True), white, rhs)
             z[at : at + count] = self.latent_mean + made.u.T
             radius[at : at + count] = self._lengths(made.u)
         rank = n if engine.ties is None else n - engine.ties.rows.shape[0]

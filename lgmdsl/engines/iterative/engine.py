@@ -10,7 +10,8 @@ with z'(D^-1/2 A D^-1/2)z, whose mean n is known, as control variate. The random
 the engine: they are the same at every step and for every value of the hyperparameters.
 """
 
-# Long because it is one engine: what it solves, and how accurately, hangs together.
+# Long because settings, solves and what is made once belong to one class.
+
 from __future__ import annotations
 
 import math
@@ -55,8 +56,9 @@ class IterativeEngine(Engine):
     standard errors above 5 %. probes: of log|A|. tolerance: of the mean, in posterior sds,
     |d - A^-1 h|_A. loose: of samples and probes, likewise, or a share of their length sqrt(n) where
     that is more (`SCATTER`, `LOGS`). limit: iterations. variances: "perturb", or "lanczos" with
-    `steps` vectors (from below; exact once they span everything). endless: flops that no solve may
-    take; one that would is refused before it begins (E501), where that can be seen.
+    `steps` vectors (from below; exact once they span everything). endless: flops that no fit may
+    take; one that would is refused before it begins (E501), where that can be seen, and samples
+    are doubled only where that is quick.
     """
 
     name: ClassVar[str] = "iterative"
@@ -81,7 +83,7 @@ class IterativeEngine(Engine):
             raise TypeError(reason)
         self.linear, self.prior = linear, IterativePrior(linear)
         self.settings = samples, most, probes, seed, tolerance, loose, limit, variances, steps
-        self.patience = Patience(linear, loose, limit, endless)
+        self.patience = Patience(linear, loose, limit, endless, probes, tolerance)
         self.samples, self.most, self.variances, self.steps = samples, most, variances, steps
         self.tolerance, self.loose, self.limit = tolerance, loose, limit
         stacked = StackedPredictors(linear)
@@ -90,7 +92,7 @@ class IterativeEngine(Engine):
         self.offset = stacked.offset
         self.start = self.own.matvec(self.prior.mu) + self.offset
         self.flops, self.products = 0.0, 0
-        self.examined, self.lowest, self.spread = False, 1.0, 1.0
+        self.examined, self.lowest = False, 1.0
         self.warm: dict[str, Array] = {}
         self.noise = Noise(seed, self.b.shape[0], self.prior, probes)
 
@@ -103,10 +105,15 @@ class IterativeEngine(Engine):
         return IterativePrior.refuses(linear) or Ties.refuses(linear)
 
     def remade(self, linear: LinearGaussian) -> Engine:
-        return IterativeEngine(linear, *self.settings, self.patience.endless)
+        made = IterativeEngine(linear, *self.settings, self.patience.endless)
+        return made.expect(self.patience.steps, self.patience.fits)
 
     def patient(self) -> Engine:
         return IterativeEngine(self.linear, *self.settings)
+
+    def expect(self, steps: float, fits: float) -> Engine:
+        self.patience.steps, self.patience.fits = steps, fits
+        return self
 
     @cached_property
     def prior_mean(self) -> Rows:
@@ -147,8 +154,8 @@ class IterativeEngine(Engine):
             if loose is not None:
                 return loose if self.prior.free else Failed(kind=Failure.ILL_CONDITIONED)
             self.examined = True
-            if not self.patience.lasts(self.spread, self.samples):
-                raise self.patience.refused(self.spread, self.samples)
+            if not self.patience.lasts(self.samples):
+                raise self.patience.refused(self.samples)
         return self.moved(weight, shift, w, diagonal, begin=begin, share=share)
 
     def moved(
@@ -230,13 +237,14 @@ class IterativeEngine(Engine):
         accuracy: float,
         start: Array | None = None,
         quadrature: bool = False,
+        asked: bool = False,
     ) -> Solved:
         """A x = rhs, (n, k), to an accuracy in posterior sds; where it is no better than `loose`
         with products that may be in single precision, and so residuals that are not those of x to
-        the last digit."""
+        the last digit. What was `asked` for once the posterior is there is no part of the fit."""
         single = accuracy >= self.loose
-        limit = self.patience.affordable(rhs.shape[1])
-        return certified(
+        limit = self.limit if asked else self.patience.affordable(rhs.shape[1])
+        found = certified(
             lambda x: self.times(w, x, single),
             rhs,
             diagonal,
@@ -246,6 +254,11 @@ class IterativeEngine(Engine):
             start,
             quadrature,
         )
+        if not asked:
+            self.patience.spent += float(found.steps.sum()) * self.patience.work
+        if limit < self.limit and not (found.converged | found.indefinite).all():
+            raise self.patience.refused(self.samples)
+        return found
 
     def diagonal(self, w: Array) -> Array:
         """diag A, (n,), or where the operators do not tell it, a positive estimate of it."""
@@ -290,7 +303,7 @@ class IterativeEngine(Engine):
 
     def refined(self) -> bool:
         """Twice as many samples from now on; False where there are as many as may be."""
-        if 2 * self.samples > self.most or not self.patience.lasts(self.spread, 2 * self.samples):
+        if 2 * self.samples > self.most or not self.patience.quick(2 * self.samples):
             return False
         self.samples *= 2
         return True
@@ -320,7 +333,8 @@ class IterativeEngine(Engine):
             return None
         else:
             nodes, _ = ritz(found.slopes[0], found.ratios[0])
-            self.lowest, self.spread = float(nodes.min()), float(nodes.max() / nodes.min())
+            self.lowest = float(nodes.min())
+            self.patience.condition = float(nodes.max()) / self.lowest
             if nodes.min() > SINGULAR * nodes.max():
                 return None
         return self._free(int(direction.argmax()), more=True)

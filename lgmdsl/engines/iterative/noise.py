@@ -23,7 +23,7 @@ class Noise:
         if self._made is None or self._made[0].shape[1] != samples:
             drawn = [np.random.default_rng((self.seed, 1, k)) for k in range(samples)]
             e1 = np.column_stack([r.standard_normal(self.rows) for r in drawn])
-            e2 = np.column_stack([r.standard_normal(self.size) for r in drawn])
+            e2 = np.column_stack([r.standard_normal(self.prior.whites) for r in drawn])
             self._made = e1, self.prior.noise(e2)
         return self._made
 

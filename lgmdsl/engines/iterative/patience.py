@@ -5,63 +5,114 @@ from __future__ import annotations
 import math
 
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import Diagnostic, TooLong
 
 # Flops that take as long as an entry of a vector that is read or written: 20 GFlop/s by 8 GB/s.
 TRAFFIC = 20.0
 TOUCHED, TOUCHED_ROWS = 20.0, 4.0  # entries of an iteration for each latent and each row
+# And as long as one that is fetched from a place of its own, once the vectors of a solve outgrow
+# the cache: random rows of 3 among 30,000 latents take 0.8 ms for an iteration on a column, among
+# 1,000,000 latents 64 ms, of which 25 are explained without.
+FETCHED, CACHED = 130.0, 200_000.0
 # Error of a sample and of a probe over its length in posterior sds, sqrt(n). On random rows of 3
 # among 20,000 latents: variances 0.3 % off where chance leaves 5 %, log|A| 3e-4 nats of 20.
 SCATTER, LOGS = 0.005, 0.015
-# Flops of one solve beyond which it is not begun unless the engine was asked for: two minutes, and
-# a fit needs dozens.
-ENDLESS = 2e12
+MEANS = 4.0  # solves for the mean at each conditioning, to full accuracy
+WARM = 3.0  # conditionings of a fit that starts from another one, at most
+# Flops that a fit may take unless the engine was asked for, five minutes, and those that twice as
+# many samples may for better variances: ten seconds.
+ENDLESS, QUICK = 6e12, 2e11
+FLOPS_A_MINUTE = 1.2e12
 
 
 def step_cost(linear: LinearGaussian) -> float:
     """Flops of one iteration on one column; what moves through memory counts as flops do."""
-    applied = sum(op.cost for p in linear.predictors for op in p.columns.values())
+    operators = [op for p in linear.predictors for op in p.columns.values()]
     entries = TOUCHED * float(linear.size) + TOUCHED_ROWS * linear.rows
-    return 2.0 * applied + TRAFFIC * entries
+    fetched = 2.0 * sum(op.entries for op in operators if op.is_sparse and op.cost)
+    if linear.size < CACHED:
+        fetched = 0.0
+    return 2.0 * sum(op.cost for op in operators) + TRAFFIC * entries + FETCHED * fetched
 
 
 class Patience:
     """Accuracies, in posterior sds, and iterations that solves of a model may take: `limit` at
-    most, and no more than `endless` flops."""
+    most, and no more than `endless` flops for all that a fit needs.
 
-    def __init__(self, linear: LinearGaussian, loose: float, limit: int, endless: float) -> None:
+    `steps` and `fits`: how often the model will be conditioned in a fit, and how many fits there
+    will be, as far as is known. `spent`: flops so far. `condition`: the
+    condition number that was seen first.
+    """
+
+    def __init__(
+        self,
+        linear: LinearGaussian,
+        loose: float,
+        limit: int,
+        endless: float,
+        probes: int = 16,
+        tolerance: float = 1e-6,
+    ) -> None:
         self.linear, self.loose, self.limit, self.endless = linear, loose, limit, endless
+        self.probes, self.tolerance, self.condition = probes, tolerance, 1.0
         self.work = step_cost(linear)
+        self.steps, self.fits, self.spent = 1.0, 1.0, 0.0
 
     def accuracy(self, share: float) -> float:
         """Of a solve for something whose length is about sqrt(n)."""
         return max(self.loose, share * math.sqrt(self.linear.size))
 
     def affordable(self, columns: int) -> int:
-        """Iterations on so many columns."""
-        return int(min(float(self.limit), self.endless / (max(columns, 1) * self.work)))
+        """Iterations on so many columns that are left."""
+        left = max(self.endless - self.spent, 0.0)
+        return int(min(float(self.limit), left / (max(columns, 1) * self.work)))
 
-    def steps(self, condition: float) -> float:
-        """Iterations that samples take at this condition number kappa, (sqrt(kappa)/2)
-        log(2/error) (Golub and Van Loan, section 11.3)."""
-        error = self.accuracy(SCATTER) / math.sqrt(self.linear.size)
-        return 0.5 * math.sqrt(condition) * math.log(2.0 / min(error, 1.0))
+    def iterations(self, error: float) -> float:
+        """That conjugate gradients take to an error relative to the solution, at a condition number
+        kappa (sqrt(kappa)/2) log(2/error) (Golub and Van Loan, section 11.3)."""
+        return 0.5 * math.sqrt(self.condition) * math.log(2.0 / min(error, 1.0))
 
-    def lasts(self, condition: float, columns: int) -> bool:
-        """Whether samples as many as `columns` can be had."""
-        return self.endless == math.inf or self.steps(condition) <= self.affordable(columns)
+    def price(self, samples: int) -> float:
+        """Flops of one conditioning."""
+        length = math.sqrt(self.linear.size)
+        columns = (
+            (samples, self.accuracy(SCATTER)),
+            (self.probes, self.accuracy(LOGS)),
+            (MEANS, self.tolerance),
+        )
+        each = (k * self.iterations(error / length) for k, error in columns)
+        return self.work * sum(each)
 
-    def refused(self, condition: float, samples: int) -> MethodError:
+    @property
+    def conditionings(self) -> float:
+        """That lie ahead: fits after the first start next to their end."""
+        return self.steps + (self.fits - 1.0) * min(self.steps, WARM)
+
+    def lasts(self, samples: int) -> bool:
+        """Whether all conditionings can be had."""
+        return self.conditionings * self.price(samples) <= self.endless
+
+    def quick(self, samples: int) -> bool:
+        """Whether they take no time to speak of, or time does not matter."""
+        cost = self.conditionings * self.price(samples)
+        return self.endless == math.inf or cost <= QUICK
+
+    def refused(self, samples: int) -> TooLong:
         """E501: a posterior on which the solves would not end."""
         sizes = ((b.name, b.size) for b in self.linear.blocks)
         name, size = max(sizes, key=lambda block: block[1])
-        return MethodError(
+        total = max(self.conditionings * self.price(samples), self.spent) / FLOPS_A_MINUTE
+        steps = f"about {self.conditionings:.0f} steps" if self.conditionings > 1.0 else "one step"
+        if self.fits > 1.0:
+            steps += f" in about {self.fits:.0f} fits for the hyperparameters"
+        pins = "hyperparameters that are fixed or fewer, " if self.fits > 1.0 else ""
+        return TooLong(
             Diagnostic(
                 "E501",
-                f"the posterior of `{name}` ({size:,} entries) would take too long: about "
-                f"{self.steps(condition):,.0f} iterations on {samples} vectors at each step",
-                help="tighter priors, fewer latents, or sites that are more alike in precision; "
-                "the option engine=iterative runs it all the same",
+                f"the posterior of `{name}` ({size:,} entries) would take too long: "
+                f"{total:,.0f} minutes or more, for {steps}, through the iterative engine",
+                help=f"{pins}fewer latents, tighter priors, or sites that are more alike in "
+                "precision; the option engine=iterative runs it all the same",
                 layout="plain",
             )
         )

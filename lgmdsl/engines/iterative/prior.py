@@ -1,7 +1,9 @@
 """The prior as the iterative engine sees it: products with Q, and noise with covariance Q.
 
-With x ~ N(0, V), V = (Q + E tau E')^-1 and E as many entries as Q has null directions, Qx has
-covariance QVQ = Q; of a Kronecker product each factor works along its own axis.
+A diagonally dominant Q (a graph's Laplacian, a proper field on one) is RR' with a column for each
+pair of neighbours, and Re has covariance Q. Else, with x ~ N(0, V), V = (Q + E tau E')^-1 and E as
+many entries as Q has null directions, Qx has covariance QVQ = Q; of a Kronecker product each factor
+works along its own axis.
 """
 
 from __future__ import annotations
@@ -12,12 +14,14 @@ import numpy as np
 import scipy.linalg as sla
 import scipy.sparse as sp
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.structure import Shape, Structure
-from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.prior import BlockPrior, is_flat
 from lgmdsl.numerics.sparse.analyse import analyse
-from lgmdsl.numerics.sparse.base import Factor, Pattern, times
+from lgmdsl.numerics.sparse.base import Factor, Pattern, Symbolic, times
+
+UNEVEN = 1e-13  # of a diagonal: what rounding leaves of rows that sum to nothing
 
 
 class IterativePrior:
@@ -41,6 +45,27 @@ class IterativePrior:
                 return f"block `{b.name}` ({names}) has no sparse precision"
         return ""
 
+    @staticmethod
+    def factored(linear: LinearGaussian) -> list[Symbolic]:
+        """What log|Q| takes: an analysis for each structure off the diagonal. Raises TooLarge."""
+        blocks = (b for b in linear.blocks if not is_flat(b))
+        thick = (f for b in blocks for f in b.factors if Shape.DIAGONAL not in f.shape)
+        return [analyse(Pattern.of(sp.csr_array(f.precision()))) for f in thick]
+
+    @cached_property
+    def whites(self) -> int:
+        """How many normals the noise takes."""
+        return sum(
+            b.size if b.name not in self._roots else self._roots[b.name].shape[1]
+            for b in self.blocks
+        )
+
+    @cached_property
+    def _roots(self) -> dict[str, SparseMatrix]:
+        thick = (b for b in self.blocks if not (b.flat or b.diagonal))
+        found = {b.name: dominant_root(b.sparse_precision) for b in thick}
+        return {name: root for name, root in found.items() if root is not None}
+
     @cached_property
     def diagonal(self) -> Array:
         """(n,) diag Q."""
@@ -63,13 +88,17 @@ class IterativePrior:
         return np.asarray(self.precision[rows, columns], dtype=np.float64).reshape(-1)
 
     def noise(self, white: Array) -> Array:
-        """(n, k) with covariance Q from independent standard normals of the same shape."""
-        out = np.zeros_like(white)
+        """(n, k) with covariance Q from independent standard normals, (whites, k)."""
+        out, first = np.zeros((len(self.mu), white.shape[1])), 0
         for b in self.blocks:
-            e = white[b.where]
+            root = self._roots.get(b.name)
+            taken = b.size if root is None else root.shape[1]
+            e, first = white[first : first + taken], first + taken
             if b.flat:
                 continue
-            if b.diagonal:
+            if root is not None:
+                out[b.where] = times(root, e)
+            elif b.diagonal:
                 out[b.where] = np.sqrt(self.diagonal[b.where])[:, None] * e
             else:
                 out[b.where] = times(b.sparse_precision, self._coloured(b, e))
@@ -103,6 +132,24 @@ class IterativePrior:
             (left, i), (right, j) = np.divmod(left, f.size), np.divmod(right, f.size)
             out *= _factor(f).selected()[pattern.find(i, j)]
         return out
+
+
+def dominant_root(q: SparseMatrix) -> SparseMatrix | None:
+    """R with RR' = Q, (n, m) csr: for each pair i, j of neighbours a column with |q|^1/2 at i and
+    q |q|^-1/2 at j, and for each row the root of what the diagonal has left; None where it has less
+    than that."""
+    n, low = q.shape[0], sp.tril(q, -1).tocoo()
+    kept = low.data != 0.0
+    i, j, value = low.row[kept], low.col[kept], low.data[kept]
+    size, diagonal = np.abs(value), q.diagonal()
+    left = diagonal - np.bincount(i, size, n) - np.bincount(j, size, n)
+    if (left < -UNEVEN * diagonal).any():
+        return None
+    left = np.where(left > UNEVEN * diagonal, left, 0.0)
+    edges, rows = np.arange(len(size)), np.arange(n)
+    entries = np.concatenate([np.sqrt(size), np.sign(value) * np.sqrt(size), np.sqrt(left)])
+    places = np.concatenate([i, j, rows]), np.concatenate([edges, edges, len(size) + rows])
+    return sp.csr_array((entries, places), shape=(n, len(size) + n))
 
 
 def _factor(structure: Structure) -> Factor:

@@ -18,6 +18,7 @@ from lgmdsl.arrays import AnyArray, Array, IntArray, SparseMatrix
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors
 from lgmdsl.engines.sparse.pair_table import PairTable
+from lgmdsl.memory import TooLarge, budget
 from lgmdsl.numerics.sparse.analyse import analyse
 from lgmdsl.numerics.sparse.base import Symbolic
 from lgmdsl.operators.base import Operator
@@ -27,21 +28,14 @@ KEPT_ENTRIES = 20_000_000  # of all tables together, beyond which only the lates
 
 
 @dataclass(frozen=True, eq=False)
-class Layout:
-    """B, (P, n) csr with its transpose; the table of pairs; where Q's lower triangle stands on A's
-    pattern (`lower`: which of Q's entries, `places`: where). It holds the operators, so that no
-    other object can take their identity."""
+class Origin:
+    """What a layout follows from. It holds the operators, so that no other object can take their
+    identity."""
 
     operators: tuple[Operator, ...]
     shape: tuple[object, ...]
     indptr: AnyArray
     indices: AnyArray
-    b: SparseMatrix
-    bt: SparseMatrix
-    table: PairTable
-    symbolic: Symbolic
-    lower: IntArray
-    places: IntArray
 
     def fits(
         self, operators: tuple[Operator, ...], shape: tuple[object, ...], precision: SparseMatrix
@@ -54,6 +48,19 @@ class Layout:
             and np.array_equal(precision.indices, self.indices)
         )
 
+
+@dataclass(frozen=True, eq=False)
+class Layout(Origin):
+    """B, (P, n) csr with its transpose; the table of pairs; where Q's lower triangle stands on A's
+    pattern (`lower`: which of Q's entries, `places`: where)."""
+
+    b: SparseMatrix
+    bt: SparseMatrix
+    table: PairTable
+    symbolic: Symbolic
+    lower: IntArray
+    places: IntArray
+
     def values(self, precision: SparseMatrix) -> Array:
         """(nnz,) Q on A's pattern."""
         given = precision.data[self.lower]
@@ -61,7 +68,16 @@ class Layout:
         return np.asarray(found, dtype=np.float64)
 
 
+@dataclass(frozen=True, eq=False)
+class Refused(Origin):
+    """A factor that was too large, within a budget in bytes."""
+
+    budget: float
+    error: TooLarge
+
+
 _kept: OrderedDict[int, Layout] = OrderedDict()
+_refused: list[Refused] = []  # the latest
 _lock = threading.Lock()
 
 
@@ -77,7 +93,17 @@ def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
             if layout.fits(operators, shape, precision):
                 _kept.move_to_end(key)
                 return layout
-    made = _make(linear, operators, shape, precision)
+        for too_large in _refused:
+            same = too_large.budget == budget()
+            if same and too_large.fits(operators, shape, precision):
+                raise too_large.error.with_traceback(None)
+    try:
+        made = _make(linear, operators, shape, precision)
+    except TooLarge as error:
+        whole = Refused(operators, shape, precision.indptr, precision.indices, budget(), error)
+        with _lock:
+            _refused[:] = [whole]
+        raise
     with _lock:
         _kept[id(made)] = made
         while len(_kept) > 1 and (len(_kept) > KEPT or _entries() > KEPT_ENTRIES):

@@ -262,7 +262,9 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "W605",
         "a hyperparameter is at the edge of its range",
         "The density rises all the way to the edge, as that of a standard deviation towards 0 "
-        "where the groups do not differ: there is no mode inside, and no standard error.",
+        "where the groups do not differ: there is no mode inside, and no standard error. Or the "
+        "posterior piles up at a bound of the prior (10 in uniform(lower = 0, upper = 10)), which "
+        "then sets mean, sd and quantiles: a wider prior says what the data say.",
         "hyper s : positive ~ flat",
         "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)   and --hyper integrate",
     ),

@@ -15,6 +15,18 @@ _OF_TYPE = {"positive": (0.0, np.inf), "unit": (0.0, 1.0), "simplex": (0.0, 1.0)
             "correlation": (-1.0, 1.0)}  # fmt: skip
 
 
+def prior_ends(block: HyperBlock) -> Ends:
+    """Lower and upper ends, of the block's shape, where the prior leaves less than the type; NaN
+    elsewhere, and for bounds that are other hypers."""
+    nothing = np.full(block.sizes, np.nan)
+    scalar = block.type in ("real", "positive", "unit", "correlation")
+    if not scalar or block.prior is None or block.prior.depends:
+        return nothing, nothing
+    typed = _OF_TYPE.get(block.type, (-np.inf, np.inf))
+    lower, upper = (np.broadcast_to(end, block.sizes) for end in block.prior.at({}).bounds)
+    return np.where(lower > typed[0], lower, np.nan), np.where(upper < typed[1], upper, np.nan)
+
+
 def entry_ends(block: HyperBlock) -> Ends:
     """Lower and upper ends of the block's shape. Bounds of a prior that are other hypers are not
     used, nor the order of an ordered one."""

@@ -18,6 +18,9 @@ from lgmdsl.arrays import AnyArray, Array, BoolArray
 
 # A direction wider than this (in log or logit units) is not resolved; it is called flat.
 WIDEST = 5.0
+# The unit of a coordinate that is the value itself, and so in a unit of the user's: so many of its
+# own conditional sds.
+SDS = 1e3
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,17 +63,31 @@ class Standardised:
         return np.asarray(np.linalg.solve(self.axes, (x - self.mode).T).T)
 
 
-def standardised(mode: Array, hessian: Array | None) -> Standardised:
-    """From the mode and the Hessian (None: not to be had, so nothing is known)."""
+def standardised(
+    mode: Array, hessian: Array | None, scaled: BoolArray | None = None
+) -> Standardised:
+    """From the mode and the Hessian (None: not to be had, so nothing is known); `scaled`: (d,)
+    coordinates that are logs or logits, all unless said. Others have a unit of the user's, in which
+    no length is wide by itself."""
     size = len(mode)
     if hessian is None or not np.isfinite(hessian).all():
         return Standardised(mode, WIDEST * np.eye(size), np.ones(size, dtype=bool))
-    values, vectors = np.linalg.eigh(-hessian)
+    frame = _axes(mode, hessian, np.ones(size))
+    if scaled is None or scaled.all() or not frame.flat.any():
+        return frame
+    curvature = -np.diag(hessian)
+    own = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), 1.0 + abs(mode))
+    return _axes(mode, hessian, np.where(scaled, 1.0, SDS * own))
+
+
+def _axes(mode: Array, hessian: Array, units: Array) -> Standardised:
+    """Principal axes of the curvature in some units (d,) of the coordinates."""
+    values, vectors = np.linalg.eigh(-hessian * np.outer(units, units))
     flat = values < WIDEST**-2
     lengths = 1.0 / np.sqrt(np.maximum(values, WIDEST**-2))
     # Each axis points to where its largest entry is positive, so that signs are no accident.
-    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(size)])
-    return Standardised(mode, vectors * (signs * lengths), flat)
+    signs = np.sign(vectors[np.abs(vectors).argmax(axis=0), np.arange(len(mode))])
+    return Standardised(mode, units[:, None] * vectors * (signs * lengths), flat)
 
 
 def gaussian_log_integral(size: int) -> float:

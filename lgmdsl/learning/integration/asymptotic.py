@@ -25,6 +25,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 SHARE = 1e-3
 # Of a value, what it moves by along a unit of a direction by rounding alone.
 STILL = 1e-5
+INSIDE = 3.0  # logs or logits from the edge of a range
 # Densities are told over this many sds of x to both sides: all but 1e-5 of each tail.
 NORMAL_REACH = 4.265
 
@@ -49,7 +50,18 @@ class Asymptotic(HyperMarginals):
         if self.frame.unknown is not None:
             for slope in self._slopes(of, self.frame.unknown.T):
                 sd = np.where(np.abs(slope) > STILL * np.maximum(1.0, np.abs(mean)), np.nan, sd)
+            for j in np.flatnonzero(np.linalg.norm(self.frame.unknown, axis=1) > 1.0 - 1e-9):
+                sd = np.where(self._moves(of, int(j)), np.nan, sd)
         return np.asarray(sd)
+
+    def _moves(self, of: Callable[[Theta], Array], j: int) -> BoolArray:
+        """Whether the value moves with a coordinate at the edge of its range, where its slope may
+        be rounding alone: seen from well inside."""
+        x = self.frame.mode[j]
+        with np.errstate(all="ignore"):
+            steps = [s * max(INSIDE, abs(x)) * np.eye(self.frame.size)[j] for s in (-1.0, 1.0)]
+            ends = [self._at(of, step) for step in steps]
+        return np.asarray((ends[0] != self.mean(of)) | (ends[1] != self.mean(of)))
 
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
         """(Q, ...): where the value moves with one coordinate alone, its value at the coordinate's
@@ -97,11 +109,13 @@ class Asymptotic(HyperMarginals):
     def _slopes(
         self, of: Callable[[Theta], Array], steps: Array, about: Array | float = 0.0
     ) -> list[Array]:
-        """Derivatives along each row of `steps`, (k, d), by central differences at mode + about."""
-        return [
-            (self._at(of, about + SHARE * s) - self._at(of, about - SHARE * s)) / (2.0 * SHARE)
-            for s in steps
-        ]
+        """Derivatives along each row of `steps`, (k, d), by central differences at mode + about;
+        NaN where the values overflow."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return [
+                (self._at(of, about + SHARE * s) - self._at(of, about - SHARE * s)) / (2.0 * SHARE)
+                for s in steps
+            ]
 
     def _at(self, of: Callable[[Theta], Array], step: Array) -> Array:
         return np.asarray(of(self.coordinates.unpack(self.frame.mode + step)), dtype=np.float64)

@@ -69,18 +69,22 @@ class HyperPosterior(HyperMarginals):
         return tuple(self.coordinates.unpack(x) for x in self.x)
 
     def values(self, of: Callable[[Theta], Array]) -> Array:
-        """(m, ...) a function of the hyperparameters at the nodes."""
-        return np.array([of(theta) for theta in self.thetas])
+        """(m, ...) a function of the hyperparameters at the nodes; it may overflow far out."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.array([of(theta) for theta in self.thetas])
 
     def mean(self, of: Callable[[Theta], Array]) -> Array:
-        """Posterior mean, of the function's shape; exactly the value of what is fixed."""
+        """Posterior mean, of the function's shape; exactly the value of what is fixed, NaN for what
+        is not finite at some node."""
         values = self.values(of)
-        return np.asarray(values[0] + np.tensordot(self.weights, values - values[0], axes=1))
+        with np.errstate(over="ignore", invalid="ignore"):
+            return np.asarray(values[0] + np.tensordot(self.weights, values - values[0], axes=1))
 
     def sd(self, of: Callable[[Theta], Array]) -> Array:
-        """Posterior standard deviation, of the function's shape; exactly 0 for what is fixed."""
+        """Posterior standard deviation, of the function's shape; exactly 0 for what is fixed, NaN
+        for what is not finite at some node."""
         values = self.values(of)
-        with np.errstate(over="ignore"):  # what is not determined may have no variance
+        with np.errstate(over="ignore", invalid="ignore"):  # what overflows may have no variance
             gap = values - values[0]
             gap = gap - np.tensordot(self.weights, gap, axes=1)
             return np.asarray(np.sqrt(np.tensordot(self.weights, gap**2, axes=1)))

@@ -161,10 +161,11 @@ def frame_at(objective: Objective, at: Evaluation) -> Standardised:
     """Standardised coordinates at a mode that no search has a scale of."""
     search = Maximiser(objective, jacobian=True)
     hessian = search.hessian(at, np.ones(len(at.x)))
-    frame = standardised(at.x, hessian)
+    scaled = objective.coordinates.scaled
+    frame = standardised(at.x, hessian, scaled)
     sds = np.sqrt(np.diag(frame.covariance))
     if hessian is not None and sds.min() < NARROW:
-        frame = standardised(at.x, search.hessian(at, sds))
+        frame = standardised(at.x, search.hessian(at, sds), scaled)
     return frame
 
 

@@ -67,10 +67,14 @@ def kernel_density(
     values: Array, weights: Array, share: float, size: int, within: Range
 ) -> tuple[Array, Array]:
     """(size,) points and the density there of values (m,) with weights (m,) that sum to 1; `share`
-    is the kernels' sd over that of the values, on the whole line. NaN densities for one value."""
+    is the kernels' sd over that of the values, on the whole line. NaN densities for one value, or
+    where values overflow."""
     w = within.line(values)
-    centre = float(weights @ w)
-    sd = float(np.sqrt(weights @ (w - centre) ** 2))
+    with np.errstate(over="ignore", invalid="ignore"):
+        centre = float(weights @ w)
+        sd = float(np.sqrt(weights @ (w - centre) ** 2))
+    if not np.isfinite(sd):
+        return np.full(size, centre), np.full(size, np.nan)
     if not sd > 1e-12 * max(1.0, abs(centre)):
         return np.full(size, within.value(np.array(centre))), np.full(size, np.nan)
     share = min(share, WIDEST)

@@ -28,6 +28,7 @@ ADAPTATIONS, ENOUGH, KEPT = 3, 0.5, 0.2
 # other, so many nats below the top and so many at most. REACHING: of the square of the way to the
 # next.
 FAR, APART, DEEP, REACHING, PARTS = 2.0, 1.5, 9.0, 0.3, 24
+TIED = 1e-6  # relative: distances nearer to one another are the same
 SHARED = 4.0  # half-axes from a mode: fits within are seen by its surrogate
 
 
@@ -174,8 +175,8 @@ class Landscape:
             far = np.linalg.norm(own / region.sides(own), axis=1)
             eligible = (far >= FAR) & (values[: len(own)] >= fitted.top - DEEP)
             for i in _spread_out(own / scale, eligible):
-                inner = own[far < far[i]]
-                away = own[i] - inner[np.linalg.norm((inner - own[i]) / scale, axis=1).argmin()]
+                inner = own[far < far[i] * (1.0 - TIED)]
+                away = own[i] - inner[_smallest(np.linalg.norm((inner - own[i]) / scale, axis=1))]
                 spread = np.diag(scale**2) + REACHING * np.outer(away, away)
                 place = self.frame.u(region.frame.x(own[i]))
                 parts.append(Proposal.elliptical(place, turn @ spread @ turn.T))
@@ -198,12 +199,19 @@ def _spread_out(places: Array, eligible: BoolArray) -> list[int]:
     and APART from them: so that far ends of the tails are among them."""
     gaps, out = np.linalg.norm(places, axis=1), list[int]()
     for _ in range(PARTS):
-        k = int(np.where(eligible, gaps, -np.inf).argmax())
+        k = _smallest(np.where(eligible, -gaps, np.inf))
         if not eligible[k] or gaps[k] < APART:
             break
         out.append(k)
         gaps = np.minimum(gaps, np.linalg.norm(places - places[k], axis=1))
     return out
+
+
+def _smallest(values: Array) -> int:
+    """The first of the smallest values: of fits on a lattice many are as far away as one another,
+    and rounding may not choose."""
+    least = values.min()
+    return int(np.argmax(values <= least + TIED * abs(least)))
 
 
 def effective(log_weight: Array) -> float:

@@ -25,7 +25,7 @@ from lgmdsl.canonical.expressions.coefficient import Gradient, Theta
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
-from lgmdsl.errors import LgmError
+from lgmdsl.errors import LgmError, TooLong
 from lgmdsl.inference.driver import Run, Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.coordinates.vector import Coordinates
@@ -127,7 +127,8 @@ class Objective:
         self, x: Array, warm: GaussianPosterior | None = None, rough: float = 0.0, most: int = 0
     ) -> Evaluation | None:
         """Evidence, prior and gradients at x, (d,); None where there is no fit: the prior or the
-        posterior does not factorise there, or numbers overflow. `rough`: a relative tolerance of
+        posterior does not factorise there, or numbers overflow. Raises
+        TooLong where that is so of the first. `rough`: a relative tolerance of
         the evidence that does, where it is above the objective's own; `most`: steps of the
         fit, where fewer than the objective's own are wanted."""
         if self.beyond(x, OUT):
@@ -136,6 +137,10 @@ class Objective:
         with np.errstate(all="ignore"):  # what is not finite is None
             try:
                 return self._at(np.array(x), warm, rough, most)
+            except TooLong:
+                if not self.calls:  # where the search begins: so would all that follow
+                    raise
+                return None
             except (LgmError, np.linalg.LinAlgError, FloatingPointError):
                 return None
             finally:

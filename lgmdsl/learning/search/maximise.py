@@ -222,6 +222,17 @@ class Maximiser:
             return found
         return replace(found, at=at)
 
+    def newton(self, found: Maximum) -> Array:
+        """(d,) the step along each axis of the curvature by slope over its size, RISING at least;
+        0 without a curvature, and in coordinates at the edge of their range."""
+        step = np.zeros(len(found.at.x))
+        if found.hessian is not None and np.isfinite(found.hessian).all():
+            inside = np.setdiff1d(np.arange(len(step)), found.edges)
+            values, vectors = np.linalg.eigh(found.hessian[np.ix_(inside, inside)])
+            slope = vectors.T @ self.gradient(found.at)[inside]
+            step[inside] = vectors @ (slope / np.maximum(np.abs(values), RISING))
+        return step
+
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
         """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
         steps = np.minimum(SHARE * spread, FARTHEST)
