@@ -56,9 +56,9 @@ class Layout:
 
     def values(self, precision: SparseMatrix) -> Array:
         """(nnz,) Q on A's pattern."""
-        given = precision.data[self.lower]
-        found = np.bincount(self.places, weights=given, minlength=self.table.pattern.nnz)
-        return np.asarray(found, dtype=np.float64)
+        lower = precision.data[self.lower]
+        values = np.bincount(self.places, weights=lower, minlength=self.table.pattern.nnz)
+        return np.asarray(values, dtype=np.float64)
 
 
 _kept: OrderedDict[int, Layout] = OrderedDict()
@@ -77,12 +77,12 @@ def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
             if layout.fits(operators, shape, precision):
                 _kept.move_to_end(key)
                 return layout
-    made = _make(linear, operators, shape, precision)
+    created = _make(linear, operators, shape, precision)
     with _lock:
-        _kept[id(made)] = made
+        _kept[id(created)] = created
         while len(_kept) > 1 and (len(_kept) > KEPT or _entries() > KEPT_ENTRIES):
             _kept.popitem(last=False)
-    return made
+    return created
 
 
 def _entries() -> int:
