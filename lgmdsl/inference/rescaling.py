@@ -106,7 +106,7 @@ def rescale(problem: Problem) -> RescaledProblem | None:
         return None
     problem = replace(problem, engine=engine)
     place = _place(problem, landmarks, weight) if high else np.zeros(engine.linear.size)
-    return _made(problem, unit, place, high)
+    return _rescaled(problem, unit, place, high)
 
 
 def _landmark(site: Site) -> tuple[Array, Array] | None:
@@ -193,7 +193,9 @@ def _robust(landmark: tuple[Array, Array], residual: Array) -> Array:
     return np.asarray(landmark[1] ** -2.0 / (1.0 + (x / usual) ** 2))
 
 
-def _made(problem: Problem, unit: tuple[float, ...], place: Array, high: bool) -> RescaledProblem:
+def _rescaled(
+    problem: Problem, unit: tuple[float, ...], place: Array, high: bool
+) -> RescaledProblem:
     engine, gain = problem.engine, 0.0
     linear = engine.linear
     sites: list[Site] = []

@@ -62,7 +62,7 @@ def minimise(
 def _polished(problem: Problem, point: Matched, step: _Step) -> Matched:
     """The last digits, which the value does not show: full steps while the decrement halves."""
     while -step.slope > REACHED:
-        following = _moved(problem, point, step, 1.0)
+        following = _stepped(problem, point, step, 1.0)
         shorter = None if following is None else _newton(_model(problem, following))
         if following is None or shorter is None or -shorter.slope > 0.25 * -step.slope:
             break
@@ -102,18 +102,18 @@ class _Model:
 
 
 def _search(problem: Problem, point: Matched, step: _Step) -> Matched | None:
-    """Armijo along the path of `_moved`."""
+    """Armijo along the path of `_stepped`."""
     slack = 1e-12 * (1.0 + abs(point.value))
     t = 1.0
     while t > SHORTEST:
-        tried = _moved(problem, point, step, t)
+        tried = _stepped(problem, point, step, t)
         if tried is not None and tried.value <= point.value + SUFFICIENT * t * step.slope + slack:
             return tried
         t *= 0.5
     return None
 
 
-def _moved(problem: Problem, point: Matched, step: _Step, t: float) -> Matched | None:
+def _stepped(problem: Problem, point: Matched, step: _Step, t: float) -> Matched | None:
     """A share t of the step, but a cavity's precision falls exponentially, never below zero."""
     cavity = np.where(point.known, 1.0, 1.0 / np.maximum(point.cavity_variance, 1e-300))
     fall = np.maximum(point.power * t * step.d_weight / cavity, 0.0)

@@ -157,7 +157,7 @@ class ParameterExpanded(Backend[PxState]):
 
     def _ahead(self, problem: Problem, before: PxState, point: Point) -> PxState:
         """The state at a point that follows another one's, with the round that follows it."""
-        following, ahead, anchor = self._moved(problem, before, point)
+        following, ahead, anchor = self._accelerated(problem, before, point)
         share = before.share
         if ahead:
             share = min(1.0, 2.0 * share) if ahead == EXPANDED else 0.5 * share
@@ -195,7 +195,7 @@ class ParameterExpanded(Backend[PxState]):
             stage=before.ahead,
         )
 
-    def _moved(
+    def _accelerated(
         self, problem: Problem, before: PxState, point: Point
     ) -> tuple[Point | None, str, Gaussian | None]:
         """The point that a round with mixtures' auxiliaries moved leads to; stage, anchor."""

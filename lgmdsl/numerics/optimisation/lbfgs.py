@@ -140,7 +140,7 @@ class LBFGS:
                         best = (t, trial)
                     proposed = _secant(t, slope, trial_slope)
                 else:
-                    return self._moved(now, t, d, trial, used)
+                    return self._next(now, t, d, trial, used)
             if math.isinf(high):
                 t = min(max(proposed, 1.5 * low), 10.0 * low)
             else:
@@ -149,10 +149,10 @@ class LBFGS:
                     break
                 t = min(max(proposed, low + 0.1 * width), high - 0.1 * width)
         if best is not None:
-            return self._moved(now, best[0], d, best[1], used)
+            return self._next(now, best[0], d, best[1], used)
         return None
 
-    def _moved(
+    def _next(
         self, now: Iterate[T], t: float, d: Array, trial: Evaluated[T], used: int
     ) -> Iterate[T]:
         s, y = t * d, trial.gradient - now.at.gradient
