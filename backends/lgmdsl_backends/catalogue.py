@@ -1,4 +1,4 @@
-"""The back ends that ship. A new one is a file beside this one and a line here."""
+"""The back ends that ship. A new one is a file next to this one and a line here."""
 
 from __future__ import annotations
 

@@ -74,7 +74,7 @@ class Frame:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class PredictorMoments:
     """Means and variances of the predictors at a point, and the sites' answers there."""
 
     mean: Rows
@@ -92,7 +92,7 @@ class CholeskyState:
     """Where L-BFGS stands: x holds h, then the lower triangle of L by rows."""
 
     frame: Frame | None
-    iterate: Iterate[Moments]
+    iterate: Iterate[PredictorMoments]
     failed: Status | None = None
     reason: str | Failed = ""
 
@@ -105,7 +105,7 @@ class CholeskyState:
 class Cholesky(Backend[CholeskyState]):
     """L-BFGS in (mean, Cholesky factor) of all latents; for models of few latents.
 
-    `memory`: pairs of L-BFGS. `refresh`: steps after which the coordinates are whitened anew.
+    `memory`: pairs of L-BFGS. `refresh`: steps after which the coordinates are whitened again.
     `largest`: latents at most. `whitened`: false for the papers' parametrisation, which is slow to
     converge and inverts the prior covariance.
     """
@@ -143,18 +143,18 @@ class Cholesky(Backend[CholeskyState]):
     def step(self, problem: Problem, state: CholeskyState) -> CholeskyState:
         assert state.frame is not None
         solver = LBFGS(self.memory)
-        moved = solver.step(state.iterate, _evaluate(problem, state.frame))
-        if moved is None and self.whitened and state.iterate.steps:
+        following = solver.step(state.iterate, _evaluate(problem, state.frame))
+        if following is None and self.whitened and state.iterate.steps:
             state = _turned(problem, state.frame, state.iterate)
             if state.failed is not None or state.frame is None:
                 return state
-            moved = solver.step(state.iterate, _evaluate(problem, state.frame))
-        if moved is None:
+            following = solver.step(state.iterate, _evaluate(problem, state.frame))
+        if following is None:
             return replace(state, failed=Status.stalled, reason="no step raises the bound")
-        if self.whitened and moved.steps >= self.refresh:
+        if self.whitened and following.steps >= self.refresh:
             assert state.frame is not None
-            return _turned(problem, state.frame, moved)
-        return replace(state, iterate=moved)
+            return _turned(problem, state.frame, following)
+        return replace(state, iterate=following)
 
     def residual(self, problem: Problem, state: CholeskyState) -> float:
         """How far means (in sds) and log sds are from those of (-2 f_v, f_m - 2 f_v m)."""
@@ -218,8 +218,8 @@ def _plain(problem: Problem, point: ElboPoint) -> CholeskyState:
     return _standing(problem, frame, _pack(h, of_point.lower))
 
 
-def _turned(problem: Problem, frame: Frame, iterate: Iterate[Moments]) -> CholeskyState:
-    """The same point, L-BFGS starting anew in the coordinates where it is N(0, 1)."""
+def _turned(problem: Problem, frame: Frame, iterate: Iterate[PredictorMoments]) -> CholeskyState:
+    """The same point, L-BFGS restarted in the coordinates where it is N(0, 1)."""
     return _centred(problem, replace(frame, turn=frame.seen(iterate.x)), iterate.evaluations)
 
 
@@ -229,19 +229,21 @@ def _centred(problem: Problem, frame: Frame, evaluations: int = 0) -> CholeskySt
 
 
 def _standing(problem: Problem, frame: Frame, x: Array, evaluations: int = 0) -> CholeskyState:
-    at = _evaluate(problem, frame)(x)
-    if at is None:
+    evaluated = _evaluate(problem, frame)(x)
+    if evaluated is None:
         return _nowhere("the bound is not finite at the start")
-    return CholeskyState(frame, Iterate(x, at, evaluations=evaluations + 1))
+    return CholeskyState(frame, Iterate(x, evaluated, evaluations=evaluations + 1))
 
 
-def _evaluate(problem: Problem, frame: Frame) -> Callable[[Array], Evaluated[Moments] | None]:
+def _evaluate(
+    problem: Problem, frame: Frame
+) -> Callable[[Array], Evaluated[PredictorMoments] | None]:
     """-ELBO and its gradient; None where a diagonal entry of L is not positive."""
     design, rank, precision = frame.design, frame.rank, frame.precision
     predictors = problem.engine.linear.predictors
     lower = np.tril_indices(rank)
 
-    def at(x: Array) -> Evaluated[Moments] | None:
+    def at(x: Array) -> Evaluated[PredictorMoments] | None:
         h, factor = frame.seen(x)
         diagonal = factor.diagonal()
         if not (diagonal > 0.0).all():
@@ -271,7 +273,7 @@ def _evaluate(problem: Problem, frame: Frame) -> Callable[[Array], Evaluated[Mom
         value = frame.constant + gain - float(divergence)
         if not (np.isfinite(value) and np.isfinite(gradient).all()):
             return None
-        return Evaluated(-value, -gradient, Moments(mean, variance, answers))
+        return Evaluated(-value, -gradient, PredictorMoments(mean, variance, answers))
 
     return at
 
@@ -289,14 +291,14 @@ def _unpack(x: Array, rank: int) -> tuple[Array, Array]:
 def _nowhere(reason: str | Failed) -> CholeskyState:
     """A state without a usable point."""
     empty = np.zeros(0)
-    at = Evaluated(math.inf, empty, Moments((), (), ()))
-    return CholeskyState(None, Iterate(empty, at), Status.numerical_error, reason)
+    evaluated = Evaluated(math.inf, empty, PredictorMoments((), (), ()))
+    return CholeskyState(None, Iterate(empty, evaluated), Status.numerical_error, reason)
 
 
 def _too_large(size: int, largest: int) -> Diagnostic:
     return Diagnostic(
         "E501",
         "method `cholesky` cannot run this model",
-        details=(f"it has {size} latents, and the method holds {size}^2 / 2 unknowns",),
+        details=(f"it has {size} latents, and the method has {size}^2 / 2 unknowns",),
         help=f"use natural-gradient, or raise the option `largest` (now {largest})",
     )

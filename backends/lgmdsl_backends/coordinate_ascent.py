@@ -117,8 +117,8 @@ class CoordinateAscent(Backend[AscentState]):
             for k in range(len(mean)):
                 rows = slice(start, start + size)
                 if mean.ndim == 1:
-                    own = _weight_of(answer, mean, k)
-                    weight[k] = self._row(own, float(weight[k]), covariance, start, least)
+                    weight_at = _weight_of(answer, mean, k)
+                    weight[k] = self._row(weight_at, float(weight[k]), covariance, start, least)
                 else:
                     weight[k] = self._block(
                         _block_of(answer, mean, k), weight[k], covariance, rows, least
@@ -128,7 +128,7 @@ class CoordinateAscent(Backend[AscentState]):
 
     def _row(
         self,
-        own: Callable[[float], tuple[float, float]],
+        weight_at: Callable[[float], tuple[float, float]],
         weight: float,
         covariance: Array,
         k: int,
@@ -137,17 +137,17 @@ class CoordinateAscent(Backend[AscentState]):
         """The new weight of row k."""
         old = float(covariance[k, k])
         if not old > least:  # known exactly: no weight changes it
-            return own(max(old, 0.0))[0]
+            return weight_at(max(old, 0.0))[0]
         # Leverage 1 (a flat direction that this row alone fixes) leaves rounding for a cavity.
         cavity = max(1.0 / old - weight, 0.0)
-        new = solve_variance(own, cavity, old, self.accuracy)
+        new = solve_variance(weight_at, cavity, old, self.accuracy)
         share = covariance[k] / old  # its square may be beyond doubles where old^2 is
         covariance += np.multiply.outer(share * (new - old), share)
         return 1.0 / new - cavity
 
     def _block(
         self,
-        own: Callable[[Array], Array],
+        weight_at: Callable[[Array], Array],
         weight: Array,
         covariance: Array,
         rows: slice,
@@ -157,41 +157,41 @@ class CoordinateAscent(Backend[AscentState]):
         steps towards T that are halved when the gap grows. V_0 may be singular."""
         old, unit = covariance[rows, rows].copy(), np.eye(len(weight))
         if not float(old.trace()) > least:
-            return own(old)
+            return weight_at(old)
         new, share, last = weight, 1.0, math.inf
         for _ in range(ROUNDS):
             spread = np.linalg.solve(unit + old @ (new - weight), old)
-            target = own(0.5 * (spread + spread.T))
+            target = weight_at(0.5 * (spread + spread.T))
             gap = float(np.abs(target - new).max())
             if gap <= self.accuracy * float(np.abs(target).max()):
                 break
             share = 0.5 * share if gap >= last else share
             new, last = new + share * (target - new), gap
-        moved = new - weight
+        change = new - weight
         half = covariance[rows].copy()
-        covariance -= half.T @ np.linalg.solve(unit + moved @ old, moved) @ half
+        covariance -= half.T @ np.linalg.solve(unit + change @ old, change) @ half
         return new
 
 
 def _block_of(answer: Expected, mean: Array, k: int) -> Callable[[Array], Array]:
     """V -> T = -2 f_V(m, V) of one vector site."""
     alone = some_rows(answer, np.array([k]), len(mean))
-    at = mean[k : k + 1]
+    centre = mean[k : k + 1]
 
     def weight(variance: Array) -> Array:
-        return np.asarray(-2.0 * alone(at, variance[None]).d_variance[0])
+        return np.asarray(-2.0 * alone(centre, variance[None]).d_variance[0])
 
     return weight
 
 
 def _weight_of(answer: Expected, mean: Array, k: int) -> Callable[[float], tuple[float, float]]:
     alone = some_rows(answer, np.array([k]), len(mean))
-    at = mean[k : k + 1]
+    centre = mean[k : k + 1]
 
     def weight(v: float) -> tuple[float, float]:
-        found = alone(at, np.array([v]))
-        bend = found.d_variance2
-        return -2.0 * found.d_variance.item(), 0.0 if bend is None else -2.0 * bend.item()
+        expected = alone(centre, np.array([v]))
+        bend = expected.d_variance2
+        return -2.0 * expected.d_variance.item(), 0.0 if bend is None else -2.0 * bend.item()
 
     return weight
 

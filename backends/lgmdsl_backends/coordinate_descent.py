@@ -120,7 +120,7 @@ class CoordinateDescent(Backend[DescentState]):
         """(P,) x of every row after one pass: its width is that of -1/(2 g'(x))."""
         linear = problem.engine.linear
         weight = flatten(q.weight)
-        found = np.empty_like(weight)
+        x = np.empty_like(weight)
         few = linear.size < linear.rows
         if few:
             operator: Matrix | None = StackedPredictors(linear).matrix()
@@ -130,56 +130,56 @@ class CoordinateDescent(Backend[DescentState]):
             operator, covariance, mean = None, row_covariance(q, linear), flatten(q.mean).copy()
         top = max(float(v.max(initial=0.0)) for v in q.variance)
         for begin in range(0, linear.rows, self.group):
-            here = slice(begin, begin + self.group)
+            group_rows = slice(begin, begin + self.group)
             if operator is None:
-                reach, own_mean = covariance[:, here].copy(), mean[here].copy()
-                own = reach[here].copy()
+                reach, block_mean = covariance[:, group_rows].copy(), mean[group_rows].copy()
+                block = reach[group_rows].copy()
             else:
-                part = operator[here]
+                part = operator[group_rows]
                 reach = np.asarray((part @ covariance).T)
-                own, own_mean = np.asarray(part @ reach), part @ mean + offset[here]
-            before, change = own.copy(), np.zeros(len(own))
-            for i in range(len(own)):
-                k, v, m = begin + i, float(own[i, i]), float(own_mean[i])
+                block, block_mean = np.asarray(part @ reach), part @ mean + offset[group_rows]
+            before, change = block.copy(), np.zeros(len(block))
+            for i in range(len(block)):
+                k, v, m = begin + i, float(block[i, i]), float(block_mean[i])
                 if not v > POINT * top:
-                    found[k] = m * m + max(v, 0.0)
+                    x[k] = m * m + max(v, 0.0)
                     continue
-                found[k], new = self._minimum(single[k], v, m, float(weight[k]))
+                x[k], new = self._minimum(single[k], v, m, float(weight[k]))
                 change[i] = new - weight[k]
                 share = change[i] / (1.0 + change[i] * v)
-                column = own[:, i].copy()
-                own_mean -= (share * m) * column
-                own -= np.multiply.outer(share * column, column)
+                column = block[:, i].copy()
+                block_mean -= (share * m) * column
+                block -= np.multiply.outer(share * column, column)
             # V - T D (I + C D)^-1 T', the shifts staying as they are.
-            mean -= reach @ (change * own_mean)
-            inner = np.linalg.solve(np.eye(len(own)) + before * change, reach.T)
+            mean -= reach @ (change * block_mean)
+            inner = np.linalg.solve(np.eye(len(block)) + before * change, reach.T)
             covariance -= (reach * change) @ inner
-        return found
+        return x
 
     def _minimum(self, site: SuperGaussian, v: float, m: float, w: float) -> tuple[float, float]:
         """(x, weight) where one row's phi is lowest: safeguarded Newton on x - X(x)."""
         rest, t = max(1.0 / v - w, 0.0), m / v
 
-        def at(x: float) -> tuple[float, float, float, float]:
+        def evaluate(x: float) -> tuple[float, float, float, float]:
             """Weight, X - x, its slope, phi."""
             value, first, second = (float(part[0]) for part in site.g(np.array([x])))
             weight = -2.0 * first
             spread = 1.0 / (rest + weight)
-            moved = spread + (spread * t) ** 2
+            square = spread + (spread * t) ** 2
             bend = 2.0 * second * spread * (spread + 2.0 * (spread * t) ** 2) - 1.0
             phi = -x * weight - 2.0 * value - math.log(spread) - spread * t * t
-            return weight, moved - x, bend, phi
+            return weight, square - x, bend, phi
 
         x = first = v + m * m
         low, high = 0.0, math.inf
-        start = now = at(x)
+        start = now = evaluate(x)
         for _ in range(LIMIT):
             if abs(now[1]) <= self.accuracy * x:
                 break
             low, high = (x, high) if now[1] > 0.0 else (low, x)
             step = -now[1] / now[2] if now[2] < 0.0 else now[1]
             x = x + step if low < x + step < high else x + now[1]
-            now = at(x)
+            now = evaluate(x)
         # Newton may have passed one minimum for another that is higher; the first x never is.
         return (first, start[0]) if now[3] > start[3] else (x, now[0])
 

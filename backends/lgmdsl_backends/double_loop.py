@@ -85,9 +85,9 @@ class DoubleLoop(Backend[DoubleLoopState]):
             tried = self._inner(problem, q, candidate)
             # A tangent elsewhere is a bound as well, but not one that must have risen.
             if isinstance(tried, WidthPoint) and tried.bound >= state.point.bound:
-                found = _state(problem, tried)
-                if found.residual < state.residual:
-                    return replace(found, tangent=candidate, history=history)
+                following = _state(problem, tried)
+                if following.residual < state.residual:
+                    return replace(following, tangent=candidate, history=history)
             history = Anderson(MEMORY)
         point = self._inner(problem, q, q.variance)
         if isinstance(point, Failed):

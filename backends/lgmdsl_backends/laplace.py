@@ -79,11 +79,11 @@ class Laplace(Backend[LaplaceState]):
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> LaplaceState:
         if warm is not None:
-            moved = problem.engine.condition(warm.weight, warm.shift)
-            if not isinstance(moved, Failed):
-                return _at(problem, moved.mean, _alpha(moved))
+            warmed = problem.engine.condition(warm.weight, warm.shift)
+            if not isinstance(warmed, Failed):
+                return _state_at(problem, warmed.mean, _alpha(warmed))
         s = problem.engine.prior_mean
-        return _at(problem, s, tuple(np.zeros_like(x) for x in s))
+        return _state_at(problem, s, tuple(np.zeros_like(x) for x in s))
 
     def step(self, problem: Problem, state: LaplaceState) -> LaplaceState:
         if state.conditioned is None:
@@ -95,7 +95,7 @@ class Laplace(Backend[LaplaceState]):
         t = 1.0
         while t >= SHORTEST:
             if line.energy(t) >= start + SUFFICIENT * t * slope - slack:
-                following = _at(problem, *line.point(t))
+                following = _state_at(problem, *line.point(t))
                 if following.conditioned is not None:
                     return following
             t *= 0.5 if t > SMALL else 0.1
@@ -142,19 +142,19 @@ def _parameter_slopes(problem: Problem, q: Conditioned) -> tuple[Mapping[str, Ar
     linear = problem.engine.linear
     stacked = StackedPredictors(linear)
     u = q.solve(stacked.pulled(_tilt(problem, q)))
-    moved, found = split(stacked.lifted(u), linear.predictors), []
-    for site, m, v, du in zip(problem.sites, q.mean, q.variance, moved, strict=True):
+    response, slopes = split(stacked.lifted(u), linear.predictors), []
+    for site, m, v, du in zip(problem.sites, q.mean, q.variance, response, strict=True):
         if site.spec.shared:
-            found.append(site.moved_slopes(m, v, du))
+            slopes.append(site.moved_slopes(m, v, du))
             continue
         curves = site.parameter_curves(m)
-        found.append(
+        slopes.append(
             {
                 name: c.value + 0.5 * rows.trace(c.curvature, v) + rows.inner(c.slope, du)
                 for name, c in curves.items()
             }
         )
-    return tuple(found)
+    return tuple(slopes)
 
 
 @dataclass(frozen=True)
@@ -182,11 +182,11 @@ def _corrected(problem: Problem, q: Conditioned) -> Conditioned:
     best = maximise_mean(problem.engine, sites, q.variance, q.mean, _alpha(q))
     if isinstance(best, Failed):
         return q
-    moved = q.with_shift(rows.shift_of(best.alpha, q.weight, best.mean))
-    return q if isinstance(moved, Failed) else moved
+    corrected = q.with_shift(rows.shift_of(best.alpha, q.weight, best.mean))
+    return q if isinstance(corrected, Failed) else corrected
 
 
-def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
+def _state_at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
     """Condition the engine on the curvature at s."""
     answers = problem.pointwise(s)
     finite = all(
@@ -225,7 +225,7 @@ def _at(problem: Problem, s: Rows, alpha: Rows) -> LaplaceState:
             conditioned,
         )
     shift = conditioned.shift
-    correction = tuple(  # 1/2 w s^2 - b s beside that at the mean, which `centred` holds
+    correction = tuple(  # 1/2 w s^2 - b s less its value at the mean, which `centred` holds
         a.value + rows.inner(0.5 * rows.times(w, x + m) - b, x - m)
         for a, w, b, x, m in zip(answers, weight, shift, s, conditioned.mean, strict=True)
     )

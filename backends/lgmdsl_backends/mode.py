@@ -38,12 +38,12 @@ NOTE = (
 )
 # sqrt(z) in units of the site's scale, first and last, and its factor from one step to the next.
 WIDEST, NARROWEST, FACTOR = 1.0, 1e-6, 0.1
-# A scale wide beside the posterior makes z wide as well: it shrinks on, at most to LEAST, while
-# the rows it holds are not OPTIMAL; a block NEAR optimal beside another waits for that one.
+# A scale wide against the posterior makes z wide as well: it keeps shrinking, at most to LEAST,
+# while the rows it holds are not OPTIMAL; a block NEAR optimal next to another waits for that one.
 LEAST, OPTIMAL, NEAR = 1e-14, 1e-6, 1e-3
 # What holds a row at a kink, as an sd in units of the scale.
 STIFF = 3e-5
-HOLDS = "rows are held at a kink that is too weak to hold them, or let go by one that is not"
+HOLDS = "rows are fixed at a kink that is too weak to fix them, or released by one that is not"
 SUFFICIENT, SHORTEST, LIMIT = 1e-4, 1e-20, 100
 ROUGH, FINE = 1e-4, 1e-8  # Newton's decrement at the end of a step, before the last z and at it
 
@@ -51,7 +51,7 @@ ROUGH, FINE = 1e-4, 1e-8  # Newton's decrement at the end of a step, before the 
 @dataclass(frozen=True)
 class Local:
     """One block at s: log density (rounded off where kinked), slope, and weight for Newton's step
-    with one that surely lets q exist."""
+    with one for which q certainly exists."""
 
     value: Array
     slope: Array
@@ -69,7 +69,7 @@ class ModeState:
     objective: float
     width: Widths
     conditioned: Conditioned | None = None
-    left: float = math.inf
+    decrement: float = math.inf
     optimality: Widths = (0.0,)
     failed: Status | None = None
     reason: str | Failed = ""
@@ -93,51 +93,51 @@ class Mode(Backend[ModeState]):
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> ModeState:
         lost = [s.spec.name for s in problem.sites if kinks.kinked(s) and not kinks.rounds(s)]
         if lost:
-            reason = f"{lost[0]} has a kink, and no g by which it could be rounded off"
+            reason = f"{lost[0]} has a kink, and declares no g with which to smooth it"
             return ModeState((), (), -math.inf, (), failed=Status.numerical_error, reason=reason)
         s = problem.engine.prior_mean
         alpha: Rows = tuple(np.zeros_like(x) for x in s)
         if warm is not None:
-            moved = problem.engine.condition(warm.weight, warm.shift)
-            if not isinstance(moved, Failed):
-                s, alpha = moved.mean, rows.slope_of(moved.shift, moved.weight, moved.mean)
+            warmed = problem.engine.condition(warm.weight, warm.shift)
+            if not isinstance(warmed, Failed):
+                s, alpha = warmed.mean, rows.slope_of(warmed.shift, warmed.weight, warmed.mean)
         width = tuple(WIDEST if kinks.kinked(x) else NARROWEST for x in problem.sites)
-        state = _at(problem, s, alpha, width)
-        # A weight of 1 / scale^2 may be lost beside the others; a narrower kink weighs more.
+        state = _state_at(problem, s, alpha, width)
+        # A weight of 1 / scale^2 may be lost against the others; a narrower kink weighs more.
         while state.failed is not None and not _last(width):
             width = _narrower(width)
-            narrower = _at(problem, s, alpha, width)
+            narrower = _state_at(problem, s, alpha, width)
             state = state if narrower.failed is not None else narrower
         return state
 
     def step(self, problem: Problem, state: ModeState) -> ModeState:
         last = _last(state.width)
-        found = _climb(problem, state, FINE if last else ROUGH)
-        if isinstance(found, Failed):
-            return replace(state, failed=Status.numerical_error, reason=found)
-        s, alpha, left = found
+        climbed = _climb(problem, state, FINE if last else ROUGH)
+        if isinstance(climbed, Failed):
+            return replace(state, failed=Status.numerical_error, reason=climbed)
+        s, alpha, decrement = climbed
         if not last:
-            return _at(problem, s, alpha, _narrower(state.width))
-        at = _at(problem, s, alpha, state.width, left)
-        if at.failed is not None:
-            return at
-        worst = max(at.optimality)
+            return _state_at(problem, s, alpha, _narrower(state.width))
+        following = _state_at(problem, s, alpha, state.width, decrement)
+        if following.failed is not None:
+            return following
+        worst = max(following.optimality)
         width = tuple(
             FACTOR * w if x > max(OPTIMAL, NEAR * worst) and w > LEAST else w
-            for w, x in zip(at.width, at.optimality, strict=True)
+            for w, x in zip(following.width, following.optimality, strict=True)
         )
-        if width != at.width:
-            return replace(at, width=width)
-        if left > FINE and left > 0.5 * state.left:
+        if width != following.width:
+            return replace(following, width=width)
+        if decrement > FINE and decrement > 0.5 * state.decrement:
             return replace(state, failed=Status.stalled, reason="no step raises the density")
         if worst > OPTIMAL and worst > 0.5 * max(state.optimality):
-            return replace(at, failed=Status.stalled, reason=HOLDS)
-        return at
+            return replace(following, failed=Status.stalled, reason=HOLDS)
+        return following
 
     def residual(self, problem: Problem, state: ModeState) -> float:
         """Newton's decrement, which bounds the next move of every mean in sds, or how far the rows
         with kinks are from optimal, if that is more; inf before the last z."""
-        return max(state.left, *state.optimality)
+        return max(state.decrement, *state.optimality)
 
     def posterior(self, problem: Problem, state: ModeState) -> GaussianPosterior:
         q = state.conditioned
@@ -162,17 +162,19 @@ def _narrower(width: Widths) -> Widths:
     return tuple(max(FACTOR * w, NARROWEST) for w in width)
 
 
-def _at(problem: Problem, s: Rows, alpha: Rows, width: Widths, left: float = math.inf) -> ModeState:
+def _state_at(
+    problem: Problem, s: Rows, alpha: Rows, width: Widths, decrement: float = math.inf
+) -> ModeState:
     q = _gaussian_at(problem, s, alpha, width)
     if isinstance(q, Failed):
         return ModeState(s, alpha, -math.inf, width, failed=Status.numerical_error, reason=q)
     # What the kinks hold is at them in q, and near them in s; the prior's part to second order.
-    at = q.mean if left < math.inf else s
-    energy = _energy(problem.log_density(at), problem, s, alpha) - sum(
-        float(np.sum((m - x) * a)) for m, x, a in zip(at, s, alpha, strict=True)
+    centre = q.mean if decrement < math.inf else s
+    energy = _energy(problem.log_density(centre), problem, s, alpha) - sum(
+        float(np.sum((m - x) * a)) for m, x, a in zip(centre, s, alpha, strict=True)
     )
-    optimality = kinks.optimality(problem, q, s, width) if left < math.inf else (math.inf,)
-    return ModeState(s, alpha, energy, width, q, left, optimality)
+    optimality = kinks.optimality(problem, q, s, width) if decrement < math.inf else (math.inf,)
+    return ModeState(s, alpha, energy, width, q, decrement, optimality)
 
 
 def _energy(values: Sequence[Array], problem: Problem, s: Rows, alpha: Rows) -> float:
@@ -193,13 +195,13 @@ def _locals(problem: Problem, s: Rows, alpha: Rows, z: Rows) -> tuple[Local, ...
             out.append(Local(p.value, p.slope, -p.curvature, rows.absolute(p.curvature)))
             continue
         assert isinstance(site, SuperGaussian)
-        found, second = site.widths(x, square), site.g(square + x * x)[2]
-        inverse = 1.0 / found.width
+        bound, second = site.widths(x, square), site.g(square + x * x)[2]
+        inverse = 1.0 / bound.width
         reach = np.sqrt(square + x * x)
-        pull = np.clip((site.beta - a) * found.width, -reach, reach)
+        pull = np.clip((site.beta - a) * bound.width, -reach, reach)
         weight = inverse - 4.0 * x * pull * second
         out.append(
-            Local(-found.penalty, -found.slope, np.where(weight >= 0.0, weight, inverse), inverse)
+            Local(-bound.penalty, -bound.slope, np.where(weight >= 0.0, weight, inverse), inverse)
         )
     return tuple(out)
 
@@ -210,42 +212,42 @@ def _climb(
     """Newton to the mode at this z: (s, alpha, the decrement left)."""
     z = kinks.squared_width(problem, state.width)
     s, alpha, dual = state.s, state.alpha, state.alpha
-    here = _locals(problem, s, dual, z)
-    energy = _energy([l.value for l in here], problem, s, alpha)
-    left = math.inf
+    local = _locals(problem, s, dual, z)
+    energy = _energy([l.value for l in local], problem, s, alpha)
+    decrement = math.inf
     for _ in range(LIMIT):
-        q = _conditioned(problem, here, s)
+        q = _conditioned(problem, local, s)
         if isinstance(q, Failed):
             return q
         ahead, ahead_alpha = q.mean, rows.slope_of(q.shift, q.weight, q.mean)
         squared = sum(
             float(np.sum((t - x) * (l.slope - a)))
-            for t, x, l, a in zip(ahead, s, here, alpha, strict=True)
+            for t, x, l, a in zip(ahead, s, local, alpha, strict=True)
         )
-        left = math.sqrt(abs(squared))
-        if left <= tolerance:
+        decrement = math.sqrt(abs(squared))
+        if decrement <= tolerance:
             break
         slack, step = 1e-13 * (1.0 + abs(energy)), 1.0
         while step >= SHORTEST:
-            moved = rows.interpolate(s, ahead, step)
-            moved_alpha = rows.interpolate(alpha, ahead_alpha, step)
-            tried = _locals(problem, moved, ahead_alpha, z)
-            reached = _energy([l.value for l in tried], problem, moved, moved_alpha)
+            candidate = rows.interpolate(s, ahead, step)
+            candidate_alpha = rows.interpolate(alpha, ahead_alpha, step)
+            tried = _locals(problem, candidate, ahead_alpha, z)
+            reached = _energy([l.value for l in tried], problem, candidate, candidate_alpha)
             if reached >= energy + SUFFICIENT * step * squared - slack:
                 break
             step *= 0.5
         else:
             break
-        s, alpha, here, energy = moved, moved_alpha, tried, reached
-    return s, alpha, left
+        s, alpha, local, energy = candidate, candidate_alpha, tried, reached
+    return s, alpha, decrement
 
 
-def _conditioned(problem: Problem, here: Sequence[Local], s: Rows) -> Conditioned | Failed:
-    slope = tuple(l.slope for l in here)
-    weight = tuple(l.weight for l in here)
+def _conditioned(problem: Problem, local: Sequence[Local], s: Rows) -> Conditioned | Failed:
+    slope = tuple(l.slope for l in local)
+    weight = tuple(l.weight for l in local)
     q = problem.engine.condition(weight, rows.shift_of(slope, weight, s))
     if isinstance(q, Failed):
-        weight = tuple(l.safe for l in here)
+        weight = tuple(l.safe for l in local)
         q = problem.engine.condition(weight, rows.shift_of(slope, weight, s))
     return q
 
@@ -254,10 +256,10 @@ def _gaussian_at(problem: Problem, s: Rows, alpha: Rows, width: Widths) -> Condi
     """The Gaussian with the curvature at the mode. A row held by a kink has a weight that lets it
     move no more; off the kink a site that has no curvature gives none, unless q would not exist."""
     z = kinks.squared_width(problem, width)
-    here = _locals(problem, s, alpha, z)
+    local = _locals(problem, s, alpha, z)
     curved, slopes, safe = [], [], []
     for site, answer, x, a, square, l in zip(
-        problem.sites, problem.answers, s, alpha, z, here, strict=True
+        problem.sites, problem.answers, s, alpha, z, local, strict=True
     ):
         assert isinstance(answer, Pointwise)
         if not kinks.kinked(site):
@@ -266,12 +268,12 @@ def _gaussian_at(problem: Problem, s: Rows, alpha: Rows, width: Widths) -> Condi
             safe.append(l.safe)
             continue
         p = answer.pointwise(x)
-        held = kinks.held(x, square)
+        at_kink = kinks.held(x, square)
         # With the slope there as the shift the mean is 0 whatever the weight is.
         stiff = NARROWEST**2 / (STIFF**2 * square)
-        curved.append(np.where(held, stiff, -p.curvature))
-        slopes.append(np.where(held, a - stiff * x, p.slope))
-        safe.append(np.where(held, stiff, l.safe))
+        curved.append(np.where(at_kink, stiff, -p.curvature))
+        slopes.append(np.where(at_kink, a - stiff * x, p.slope))
+        safe.append(np.where(at_kink, stiff, l.safe))
     for weight in (tuple(curved), tuple(safe)):
         q = problem.engine.condition(weight, rows.shift_of(tuple(slopes), weight, s))
         if not isinstance(q, Failed):

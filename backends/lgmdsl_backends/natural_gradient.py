@@ -95,8 +95,8 @@ class NaturalGradient(Backend[NaturalState]):
             # The predictors do not move (a prior of variance 0, say), but b does: gradients in
             # hyperparameters rest on it.
             following = elbo_at(problem, *point.target, near=point.conditioned)
-            held = point.elbo - HELD * max(1.0, abs(point.elbo))
-            if isinstance(following, ElboPoint) and following.elbo >= held:
+            floor = point.elbo - HELD * max(1.0, abs(point.elbo))
+            if isinstance(following, ElboPoint) and following.elbo >= floor:
                 point = following
         return self._at(problem, point)
 
@@ -107,8 +107,8 @@ class NaturalGradient(Backend[NaturalState]):
             following = elbo_at(problem, *point.target)
             if isinstance(following, ElboPoint) and _better(problem, following, point):
                 gain = following.elbo - point.elbo
-                moved = self._at(problem, following)
-                return replace(moved, undamped=gain * 3.0 <= state.gain, gain=gain)
+                accepted = self._at(problem, following)
+                return replace(accepted, undamped=gain * 3.0 <= state.gain, gain=gain)
         logs = _positive(point)
         history = state.history if logs == state.logs else Anderson(self.memory)
         tried, history = self._accelerated(problem, point, history, logs)

@@ -190,8 +190,8 @@ class OpperArchambeau(Backend[CoefficientState]):
         if isinstance(point, ElboPoint):
             weight = lifted(point.weight)
             if any((w != p).any() for w, p in zip(weight, point.weight, strict=True)):
-                moved = zip(point.alpha, weight, point.mean, strict=True)
-                point = elbo_at(problem, weight, tuple(a + w * m for a, w, m in moved))
+                parts = zip(point.alpha, weight, point.mean, strict=True)
+                point = elbo_at(problem, weight, tuple(a + w * m for a, w, m in parts))
         if isinstance(point, Failed):
             return CoefficientState(None, None, Status.numerical_error, point)
         design = StackedPredictors(problem.engine.linear).matrix()
@@ -201,37 +201,37 @@ class OpperArchambeau(Backend[CoefficientState]):
         """The state at a point that is its own reference."""
         reference = Reference.at(point, design)
         x = np.zeros((2, 2 * len(reference.mean)))
-        at = _evaluated(reference, reference.spread, point)
-        return CoefficientState(reference, Iterate(x, at, evaluations=evaluations))
+        evaluated = _evaluated(reference, reference.spread, point)
+        return CoefficientState(reference, Iterate(x, evaluated, evaluations=evaluations))
 
     def step(self, problem: Problem, state: CoefficientState) -> CoefficientState:
         assert state.reference is not None and state.iterate is not None
         if not self.whitened:
-            moved = LBFGS(self.memory).step(
+            following = LBFGS(self.memory).step(
                 state.iterate, _evaluate_plain(problem, state.reference)
             )
-            return _stalled(state) if moved is None else replace(state, iterate=moved)
+            return _stalled(state) if following is None else replace(state, iterate=following)
         solver, design = LBFGS(self.memory, inner=_inner), state.reference.spread.design
-        moved = solver.step(state.iterate, _evaluate(problem, state.reference))
-        if moved is None and state.iterate.steps:
+        following = solver.step(state.iterate, _evaluate(problem, state.reference))
+        if following is None and state.iterate.steps:
             fresh = self._around(state.iterate.at.kept.point, design, state.iterate.evaluations)
             assert fresh.reference is not None and fresh.iterate is not None
-            moved = solver.step(fresh.iterate, _evaluate(problem, fresh.reference))
+            following = solver.step(fresh.iterate, _evaluate(problem, fresh.reference))
             state = fresh
-        if moved is None:
+        if following is None:
             return _stalled(state)
-        if moved.steps >= self.refresh:
-            return self._around(moved.at.kept.point, design, moved.evaluations)
-        return replace(state, iterate=moved)
+        if following.steps >= self.refresh:
+            return self._around(following.at.kept.point, design, following.evaluations)
+        return replace(state, iterate=following)
 
     def residual(self, problem: Problem, state: CoefficientState) -> float:
         """The undamped step to (-2 f_v, f_m - 2 f_v m), to first order: how far it moves the means
         (in sds) and the log sds. Both are zero only at the optimum."""
         assert state.iterate is not None
-        at = state.iterate.at.kept
-        variance = np.maximum(flatten(at.point.variance), 1e-300)
-        means = np.abs(at.mean_gap) / np.sqrt(variance)
-        spreads = 0.5 * np.abs(at.variance_gap) / variance
+        climbed = state.iterate.at.kept
+        variance = np.maximum(flatten(climbed.point.variance), 1e-300)
+        means = np.abs(climbed.mean_gap) / np.sqrt(variance)
+        spreads = 0.5 * np.abs(climbed.variance_gap) / variance
         return float(max(means.max(initial=0.0), spreads.max(initial=0.0)))
 
     def posterior(self, problem: Problem, state: CoefficientState) -> GaussianPosterior:
@@ -247,8 +247,10 @@ def _plain(problem: Problem, point: ElboPoint, design: Matrix) -> CoefficientSta
         reason = f"without whitening it needs a proper prior: {reference.reason}"
         return CoefficientState(None, None, Status.numerical_error, reason)
     x = np.r_[flatten(point.alpha), np.log(flatten(point.weight))]
-    at = _evaluated(reference, Spread(design, point.conditioned), point)
-    return CoefficientState(reference, Iterate(x, replace(at, gradient=at.gradient[1])))
+    evaluated = _evaluated(reference, Spread(design, point.conditioned), point)
+    return CoefficientState(
+        reference, Iterate(x, replace(evaluated, gradient=evaluated.gradient[1]))
+    )
 
 
 def _stalled(state: CoefficientState) -> CoefficientState:
@@ -266,19 +268,19 @@ def _evaluate(
     """-ELBO and its gradient in the metric at (a, omega); None where the weights overflow."""
     predictors = problem.engine.linear.predictors
 
-    def at(x: Array) -> Evaluated[Climbed] | None:
+    def evaluate(x: Array) -> Evaluated[Climbed] | None:
         size = len(reference.mean)
-        a, omega, moved = x[0, :size], x[0, size:], x[1, :size]
+        a, omega, change = x[0, :size], x[0, size:], x[1, :size]
         if not np.abs(omega).max(initial=0.0) <= reach:
             return None
         weight = reference.unit * np.exp(omega)
-        shift = reference.alpha + a - reference.weight * moved + weight * (reference.mean + moved)
+        shift = reference.alpha + a - reference.weight * change + weight * (reference.mean + change)
         point = elbo_at(problem, split(weight, predictors), split(shift, predictors))
         if isinstance(point, Failed) or not resolved(point):
             return None
         return _evaluated(reference, Spread(reference.spread.design, point.conditioned), point)
 
-    return at
+    return evaluate
 
 
 def _evaluate_plain(
@@ -287,12 +289,12 @@ def _evaluate_plain(
     """-ELBO and its plain gradient at (a, omega)."""
     inner = _evaluate(problem, reference, WIDE)
 
-    def at(x: Array) -> Evaluated[Climbed] | None:
+    def evaluate(x: Array) -> Evaluated[Climbed] | None:
         a, omega = np.split(x, 2)
-        found = inner(np.array([x, np.r_[reference.spread.times(a), omega]]))
-        return None if found is None else replace(found, gradient=found.gradient[1])
+        evaluated = inner(np.array([x, np.r_[reference.spread.times(a), omega]]))
+        return None if evaluated is None else replace(evaluated, gradient=evaluated.gradient[1])
 
-    return at
+    return evaluate
 
 
 def _evaluated(reference: Reference, spread: Spread, point: ElboPoint) -> Evaluated[Climbed]:

@@ -23,11 +23,11 @@ def censoring_fault(y: Array | None, given: Mapping[str, Array]) -> tuple[str, I
     bounded = ~np.isnan(low) | ~np.isnan(high)
     faults = (
         ("`event` must be 0 (censored at {y}) or 1 (observed)", (event != 0.0) & (event != 1.0)),
-        ("`event` is 0 beside `lower` or `upper`", (event == 0.0) & bounded),
+        ("`event` is 0 where `lower` or `upper` is given", (event == 0.0) & bounded),
         ("`lower` is above `upper`", low > high),
         ("{y} lies outside `lower` and `upper`", (y < low) | (y > high)),
     )
-    for what, wrong in faults:
+    for fault, wrong in faults:
         if wrong.any():
-            return what, np.flatnonzero(wrong)
+            return fault, np.flatnonzero(wrong)
     return None

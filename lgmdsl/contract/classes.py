@@ -1,4 +1,4 @@
-"""What sites of classes answer besides the questions of back ends."""
+"""What sites with classes answer in addition to the questions of back ends."""
 
 from __future__ import annotations
 

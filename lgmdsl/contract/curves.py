@@ -25,12 +25,14 @@ def curves_by_differences(
     Pointwise; steps are shares of the parameter, so that its sign stays, or 0.01 at 0."""
     out = {}
     for name, value in slopes.items():
-        at = site.parameter(name)
-        step = np.where(at == 0.0, _STEP, _STEP * np.abs(at))
+        centre = site.parameter(name)
+        step = np.where(centre == 0.0, _STEP, _STEP * np.abs(centre))
         slope, curvature = np.zeros(1), np.zeros(1)
         for k, weight in enumerate(_WEIGHTS, start=1):
-            moved = (site.with_parameter(name, at + sign * k * step) for sign in (1.0, -1.0))
-            far, near = (cast(Pointwise, m).pointwise(s) for m in moved)
+            neighbours = (
+                site.with_parameter(name, centre + sign * k * step) for sign in (1.0, -1.0)
+            )
+            far, near = (cast(Pointwise, m).pointwise(s) for m in neighbours)
             slope = slope + weight * (far.slope - near.slope)
             curvature = curvature + weight * (far.curvature - near.curvature)
         out[name] = ParameterCurve(value, _shared(slope, step), _shared(curvature, step))

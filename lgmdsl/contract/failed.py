@@ -15,7 +15,7 @@ class Failure(Enum):
     """Kinds of failures; the value is the sentence, with the failure's `direction` or `number`."""
 
     UNDETERMINED = "no datum or prior determines {direction}"
-    HIDDEN = "next to so stiff a prior, rounding hides what the data say of {direction}"
+    HIDDEN = "the prior is so stiff that rounding hides what the data say of {direction}"
     CONTRADICTION = "the constraints contradict one another, or the prior"
     AGAINST_PRIOR = "the constraints contradict the prior, which holds that combination fixed"
     SINGULAR_CONSTRAINTS = "the prior covariance of the constraints is singular"

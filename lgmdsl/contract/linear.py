@@ -97,10 +97,10 @@ class LinearGaussian:
     starts: Mapping[str, int] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
-        starts, at = {}, 0
+        starts, start = {}, 0
         for block in self.blocks:
-            starts[block.name] = at
-            at += block.size
+            starts[block.name] = start
+            start += block.size
         object.__setattr__(self, "starts", starts)
 
     @cached_property
@@ -123,8 +123,8 @@ class LinearGaussian:
         if constraints is not None:
             columns = {n: op for n, op in constraints.columns.items() if n in chosen}
             rows = np.flatnonzero(sum(abs(op.dense()).sum(axis=1) for op in columns.values()))
-            kept = {n: Dense(op.dense()[rows]) for n, op in columns.items()}
-            constraints = Constraints(kept, constraints.values[rows]) if columns else None
+            own_columns = {n: Dense(op.dense()[rows]) for n, op in columns.items()}
+            constraints = Constraints(own_columns, constraints.values[rows]) if columns else None
         return LinearGaussian(blocks, predictors, constraints)
 
     @cached_property

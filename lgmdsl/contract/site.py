@@ -226,9 +226,9 @@ class Site(ABC):
         """The sites with another value of what `parameter(name)` gives."""
         whole, _, entry = name.partition("[")
         if entry:
-            moved = np.array(getattr(self, whole))
-            moved[..., int(entry[:-1])] = value
-            value = moved
+            array = np.array(getattr(self, whole))
+            array[..., int(entry[:-1])] = value
+            value = array
         changed: dict[str, Any] = {whole: value}
         return dataclasses.replace(self, **changed)
 

@@ -12,7 +12,7 @@ class Status(Enum):
     iteration_limit = "stopped at the step limit; usable but not converged: raise max_steps"
     stalled = "no further progress; the best state is reported: try another method or start"
     diverged = (
-        "the objective ran away; no usable result: check the model's priors, or another method"
+        "the objective diverged; no usable result: check the model's priors, or another method"
     )
     numerical_error = "a factorisation or a value failed; the last good state is reported"
     interrupted = "interrupted; the last complete step is reported"

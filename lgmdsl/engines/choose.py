@@ -123,10 +123,10 @@ class Terms:
         """Within the memory budget of this process. Raises MethodError E103 for an unknown name."""
         known = (AUTO, *names())
         if engine not in known:
-            there = f"engines: {', '.join(known)}"
+            available = f"engines: {', '.join(known)}"
             raise MethodError(
                 Diagnostic(
-                    "E103", f"unknown engine `{engine}`", help=suggestion(engine, known, there)
+                    "E103", f"unknown engine `{engine}`", help=suggestion(engine, known, available)
                 )
             )
         return Terms(budget(), engine)
@@ -183,7 +183,7 @@ def choose(
     engine = _built(best, linear, terms, seed)
     size = f"{linear.rows} predictor rows and {linear.size} latents"
     if terms.engine != AUTO:
-        return engine, f"{best.name} engine for {size}; it was asked for"
+        return engine, f"{best.name} engine for {size}; it was requested"
     others = [o for o in options if o is not best]
     why = listed(
         [

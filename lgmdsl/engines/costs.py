@@ -25,14 +25,14 @@ def covariance_cost(linear: LinearGaussian) -> Estimate:
     full = [
         float(b.size) for b in linear.blocks if not is_flat(b) and Shape.DIAGONAL not in b.shape
     ]
-    held = 3.0 * p * p + sum(n * n for n in full) + sum(p * n for n in full if n != p)
+    stored = 3.0 * p * p + sum(n * n for n in full) + sum(p * n for n in full if n != p)
     flats = float(linear.size) - sum(proper)
-    return Estimate(4.0 / 3.0 * p**3 + 2.0 * p * p * flats + 1e3, held + p * flats)
+    return Estimate(4.0 / 3.0 * p**3 + 2.0 * p * p * flats + 1e3, stored + p * flats)
 
 
 def precision_cost(linear: LinearGaussian) -> Estimate:
     """One pass over B (its non-zeros by the row) and 2/3 n^3 + n^3/3 for A."""
-    n, products, held = float(linear.size), 0.0, 0.0
+    n, products, stored = float(linear.size), 0.0, 0.0
     for predictor in linear.predictors:
         per_row = 0.0
         for operator in predictor.columns.values():
@@ -40,12 +40,12 @@ def precision_cost(linear: LinearGaussian) -> Estimate:
             if operator.is_sparse:
                 entries = operator.entries
                 per_row += entries / max(rows, 1)
-                held += 2.0 * entries
+                stored += 2.0 * entries
             else:
                 per_row += columns
-                held += float(rows) * columns
+                stored += float(rows) * columns
         products += predictor.rows * per_row * per_row
-    return Estimate(3.0 * products + n**3 + 1e3, held + 4.0 * n * n)
+    return Estimate(3.0 * products + n**3 + 1e3, stored + 4.0 * n * n)
 
 
 # Sparse kernels on fronts as small as the groups of `batched`, against its products.
@@ -63,16 +63,16 @@ def sparse_cost(linear: LinearGaussian) -> Estimate:
         per_site = width.reshape(-1, max(predictor.event, 1)).sum(axis=1)
         widest, pairs = max(widest, per_site.max(initial=0.0)), pairs + float(per_site @ per_site)
     if n >= SMALL and not BatchedEngine.refuses(linear):  # small fronts: not worth an analysis
-        found = plates_in(linear)
-        fronts = SMALL_FRONTS * found.groups * float(found.width) ** 3
+        plates = plates_in(linear)
+        fronts = SMALL_FRONTS * plates.groups * float(plates.width) ** 3
         return Estimate(12.0 * pairs + 10.0 * n + fronts + 2e6, 6.0 * pairs + 50.0 * n)
     dense = widest > 0.5 * n or 24.0 * pairs > COPY_LIMIT
     if SparseEngine.refuses(linear) or n < SMALL or dense:
         return Estimate(1e6 + 10.0 * float(n) ** 3 + 20.0 * pairs, 4.0 * n * n + 3.0 * pairs)
     engine = SparseEngine(linear)
-    held = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
-    held += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
-    return Estimate(3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + 2e6, held, engine)
+    stored = 3.0 * engine.symbolic.fill + 2.0 * engine.table.table.nnz
+    stored += 3.0 * n * (engine.prior.rows.shape[0] + len(engine.prior.pins))
+    return Estimate(3.0 * engine.symbolic.flops + 4.0 * engine.table.flops + 2e6, stored, engine)
 
 
 def batched_cost(linear: LinearGaussian) -> Estimate:
@@ -104,10 +104,10 @@ def iterative_cost(linear: LinearGaussian) -> Estimate:
     """Products with B and B' for the samples and probes, what moves through memory with them, and
     the blocks of vectors they need."""
     n = float(linear.size)
-    held = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
+    stored = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
     flops = ITERATIONS * COLUMNS * step_cost(linear)
     if not IterativeEngine.refuses(linear):
         factored = IterativePrior.factored(linear)
-        held += sum(factor.fill for factor in factored)
+        stored += sum(factor.fill for factor in factored)
         flops += sum(factor.flops for factor in factored)
-    return Estimate(flops, 6.0 * COLUMNS * n + 2.0 * COLUMNS * linear.rows + held)
+    return Estimate(flops, 6.0 * COLUMNS * n + 2.0 * COLUMNS * linear.rows + stored)

@@ -24,7 +24,7 @@ def more_accurate(blocks: tuple[SiteBlock, ...], method: str) -> tuple[str, ...]
     """The methods of a better rank that can run these sites, the best first; of equal ones the
     first that `auto` tries."""
     known = backends()
-    own = rank(known.get(method))
-    able = [m for m, b in known.items() if rank(b) < own and verdict(blocks, b, None).runs]
+    present = rank(known.get(method))
+    able = [m for m, b in known.items() if rank(b) < present and verdict(blocks, b, None).runs]
     tried = [*AUTO, *known]
     return tuple(sorted(able, key=lambda m: (rank(known[m]), tried.index(m))))

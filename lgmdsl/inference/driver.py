@@ -15,7 +15,7 @@ from lgmdsl.contract.failed import Failed
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
-from lgmdsl.inference.measured import Unplaced, measured
+from lgmdsl.inference.rescaling import Unplaced, rescale
 
 ROUNDING = 1e-9  # of the objective: what a step that gains nothing may seem to lose
 
@@ -74,27 +74,27 @@ def run(
 
     A non-finite objective, a falling objective of a back end that declares itself monotone, and a
     state that reports failure each end the run with a status; the last good state is kept. Problems
-    of extreme levels or scales are solved in units of their own (`measured`).
+    of extreme levels or scales are solved in rescaled units (`rescaling`).
     """
     with np.errstate(all="ignore"):  # the driver watches for what is not finite
         try:
-            own = measured(problem)
+            rescaled = rescale(problem)
         except Unplaced as reason:
             return Run(None, Status.numerical_error, 0, 0.0, (), str(reason))
-        if own is None:
-            alone = _run(backend, problem, tolerances, max_steps, warm, on_step)
-            return replace(alone, engine=problem.engine.name)
+        if rescaled is None:
+            plain = _run(backend, problem, tolerances, max_steps, warm, on_step)
+            return replace(plain, engine=problem.engine.name)
 
         def outward(entry: TraceEntry) -> TraceEntry:
-            return replace(entry, objective=entry.objective + own.gain)
+            return replace(entry, objective=entry.objective + rescaled.gain)
 
         watch = None if on_step is None else lambda entry: on_step(outward(entry))
-        found = _run(backend, own.problem, tolerances, max_steps, own.inward(warm), watch)
+        inner = _run(backend, rescaled.problem, tolerances, max_steps, rescaled.inward(warm), watch)
         return replace(
-            found,
-            trace=tuple(outward(entry) for entry in found.trace),
-            posterior=None if found.posterior is None else own.outward(found.posterior),
-            engine=own.problem.engine.name,
+            inner,
+            trace=tuple(outward(entry) for entry in inner.trace),
+            posterior=None if inner.posterior is None else rescaled.outward(inner.posterior),
+            engine=rescaled.problem.engine.name,
         )
 
 
@@ -111,13 +111,13 @@ def _run(
     state = backend.start(problem, warm)
     trace: list[TraceEntry] = []
 
-    def record(step: int, at: State) -> TraceEntry:
+    def record(step: int, current: State) -> TraceEntry:
         entry = TraceEntry(
             step,
-            at.objective,
-            backend.residual(problem, at),
+            current.objective,
+            backend.residual(problem, current),
             time.perf_counter() - began,
-            getattr(at, "stage", ""),
+            getattr(current, "stage", ""),
         )
         trace.append(entry)
         if on_step is not None:

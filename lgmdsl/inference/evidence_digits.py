@@ -1,4 +1,4 @@
-"""A log evidence that rounding has left no digits is not shown."""
+"""Withholds a log evidence that rounding has left without digits."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from lgmdsl.inference.driver import Run
 MOST, SHARE = 1e-3, 1e-6
 
 
-def legible(result: Run) -> Run:
+def without_lost_evidence(result: Run) -> Run:
     """The run; where the terms of its log evidence cancel to less than a digit, which they do for
     weights of 1e12 and more far from zero, without it and with the status numerical_error."""
-    found = result.posterior
-    if found is None or math.isnan(found.log_evidence):
+    posterior = result.posterior
+    if posterior is None or math.isnan(posterior.log_evidence):
         return result
-    unsure = found.conditioned.lost
-    if unsure <= max(MOST, SHARE * abs(found.log_evidence)):
+    unsure = posterior.conditioned.lost
+    if unsure <= max(MOST, SHARE * abs(posterior.log_evidence)):
         return result
-    told = f"no log evidence: rounding leaves it {unsure:.1g} nats uncertain"
+    note = f"no log evidence: rounding leaves it {unsure:.1g} nats uncertain"
     status = Status.numerical_error if result.status is Status.converged else result.status
-    found = replace(found, log_evidence=math.nan, notes=(*found.notes, told))
-    return replace(result, posterior=found, status=status, reason=result.reason or told)
+    posterior = replace(posterior, log_evidence=math.nan, notes=(*posterior.notes, note))
+    return replace(result, posterior=posterior, status=status, reason=result.reason or note)

@@ -121,8 +121,8 @@ def name_of(part: Any) -> str:
 
 def signature_of(part: Any) -> Signature | None:
     """The declaration of a part that is a word of the language."""
-    found = part.spec.signature if isinstance(part, type) and issubclass(part, Site) else None
-    return found or getattr(part, "signature", None)
+    declared = part.spec.signature if isinstance(part, type) and issubclass(part, Site) else None
+    return declared or getattr(part, "signature", None)
 
 
 def check_declared(part: Any, kind: Kind) -> None:
@@ -144,7 +144,7 @@ def _faults(part: Any, kind: Kind) -> Iterator[str]:
     if not isinstance(name, str) or not name:
         yield "it has no name (`name`, or that of its `spec`)"
     if name == AUTO and kind.base in (Engine, Backend):
-        yield f"`{AUTO}` stands for the choice among all, and is no name of one"
+        yield f"`{AUTO}` is reserved for the automatic choice, and cannot be a name"
     undeclared = inspect.getattr_static(Engine, "cost")
     if kind.base is Engine and inspect.getattr_static(part, "cost") is undeclared:
         yield "it declares no `cost`, by which engines are compared"
@@ -192,15 +192,15 @@ def _site_faults(part: type[Site]) -> Iterator[str]:
         yield f"its signature has no argument `{part.spec.argument}` of type latent"
         return
     assert form is not None
-    given = {p.name: p.left_out for p in form.parameters}
-    if lacking := [name for name in part.spec.parameters if name not in given]:
+    left_out = {p.name: p.left_out for p in form.parameters}
+    if lacking := [name for name in part.spec.parameters if name not in left_out]:
         yield f"its signature lacks {listed(sorted(lacking))}"
         return
     for name, value in part.spec.parameters.items():
-        if value != given[name] and not (value is not None and math.isnan(value)):
+        if value != left_out[name] and not (value is not None and math.isnan(value)):
             yield (
-                f"left out, its parameter `{name}` is {value} in the spec and {given[name]} in the "
-                "signature; name it in `takes` alone"
+                f"left out, its parameter `{name}` is {value} in the spec and {left_out[name]} in "
+                "the signature; name it in `takes` alone"
             )
 
 
@@ -211,9 +211,12 @@ def _taken(part: Any, kind: Kind, signature: Signature) -> Iterator[str]:
         yield from _site_faults(part)
         return
     if kind.base is Prior:
-        own = {f.name for f in fields(part)} - {"type"}
-        if own != declared:
-            yield f"its fields are {sorted(own)}, and its signature's arguments {sorted(declared)}"
+        arguments = {f.name for f in fields(part)} - {"type"}
+        if arguments != declared:
+            yield (
+                f"its fields are {sorted(arguments)}, "
+                f"and its signature's arguments {sorted(declared)}"
+            )
         return
     places = (1,) if kind.base is Structure else ()
     try:

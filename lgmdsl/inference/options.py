@@ -22,8 +22,8 @@ def configured(backend: BackendClass, options: Mapping[str, object]) -> Backend[
     that the back end refuses.
     """
     fields = {f.name: f for f in dataclasses.fields(backend)}  # type: ignore[arg-type]
-    method, found = backend.spec.name, {}
-    for name, given in options.items():
+    method, values = backend.spec.name, {}
+    for name, option in options.items():
         if name not in fields:
             has = f"it has: {', '.join(fields)}" if fields else "it has no options"
             raise MethodError(
@@ -36,46 +36,46 @@ def configured(backend: BackendClass, options: Mapping[str, object]) -> Backend[
         default = fields[name].default
         kind = type(default)
         try:
-            found[name] = _value(given, kind)
+            values[name] = _value(option, kind)
         except (TypeError, ValueError, OverflowError):
             wanted = WANTED.get(kind, kind.__name__)
             raise MethodError(
                 Diagnostic(
                     "E104",
-                    f"option `{name}` of method `{method}` is {wanted}, not `{given}`",
+                    f"option `{name}` of method `{method}` is {wanted}, not `{option}`",
                     help=f"its default is {name}={_shown(default)}",
                 )
             ) from None
     try:
-        return backend(**found)
+        return backend(**values)
     except (TypeError, ValueError) as error:
-        given = ", ".join(f"{name}={_shown(value)}" for name, value in found.items())
+        listing = ", ".join(f"{name}={_shown(value)}" for name, value in values.items())
         raise MethodError(
-            Diagnostic("E104", f"method `{method}` refuses {given}: {error}")
+            Diagnostic("E104", f"method `{method}` refuses {listing}: {error}")
         ) from None
 
 
-def _value(given: object, kind: type) -> object:
-    """Raises TypeError or ValueError where `given` is none of this kind."""
-    text = isinstance(given, str)
+def _value(value: object, kind: type) -> object:
+    """Raises TypeError or ValueError where `value` is none of this kind."""
+    text = isinstance(value, str)
     if kind is bool:
-        word = str(given).lower()  # also that of Python's and numpy's own truths
+        word = str(value).lower()  # also that of Python's and numpy's own truths
         if word not in ("true", "false"):
             raise ValueError
         return word == "true"
     if kind is int:
-        if isinstance(given, SupportsIndex) and not isinstance(given, bool):
-            return operator.index(given)
+        if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+            return operator.index(value)
         if not text:
             raise TypeError
     if kind in (int, float):
-        if isinstance(given, bool) or (text and "_" in str(given)):  # Python's 1_000
+        if isinstance(value, bool) or (text and "_" in str(value)):  # Python's 1_000
             raise TypeError
         number: Callable[[Any], object] = kind
-        return number(given)
+        return number(value)
     if kind is str and not text:
         raise TypeError
-    return given
+    return value
 
 
 def _shown(value: object) -> str:

@@ -107,13 +107,13 @@ def verdict(blocks: tuple[SiteBlock, ...], backend: BackendClass, bound: str | N
     A named bound serves the sites that it applies to, and the others keep their own routes; where
     it applies to none, all are refused.
     """
-    found = [(b, route(b.site, backend, bound)) for b in blocks]
-    if bound is not None and any(isinstance(r, Route) for _, r in found):
-        found = [(b, r if isinstance(r, Route) else route(b.site, backend)) for b, r in found]
+    answers = [(b, route(b.site, backend, bound)) for b in blocks]
+    if bound is not None and any(isinstance(r, Route) for _, r in answers):
+        answers = [(b, r if isinstance(r, Route) else route(b.site, backend)) for b, r in answers]
     return Verdict(
         backend.spec.name,
-        tuple(r for _, r in found if isinstance(r, Route)),
-        tuple((b, r) for b, r in found if isinstance(r, Refusal)),
+        tuple(r for _, r in answers if isinstance(r, Route)),
+        tuple((b, r) for b, r in answers if isinstance(r, Refusal)),
     )
 
 
@@ -144,9 +144,9 @@ def plan(
         able = [m for m, b in known.items() if verdict(canonical.blocks, b, bound).runs]
         needs = known[method].spec.needs
         raise MethodError(tuple(_refused(method, b, r, able, needs) for b, r in judged.refusals))
-    given = dict(options or {})
-    terms = Terms.of(str(given.pop(ENGINE, ANY_ENGINE)))
-    return Plan(canonical, configured(known[method], given), judged.routes, terms)
+    chosen = dict(options or {})
+    terms = Terms.of(str(chosen.pop(ENGINE, ANY_ENGINE)))
+    return Plan(canonical, configured(known[method], chosen), judged.routes, terms)
 
 
 def _unknown(method: str, known: tuple[str, ...]) -> Diagnostic:

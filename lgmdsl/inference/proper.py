@@ -2,9 +2,9 @@
 
 Before: with weights at which all rows are of one size, does any combination of latents stay
 undetermined?
-After, and at the mode before a dearer method sets out: does the likelihood fall along the direction
-in which each flat latent is freest? With separated classes it does not: Newton's decrement
-vanishes, or the bound rises, on the way to infinity.
+After, and at the mode before a more expensive method starts: does the likelihood fall along the
+direction in which each flat latent is freest? With separated classes it does not: Newton's
+decrement vanishes, or the bound rises, on the way to infinity.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.errors import Diagnostic, ModelError, NumericalError, listed
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.measured import measured
 from lgmdsl.inference.plan import Plan, plan, verdict
 from lgmdsl.inference.registry import backends
+from lgmdsl.inference.rescaling import rescale
 from lgmdsl.inference.unit_weights import sizes, unit_weights
 from lgmdsl.language.tree import ast
 
@@ -60,13 +60,13 @@ def check_determined(canonical: CanonicalModel, problem: Problem) -> None:
     if not improper and problem.engine.linear.constraints is None:
         return
     outcome = _conditioned(problem, unit_weights(problem))
-    own = measured(problem) if isinstance(outcome, Failed) else None
-    if own is not None:  # any positive weights will do: those of the sites' own scales
+    rescaled = rescale(problem) if isinstance(outcome, Failed) else None
+    if rescaled is not None:  # any positive weights will do: those of the sites' own scales
         seen = tuple(
             np.where(u == 1.0, w, np.ones_like(w))
-            for w, u in zip(unit_weights(own.problem), own.measure.unit, strict=True)
+            for w, u in zip(unit_weights(rescaled.problem), rescaled.rescaling.unit, strict=True)
         )
-        again = _conditioned(own.problem, seen)
+        again = _conditioned(rescaled.problem, seen)
         outcome = outcome if isinstance(again, Failed) else again
     if not isinstance(outcome, Failed):
         return
@@ -93,11 +93,11 @@ def _conditioned(problem: Problem, weight: Rows) -> Conditioned | Failed:
 
 
 def check_mode(planned: Plan, problem: Problem, theta: Theta) -> None:
-    """`check_bounded` at the posterior's mode, where it can be had, so that a dear method need not
-    go to infinity to learn that there is nothing to be found."""
+    """`check_bounded` at the posterior's mode, where it is available, so that an expensive method
+    need not go to infinity to learn that there is no optimum."""
     blocks, engine = planned.canonical.blocks, problem.engine
     if planned.method in MODES or not engine.exact or not _loose(engine.linear):
-        return  # of an engine that estimates, the mode is as dear as the method itself
+        return  # of an engine that estimates, the mode is as expensive as the method itself
     if all(Property.KINKED in b.site.spec.properties for b in blocks):
         return  # they fall to both sides: what they determine, they bound
     known = backends()
@@ -105,10 +105,13 @@ def check_mode(planned: Plan, problem: Problem, theta: Theta) -> None:
     if not able or (able[0] == MODES[1] and engine.linear.rows > LARGEST):
         return  # asked after the fit instead
     mode = plan(planned.canonical, able[0]).at(theta, engine)
-    found = run(known[able[0]](), mode, Tolerances())
+    outcome = run(known[able[0]](), mode, Tolerances())
     # A search that failed on its way stands nowhere in particular.
-    if found.posterior is not None and found.status in (Status.converged, Status.iteration_limit):
-        check_bounded(planned.canonical, mode, found.posterior.conditioned)
+    if outcome.posterior is not None and outcome.status in (
+        Status.converged,
+        Status.iteration_limit,
+    ):
+        check_bounded(planned.canonical, mode, outcome.posterior.conditioned)
 
 
 @np.errstate(all="ignore")  # far out log densities overflow, which is a fall
@@ -119,8 +122,10 @@ def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Cond
     for part in parts:
         for unit, label in _followed(canonical, part, conditioned):
             # One posterior sd long, the proper directions staying where they are.
-            moved = conditioned.solve(unit)
-            direction = _freed(parts, linear, moved) / np.sqrt(max(float(unit @ moved), 1e-300))
+            response = conditioned.solve(unit)
+            direction = _freed(parts, linear, response) / np.sqrt(
+                max(float(unit @ response), 1e-300)
+            )
             if _least_fall(problem, conditioned, direction) < LEVEL:
                 reason = f"the likelihood does not fall as {label} goes to infinity"
                 raise ModelError(_free(canonical, part.name, reason))
@@ -128,7 +133,7 @@ def check_bounded(canonical: CanonicalModel, problem: Problem, conditioned: Cond
     far = _freed(parts, linear, conditioned.latent_mean)
     if far.any() and _least_fall(problem, conditioned, far) < LEVEL:
         names = listed([f"`{p.name}`" for p in parts if far[p.where].any()])
-        reason = f"the likelihood does not fall as {names} goes on from its mean to infinity"
+        reason = f"the likelihood does not fall as {names} moves from its mean to infinity"
         raise ModelError(_free(canonical, parts[0].name, reason))
 
 
@@ -179,26 +184,27 @@ def _least_fall(problem: Problem, conditioned: Conditioned, direction: Array) ->
     if longest > RUNAWAY:
         steps = tuple(longest * np.round(d / longest, DIGITS) for d in steps)
 
-    def at(t: float) -> float:
-        there = tuple(x + t * d for x, d in zip(s, steps, strict=True))
-        value = sum(float(v.sum()) for v in problem.log_density(there))
+    def log_density_at(t: float) -> float:
+        shifted = tuple(x + t * d for x, d in zip(s, steps, strict=True))
+        value = sum(float(v.sum()) for v in problem.log_density(shifted))
         return value if np.isfinite(value) else -1e300
 
     scales = [SDS] if longest == 0.0 else [SDS, (UNITS[0] / longest, UNITS[1] / longest)]
     if 0.0 < precision < np.inf:
         scales.append((SDS[0] / np.sqrt(precision), SDS[1] / np.sqrt(precision)))
     return min(
-        max(at(sign * near) - at(sign * far) for near, far in scales) for sign in (-1.0, 1.0)
+        max(log_density_at(sign * near) - log_density_at(sign * far) for near, far in scales)
+        for sign in (-1.0, 1.0)
     )
 
 
 def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -> Diagnostic | None:
-    """E601 for a direction that `check_determined` has seen to be determined, and that a method
-    could not see: what is small in it was lost to rounding beside what is large."""
+    """E601 for a direction that `check_determined` has shown to be determined, and that a method
+    could not see: what is small in it was lost to rounding against what is large."""
     if failed is None or failed.kind is not Failure.UNDETERMINED or failed.direction is None:
         return None
-    told = zip(canonical.blocks, sizes(problem.engine.linear), strict=True)
-    about = [f"`{b.name}` {np.median(s):.1e}" for b, s in told if len(s)]
+    block_sizes = zip(canonical.blocks, sizes(problem.engine.linear), strict=True)
+    about = [f"`{b.name}` {np.median(s):.1e}" for b, s in block_sizes if len(s)]
     direction = failed.direction.worded(labels_of(canonical))
     return Diagnostic(
         "E601",
@@ -211,10 +217,10 @@ def hidden(canonical: CanonicalModel, problem: Problem, failed: Failed | None) -
 
 def _loose(linear: LinearGaussian) -> list[BlockPrior]:
     """The improper blocks, but for those whose directions are too many to be looked at."""
-    found = [
+    improper = [
         BlockPrior(b, linear.starts[b.name]) for b in linear.blocks if Shape.IMPROPER in b.shape
     ]
-    return [b for b in found if b.flat or b.size * b.nullity <= HELD]
+    return [b for b in improper if b.flat or b.size * b.nullity <= HELD]
 
 
 def _improper(problem: Problem) -> tuple[str, ...]:
@@ -225,8 +231,8 @@ def _label(canonical: CanonicalModel, name: str, position: int) -> str:
     dims = canonical.layout.dims[name]
     if not dims:
         return f"`{name}`"
-    at = np.unravel_index(position, canonical.layout.shape(dims))
-    labels = ", ".join(str(canonical.layout.labels[d][k]) for d, k in zip(dims, at, strict=True))
+    index = np.unravel_index(position, canonical.layout.shape(dims))
+    labels = ", ".join(str(canonical.layout.labels[d][k]) for d, k in zip(dims, index, strict=True))
     return f"`{name}[{labels}]`"
 
 

@@ -1,6 +1,6 @@
 """How far off an evidence is whose sites are averaged over quasi-random points.
 
-Points that are scrambled anew give another, independent estimate of the same quality, so that the
+Points that are scrambled again give another, independent estimate of the same quality, so that the
 spread over a few of them is the standard error of the one that the fit used. At a fit's optimum the
 evidence moves with sum_i E[l_i] alone, to first order, whatever the points do to q.
 """
@@ -47,11 +47,11 @@ def standard_error(
         if size > MOST:
             rows = np.linspace(0, size - 1, MOST).astype(np.int64)
             site, m, v = site.take(rows), m[rows], v[rows]
-        found = [_value(bound, site, m, v, k) for k in (1, 2)]
-        if abs(found[1] - found[0]) <= ROUNDING * (1.0 + abs(found[0])):
+        estimates = [_value(bound, site, m, v, k) for k in (1, 2)]
+        if abs(estimates[1] - estimates[0]) <= ROUNDING * (1.0 + abs(estimates[0])):
             continue  # so few classes that the rule has no random points
-        found += [_value(bound, site, m, v, k) for k in range(3, SCRAMBLES + 1)]
-        total += np.array(found) * (size / len(m))
+        estimates += [_value(bound, site, m, v, k) for k in range(3, SCRAMBLES + 1)]
+        total += np.array(estimates) * (size / len(m))
     return float(total.std(ddof=1))
 
 

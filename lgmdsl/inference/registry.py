@@ -162,12 +162,12 @@ def backends() -> Mapping[str, BackendClass]:
 def packed() -> tuple[bytes, tuple[Registered, ...]]:
     """The parts registered at run time for another process (`unpack`), and those that it cannot
     have: their classes cannot be imported, having been defined in a script or in a function."""
-    kept: list[Registered] = []
-    left: list[Registered] = []
+    importable: list[Registered] = []
+    others: list[Registered] = []
     for entry in registered():
         if entry.point is None:
-            (kept if _importable(entry.part) else left).append(entry)
-    return pickle.dumps([entry.part for entry in kept]), tuple(left)
+            (importable if _importable(entry.part) else others).append(entry)
+    return pickle.dumps([entry.part for entry in importable]), tuple(others)
 
 
 def unpack(parts: bytes) -> None:

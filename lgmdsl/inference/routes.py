@@ -68,7 +68,7 @@ def route(site: type[Site], backend: BackendClass, bound: str | None = None) -> 
     if bound is not None:
         why = (
             "; ".join(r.partition(": ")[2] for r in reasons)
-            or f"{spec.name} asks for nothing that it gives"
+            or f"{spec.name} does not use what it gives"
         )
         return Refusal(site, "E504", f"bound {bound} does not apply to {site.spec.name}: {why}")
     why = "; ".join(reasons) or "no bound gives it"
@@ -82,9 +82,9 @@ def combined(claim: Guarantee, routes: Iterable[Route]) -> Guarantee:
     bounds of site answers bound the evidence from below, as a variational bound does. Numerical
     error takes away EXACT; a lower bound stays one, up to that error (`error_notes` tells it).
     """
-    found = {claim, *(r.guarantee for r in routes)}
+    guarantees = {claim, *(r.guarantee for r in routes)}
     weakest_first = (Guarantee.APPROXIMATE, Guarantee.LOWER, Guarantee.NUMERICAL)
-    return next((g for g in weakest_first if g in found), Guarantee.EXACT)
+    return next((g for g in weakest_first if g in guarantees), Guarantee.EXACT)
 
 
 def error_notes(routes: Iterable[Route]) -> tuple[str, ...]:
@@ -93,14 +93,14 @@ def error_notes(routes: Iterable[Route]) -> tuple[str, ...]:
 
 
 def _error(through: Route) -> str:
-    said = through.guarantee.value
+    guarantee = through.guarantee.value
     assert through.bound is not None
     error = through.bound.spec.error
     if through.guarantee is Guarantee.NUMERICAL:
-        return f"{said} ({error:g} relative)"
+        return f"{guarantee} ({error:g} relative)"
     if through.guarantee is Guarantee.LOWER and math.isfinite(error):
-        return f"{said} (by at most {error:.4g} a trial)"
-    return said
+        return f"{guarantee} (by at most {error:.4g} a trial)"
+    return guarantee
 
 
 def answering(site: type[Site], question: type) -> Callable[[Site], object]:

@@ -58,23 +58,23 @@ def run_from_starts(
     if warm is not None or all(concave) or not (backend.spec.monotone or backend.spec.ranks):
         return first, ()
     runs = [("own start", first)]
-    wider = {"least squares": 1.0} | ({"peaks let go": WIDE} if any(concave) else {})
+    wider = {"least squares": 1.0} | ({"wide peaks": WIDE} if any(concave) else {})
     for name, factor in wider.items():
         if runs[-1][1].status is Status.interrupted:
             break
         other = at_landmarks(problem, factor)
         if other is not None:
-            found = run(backend, problem, tolerances, max_steps, other, on_step)
-            runs.append((name, found))
+            outcome = run(backend, problem, tolerances, max_steps, other, on_step)
+            runs.append((name, outcome))
     if len(runs) == 1:
         return first, ()
 
-    def rank(found: Run) -> tuple[bool, float]:
-        return found.status is Status.converged or backend.spec.monotone, _reached(found)
+    def rank(outcome: Run) -> tuple[bool, float]:
+        return outcome.status is Status.converged or backend.spec.monotone, _reached(outcome)
 
-    best = max((found for _, found in runs), key=rank)
-    started = tuple(_started(name, found) for name, found in runs)
-    return replace(best, seconds=sum(found.seconds for _, found in runs)), started
+    best = max((outcome for _, outcome in runs), key=rank)
+    started = tuple(_started(name, outcome) for name, outcome in runs)
+    return replace(best, seconds=sum(outcome.seconds for _, outcome in runs)), started
 
 
 def at_landmarks(problem: Problem, wider: float = 1.0) -> GaussianPosterior | None:
@@ -84,7 +84,7 @@ def at_landmarks(problem: Problem, wider: float = 1.0) -> GaussianPosterior | No
     sites."""
     if any(site.spec.vector for site in problem.sites):
         return None
-    found = [
+    landmarks = [
         _landmark(
             site.landmark(),
             s0,
@@ -92,7 +92,7 @@ def at_landmarks(problem: Problem, wider: float = 1.0) -> GaussianPosterior | No
         )
         for site, s0 in zip(problem.sites, problem.engine.prior_mean, strict=True)
     ]
-    centre, weight = tuple(c for c, _ in found), tuple(w for _, w in found)
+    centre, weight = tuple(c for c, _ in landmarks), tuple(w for _, w in landmarks)
     shift = tuple(rows.times(w, c) for w, c in zip(weight, centre, strict=True))
     q = problem.engine.condition(weight, shift)
     if isinstance(q, Failed):
@@ -109,9 +109,9 @@ def _landmark(
     return centre + np.zeros_like(prior), 1.0 / ((wider * distance) ** 2 + np.zeros_like(prior))
 
 
-def _reached(found: Run) -> float:
-    return found.trace[-1].objective if found.posterior is not None else -math.inf
+def _reached(outcome: Run) -> float:
+    return outcome.trace[-1].objective if outcome.posterior is not None else -math.inf
 
 
-def _started(name: str, found: Run) -> Started:
-    return Started(name, found.status, _reached(found), found.steps)
+def _started(name: str, outcome: Run) -> Started:
+    return Started(name, outcome.status, _reached(outcome), outcome.steps)

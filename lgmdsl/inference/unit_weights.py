@@ -1,4 +1,4 @@
-"""Weights by which an engine tells whether data and priors determine the latents."""
+"""Weights by which an engine decides whether data and priors determine the latents."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ PROBES = 4  # random vectors that tell the sizes of rows that are not written ou
 def sizes(linear: LinearGaussian) -> list[Array]:
     """The size of B's row for each site, (N,); of operators that are not written out about that:
     the root mean square of B x, x of sd 1."""
-    rng, found = np.random.default_rng(0), []
+    rng, out = np.random.default_rng(0), []
     for p in linear.predictors:
         square = np.zeros(p.rows)
         for operator in p.columns.values():
@@ -27,20 +27,20 @@ def sizes(linear: LinearGaussian) -> list[Array]:
             else:
                 x = rng.standard_normal((operator.shape[1], PROBES))
                 square += np.mean(operator.matvec(x) ** 2, axis=1)
-        found.append(np.sqrt(square.reshape(-1, max(p.event, 1)).max(axis=1)))
-    return found
+        out.append(np.sqrt(square.reshape(-1, max(p.event, 1)).max(axis=1)))
+    return out
 
 
 def unit_weights(problem: Problem) -> tuple[Array, ...]:
     """A weight for each site, a power of 2, at which its row of B is about of size one, so that
-    units do not decide: beside features in the millions a potential's rows would be lost to
+    units do not decide: next to features in the millions a potential's rows would be lost to
     rounding. Vector sites have it in the directions that they see."""
-    linear, found = problem.engine.linear, []
+    linear, weights = problem.engine.linear, []
     seen = _seen(problem)
     for p, size, blocks in zip(linear.predictors, sizes(linear), seen, strict=True):
         weight = np.exp2(-2.0 * np.round(np.log2(np.where(size > 0.0, size, 1.0))))
-        found.append(weight[:, None, None] * blocks if p.event else weight)
-    return tuple(found)
+        weights.append(weight[:, None, None] * blocks if p.event else weight)
+    return tuple(weights)
 
 
 def _seen(problem: Problem) -> tuple[Array, ...]:
@@ -58,14 +58,16 @@ def _seen(problem: Problem) -> tuple[Array, ...]:
             out.append(np.zeros((0, 0, 0)))
             continue
 
-        def moved(step: Array, k: int = k) -> Array:
-            there = tuple(s + step if j == k else s for j, s in enumerate(origin))
-            return problem.log_density(there)[k]
+        def log_density_at(step: Array, k: int = k) -> Array:
+            rows_moved = tuple(s + step if j == k else s for j, s in enumerate(origin))
+            return problem.log_density(rows_moved)[k]
 
-        start = moved(np.zeros(p.event))
+        start = log_density_at(np.zeros(p.event))
         units = np.eye(p.event)
-        matters = np.stack([np.abs(moved(u) - start) > SEEN for u in units], axis=1).astype(float)
-        level = np.abs(moved(np.ones(p.event)) - start) <= SEEN
+        matters = np.stack(
+            [np.abs(log_density_at(u) - start) > SEEN for u in units], axis=1
+        ).astype(float)
+        level = np.abs(log_density_at(np.ones(p.event)) - start) <= SEEN
         count = np.maximum(matters.sum(axis=1), 1.0)
         common = matters[:, :, None] * matters[:, None, :] / count[:, None, None]
         out.append(matters[:, :, None] * units - level[:, None, None] * common)

@@ -1,4 +1,4 @@
-"""A start from another method's fit, for methods that run away from their own where data are rough.
+"""A start from another method's fit, for methods that diverge from their own where data are rough.
 
 Parallel EP diverges on binary data in groups whose intercepts vary widely (toenail: 7 visits a
 patient, sd 4); from the variational Gaussian it converges in a few steps.

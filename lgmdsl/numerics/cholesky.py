@@ -124,7 +124,7 @@ def pivoted_root(a: Array, tolerance: float | None = None) -> Array:
     lower, pivots, rank, _ = lapack.dpstrf(np.array(a, order="F"), tol=floor, lower=1)
     root = np.empty((n, int(rank)))
     root[np.asarray(pivots) - 1] = np.tril(lower)[:, : int(rank)]
-    left = a.diagonal() - np.einsum("ij,ij->i", root, root)
-    if not np.abs(left).max() <= 1e-6 * top:
+    remainder = a.diagonal() - np.einsum("ij,ij->i", root, root)
+    if not np.abs(remainder).max() <= 1e-6 * top:
         raise NumericalError(Diagnostic("E601", "a covariance is not positive semidefinite"))
     return root

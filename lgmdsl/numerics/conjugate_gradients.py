@@ -1,4 +1,4 @@
-"""Preconditioned conjugate gradients for many right-hand sides at once, and what they tell of A.
+"""Preconditioned conjugate gradients for many right-hand sides at once, with Ritz values of A.
 
 Every column is a recursion of its own, but products with A are taken of all of them together. The
 coefficients of a column are those of Lanczos on M^-1/2 A M^-1/2 started at M^-1/2 rhs (Golub and
@@ -134,10 +134,10 @@ def ritz(slopes: list[float], ratios: list[float]) -> tuple[Array, Array]:
     return np.asarray(nodes, dtype=np.float64), np.asarray(vectors[0] ** 2, dtype=np.float64)
 
 
-def smallest(found: Solved) -> float:
+def smallest(solved: Solved) -> float:
     """The smallest Ritz value of the longest column: from above, the smallest eigenvalue of
     M^-1/2 A M^-1/2; 1 where no column took a step."""
-    longest = max(range(len(found.slopes)), key=lambda j: len(found.slopes[j]), default=0)
-    if not found.slopes or not found.slopes[longest]:
+    longest = max(range(len(solved.slopes)), key=lambda j: len(solved.slopes[j]), default=0)
+    if not solved.slopes or not solved.slopes[longest]:
         return 1.0
-    return float(ritz(found.slopes[longest], found.ratios[longest])[0].min())
+    return float(ritz(solved.slopes[longest], solved.ratios[longest])[0].min())

@@ -27,17 +27,17 @@ def shares(s: Array, offered: BoolArray) -> Shares:
     d = masked - np.where(some, top, 0.0)
     others = np.exp(d)
     np.put_along_axis(others, first, 0.0, axis=1)
-    beside = others.sum(axis=1, keepdims=True)  # of all but the largest, relative to it
-    p = others / (1.0 + beside)
-    np.put_along_axis(p, first, some / (1.0 + beside), axis=1)
+    odds = others.sum(axis=1, keepdims=True)  # of all but the largest, relative to it
+    p = others / (1.0 + odds)
+    np.put_along_axis(p, first, some / (1.0 + odds), axis=1)
     rest = 1.0 - p
-    np.put_along_axis(rest, first, beside / (1.0 + beside), axis=1)
-    return Shares(p, rest, d - np.log1p(beside))
+    np.put_along_axis(rest, first, odds / (1.0 + odds), axis=1)
+    return Shares(p, rest, d - np.log1p(odds))
 
 
-def covariances(found: Shares) -> Array:
+def covariances(shares: Shares) -> Array:
     """diag(p) - pp', (N, K, K), its diagonal p (1 - p) without cancellation."""
-    out = -found.p[:, :, None] * found.p[:, None, :]
-    k = np.arange(found.p.shape[1])
-    out[:, k, k] = found.p * found.rest
+    out = -shares.p[:, :, None] * shares.p[:, None, :]
+    k = np.arange(shares.p.shape[1])
+    out[:, k, k] = shares.p * shares.rest
     return np.asarray(out)

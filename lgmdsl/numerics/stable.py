@@ -35,7 +35,7 @@ def sigmoids(x: Array) -> tuple[Array, Array, Array]:
 
 
 def asinh_difference(x: Array, step: Array) -> Array:
-    """asinh(x + step) - asinh(x), without cancellation where step is tiny beside x.
+    """asinh(x + step) - asinh(x), without cancellation where step is tiny next to x.
 
     (y - x)(y + x) / (y sqrt(1 + x^2) + x sqrt(1 + y^2)) is its sinh where x, y share a sign.
     """

@@ -147,8 +147,8 @@ def _case_failures(backend: type[Backend[Any]], case: Canned, first: Fit) -> Ite
         yield f"started from its own optimum it took {again.steps} steps (cold: {first.steps})"
     yield from _same("a warm start", first, again)
     order = np.random.default_rng(1).permutation(len(case.data["y"]))
-    moved = _fit(backend, case, data={k: v[order] for k, v in case.data.items()})
-    if abs(moved.log_evidence - first.log_evidence) > 1e-5 * max(1.0, abs(first.log_evidence)):
+    permuted = _fit(backend, case, data={k: v[order] for k, v in case.data.items()})
+    if abs(permuted.log_evidence - first.log_evidence) > 1e-5 * max(1.0, abs(first.log_evidence)):
         yield "the order of the rows changes the log evidence"
     stopped = _fit(backend, case, max_steps=0)
     if (
@@ -160,21 +160,21 @@ def _case_failures(backend: type[Backend[Any]], case: Canned, first: Fit) -> Ite
         yield "it calls its first state converged"
 
 
-def _evidence_sound(backend: type[Backend[Any]], case: Canned, found: Fit) -> bool:
+def _evidence_sound(backend: type[Backend[Any]], case: Canned, fit: Fit) -> bool:
     """Finite; nan where the back end declares that it has none and the problem is not Gaussian."""
     if backend.spec.evidence or case.truth is not None:
-        return math.isfinite(found.log_evidence)
-    return math.isnan(found.log_evidence)
+        return math.isfinite(fit.log_evidence)
+    return math.isnan(fit.log_evidence)
 
 
-def _same(what: str, one: Fit, two: Fit) -> Iterator[str]:
+def _same(label: str, one: Fit, two: Fit) -> Iterator[str]:
     (m1, s1), (m2, s2) = _moments(one), _moments(two)
     if (np.abs(m1 - m2) > 1e-3 * s1).any() or (np.abs(s1 / s2 - 1) > 1e-3).any():
-        yield f"{what} ends elsewhere"
+        yield f"{label} ends elsewhere"
 
 
-def _moments(found: Fit) -> tuple[Array, Array]:
-    conditioned = found.posterior.conditioned
+def _moments(fit: Fit) -> tuple[Array, Array]:
+    conditioned = fit.posterior.conditioned
     return conditioned.latent_mean, np.sqrt(conditioned.latent_variance)
 
 

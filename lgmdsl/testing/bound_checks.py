@@ -48,27 +48,27 @@ def bound_failures(bound: Bound, site: Site, seed: int = 0) -> Iterator[str]:
 def _expected(
     bound: Bound, lifted: Expected, site: Site, mean: Array, variance: Array
 ) -> Iterator[str]:
-    at = lifted.expected(mean, variance)
+    answer = lifted.expected(mean, variance)
     _, t, l = brute(site, mean, variance)
     w = np.exp(-0.5 * t * t)
     exact = (w / w.sum() * l).sum(axis=0)
     size = 1e-8 * np.maximum(1.0, np.abs(exact))
     sd = float(np.sqrt(variance[0]))
     if bound.spec.guarantee is Guarantee.LOWER:
-        if not (at.value <= exact + size).all():
+        if not (answer.value <= exact + size).all():
             yield f"sd {sd:g}: it is above the expectation, and declared LOWER"
-        if not (at.value >= exact - bound.spec.error - size).all():
+        if not (answer.value >= exact - bound.spec.error - size).all():
             yield f"sd {sd:g}: its gap is above the largest that it declares"
-    if bound.spec.guarantee is Guarantee.EXACT and not (np.abs(at.value - exact) <= size).all():
+    if bound.spec.guarantee is Guarantee.EXACT and not (np.abs(answer.value - exact) <= size).all():
         yield f"sd {sd:g}: it is not the expectation, and declared EXACT"
     up, down = (lifted.expected(mean + h, variance) for h in (_STEP, -_STEP))
     wide, thin = (lifted.expected(mean, variance * (1.0 + h)) for h in (_STEP, -_STEP))
     pairs = {
-        "d_mean": (at.d_mean, (up.value - down.value) / (2.0 * _STEP)),
-        "d2f/dm2": (at.curvature, (up.d_mean - down.d_mean) / (2.0 * _STEP)),
-        "d_variance": (at.d_variance, (wide.value - thin.value) / (2.0 * _STEP * variance)),
+        "d_mean": (answer.d_mean, (up.value - down.value) / (2.0 * _STEP)),
+        "d2f/dm2": (answer.curvature, (up.d_mean - down.d_mean) / (2.0 * _STEP)),
+        "d_variance": (answer.d_variance, (wide.value - thin.value) / (2.0 * _STEP * variance)),
     }
-    for name, (given, measured) in pairs.items():
-        error = np.abs(given - measured) / np.maximum(1.0, np.abs(measured))
+    for name, (derivative, measured) in pairs.items():
+        error = np.abs(derivative - measured) / np.maximum(1.0, np.abs(measured))
         if not (error <= 1e-5).all():
             yield f"sd {sd:g}: {name} is off by {float(error.max()):.1e}"

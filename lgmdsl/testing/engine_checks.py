@@ -91,35 +91,41 @@ def check_answers(make: MakeEngine, case: Case) -> None:
     _close(case, "latent_mean", q.latent_mean, truth.mean)
     _close(case, "latent_variance", q.latent_variance, truth.covariance.diagonal())
     cov = b @ truth.covariance @ b.T
-    mean, at = b @ truth.mean + c, 0
+    mean, first = b @ truth.mean + c, 0
     for p, m, v in zip(case.linear.predictors, q.mean, q.variance, strict=True):
-        here = slice(at, at + p.rows)
-        _close(case, "mean", m.reshape(-1), mean[here])
-        block = cov[here, here]
+        part = slice(first, first + p.rows)
+        _close(case, "mean", m.reshape(-1), mean[part])
+        block = cov[part, part]
         if p.event:
             index = np.arange(p.rows).reshape(-1, p.event)
             _close(case, "variance", v, block[index[:, :, None], index[:, None, :]])
         else:
             _close(case, "variance", v, block.diagonal())
-        at += p.rows
+        first += p.rows
     rhs = np.random.default_rng(0).normal(size=(case.linear.size, 2))
     _close(case, "solve", q.solve(rhs), truth.covariance @ rhs)
     _close(case, "solve", q.solve(rhs[:, 0]), truth.covariance @ rhs[:, 0])
     last = case.linear.predictors[-1]
     m, v = q.project(last)
-    _close(case, "project mean", m, mean[at - last.rows : at])
-    _close(case, "project variance", v, cov.diagonal()[at - last.rows : at])
+    _close(case, "project mean", m, mean[first - last.rows : first])
+    _close(case, "project variance", v, cov.diagonal()[first - last.rows : first])
     _close(
-        case, "project full", q.project(last, full=True)[1], cov[at - last.rows :, at - last.rows :]
+        case,
+        "project full",
+        q.project(last, full=True)[1],
+        cov[first - last.rows :, first - last.rows :],
     )
     if case.linear.constraints is not None:
         z = q.sample(np.random.default_rng(1), 3)
-        held = sum(
+        products = sum(
             op.matvec(z.T[case.linear.slices[name]])
             for name, op in case.linear.constraints.columns.items()
         )
         _close(
-            case, "constrained draws", held, case.linear.constraints.values[:, None] + np.zeros(3)
+            case,
+            "constrained draws",
+            products,
+            case.linear.constraints.values[:, None] + np.zeros(3),
         )
 
 
@@ -182,16 +188,16 @@ def check_offset_adjoint(
     rng = np.random.default_rng(2)
     turns = [rng.normal(size=p.rows) for p in case.linear.predictors]
 
-    def at(t: float) -> Case:
-        moved = tuple(
+    def case_at(t: float) -> Case:
+        predictors = tuple(
             replace(p, offset=p.offset + t * d)
             for p, d in zip(case.linear.predictors, turns, strict=True)
         )
-        return replace(case, linear=replace(case.linear, predictors=moved))
+        return replace(case, linear=replace(case.linear, predictors=predictors))
 
     adjoint = conditioned(make, case).adjoints(tilt).offset
     slope = sum(float(a.reshape(-1) @ d) for a, d in zip(adjoint, turns, strict=True))
-    _slope("offset", slope, make, at, step, tilt)
+    _slope("offset", slope, make, case_at, step, tilt)
 
 
 def check_adjoints(
@@ -201,24 +207,24 @@ def check_adjoints(
     adjoints, rng = conditioned(make, case).adjoints(tilt), np.random.default_rng(3)
     for k, p in enumerate(case.linear.predictors):
         for name, operator in p.columns.items():
-            given = adjoints.operator[k][name]
+            derivative = adjoints.operator[k][name]
             array = operator.dense()
             turn: Array = np.asarray(rng.normal(size=array.shape))
             if operator.is_sparse:
-                assert sp.issparse(given), f"{case.name}: dF/dB of a sparse B is not sparse"
+                assert sp.issparse(derivative), f"{case.name}: dF/dB of a sparse B is not sparse"
                 turn = turn * (array != 0)
-                given = cast("SparseMatrix", given).toarray()
-            slope = float(np.sum(np.asarray(given) * turn))
+                derivative = cast("SparseMatrix", derivative).toarray()
+            slope = float(np.sum(np.asarray(derivative) * turn))
 
-            def at(
+            def case_at(
                 t: float, k: int = k, name: str = name, array: Array = array, turn: Array = turn
             ) -> Case:
-                moved = list(case.linear.predictors)
-                columns = {**moved[k].columns, name: Dense(array + t * turn)}
-                moved[k] = Predictor(columns, moved[k].offset, moved[k].event)
-                return replace(case, linear=replace(case.linear, predictors=tuple(moved)))
+                predictors = list(case.linear.predictors)
+                columns = {**predictors[k].columns, name: Dense(array + t * turn)}
+                predictors[k] = Predictor(columns, predictors[k].offset, predictors[k].event)
+                return replace(case, linear=replace(case.linear, predictors=tuple(predictors)))
 
-            _slope(f"operator {name}", slope, make, at, step, tilt)
+            _slope(f"operator {name}", slope, make, case_at, step, tilt)
     for i, block in enumerate(case.linear.blocks):
         if Shape.IMPROPER in block.shape:
             continue
@@ -294,29 +300,29 @@ def _with_factor(case: Case, i: int, factor: Structure) -> Case:
 
 
 def _slope(
-    what: str,
+    quantity: str,
     slope: float,
     make: MakeEngine,
-    at: Callable[[float], Case],
+    case_at: Callable[[float], Case],
     step: float,
     tilt: Rows | None,
 ) -> None:
-    """`slope` against that of log_normaliser (+ tilt'E[s]) along `at`."""
+    """`slope` against that of log_normaliser (+ tilt'E[s]) along `case_at`."""
     values = []
     for t in (2 * step, step, -step, -2 * step):
-        q = conditioned(make, at(t))
+        q = conditioned(make, case_at(t))
         turns = () if tilt is None else zip(tilt, q.mean, strict=True)
         values.append(q.log_normaliser + sum(float(np.sum(t * m)) for t, m in turns))
     measured = (8 * (values[1] - values[2]) - (values[0] - values[3])) / (12 * step)
     error = abs(slope - measured)
     assert error <= 1e-5 * max(1.0, abs(measured)), (
-        f"{at(0.0).name}: d{what} {slope} but measured {measured}"
+        f"{case_at(0.0).name}: d{quantity} {slope} but measured {measured}"
     )
 
 
-def _close(case: Case, what: str, given: object, wanted: object) -> None:
-    a, b = np.asarray(given), np.asarray(wanted)
-    assert a.shape == b.shape, f"{case.name}: {what} has shape {a.shape}, not {b.shape}"
+def _close(case: Case, quantity: str, answer: object, wanted: object) -> None:
+    a, b = np.asarray(answer), np.asarray(wanted)
+    assert a.shape == b.shape, f"{case.name}: {quantity} has shape {a.shape}, not {b.shape}"
     scale = max(1.0, float(np.abs(b).max(initial=0.0)))
     error = float(np.abs(a - b).max(initial=0.0)) / scale
-    assert error <= 1e-9, f"{case.name}: {what} off by {error:.1e}"
+    assert error <= 1e-9, f"{case.name}: {quantity} off by {error:.1e}"

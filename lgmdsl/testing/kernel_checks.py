@@ -60,11 +60,11 @@ def _check_slopes(build: Build, arguments: Arguments, x: Array, path: str) -> No
         step = 1e-5 * (1.0 + float(np.abs(value).max()))
 
         def total(t: float, key: str = key, value: Array = value, turn: Array = turn) -> float:
-            moved = build({**arguments, key: np.asarray(value + t * turn)})
-            return float(np.sum(adjoint * moved.matrix(x)))
+            changed = build({**arguments, key: np.asarray(value + t * turn)})
+            return float(np.sum(adjoint * changed.matrix(x)))
 
         measured = 8.0 * (total(step) - total(-step)) - (total(2 * step) - total(-2 * step))
         measured /= 12.0 * step
-        given = float(np.sum(slope * turn))
+        answer = float(np.sum(slope * turn))
         size = max(1.0, float(np.abs(adjoint * build(arguments).matrix(x)).sum()))
-        assert abs(given - measured) <= 1e-6 * size, f"d{key} is {given}, measured {measured}"
+        assert abs(answer - measured) <= 1e-6 * size, f"d{key} is {answer}, measured {measured}"

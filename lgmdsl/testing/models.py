@@ -84,12 +84,12 @@ def random_models(
     shifts = _rounded(rng.normal(size=count)) if draw(st.booleans()) else None
     case = RandomModel(tuple(parts), (), draw(st.sampled_from((0.0, -0.5, 2.0))), shifts)
     eta = case.offset + case.design @ _prior_draw(case, rng)
-    found = []
+    drawn = []
     for k in range(draw(st.integers(1, likelihoods))):
-        found.append(_sites(draw, rng, draw(st.sampled_from(wanted)), f"y{k}", eta, missing))
-    if flat and case.size < latents[1] and draw(st.booleans()) and _fixed(found, eta):
+        drawn.append(_sites(draw, rng, draw(st.sampled_from(wanted)), f"y{k}", eta, missing))
+    if flat and case.size < latents[1] and draw(st.booleans()) and _fixed(drawn, eta):
         parts = [*parts, blocks.scalar("a", count, 0.0, math.inf)]
-    return replace(case, blocks=tuple(parts), sites=tuple(found))
+    return replace(case, blocks=tuple(parts), sites=tuple(drawn))
 
 
 def _blocks(
@@ -101,16 +101,16 @@ def _blocks(
 ) -> list[Block]:
     """One to three proper blocks, no more than `latents` latents together, and no fewer."""
     least, most = latents
-    found: list[Block] = []
+    drawn: list[Block] = []
     for k in range(draw(st.integers(1, 3))):
-        room = most - sum(b.size for b in found)
+        room = most - sum(b.size for b in drawn)
         kinds = [kind for kind, smallest in _KINDS.items() if (smallest or rows) <= room]
         if kinds:
-            found.append(_block(draw, rng, draw(st.sampled_from(kinds)), f"z{k}", rows, room, sds))
-    short = least - sum(b.size for b in found)
+            drawn.append(_block(draw, rng, draw(st.sampled_from(kinds)), f"z{k}", rows, room, sds))
+    short = least - sum(b.size for b in drawn)
     if short > 0:
-        found.append(blocks.coefficients("z9", _rounded(rng.normal(size=(rows, short))), 0.0, 1.0))
-    return found
+        drawn.append(blocks.coefficients("z9", _rounded(rng.normal(size=(rows, short))), 0.0, 1.0))
+    return drawn
 
 
 # Kinds of blocks, and their smallest sizes (0: one latent for each row).
@@ -136,10 +136,10 @@ def _block(
         X = _rounded(scale * rng.normal(size=(rows, size)))
         return blocks.coefficients(name, X, mean, sd)
     if kind == "process":
-        at = _rounded(rng.normal(size=(rows, draw(st.integers(1, 2)))))
+        places = _rounded(rng.normal(size=(rows, draw(st.integers(1, 2)))))
         if draw(st.booleans()):  # inputs that come twice: a singular covariance
-            at = at[rng.integers(0, max(1, rows // 2), rows)]
-        return blocks.process(name, at, sd, draw(st.sampled_from((1.0, 0.3, 5.0))))
+            places = places[rng.integers(0, max(1, rows // 2), rows)]
+        return blocks.process(name, places, sd, draw(st.sampled_from((1.0, 0.3, 5.0))))
     if kind == "slopes":
         X = np.column_stack([np.ones(rows), _rounded(scale * rng.normal(size=rows))])
         return blocks.slopes(name, X, rng.integers(0, 2, rows), 2, _covariance(draw, rng, 2, sd))
@@ -224,18 +224,18 @@ def _type(spec: SiteSpec, parameter: str) -> str:
         return "real?"
     known = spec.signature or lookup("potential" if spec.potential else "family", spec.family)
     form = None if known is None else known.form(frozenset({spec.argument, *spec.parameters}))
-    found = None if form is None else form.parameter(parameter)
-    return "real" if found is None else found.type
+    declared = None if form is None else form.parameter(parameter)
+    return "real" if declared is None else declared.type
 
 
-def _fixed(found: Sequence[Sites], eta: Array) -> bool:
+def _fixed(likelihoods: Sequence[Sites], eta: Array) -> bool:
     """Whether the sites fall on both sides as all predictors move together."""
 
     def level(by: float) -> float:
-        return sum(float(s.bound.log_density((eta + by)[s.present]).sum()) for s in found)
+        return sum(float(s.bound.log_density((eta + by)[s.present]).sum()) for s in likelihoods)
 
-    here = max(level(by) for by in range(-20, 21, 4))
-    return max(level(-200.0), level(200.0)) < here - 5.0
+    middle = max(level(by) for by in range(-20, 21, 4))
+    return max(level(-200.0), level(200.0)) < middle - 5.0
 
 
 def _rounded(values: Array) -> Array:

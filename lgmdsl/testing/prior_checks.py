@@ -76,12 +76,12 @@ def _slopes(prior: Prior, type_: str, middle: Array) -> Iterator[str]:
     for field in fields(prior):
         if field.name == "type":
             continue
-        given: Any = getattr(prior, field.name)
-        if field.name not in gradient or gradient[field.name].shape != given.shape:
+        argument: Any = getattr(prior, field.name)
+        if field.name not in gradient or gradient[field.name].shape != argument.shape:
             yield f"`gradient` has no entry `{field.name}` of its shape"
             continue
-        change = _direction(rng, "real", given)
-        ends = [replace(prior, **{field.name: given + t * _STEP * change}) for t in (1, -1)]
+        change = _direction(rng, "real", argument)
+        ends = [replace(prior, **{field.name: argument + t * _STEP * change}) for t in (1, -1)]
         yield from _agree(
             f"`{field.name}`",
             float(np.sum(gradient[field.name] * change)),
@@ -89,10 +89,10 @@ def _slopes(prior: Prior, type_: str, middle: Array) -> Iterator[str]:
         )
 
 
-def _agree(what: str, slope: float, ends: list[float]) -> Iterator[str]:
+def _agree(quantity: str, slope: float, ends: list[float]) -> Iterator[str]:
     measured = (ends[0] - ends[1]) / (2.0 * _STEP)
     if not abs(slope - measured) <= 1e-5 * max(1.0, abs(measured)):
-        yield f"the slope in {what} is {slope:.8g}, measured {measured:.8g}"
+        yield f"the slope in {quantity} is {slope:.8g}, measured {measured:.8g}"
 
 
 def _distribution(prior: Elementwise) -> Iterator[str]:

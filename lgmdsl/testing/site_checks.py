@@ -102,20 +102,20 @@ def difference(
     """Five-point derivative of f at s, and where it can be trusted (no kink within 2h)."""
     low2, low, middle, high, high2 = (f(s + k * h) for k in (-2, -1, 0, 1, 2))
     slope = (low2 - 8.0 * low + 8.0 * high - high2) / (12.0 * h)
-    left = (3.0 * middle - 4.0 * low + low2) / (2.0 * h)
-    right = (-3.0 * middle + 4.0 * high - high2) / (2.0 * h)
-    smooth = np.abs(left - right) <= 1e-2 * (1.0 + np.abs(slope))
+    backward = (3.0 * middle - 4.0 * low + low2) / (2.0 * h)
+    forward = (-3.0 * middle + 4.0 * high - high2) / (2.0 * h)
+    smooth = np.abs(backward - forward) <= 1e-2 * (1.0 + np.abs(slope))
     return slope, smooth
 
 
 def _compare(
-    name: str, found: Array, slope: Array, smooth: BoolArray, noise: Array
+    name: str, answer: Array, slope: Array, smooth: BoolArray, noise: Array
 ) -> Iterator[str]:
     allowed = _TOLERANCE * (1.0 + np.abs(slope)) + 1e-15 / _STEP * np.abs(noise)
-    wrong = smooth & (np.abs(found - slope) > allowed)
+    wrong = smooth & (np.abs(answer - slope) > allowed)
     if np.any(wrong):
-        at = int(np.flatnonzero(wrong)[0])
-        yield f"{name} is {found[at]:.9g}, differences give {slope[at]:.9g} (site {at})"
+        first = int(np.flatnonzero(wrong)[0])
+        yield f"{name} is {answer[first]:.9g}, differences give {slope[first]:.9g} (site {first})"
 
 
 def _derivatives(site: Site) -> Iterator[str]:
@@ -144,13 +144,19 @@ def _parameters(site: Site) -> Iterator[str]:
         for name, slope in site.parameter_slopes(s).items():
             value = site.parameter(name)
 
-            def moved(t: Array, name: str = name, value: Array = value, s: Array = s) -> Array:
+            def log_density_at(
+                t: Array, name: str = name, value: Array = value, s: Array = s
+            ) -> Array:
                 return site.with_parameter(name, value * t).log_density(s)
 
             # In relative steps, so that a positive parameter stays positive.
-            found, smooth = difference(moved, np.ones(len(site)))
+            measured, smooth = difference(log_density_at, np.ones(len(site)))
             yield from _compare(
-                f"slope in {name} at s = {x:g}", slope * value, found, smooth, site.log_density(s)
+                f"slope in {name} at s = {x:g}",
+                slope * value,
+                measured,
+                smooth,
+                site.log_density(s),
             )
         if isinstance(site, Pointwise) and not site.spec.vector:
             yield from _curves(site, x, s)
@@ -163,8 +169,8 @@ def _curves(site: Site, x: float, s: Array) -> Iterator[str]:
         yield f"curves in {sorted(curves)}, but slopes in {sorted(slopes)}"
         return
     kinked = Property.KINKED in site.spec.properties
-    for name, found in curves.items():
-        if not np.allclose(found.value, slopes[name], rtol=1e-10, atol=1e-10):
+    for name, curve in curves.items():
+        if not np.allclose(curve.value, slopes[name], rtol=1e-10, atol=1e-10):
             yield f"the curve in {name} at s = {x:g} has another value than the slope"
 
         def value(t: Array, name: str = name) -> Array:
@@ -173,12 +179,12 @@ def _curves(site: Site, x: float, s: Array) -> Iterator[str]:
         def slope(t: Array, name: str = name) -> Array:
             return site.parameter_curves(t)[name].slope
 
-        pairs = (("slope", value, found.slope), ("curvature", slope, found.curvature))
-        for part, below, given in pairs:
+        pairs = (("slope", value, curve.slope), ("curvature", slope, curve.curvature))
+        for part, below, answer in pairs:
             measured, smooth = difference(below, s)
             trusted = smooth if kinked else np.ones_like(smooth)
             yield from _compare(
-                f"{part} of the curve in {name} at s = {x:g}", given, measured, trusted, below(s)
+                f"{part} of the curve in {name} at s = {x:g}", answer, measured, trusted, below(s)
             )
 
 
@@ -230,9 +236,9 @@ def _super_gaussian(site: Site) -> Iterator[str]:
             yield f"g grows at x = {p * p:g}"
         if np.any(second < 0.0):
             yield f"g is not convex at x = {p * p:g}"
-        for name, k, found in (("g'", 0, first), ("g''", 1, second)):
+        for name, k, answer in (("g'", 0, first), ("g''", 1, second)):
             slope, _ = difference(lambda t, k=k: site.g(t)[k], x, h)  # type: ignore[misc]
-            if not np.allclose(found, slope, rtol=1e-6, atol=1e-9):
+            if not np.allclose(answer, slope, rtol=1e-6, atol=1e-9):
                 yield f"{name} differs from differences at x = {p * p:g}"
     for x in (0.0, 1e8):
         if not all(np.all(np.isfinite(part)) for part in site.g(np.full(len(site), x))):
@@ -254,7 +260,7 @@ def _widths(site: Site, answers: Widths) -> Iterator[str]:
         if not np.allclose(level, site.log_density(s), rtol=1e-10, atol=1e-10):
             yield f"the bound of widths({p:g}, 0) does not touch log t there"
         one = answers.widths(s, zero + 1.0)
-        for name, part, found in (
+        for name, part, answer in (
             ("slope", "penalty", one.slope),
             ("curvature", "slope", one.curvature),
         ):
@@ -263,4 +269,4 @@ def _widths(site: Site, answers: Widths) -> Iterator[str]:
                 return np.asarray(getattr(answers.widths(t, zero + 1.0), part))
 
             measured, smooth = difference(below, s)
-            yield from _compare(f"{name} of h* at s = {p:g}", found, measured, smooth, measured)
+            yield from _compare(f"{name} of h* at s = {p:g}", answer, measured, smooth, measured)

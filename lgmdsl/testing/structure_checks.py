@@ -48,15 +48,15 @@ def check_structure(
         tied = np.asarray(s.constraints().toarray())
         assert tied.shape[1] == n, "constraints have the wrong shape"
         assert np.abs(q @ tied.T).max(initial=0) <= 1e-9 * (np.abs(q).max() + 1), "Q C' is not 0"
-        held = np.linalg.matrix_rank(tied) if tied.size else 0
-        assert held == len(tied), "constraints repeat"
+        rank = np.linalg.matrix_rank(tied) if tied.size else 0
+        assert rank == len(tied), "constraints repeat"
         values = np.linalg.eigvalsh(q)[null.shape[1] :]
         assert np.all(values > 0), "Q has more null directions than its basis"
         assert abs(np.log(values).sum() - s.log_det_precision()) <= 1e-8 * max(1, n), "log det"
         if Shape.COVARIANCE in shape:
             span = np.eye(n) - null @ null.T
             assert np.allclose(q @ s.covariance(), span, atol=1e-8), "Q K is not the identity"
-        assert (Shape.IMPROPER in shape) == (null.shape[1] > held), (
+        assert (Shape.IMPROPER in shape) == (null.shape[1] > rank), (
             "IMPROPER disagrees with null space and constraints"
         )
         _slopes(build, arguments, s.pullback_precision, dense_precision, "precision")
@@ -76,10 +76,12 @@ def _pattern(build: Callable[[Arguments], Structure], arguments: Arguments, s: S
     q = s.precision()
     assert not isinstance(q, np.ndarray), "declared SPARSE but is an array"
     assert q.has_sorted_indices, "Q's indices are not sorted"
-    for key, at in arguments.items():
-        moved = build({**arguments, key: at * (1.0 - 1e-3)}).precision()
-        assert not isinstance(moved, np.ndarray)
-        same = np.array_equal(moved.indices, q.indices) and np.array_equal(moved.indptr, q.indptr)
+    for key, argument in arguments.items():
+        changed = build({**arguments, key: argument * (1.0 - 1e-3)}).precision()
+        assert not isinstance(changed, np.ndarray)
+        same = np.array_equal(changed.indices, q.indices) and np.array_equal(
+            changed.indptr, q.indptr
+        )
         assert same, f"the pattern changes with {key}"
     adjoint = np.random.default_rng(1).normal(size=q.shape)
     rows = np.repeat(np.arange(s.size), np.diff(q.indptr))
@@ -101,13 +103,13 @@ def _covariance_entries(
     q = sp.csr_array(s.precision())
     rows, columns = np.repeat(np.arange(s.size), np.diff(q.indptr)), q.indices.astype(np.int64)
     inverse = np.linalg.pinv(q.toarray(), hermitian=True)
-    found = s.covariance_at(rows, columns)
-    if found is not None:
-        assert np.allclose(found, inverse[rows, columns], rtol=1e-8), "covariance_at is not Q^+"
-    for key, at in arguments.items() if s.proportional else ():
-        moved = dense_precision(build({**arguments, key: at * 0.9}))
-        scale = float(np.sum(moved * q.toarray()) / np.sum(q.toarray() ** 2))
-        assert np.allclose(moved, scale * q.toarray(), rtol=1e-10), f"{key} does more than scale"
+    entries = s.covariance_at(rows, columns)
+    if entries is not None:
+        assert np.allclose(entries, inverse[rows, columns], rtol=1e-8), "covariance_at is not Q^+"
+    for key, argument in arguments.items() if s.proportional else ():
+        changed = dense_precision(build({**arguments, key: argument * 0.9}))
+        scale = float(np.sum(changed * q.toarray()) / np.sum(q.toarray() ** 2))
+        assert np.allclose(changed, scale * q.toarray(), rtol=1e-10), f"{key} does more than scale"
 
 
 def _slopes(
@@ -115,25 +117,29 @@ def _slopes(
     arguments: Arguments,
     pullback: Callable[[Array], dict[str, Array]],
     value: Callable[[Structure], Array],
-    what: str,
+    quantity: str,
 ) -> None:
     rng = np.random.default_rng(0)
     n = build(arguments).size
     adjoint = rng.normal(size=(n, n))
     adjoint = adjoint + adjoint.T
     slopes = pullback(adjoint)
-    for key, at in arguments.items():
-        assert key in slopes, f"pullback_{what} lacks {key}"
-        assert slopes[key].shape == at.shape, f"slope of {key} has shape {slopes[key].shape}"
-        turn = np.asarray(rng.normal(size=at.shape))
-        step = 1e-5 * (1.0 + float(np.abs(at).max()))
+    for key, argument in arguments.items():
+        assert key in slopes, f"pullback_{quantity} lacks {key}"
+        assert slopes[key].shape == argument.shape, f"slope of {key} has shape {slopes[key].shape}"
+        turn = np.asarray(rng.normal(size=argument.shape))
+        step = 1e-5 * (1.0 + float(np.abs(argument).max()))
 
-        def total(t: float, key: str = key, at: Array = at, turn: Array = turn) -> float:
-            moved = {**arguments, key: np.asarray(at + t * turn)}
-            return float(np.sum(adjoint * value(build(moved))))
+        def total(
+            t: float, key: str = key, argument: Array = argument, turn: Array = turn
+        ) -> float:
+            changed = {**arguments, key: np.asarray(argument + t * turn)}
+            return float(np.sum(adjoint * value(build(changed))))
 
         measured = 8 * (total(step) - total(-step)) - (total(2 * step) - total(-2 * step))
         measured /= 12 * step
         slope = float(np.sum(slopes[key] * turn))
         size = max(1.0, float(np.abs(adjoint * value(build(arguments))).sum()))
-        assert abs(slope - measured) <= 1e-7 * size, f"{what}: d{key} {slope}, measured {measured}"
+        assert abs(slope - measured) <= 1e-7 * size, (
+            f"{quantity}: d{key} {slope}, measured {measured}"
+        )

@@ -52,9 +52,9 @@ values = st.one_of(expressions, strings, st.booleans().map(ast.Bool))
 def fitted(draw: st.DrawFn) -> ast.Dist:
     """A name of the language with most of its own arguments, of any value."""
     signature = draw(st.sampled_from([s for c in CATEGORIES for s in signatures(c)]))
-    given = [p for p in signature.parameters if draw(st.integers(0, 4))]
+    chosen = [p for p in signature.parameters if draw(st.integers(0, 4))]
     return ast.Dist(
-        ast.Name(signature.name), tuple(ast.Argument(p.name, draw(values)) for p in given)
+        ast.Name(signature.name), tuple(ast.Argument(p.name, draw(values)) for p in chosen)
     )
 
 

@@ -20,7 +20,7 @@ from lgmdsl_backends.ep import ExpectationPropagation
 from lgmdsl_backends.ep.beginning import begin, beginnings
 from lgmdsl_backends.ep.double_loop import _solved, advance
 from lgmdsl_backends.ep.double_loop import begin as begin_outer
-from lgmdsl_backends.ep.inner import _at, _model, _newton, minimise
+from lgmdsl_backends.ep.inner import _model, _newton, _point_at, minimise
 from lgmdsl_backends.ep.matching import Matched, condition, matched, target_of
 from lgmdsl_backends.ep.sweep import sweep
 from tests.backends.climbing import GP, HEAVY, KINKED, TWO, problem, solved
@@ -41,7 +41,7 @@ def test_the_inner_problem_s_derivatives(text: str, power: float) -> None:
     """Gradient and Newton's model against differences of the value, off the minimum."""
     given, at = point(text, power)
     reference = at.mean + 0.3 * np.sqrt(at.variance), 1.3 * at.variance
-    held = _at(given, at.weight, at.shift, reference, power)
+    held = _point_at(given, at.weight, at.shift, reference, power)
     assert held is not None
     model = _model(given, held)
     n = len(at.mean)
@@ -49,7 +49,7 @@ def test_the_inner_problem_s_derivatives(text: str, power: float) -> None:
     def value(move: Array) -> float:
         weight = held.weight + move[n:]
         shift = held.shift + move[:n] + move[n:] * held.mean
-        found = _at(given, weight, shift, reference, power)
+        found = _point_at(given, weight, shift, reference, power)
         assert found is not None
         return found.value
 

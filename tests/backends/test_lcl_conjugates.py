@@ -12,7 +12,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Decoupled, Expected
 from lgmdsl.contract.site import Property
 from lgmdsl.inference.routes import answering
-from lgmdsl.numerics.optimisation.pair_newton import Terms
+from lgmdsl.numerics.optimisation.pair_newton import PairTerms
 from lgmdsl.sites.catalogue import BUILT_IN, site
 from lgmdsl.testing.sites.censoring_checks import ends
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
@@ -116,7 +116,7 @@ def test_closed_forms_are_what_newton_finds(name: str) -> None:
     f = sites.expected(rng.uniform(-1.5, 1.5, n), rng.uniform(0.3, 2.0, n))
     pull, penalty, centre = rng.uniform(0.2, 2.0, (3, n))
     zero = np.zeros(n)
-    terms = Terms(f.d_mean, pull, penalty, zero, zero, zero, centre)
+    terms = PairTerms(f.d_mean, pull, penalty, zero, zero, zero, centre)
 
     closed, found = (
         conjugates([answer], (zero,), terms, zero, np.ones(n)) for answer in (sites, _Plain(sites))

@@ -171,8 +171,8 @@ def test_r_is_the_best_scale_at_the_precisions_held(text: str) -> None:
     assert max(bound(0.999 * r), bound(1.001 * r)) < bound(r)
     if text == KNOWN:  # as printed
         tau, alpha = 4.0, answers[0].precision
-        f = tau * float((known.mean[1] ** 2 + known.own[1]).sum())
-        f += float((alpha * (known.mean[0] ** 2 + known.own[0])).sum())
+        f = tau * float((known.mean[1] ** 2 + known.variance[1]).sum())
+        f += float((alpha * (known.mean[0] ** 2 + known.variance[0])).sum())
         g = 2.0 * tau * float(known.mean[1] @ DATA["y"])
         assert r == pytest.approx((g + np.sqrt(g * g + 16.0 * M * f)) / (4.0 * f), rel=1e-10)
 

@@ -13,7 +13,7 @@ from lgmdsl.contract.objectives import elbo_start as beginning
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances, run
-from lgmdsl.inference.evidence_digits import legible
+from lgmdsl.inference.evidence_digits import without_lost_evidence
 from lgmdsl_backends.laplace import Laplace
 from tests.backends.climbing import TWO, problem
 
@@ -54,11 +54,13 @@ def test_which_points_are_comparable(
 def test_an_illegible_evidence_is_withheld() -> None:
     given = problem(TWO, "laplace")
     plain = run(Laplace(), given, Tolerances())
-    assert legible(plain) is plain and plain.posterior is not None
+    assert without_lost_evidence(plain) is plain and plain.posterior is not None
     huge: Any = tuple(1e18 * b for b in plain.posterior.shift)
     moved = plain.posterior.conditioned.with_shift(huge)
     assert not isinstance(moved, Failed)
-    shown = legible(replace(plain, posterior=replace(plain.posterior, conditioned=moved)))
+    shown = without_lost_evidence(
+        replace(plain, posterior=replace(plain.posterior, conditioned=moved))
+    )
     assert shown.posterior is not None and np.isnan(shown.posterior.log_evidence)
     assert shown.status is Status.numerical_error and "nats uncertain" in shown.reason
     assert shown.posterior.notes[-1] == shown.reason

@@ -65,7 +65,7 @@ def test_classes_that_many_latents_separate_together(link: str) -> None:
         f"observe y ~ bernoulli({link} = eta)\n"
     )
     data = {"X": X, "y": (X @ w > 0.0).astype(int)}
-    with pytest.raises(lgm.ModelError, match="goes on from its mean to infinity") as caught:
+    with pytest.raises(lgm.ModelError, match="moves from its mean to infinity") as caught:
         lgm.fit(lgm.loads(text), data, "laplace")
     assert caught.value.codes == ("E402",)
     data["y"] = (X @ w + 3.0 * rng.normal(size=100) > 0.0).astype(int)

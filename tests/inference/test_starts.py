@@ -116,7 +116,7 @@ def test_a_spike_of_the_prior_lets_go(method: str) -> None:
     assert fit.converged and [s.name for s in fit.starts] == [
         "own start",
         "least squares",
-        "peaks let go",
+        "wide peaks",
     ]
     np.testing.assert_allclose(fit.mean("w"), w, atol=0.15)
     objectives = [s.objective for s in fit.starts]

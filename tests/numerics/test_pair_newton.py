@@ -6,15 +6,20 @@ import numpy as np
 import pytest
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.numerics.optimisation.pair_newton import Moments, Pairs, Terms, maximise_pairs
+from lgmdsl.numerics.optimisation.pair_newton import (
+    PairMaxima,
+    PairMoments,
+    PairTerms,
+    maximise_pairs,
+)
 
 Y, A = np.array([0.0, 3.0, 40.0]), np.array([-2.0, 2.999, 5.0])
 WEIGHT, BEFORE, SIGMA0 = np.array([0.1, 2.0, 9.0]), np.array([1.0, 0.5, 3.0]), np.full(3, 0.7)
 ZERO = np.zeros(3)
-TERMS = Terms(A, WEIGHT * SIGMA0, BEFORE, ZERO, ZERO, ZERO, SIGMA0)
+TERMS = PairTerms(A, WEIGHT * SIGMA0, BEFORE, ZERO, ZERO, ZERO, SIGMA0)
 
 
-def exponential(counts: list[int]) -> Moments:
+def exponential(counts: list[int]) -> PairMoments:
     """f = y h - e^{h + v/2}."""
 
     def moments(where: IntArray, h: Array, v: Array) -> tuple[Array, ...]:
@@ -25,7 +30,7 @@ def exponential(counts: list[int]) -> Moments:
     return moments
 
 
-def check(found: Pairs) -> None:
+def check(found: PairMaxima) -> None:
     """Khan 2014, (21): sigma = (lambda + lambda_k) sigma_k / (y - a + lambda_k)."""
     sigma = (WEIGHT + BEFORE) * SIGMA0 / (Y - A + BEFORE)
     h = np.log(Y - A) - 0.5 * sigma**2
@@ -49,7 +54,7 @@ def test_a_close_start_needs_one_evaluation() -> None:
 
 
 def test_the_curvatures_are_those_of_phi() -> None:
-    terms = Terms(A, WEIGHT, BEFORE, 0.2 + ZERO, 0.3 + ZERO, ZERO, SIGMA0)
+    terms = PairTerms(A, WEIGHT, BEFORE, 0.2 + ZERO, 0.3 + ZERO, ZERO, SIGMA0)
     found = maximise_pairs(exponential([]), terms, ZERO, np.ones(3))
     everywhere, step = np.arange(3), 1e-4
 
@@ -86,5 +91,5 @@ def test_the_curvature_in_h_is_its_own() -> None:
 
 def test_what_has_no_maximum_is_not_settled() -> None:
     """Slopes beyond the limit of f_m: phi grows for ever in -h."""
-    terms = Terms(Y + 1.0, TERMS.b, BEFORE, ZERO, ZERO, ZERO, SIGMA0)
+    terms = PairTerms(Y + 1.0, TERMS.b, BEFORE, ZERO, ZERO, ZERO, SIGMA0)
     assert not maximise_pairs(exponential([]), terms, ZERO, np.ones(3)).settled.any()

@@ -410,7 +410,7 @@ def test_a_fit_whose_engine_is_missing(fixed: dict[str, float], acme: None, tmp_
 @pytest.mark.parametrize(
     ("part", "more", "reason"),
     [
-        (acme_engine.Plain, {"name": "auto"}, "stands for the choice among all"),
+        (acme_engine.Plain, {"name": "auto"}, "is reserved for the automatic choice"),
         (acme_engine.Plain, {"name": ""}, "it has no name"),
         (acme_lgm.Cosine, {"signature": "cosine"}, "its signature is 'cosine'"),
     ],

@@ -32,7 +32,7 @@ from lgmdsl.contract.questions import Tilted, TiltedSlopes
 from lgmdsl.contract.stacked import split
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl_backends.ep.beginning import begin, beginnings
-from lgmdsl_backends.ep.double_loop import LARGEST, Outer, advance
+from lgmdsl_backends.ep.double_loop import LARGEST, OuterPoint, advance
 from lgmdsl_backends.ep.double_loop import begin as begin_outer
 from lgmdsl_backends.ep.matching import Matched, log_concave
 from lgmdsl_backends.ep.parallel import Walk, parallel, sequential
@@ -56,7 +56,7 @@ class EPState:
 
     stage: str
     walk: Walk | None = None
-    outer: Outer | None = None
+    outer: OuterPoint | None = None
     best: Matched | None = None
     waited: int = 0
     residual: float = math.inf
@@ -68,7 +68,7 @@ class EPState:
         """EP's log evidence at the point; in the double loop the bound that rises to it."""
         if self.outer is not None:
             return self.outer.bound
-        return -math.inf if self.walk is None else self.walk.at.value
+        return -math.inf if self.walk is None else self.walk.point.value
 
 
 @dataclass(frozen=True)
@@ -105,12 +105,12 @@ class ExpectationPropagation(Backend[EPState]):
         check_range("damping", self.damping, 1e-3, 1.0)
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> EPState:
-        at = begin(problem, self.power, warm)
-        if isinstance(at, Failed):
-            return EPState(self.mode, failed=Status.numerical_error, reason=at)
+        point = begin(problem, self.power, warm)
+        if isinstance(point, Failed):
+            return EPState(self.mode, failed=Status.numerical_error, reason=point)
         if self.mode == "double-loop":
-            return self._enter_double_loop(problem, _approached(problem, Walk(at, self.damping)))
-        return _walked(self._stage(self.power), Walk(at, self.damping), None)
+            return self._enter_double_loop(problem, _approached(problem, Walk(point, self.damping)))
+        return _walked(self._stage(self.power), Walk(point, self.damping), None)
 
     def step(self, problem: Problem, state: EPState) -> EPState:
         if state.outer is not None:
@@ -127,22 +127,22 @@ class ExpectationPropagation(Backend[EPState]):
         return state.residual
 
     def posterior(self, problem: Problem, state: EPState) -> GaussianPosterior:
-        at = state.best
-        assert at is not None, "the driver keeps the last state that has a posterior"
-        notes, value = [], at.value
-        if at.power != self.power:
-            notes.append(f"EP at power 1 did not settle: this is power {at.power:g}")
-        if at.residual > FARTHEST:
+        point = state.best
+        assert point is not None, "the driver keeps the last state that has a posterior"
+        notes, value = [], point.value
+        if point.power != self.power:
+            notes.append(f"EP at power 1 did not converge: the result is at power {point.power:g}")
+        if point.residual > FARTHEST:
             value = math.nan
-            notes.append(f"no log evidence: moments are {at.residual:.2g} sds from matching")
+            notes.append(f"no log evidence: moments are {point.residual:.2g} sds from matching")
         return GaussianPosterior(
-            weight=at.conditioned.weight,
-            shift=at.conditioned.shift,
-            conditioned=at.conditioned,
+            weight=point.conditioned.weight,
+            shift=point.conditioned.shift,
+            conditioned=point.conditioned,
             log_evidence=value,
             guarantee=Guarantee.EXACT if problem.gaussian else self.spec.guarantee,
             notes=tuple(notes),
-            slopes=lambda: _parameter_slopes(problem, at),
+            slopes=lambda: _parameter_slopes(problem, point),
         )
 
     # ---- stages --------------------------------------------------------------------------------
@@ -165,57 +165,66 @@ class ExpectationPropagation(Backend[EPState]):
                 return _walked(self._stage(HALF), Walk(wider, self.damping), None)
         return self._enter_double_loop(problem, best)
 
-    def _enter_double_loop(self, problem: Problem, at: Matched) -> EPState:
-        stage = "double loop" if at.power == self.power else f"double loop, power {at.power:g}"
-        if len(at.mean) > LARGEST:
-            reason = f"EP does not settle, and {len(at.mean)} rows are too many for the double loop"
-            return EPState(stage, best=at, failed=Status.stalled, reason=reason)
-        starts = chain((at,), beginnings(problem, at.power))
+    def _enter_double_loop(self, problem: Problem, point: Matched) -> EPState:
+        stage = (
+            "double loop" if point.power == self.power else f"double loop, power {point.power:g}"
+        )
+        if len(point.mean) > LARGEST:
+            reason = (
+                f"EP does not converge, and {len(point.mean)} rows are too many for the double loop"
+            )
+            return EPState(stage, best=point, failed=Status.stalled, reason=reason)
+        starts = chain((point,), beginnings(problem, point.power))
         outer = next(filter(None, (begin_outer(problem, start) for start in starts)), None)
         if outer is None:
             return EPState(
-                stage, best=at, failed=Status.stalled, reason="no inner optimum at the start"
+                stage, best=point, failed=Status.stalled, reason="no inner optimum at the start"
             )
-        return _looped(stage, outer, EPState(stage, best=at))
+        return _looped(stage, outer, EPState(stage, best=point))
 
-    def _outer_step(self, problem: Problem, state: EPState, outer: Outer) -> EPState:
+    def _outer_step(self, problem: Problem, state: EPState, outer: OuterPoint) -> EPState:
         following = advance(problem, outer)
         if following is None:
-            return replace(state, failed=Status.stalled, reason="the double loop rises no further")
+            return replace(
+                state, failed=Status.stalled, reason="the double loop makes no further progress"
+            )
         return _looped(state.stage, following, state)
 
 
 def _walked(stage: str, walk: Walk, before: EPState | None) -> EPState:
-    best, waited = walk.at, 0
+    best, waited = walk.point, 0
     if before is not None and before.best is not None and best.residual >= before.best.residual:
         best, waited = before.best, before.waited + 1
-    return EPState(stage, walk=walk, best=best, waited=waited, residual=walk.at.residual)
+    return EPState(stage, walk=walk, best=best, waited=waited, residual=walk.point.residual)
 
 
-def _looped(stage: str, outer: Outer, before: EPState) -> EPState:
+def _looped(stage: str, outer: OuterPoint, before: EPState) -> EPState:
     best, waited = before.best, before.waited + 1
     if best is None or outer.residual < best.residual:
-        best, waited = outer.at, 0
+        best, waited = outer.point, 0
     return EPState(stage, outer=outer, best=best, waited=waited, residual=outer.residual)
 
 
 def _approached(problem: Problem, walk: Walk) -> Matched:
     """The best of a few parallel steps: rough sites may be far from any inner optimum."""
-    best = walk.at
+    best = walk.point
     for _ in range(APPROACH):
-        moved = parallel(problem, walk)
-        if moved is None:
+        following = parallel(problem, walk)
+        if following is None:
             break
-        walk, best = moved, min(best, moved.at, key=lambda at: at.residual)
+        walk, best = following, min(best, following.point, key=lambda point: point.residual)
     return best
 
 
-def _parameter_slopes(problem: Problem, at: Matched) -> tuple[Mapping[str, Array], ...]:
+def _parameter_slopes(problem: Problem, point: Matched) -> tuple[Mapping[str, Array], ...]:
     """dlog evidence/dparameter at the fixed point: E_tilted[dl/dparameter] for each site."""
     predictors = problem.engine.linear.predictors
     sites = cast("tuple[TiltedSlopes, ...]", problem.asking(TiltedSlopes))
     cavities = zip(
-        sites, split(at.cavity_mean, predictors), split(at.cavity_variance, predictors), strict=True
+        sites,
+        split(point.cavity_mean, predictors),
+        split(point.cavity_variance, predictors),
+        strict=True,
     )
     with np.errstate(all="ignore"):
-        return tuple(s.tilted_slopes(m, v, at.power) for s, m, v in cavities)
+        return tuple(s.tilted_slopes(m, v, point.power) for s, m, v in cavities)

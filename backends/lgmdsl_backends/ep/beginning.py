@@ -21,16 +21,16 @@ def begin(
     cavity, their weights not negative (where a prior is flat, against N(prior mean, 1)); or weights
     of 1 at the prior mean."""
     reason = Failed("no site gives a finite moment at the prior mean")
-    for found in _points(problem, power, warm):
-        if isinstance(found, Matched):
-            return found
-        reason = found
+    for point in _points(problem, power, warm):
+        if isinstance(point, Matched):
+            return point
+        reason = point
     return reason
 
 
 def beginnings(problem: Problem, power: float) -> Iterator[Matched]:
     """Every first point that exists, without an earlier posterior, in the same order."""
-    return (found for found in _points(problem, power, None) if isinstance(found, Matched))
+    return (point for point in _points(problem, power, None) if isinstance(point, Matched))
 
 
 def _points(

@@ -33,28 +33,28 @@ ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, eq=False)
-class Outer:
+class OuterPoint:
     """An inner optimum, its bound on the log evidence, the same q as a point of EP (None where its
     own cavities are improper), the references before it, the factor of the next stretched step."""
 
     inner: Matched
     bound: float
-    at: Matched | None
+    point: Matched | None
     history: Anderson = field(default_factory=lambda: Anderson(8))
     stretch: float = 1.0
 
     @property
     def residual(self) -> float:
         """EP's residual, inf where q's own cavities are improper."""
-        return math.inf if self.at is None else self.at.residual
+        return math.inf if self.point is None else self.point.residual
 
 
-def begin(problem: Problem, at: Matched) -> Outer | None:
+def begin(problem: Problem, point: Matched) -> OuterPoint | None:
     """The first inner optimum, at the marginals of an EP point (whose cavities are proper)."""
-    return _solved(problem, at, (at.mean, at.variance))
+    return _solved(problem, point, (point.mean, point.variance))
 
 
-def advance(problem: Problem, outer: Outer) -> Outer | None:
+def advance(problem: Problem, outer: OuterPoint) -> OuterPoint | None:
     """The next inner optimum with a higher bound, or nearer to the fixed point where the bound
     holds to its rounding; None where there is none.
 
@@ -78,14 +78,16 @@ def advance(problem: Problem, outer: Outer) -> Outer | None:
     return None
 
 
-def _solved(problem: Problem, before: Matched, reference: Reference) -> Outer | None:
+def _solved(problem: Problem, before: Matched, reference: Reference) -> OuterPoint | None:
     power = before.power
     for weight, shift in _starts(before, reference):
-        found = minimise(problem, weight, shift, reference, power)
-        if found is not None:
-            gain = _divergence(found.mean, found.variance, reference, found.known) / power
-            at = own(problem, found.conditioned, power)
-            return Outer(found, found.value + gain, at if isinstance(at, Matched) else None)
+        minimum = minimise(problem, weight, shift, reference, power)
+        if minimum is not None:
+            gain = _divergence(minimum.mean, minimum.variance, reference, minimum.known) / power
+            matched = own(problem, minimum.conditioned, power)
+            return OuterPoint(
+                minimum, minimum.value + gain, matched if isinstance(matched, Matched) else None
+            )
     return None
 
 
@@ -125,12 +127,12 @@ def _reference(flat: Array) -> Reference:
     return mean, np.exp(np.clip(log_variance, -690.0, 690.0))
 
 
-def _measure(at: Matched) -> Callable[[Array], Array]:
+def _measure(point: Matched) -> Callable[[Array], Array]:
     """Moves of the means in posterior sds, and of log variances over root two."""
     scale = np.concatenate(
         [
-            np.where(at.known, 0.0, 1.0 / np.sqrt(np.where(at.known, 1.0, at.variance))),
-            np.where(at.known, 0.0, np.sqrt(0.5)),
+            np.where(point.known, 0.0, 1.0 / np.sqrt(np.where(point.known, 1.0, point.variance))),
+            np.where(point.known, 0.0, np.sqrt(0.5)),
         ]
     )
     return lambda change: scale * change if change.ndim == 1 else scale[:, None] * change

@@ -42,42 +42,42 @@ def minimise(
     problem: Problem, weight: Array, shift: Array, reference: Reference, power: float
 ) -> Matched | None:
     """The minimum, from (tau, nu) where the value is finite; None where it is not found."""
-    at = _at(problem, weight, shift, reference, power)
-    if at is None:
+    point = _point_at(problem, weight, shift, reference, power)
+    if point is None:
         return None
-    step = _newton(_model(problem, at))
+    step = _newton(_model(problem, point))
     for _ in range(STEPS):
         if step is None:
             return None
         if -step.slope <= REACHED:
-            return at
-        following = _search(problem, at, step)
+            return point
+        following = _search(problem, point, step)
         if following is None:
-            hidden = -step.slope <= ROUNDED * (1.0 + abs(at.value))
-            return _polished(problem, at, step) if hidden else None
-        at, step = following, _newton(_model(problem, following))
+            hidden = -step.slope <= ROUNDED * (1.0 + abs(point.value))
+            return _polished(problem, point, step) if hidden else None
+        point, step = following, _newton(_model(problem, following))
     return None
 
 
-def _polished(problem: Problem, at: Matched, step: _Step) -> Matched:
+def _polished(problem: Problem, point: Matched, step: _Step) -> Matched:
     """The last digits, which the value does not show: full steps while the decrement halves."""
     while -step.slope > REACHED:
-        following = _moved(problem, at, step, 1.0)
+        following = _stepped(problem, point, step, 1.0)
         shorter = None if following is None else _newton(_model(problem, following))
         if following is None or shorter is None or -shorter.slope > 0.25 * -step.slope:
             break
-        at, step = following, shorter
-    return at
+        point, step = following, shorter
+    return point
 
 
-def _at(
+def _point_at(
     problem: Problem, weight: Array, shift: Array, reference: Reference, power: float
 ) -> Matched | None:
     q = condition(problem, weight, shift)
     if isinstance(q, Failed):
         return None
-    found = against(problem, q, reference, power)
-    return None if isinstance(found, Failed) else found
+    point = against(problem, q, reference, power)
+    return None if isinstance(point, Failed) else point
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,32 +98,32 @@ class _Model:
     spread: Array
     cross: Array
     fourth: Array
-    held: BoolArray
+    fixed: BoolArray
 
 
-def _search(problem: Problem, at: Matched, step: _Step) -> Matched | None:
-    """Armijo along the path of `_moved`."""
-    slack = 1e-12 * (1.0 + abs(at.value))
+def _search(problem: Problem, point: Matched, step: _Step) -> Matched | None:
+    """Armijo along the path of `_stepped`."""
+    slack = 1e-12 * (1.0 + abs(point.value))
     t = 1.0
     while t > SHORTEST:
-        tried = _moved(problem, at, step, t)
-        if tried is not None and tried.value <= at.value + SUFFICIENT * t * step.slope + slack:
+        tried = _stepped(problem, point, step, t)
+        if tried is not None and tried.value <= point.value + SUFFICIENT * t * step.slope + slack:
             return tried
         t *= 0.5
     return None
 
 
-def _moved(problem: Problem, at: Matched, step: _Step, t: float) -> Matched | None:
+def _stepped(problem: Problem, point: Matched, step: _Step, t: float) -> Matched | None:
     """A share t of the step, but a cavity's precision falls exponentially, never below zero."""
-    cavity = np.where(at.known, 1.0, 1.0 / np.maximum(at.cavity_variance, 1e-300))
-    fall = np.maximum(at.power * t * step.d_weight / cavity, 0.0)
-    change = np.where(fall > 0.0, -np.expm1(-fall) * cavity / at.power, t * step.d_weight)
-    return _at(
+    cavity = np.where(point.known, 1.0, 1.0 / np.maximum(point.cavity_variance, 1e-300))
+    fall = np.maximum(point.power * t * step.d_weight / cavity, 0.0)
+    change = np.where(fall > 0.0, -np.expm1(-fall) * cavity / point.power, t * step.d_weight)
+    return _point_at(
         problem,
-        at.weight + change,
-        at.shift + t * step.d_slope + change * at.mean,
-        at.reference,
-        at.power,
+        point.weight + change,
+        point.shift + t * step.d_slope + change * point.mean,
+        point.reference,
+        point.power,
     )
 
 
@@ -137,8 +137,8 @@ def _newton(model: _Model) -> _Step | None:
     h[i, i] += model.spread
     h[n + i, n + i] += model.fourth
     h[i, n + i] = h[n + i, i] = model.cross
-    h[model.held] = 0.0
-    h[:, model.held] = 0.0
+    h[model.fixed] = 0.0
+    h[:, model.fixed] = 0.0
     diagonal = h.diagonal().copy()
     scale = 1.0 / np.sqrt(np.where(diagonal > 0.0, diagonal, 1.0))
     h *= scale
@@ -153,44 +153,44 @@ def _newton(model: _Model) -> _Step | None:
     return None
 
 
-def _model(problem: Problem, at: Matched) -> _Model:
-    v, away = at.tilted_variance, at.tilted_mean - at.mean
-    third, square = _higher_moments(problem, at)
-    gradient = np.concatenate([-away, -0.5 * (at.variance - v - away**2)])
+def _model(problem: Problem, point: Matched) -> _Model:
+    v, away = point.tilted_variance, point.tilted_mean - point.mean
+    third, square = _higher_moments(problem, point)
+    gradient = np.concatenate([-away, -0.5 * (point.variance - v - away**2)])
     # A cavity without precision left can lose no more: its tau waits there (the minimum may lie on
     # that border while the reference is wider than any tilted density).
-    flat = at.cavity_variance * (2.0 * FLATTEST) >= at.reference[1]
+    flat = point.cavity_variance * (2.0 * FLATTEST) >= point.reference[1]
     flat &= gradient[len(v) :] < 0.0
-    held = np.concatenate([at.known, at.known | flat])
-    gradient[held] = 0.0
+    fixed = np.concatenate([point.known, point.known | flat])
+    gradient[fixed] = 0.0
     return _Model(
-        covariance=row_covariance(at.conditioned, problem.engine.linear),
+        covariance=row_covariance(point.conditioned, problem.engine.linear),
         gradient=gradient,
-        spread=at.power * v,
-        cross=-0.5 * at.power * (third + 2.0 * away * v),
-        fourth=0.25 * at.power * (square + 4.0 * away * third + 4.0 * away**2 * v),
-        held=held,
+        spread=point.power * v,
+        cross=-0.5 * point.power * (third + 2.0 * away * v),
+        fourth=0.25 * point.power * (square + 4.0 * away * third + 4.0 * away**2 * v),
+        fixed=fixed,
     )
 
 
-def _higher_moments(problem: Problem, at: Matched) -> tuple[Array, Array]:
+def _higher_moments(problem: Problem, point: Matched) -> tuple[Array, Array]:
     """E[r^3] and Var(r^2) of r = s - m^ under each tilted density.
 
     Raising the cavity's precision by h about the tilted mean m^ changes the tilted mean by
     -h E[r^3] / 2 and the tilted variance by -h Var(r^2) / 2.
     """
-    v = at.tilted_variance
-    known = at.known | ~(v > 0.0)
+    v = point.tilted_variance
+    known = point.known | ~(v > 0.0)
     h = NUDGE / np.where(known, 1.0, v)
-    precision = 1.0 / np.where(known, 1.0, at.cavity_variance)
+    precision = 1.0 / np.where(known, 1.0, point.cavity_variance)
     raised = np.where(known, 0.0, 1.0 / (precision + h))
-    centre = at.cavity_mean + raised * h * (at.tilted_mean - at.cavity_mean)
+    centre = point.cavity_mean + raised * h * (point.tilted_mean - point.cavity_mean)
     predictors = problem.engine.linear.predictors
     pairs = zip(
         problem.tilting(), split(centre, predictors), split(raised, predictors), strict=True
     )
-    answers = [site.tilted(x, y, at.power) for site, x, y in pairs]
-    third = -2.0 / h * (flatten(tuple(a.mean for a in answers)) - at.tilted_mean)
+    answers = [site.tilted(x, y, point.power) for site, x, y in pairs]
+    third = -2.0 / h * (flatten(tuple(a.mean for a in answers)) - point.tilted_mean)
     square = -2.0 / h * (flatten(tuple(a.variance for a in answers)) - v)
     third = np.where(known | ~np.isfinite(third), 0.0, third)
     square = np.where(known | ~np.isfinite(square), 0.0, square)

@@ -36,7 +36,7 @@ FLATTEST, ROUNDING = 1e-9, 1e-7
 
 @dataclass(frozen=True, eq=False)
 class Matched:
-    """q and its sites beside their tilted densities; arrays are (P,), site blocks in order.
+    """q and its sites with their tilted densities; arrays are (P,), site blocks in order.
 
     `mean`, `variance`: q's marginals; `reference`: mean and variance of the marginals that the
     cavities were taken from; `known`: rows without variance; `residual`: see `residual_of`.
@@ -71,15 +71,17 @@ def matched(problem: Problem, weight: Array, shift: Array, power: float) -> Matc
 
 
 def own(problem: Problem, q: Conditioned, power: float) -> Matched | Failed:
-    """q beside the tilted densities of its own cavities, with the residual."""
-    at = against(problem, q, None, power)
-    return at if isinstance(at, Failed) else replace(at, residual=residual_of(problem, at))
+    """q with the tilted densities of its own cavities, with the residual."""
+    point = against(problem, q, None, power)
+    return (
+        point if isinstance(point, Failed) else replace(point, residual=residual_of(problem, point))
+    )
 
 
 def against(
     problem: Problem, q: Conditioned, reference: tuple[Array, Array] | None, power: float
 ) -> Matched | Failed:
-    """q beside the tilted densities of the cavities of `reference` (None: its own marginals).
+    """q with the tilted densities of the cavities of `reference` (None: its own marginals).
 
     Failed where a cavity has no positive precision or a tilted moment is not finite.
     """
@@ -136,11 +138,11 @@ def against(
     )
 
 
-def target_of(at: Matched) -> tuple[Array, Array]:
+def target_of(point: Matched) -> tuple[Array, Array]:
     """(tau', nu') that match the tilted moments."""
-    weight = _target_weight(at)
-    slope = at.shift - at.weight * at.mean + _slope_gap(at)
-    return weight, slope + weight * at.mean
+    weight = _target_weight(point)
+    slope = point.shift - point.weight * point.mean + _slope_gap(point)
+    return weight, slope + weight * point.mean
 
 
 def log_concave(problem: Problem) -> BoolArray:
@@ -152,19 +154,19 @@ def log_concave(problem: Problem) -> BoolArray:
     return np.concatenate([np.zeros(0, dtype=np.bool_), *flags])
 
 
-def residual_of(problem: Problem, at: Matched) -> float:
+def residual_of(problem: Problem, point: Matched) -> float:
     """How far one undamped step would move any mean in posterior sds, or any posterior variance
     relative to itself, at most (to first order), and how far any tilted mean is from q's: zero
     exactly where the moments match."""
     linear = problem.engine.linear
-    move = newton_move(linear, at.conditioned, split(_slope_gap(at), linear.predictors))
+    move = newton_move(linear, point.conditioned, split(_slope_gap(point), linear.predictors))
     # Sites that contradict each other may be far from matched and yet move nothing together.
-    sd = np.sqrt(np.where(at.known, 1.0, at.variance))
-    away = np.where(at.known, 0.0, np.abs(at.tilted_mean - at.mean) / sd)
-    weight, target = at.weight, _target_weight(at)
+    sd = np.sqrt(np.where(point.known, 1.0, point.variance))
+    away = np.where(point.known, 0.0, np.abs(point.tilted_mean - point.mean) / sd)
+    weight, target = point.weight, _target_weight(point)
     target = np.where(log_concave(problem), np.maximum(target, 0.0), target)  # but for rounding
     change = np.abs(target - weight)
-    widest = float(np.sum(change * at.variance))
+    widest = float(np.sum(change * point.variance))
     if (weight >= 0.0).all() and (target >= 0.0).all():
         # Precisions all within a share of one another give variances within that share.
         size = np.maximum(weight, target)
@@ -173,12 +175,12 @@ def residual_of(problem: Problem, at: Matched) -> float:
     return max(move, widest, float(away.max(initial=0.0)))
 
 
-def _target_weight(at: Matched) -> Array:
-    cavity, tilted = at.cavity_variance, at.tilted_variance
-    product = np.where(at.known, 1.0, at.power * cavity * tilted)
-    return np.where(at.known, at.weight, (cavity - tilted) / product)
+def _target_weight(point: Matched) -> Array:
+    cavity, tilted = point.cavity_variance, point.tilted_variance
+    product = np.where(point.known, 1.0, point.power * cavity * tilted)
+    return np.where(point.known, point.weight, (cavity - tilted) / product)
 
 
-def _slope_gap(at: Matched) -> Array:
-    spread = np.where(at.known, 1.0, at.power * at.tilted_variance)
-    return np.where(at.known, 0.0, (at.tilted_mean - at.mean) / spread)
+def _slope_gap(point: Matched) -> Array:
+    spread = np.where(point.known, 1.0, point.power * point.tilted_variance)
+    return np.where(point.known, 0.0, (point.tilted_mean - point.mean) / spread)

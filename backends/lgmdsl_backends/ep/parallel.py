@@ -35,31 +35,33 @@ NEAR, GROWTH = 1.0, 2.0
 class Walk:
     """A point, the share r of the next step, and the steps before it."""
 
-    at: Matched
+    point: Matched
     share: float = 1.0
     history: Anderson = field(default_factory=lambda: Anderson(8))
 
 
 def parallel(problem: Problem, walk: Walk) -> Walk | None:
     """The next point; None where none is usable, however short the step."""
-    at = walk.at
-    now = np.concatenate([at.weight, at.shift])
-    history = walk.history.seen(now, np.concatenate(target_of(at)))
-    if at.residual < NEAR and len(history.points) > 1:
-        tried = _at(problem, at, history.candidate(_measure(at), walk.share))
-        if tried is not None and tried.residual <= GROWTH * at.residual:
+    point = walk.point
+    now = np.concatenate([point.weight, point.shift])
+    history = walk.history.seen(now, np.concatenate(target_of(point)))
+    if point.residual < NEAR and len(history.points) > 1:
+        tried = _matched_at(problem, point, history.candidate(_measure(point), walk.share))
+        if tried is not None and tried.residual <= GROWTH * point.residual:
             return Walk(tried, walk.share, history)
         history = Anderson(history.memory).seen(now, now + history.residuals[-1])
-    moved = history.residuals[-1]
-    return _damped(walk, history, lambda share: _at(problem, at, now + share * moved))
+    move = history.residuals[-1]
+    return _damped(walk, history, lambda share: _matched_at(problem, point, now + share * move))
 
 
 def sequential(problem: Problem, walk: Walk) -> Walk | None:
     """The point after one sweep over the rows; None where none is usable."""
-    at = walk.at
-    swept = np.concatenate(sweep(problem, at))
-    now = np.concatenate([at.weight, at.shift])
-    return _damped(walk, walk.history, lambda share: _at(problem, at, now + share * (swept - now)))
+    point = walk.point
+    swept = np.concatenate(sweep(problem, point))
+    now = np.concatenate([point.weight, point.shift])
+    return _damped(
+        walk, walk.history, lambda share: _matched_at(problem, point, now + share * (swept - now))
+    )
 
 
 def _damped(walk: Walk, history: Anderson, point: Callable[[float], Matched | None]) -> Walk | None:
@@ -69,24 +71,24 @@ def _damped(walk: Walk, history: Anderson, point: Callable[[float], Matched | No
         tried = point(share)
         if tried is None:
             share *= 0.5
-        elif tried.residual > walk.at.residual:
+        elif tried.residual > walk.point.residual:
             return Walk(tried, max(SHRINK * share, min(FLOOR, share)), history)
         else:
             return Walk(tried, min(1.0, RECOVER * share), history)
     return None
 
 
-def _at(problem: Problem, before: Matched, flat: Array) -> Matched | None:
+def _matched_at(problem: Problem, before: Matched, flat: Array) -> Matched | None:
     weight, shift = np.split(flat, 2)
     weight = np.where(log_concave(problem), np.maximum(weight, 0.0), weight)
-    found = matched(problem, weight, shift, before.power)
-    return None if isinstance(found, Failed) else found
+    point = matched(problem, weight, shift, before.power)
+    return None if isinstance(point, Failed) else point
 
 
-def _measure(at: Matched) -> Callable[[Array], Array]:
+def _measure(point: Matched) -> Callable[[Array], Array]:
     """Changes of (tau, nu) as the changes of each row's log variance and mean (in posterior sds)
     that they would make alone."""
-    mean, variance = at.mean, at.variance
+    mean, variance = point.mean, point.variance
 
     def measure(change: Array) -> Array:
         weight, shift = np.split(change, 2)

@@ -16,19 +16,19 @@ from lgmdsl_backends.ep.matching import FLATTEST, ROUNDING, Matched
 LEAST = 1e-6
 
 
-def sweep(problem: Problem, at: Matched) -> tuple[Array, Array]:
+def sweep(problem: Problem, point: Matched) -> tuple[Array, Array]:
     """(tau, nu) after matching the moments of each row in turn.
 
     V <- V - d V_i V_i' / (1 + d V_ii),  m <- m + V_i (dn - d m_i) / (1 + d V_ii), for changes
     (d, dn) of row i. Rows whose cavity is improper by then, or whose update is not finite, stay.
     """
-    covariance = row_covariance(at.conditioned, problem.engine.linear)
-    mean, power = at.mean.copy(), at.power
-    weight, shift = at.weight.copy(), at.shift.copy()
+    covariance = row_covariance(point.conditioned, problem.engine.linear)
+    mean, power = point.mean.copy(), point.power
+    weight, shift = point.weight.copy(), point.shift.copy()
     for i, tilted in enumerate(_each_row(problem)):
         v = float(covariance[i, i])
         share = 1.0 - power * weight[i] * v
-        if at.known[i] or not v > 0.0 or share < -ROUNDING:
+        if point.known[i] or not v > 0.0 or share < -ROUNDING:
             continue
         cavity = v / max(share, FLATTEST)
         moments = tilted(mean[i] - power * cavity * (shift[i] - weight[i] * mean[i]), cavity, power)
@@ -37,16 +37,16 @@ def sweep(problem: Problem, at: Matched) -> tuple[Array, Array]:
         matched_mean, matched_variance = moments
         target = (cavity - matched_variance) / (power * cavity * matched_variance)
         change = target - weight[i]
-        left = 1.0 + change * v
-        if not left > LEAST:
+        scale = 1.0 + change * v
+        if not scale > LEAST:
             continue
         gap = (matched_mean - mean[i]) / (power * matched_variance)
         # The change of nu less that of tau m is the change of the slope at m.
         shift[i] += gap + change * mean[i]
         weight[i] = target
         column = covariance[i].copy()
-        mean += column * (gap / left)
-        covariance -= np.multiply.outer(column * (change / left), column)
+        mean += column * (gap / scale)
+        covariance -= np.multiply.outer(column * (change / scale), column)
     return weight, shift
 
 
@@ -66,11 +66,11 @@ def _row(
 
     def tilted(mean: float, variance: float, power: float) -> tuple[float, float] | None:
         if alone is not None:
-            found = alone.tilted(np.array([mean]), np.array([variance]), power)
-            m, v = found.mean[0], found.variance[0]
+            answers = alone.tilted(np.array([mean]), np.array([variance]), power)
+            m, v = answers.mean[0], answers.variance[0]
         else:  # over all its rows, which costs more
-            found = answer.tilted(np.full(size, mean), np.full(size, variance), power)
-            m, v = found.mean[k], found.variance[k]
+            answers = answer.tilted(np.full(size, mean), np.full(size, variance), power)
+            m, v = answers.mean[k], answers.variance[k]
         return (float(m), float(v)) if np.isfinite(m) and 0.0 < v < np.inf else None
 
     return tilted

@@ -39,7 +39,7 @@ from lgmdsl_backends.lcl.minimise import by_lbfgs, by_newton
 
 ROUNDING = 1e-13
 STRONGEST = 1e10  # damping beyond which no step is left
-FINER = 0.05  # how closely a dual is minimised, beside what its linearisation moves
+FINER = 0.05  # how closely a dual is minimised, relative to the move of its linearisation
 SOLVERS = ("newton", "lbfgs")
 
 
@@ -119,7 +119,9 @@ class LinearlyConstrained(Backend[LclState]):
                 lower = 0.1 * damping if damping > 1e-2 else 0.0
                 return LclState(tried, setting, undamped_move(problem, tried), lower)
             damping = max(0.5, 8.0 * damping)
-        return replace(state, failed=Status.stalled, reason="no damping lets a step rise")
+        return replace(
+            state, failed=Status.stalled, reason="no damping factor gives an ascent step"
+        )
 
     def _solved(self, problem: Problem, dual: Dual, residual: float) -> ElboPoint | Failed:
         """q at the dual's minimum."""

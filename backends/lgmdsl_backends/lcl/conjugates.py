@@ -17,7 +17,12 @@ from lgmdsl.contract.engine import Rows
 from lgmdsl.contract.joint import some_rows
 from lgmdsl.contract.questions import Decoupled, Expected
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.numerics.optimisation.pair_newton import Moments, Pairs, Terms, maximise_pairs
+from lgmdsl.numerics.optimisation.pair_newton import (
+    PairMaxima,
+    PairMoments,
+    PairTerms,
+    maximise_pairs,
+)
 
 # Sites are finite at this distance, and their slopes have come to their limits, if there are any.
 FAR = 1e4
@@ -28,33 +33,33 @@ NARROWEST = 1e-6
 
 
 def conjugates(
-    answers: Sequence[Expected], like: Rows, terms: Terms, h: Array, sigma: Array
-) -> Pairs:
+    answers: Sequence[Expected], like: Rows, terms: PairTerms, h: Array, sigma: Array
+) -> PairMaxima:
     """The maximisers for all rows, (P,); those without a closed form start from (h, sigma)."""
     damped = bool(terms.r.any() or terms.d.any())
-    found, at = [], 0
+    pairs, first = [], 0
     for answer, block in zip(answers, like, strict=True):
-        here = slice(at, at + len(block))
-        own = terms.take(here)
+        rows = slice(first, first + len(block))
+        part = terms.take(rows)
         if isinstance(answer, Decoupled) and not damped:
-            found.append(_closed(answer, answer, own))
+            pairs.append(_closed(answer, answer, part))
         else:
             moments = _moments(answer, len(block))
-            found.append(maximise_pairs(moments, own, h[here], sigma[here]))
-        at += len(block)
-    return Pairs.joined(found)
+            pairs.append(maximise_pairs(moments, part, h[rows], sigma[rows]))
+        first += len(block)
+    return PairMaxima.joined(pairs)
 
 
-def _closed(answer: Decoupled, same: Expected, own: Terms) -> Pairs:
-    best = answer.conjugate(own.a, own.b, own.p, own.sigma0)
-    wide = np.maximum(best.sigma, NARROWEST * own.sigma0)
+def _closed(answer: Decoupled, same: Expected, terms: PairTerms) -> PairMaxima:
+    best = answer.conjugate(terms.a, terms.b, terms.p, terms.sigma0)
+    wide = np.maximum(best.sigma, NARROWEST * terms.sigma0)
     f = same.expected(best.h, wide * wide, second=True)
     assert f.d_mean_variance is not None and f.d_variance2 is not None
-    hh, hs, ss = own.bends(f.d_variance, f.curvature, f.d_mean_variance, f.d_variance2, wide)
-    return Pairs(best.h, best.sigma, best.value, hh, hs, ss, np.isfinite(best.value))
+    hh, hs, ss = terms.bends(f.d_variance, f.curvature, f.d_mean_variance, f.d_variance2, wide)
+    return PairMaxima(best.h, best.sigma, best.value, hh, hs, ss, np.isfinite(best.value))
 
 
-def _moments(answer: Expected, size: int) -> Moments:
+def _moments(answer: Expected, size: int) -> PairMoments:
     def moments(where: IntArray, h: Array, v: Array) -> tuple[Array, ...]:
         a = some_rows(answer, where, size)(h, v)
         assert a.d_mean_variance is not None and a.d_variance2 is not None

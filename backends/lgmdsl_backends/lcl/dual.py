@@ -27,7 +27,7 @@ from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, split_like
 from lgmdsl.numerics.cholesky import cholesky
 from lgmdsl.numerics.optimisation.box_newton import Box
-from lgmdsl.numerics.optimisation.pair_newton import Pairs, Terms
+from lgmdsl.numerics.optimisation.pair_newton import PairMaxima, PairTerms
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
 
 ROUNDING = 1e-13
@@ -124,8 +124,8 @@ class Dual:
         self.last: DualPoint | None = None
 
     def _augmented(self, point: ElboPoint, least: Array) -> tuple[Array, Array, Array]:
-        """What f* needs beside (18) where f is not concave in (h, sigma): a penalty in sigma, a
-        proximal term in h, and the quartic of (20), which has no curvature at sigma_k itself.
+        """Terms added to (18) where f is not concave in (h, sigma): a penalty in sigma, a proximal
+        term in h, and the quartic of (20), which has no curvature at sigma_k itself.
 
         With -f'' = [[d, c], [c, s]] at sigma_k, both diagonals are raised above |c|; rows that are
         concave enough already, and sites that are log-concave, need nothing.
@@ -184,11 +184,11 @@ class Dual:
         pairs = self._pairs(a, weight, near or self.last)
         if not pairs.settled.all():
             return None
-        moved = self.setting.times(a)
-        prior, mean = self.setting.mean, self.setting.mean + moved
+        change = self.setting.times(a)
+        prior, mean = self.setting.mean, self.setting.mean + change
         terms = (
             q.log_normaliser - 0.5 * float(prior @ (weight * prior)),
-            0.5 * float(a @ moved),
+            0.5 * float(a @ change),
             float(a @ prior),
             float(np.sum(pairs.value - 0.5 * weight * self.sigma0**2)),
         )
@@ -199,8 +199,8 @@ class Dual:
         self.last = DualPoint(self, x, value, noise, q, mean, pairs)
         return self.last
 
-    def _pairs(self, a: Array, weight: Array, near: DualPoint | None) -> Pairs:
-        terms = Terms(
+    def _pairs(self, a: Array, weight: Array, near: DualPoint | None) -> PairMaxima:
+        terms = PairTerms(
             a,
             weight * self.sigma0,
             self.penalty,
@@ -225,7 +225,7 @@ class DualPoint:
     noise: float
     conditioned: Conditioned
     mean: Array
-    pairs: Pairs
+    pairs: PairMaxima
 
     @property
     def a(self) -> Array:
@@ -242,11 +242,11 @@ class DualPoint:
         slack = 2.0 * sigma0 * self.pairs.sigma - sigma0**2
         return np.concatenate([self.mean - self.pairs.h, 0.5 * (slack - variance)])
 
-    def gap(self, held: BoolArray) -> float:
+    def gap(self, bound: BoolArray) -> float:
         """How far the free rows' constraints are from holding, in posterior sds."""
         sigma0 = self.dual.sigma0
         apart = np.abs(self.gradient) / np.concatenate([sigma0, sigma0**2])
-        return float(np.max(np.where(held, 0.0, apart), initial=0.0))
+        return float(np.max(np.where(bound, 0.0, apart), initial=0.0))
 
     def tangent(self, a: Array, weight: Array) -> tuple[Array, Array]:
         """(h, sigma) at another (a, lambda), to first order."""
@@ -276,7 +276,7 @@ class DualPoint:
         n, g = self.dual.size, self.gradient
         hh, hs, ss = self.pairs.inverse()
         sigma0 = self.dual.sigma0
-        cross, own = -sigma0 * hs, sigma0**2 * ss
+        cross, diagonal = -sigma0 * hs, sigma0**2 * ss
         fa, fw = np.flatnonzero(free[:n]), np.flatnonzero(free[n:])
         upper = self.dual.setting.covariance[np.ix_(fa, fa)]
         upper[np.diag_indices_from(upper)] += hh[fa]
@@ -287,7 +287,7 @@ class DualPoint:
         inverse[np.ix_(fa, fa)] = factor.inverse()
         schur = 0.5 * self.covariance[np.ix_(fw, fw)] ** 2
         schur -= cross[fw, None] * inverse[np.ix_(fw, fw)] * cross[fw]
-        schur[np.diag_indices_from(schur)] += own[fw]
+        schur[np.diag_indices_from(schur)] += diagonal[fw]
         lower = cholesky(schur)
         if lower is None:
             return None

@@ -14,7 +14,9 @@ from lgmdsl_backends.lcl.dual import Dual, DualPoint
 
 def by_newton(dual: Dual, start: DualPoint, aim: float) -> DualPoint:
     """Newton until the constraints hold to `aim`, in posterior sds, or no step lowers D."""
-    return newton_in_box(dual.evaluate, start, dual.box, lambda point, held: point.gap(held) <= aim)
+    return newton_in_box(
+        dual.evaluate, start, dual.box, lambda point, bound: point.gap(bound) <= aim
+    )
 
 
 def by_lbfgs(

@@ -39,9 +39,9 @@ from lgmdsl_backends.px_vb.scaling import scaled
 # A bound that is lower by less than this fraction is not lower, but rounded.
 ROUNDING = 1e-12
 # Newton's move is measured once the own moves are below so many sds (no tolerance is larger), and
-# anew where they have become so many times smaller.
+# again where they have become so many times smaller.
 NEAR, ANEW = 0.1, 3.0
-# Ratios of successive moves that tell the rate, and the largest that can be told from 1.
+# Ratios of successive moves that estimate the rate, and the largest distinguishable from 1.
 RECENT, SLOWEST = 3, 1.0 - 1e-6
 AUXILIARIES = ("each", "joint", "separate")
 # The stages of a step.
@@ -129,10 +129,10 @@ class ParameterExpanded(Backend[PxState]):
             return state.point.posterior(problem, ())
         if not self.expand:
             return state.point.posterior(problem, (MEAN_FIELD,))
-        made = f"{state.expanded} expansions"
+        note = f"{state.expanded} expansions"
         if state.skipped:
-            made += f", {state.skipped} skipped that would have lowered the bound"
-        return state.point.posterior(problem, (MEAN_FIELD, made))
+            note += f", {state.skipped} skipped that would have lowered the bound"
+        return state.point.posterior(problem, (MEAN_FIELD, note))
 
     def rounds(self) -> Mapping[str, Round]:
         """One round with the expansion and one without: the own one first."""
@@ -157,7 +157,7 @@ class ParameterExpanded(Backend[PxState]):
 
     def _ahead(self, problem: Problem, before: PxState, point: Point) -> PxState:
         """The state at a point that follows another one's, with the round that follows it."""
-        following, ahead, anchor = self._moved(problem, before, point)
+        following, ahead, anchor = self._accelerated(problem, before, point)
         share = before.share
         if ahead:
             share = min(1.0, 2.0 * share) if ahead == EXPANDED else 0.5 * share
@@ -195,7 +195,7 @@ class ParameterExpanded(Backend[PxState]):
             stage=before.ahead,
         )
 
-    def _moved(
+    def _accelerated(
         self, problem: Problem, before: PxState, point: Point
     ) -> tuple[Point | None, str, Gaussian | None]:
         """The point that a round with mixtures' auxiliaries moved leads to; stage, anchor."""
@@ -203,18 +203,18 @@ class ParameterExpanded(Backend[PxState]):
         if not self.expand:
             return None, "", anchor
         if self.auxiliaries == "each":
-            found, refused = stepped(problem, point, before.share), ""
+            candidate, refused = stepped(problem, point, before.share), ""
         else:
-            found = scaled(self.auxiliaries, problem, before.point, point)
+            candidate = scaled(self.auxiliaries, problem, before.point, point)
             refused = "" if self.auxiliaries == "joint" else SKIPPED
-        if found is None:
+        if candidate is None:
             return None, refused, anchor
-        plain = update(problem, found)
+        plain = update(problem, candidate)
         if isinstance(plain, Failed):
             return None, SKIPPED, anchor
-        anchor, better = self._expanded(found, plain, anchor)
+        anchor, better = self._expanded(candidate, plain, anchor)
         following = at(problem, plain if better is None else better)
-        if _lower(following.bound, found.bound):
+        if _lower(following.bound, candidate.bound):
             return None, SKIPPED, anchor
         if self.auxiliaries == "each" and not nearer(problem, following, point):
             return None, SKIPPED, anchor

@@ -1,4 +1,4 @@
-"""How far the limit is: variational Bayes may creep, so its own moves tell little."""
+"""How far the limit is: variational Bayes may creep, so its own steps say little."""
 
 from __future__ import annotations
 
@@ -52,8 +52,8 @@ def newton_move(problem: Problem, point: Point) -> float:
         problem, tuple(m + h for m, h in zip(q.mean, step, strict=True)), q.variance
     )
     slopes = [a.shift - a.precision * m for a, m in zip(point.answers, q.mean, strict=True)]
-    moved = zip(slopes, beyond, q.mean, step, strict=True)
-    bent = tuple(-(a.shift - a.precision * (m + h) - g) / h for g, a, m, h in moved)
+    differences = zip(slopes, beyond, q.mean, step, strict=True)
+    bent = tuple(-(a.shift - a.precision * (m + h) - g) / h for g, a, m, h in differences)
     gap = tuple(g - a for g, a in zip(slopes, q.alpha, strict=True))
     still = problem.engine.condition(bent, tuple(np.zeros_like(m) for m in q.mean))
     if isinstance(still, Failed):

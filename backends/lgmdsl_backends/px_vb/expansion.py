@@ -12,7 +12,7 @@ s_0 being the mean of s at rho = 0, and sums over sites understood. For probit s
 mean 0 and no offsets the maximum is at rho^2 = N / size, as in PX-EM (Liu, Rubin and Wu 1998); (13)
 is (size + M) / (N + M) where they say N, since they scale Cov(z) too, and its M goes with that part
 of the numerator for a flat prior as well. The bound has slope 0 at rho = 1 wherever plain
-variational Bayes stands still, so the expansion stands still there too.
+variational Bayes is stationary, so the expansion is stationary there too.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ def expanded(
     answers: tuple[AugmentedAnswer, ...], pull: Rows, q: Gaussian, anchor: Gaussian
 ) -> Gaussian | None:
     """q(z) at the best rho; None where there is none. `q`: at rho = 1; `anchor`: at rho = 0."""
-    found = [a.stretch for a in answers if a.stretch is not None]
-    count = sum(float(t.count.sum()) for t in found)
-    slope = sum(float(t.slope.sum()) for t in found)
-    square = sum(float(t.square.sum()) for t in found)
+    stretches = [a.stretch for a in answers if a.stretch is not None]
+    count = sum(float(t.count.sum()) for t in stretches)
+    slope = sum(float(t.slope.sum()) for t in stretches)
+    square = sum(float(t.square.sum()) for t in stretches)
     along = tuple(m - a for m, a in zip(q.mean, anchor.mean, strict=True))  # Cov(s) d
     start, spread = _dot(pull, anchor.mean), _dot(pull, along)
     rho = best(count, start - slope, square - spread)

@@ -1,6 +1,6 @@
 """Precisions of scale mixtures by Newton, each on its own: the expansion that pays.
 
-A mixture's expected precision W_i stands still where it is what its own q asks for, P_i(x_i) with
+A mixture's expected precision W_i is stationary where it is what its own q asks for, P_i(x_i) with
 x_i = m_i^2 + v_i. Plain variational Bayes takes W_i <- P_i and creeps where W_i v_i is near 1, a
 weight that data say nothing about: x_i then follows W_i. With that response taken into account,
 
@@ -49,9 +49,9 @@ def stepped(problem: Problem, point: Point, share: float) -> Point | None:
             asked = answers[k].precision
             excess = _excess(answer, asked, q.weight[k], q.mean[k], q.variance[k])
             move = (1.0 + share * excess) * np.log(asked / q.weight[k])
-            moved = q.weight[k] * np.exp(np.clip(move, -LONGEST, LONGEST))
-            fine = np.isfinite(moved) & (moved > 0.0)
-            answers[k] = replace(answers[k], precision=np.where(fine, moved, asked))
+            precision = q.weight[k] * np.exp(np.clip(move, -LONGEST, LONGEST))
+            fine = np.isfinite(precision) & (precision > 0.0)
+            answers[k] = replace(answers[k], precision=np.where(fine, precision, asked))
     return Point(point.q, tuple(answers), point.bound)
 
 
@@ -80,5 +80,5 @@ def _excess(answer: Augmented, asked: Array, weight: Array, mean: Array, varianc
     with np.errstate(all="ignore"):
         slope = (np.log(beyond) - np.log(asked)) / more
         k = -slope * weight * variance * (2.0 * mean * mean + variance)
-        found = np.clip(k, 0.0, 1.0 - 1.0 / STRETCHED)
-    return np.where(np.isfinite(found), found / (1.0 - found), 0.0)
+        ratio = np.clip(k, 0.0, 1.0 - 1.0 / STRETCHED)
+    return np.where(np.isfinite(ratio), ratio / (1.0 - ratio), 0.0)

@@ -8,7 +8,7 @@ with a factor of its own): under q, c w takes the place of w,
 with every alpha at its best for each c (`Augmented.weights`). The c of Qi and Jaakkola 2007
 (section 3.2, w = w^ / c and alpha = c^2 alpha^) moves alpha along a given line instead, so that
 this maximum over one number is at least theirs. Its slope at c = 1 vanishes where plain variational
-Bayes stands still. Latents beside the weights (an intercept) stay where they are.
+Bayes is stationary. Latents other than the weights (an intercept) stay where they are.
 
 `separate` are the paper's other two, r by (19) and s: what the factor before last would have wanted
 of the weights' scale, and of the precisions'. With everything else held each of them only lowers
@@ -83,30 +83,30 @@ def _flat(linear: LinearGaussian, name: str) -> bool:
 
 
 @dataclass(frozen=True, eq=False)
-class Moments:
+class ScaledMoments:
     """Means and variances of all predictors as functions of c: c mean + rest, and
-    c^2 own + 2 c cross + other."""
+    c^2 variance + 2 c cross + rest_variance."""
 
     mean: Rows
     rest: Rows
-    own: Rows
+    variance: Rows
     cross: Rows
-    other: Rows
+    rest_variance: Rows
 
     def at(self, c: float) -> tuple[Rows, Rows]:
         mean = tuple(c * m + r for m, r in zip(self.mean, self.rest, strict=True))
-        parts = zip(self.own, self.cross, self.other, strict=True)
+        parts = zip(self.variance, self.cross, self.rest_variance, strict=True)
         return mean, tuple(c * c * a + 2.0 * c * b + d for a, b, d in parts)
 
     def slopes(self, c: float) -> tuple[Rows, Rows]:
         """Derivatives in c."""
         return self.mean, tuple(
-            2.0 * (c * a + b) for a, b in zip(self.own, self.cross, strict=True)
+            2.0 * (c * a + b) for a, b in zip(self.variance, self.cross, strict=True)
         )
 
 
-def moments(problem: Problem, weights: Weights, q: Gaussian) -> Moments:
-    """Those of q. Beside the weights only the smaller group of latents is solved for."""
+def moments(problem: Problem, weights: Weights, q: Gaussian) -> ScaledMoments:
+    """Those of q. Other than the weights only the smaller group of latents is solved for."""
     linear = problem.engine.linear
     names = tuple(b.name for b in linear.blocks)
     rest = tuple(n for n in names if n not in weights.blocks)
@@ -114,7 +114,7 @@ def moments(problem: Problem, weights: Weights, q: Gaussian) -> Moments:
     if not rest:
         offsets = tuple(p.offset for p in linear.predictors)
         mean = tuple(m - o for m, o in zip(q.mean, offsets, strict=True))
-        return Moments(mean, offsets, q.variance, zero, zero)
+        return ScaledMoments(mean, offsets, q.variance, zero, zero)
     where = linear.slices
     z = q.conditioned().latent_mean
     own_mean = tuple(
@@ -127,8 +127,8 @@ def moments(problem: Problem, weights: Weights, q: Gaussian) -> Moments:
     # of s = s_few + s_many: cov(s, s_few) = var(s_few) + cross
     cross = tuple(c - v for c, v in zip(covariance, variance, strict=True))
     many = tuple(v - f - 2.0 * x for v, f, x in zip(q.variance, variance, cross, strict=True))
-    own, other = (many, variance) if few is rest else (variance, many)
-    return Moments(own_mean, other_mean, own, cross, other)
+    variance_weights, other = (many, variance) if few is rest else (variance, many)
+    return ScaledMoments(own_mean, other_mean, variance_weights, cross, other)
 
 
 def _of_few(problem: Problem, few: tuple[str, ...], q: Gaussian) -> tuple[Rows, Rows]:
@@ -179,10 +179,10 @@ def joint(problem: Problem, weights: Weights, point: Point) -> Point | None:
         return total, slope, answers
 
     first = value(1.0)
-    c, found = _newton(lambda x: value(math.exp(x))[:2], first[:2])
-    if c is None or not found - first[0] > SEEN * max(1.0, abs(point.bound)):
+    c, reached = _newton(lambda x: value(math.exp(x))[:2], first[:2])
+    if c is None or not reached - first[0] > SEEN * max(1.0, abs(point.bound)):
         return None
-    return Point(point.q, value(c)[2], point.bound + found - first[0])
+    return Point(point.q, value(c)[2], point.bound + reached - first[0])
 
 
 def _newton(
@@ -242,13 +242,13 @@ def _r(
     """(19): the best r for q at the auxiliaries of `answers`."""
     known = moments(problem, weights, q)
     size = tilt = 0.0
-    for a, m, rest, own, cross in zip(
-        answers, known.mean, known.rest, known.own, known.cross, strict=True
+    for a, m, rest, variance, cross in zip(
+        answers, known.mean, known.rest, known.variance, known.cross, strict=True
     ):
-        size += float((a.precision * (m * m + own)).sum())
+        size += float((a.precision * (m * m + variance)).sum())
         tilt += float((a.shift * m - a.precision * (m * rest + cross)).sum())
-    found = best(weights.count, tilt, size)
-    return found if found is not None and 1.0 / FARTHEST < found < FARTHEST else None
+    r = best(weights.count, tilt, size)
+    return r if r is not None and 1.0 / FARTHEST < r < FARTHEST else None
 
 
 def _s(

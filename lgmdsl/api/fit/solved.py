@@ -14,8 +14,8 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.driver import Run, TraceEntry
-from lgmdsl.inference.estimated import honest
-from lgmdsl.inference.evidence_digits import legible
+from lgmdsl.inference.estimated import with_standard_errors
+from lgmdsl.inference.evidence_digits import without_lost_evidence
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode, hidden
 from lgmdsl.inference.settings import FitSettings
@@ -119,9 +119,9 @@ def _found(planned: Plan, problem: Problem, result: Run) -> GaussianPosterior:
 
 
 def _checked(planned: Plan, problem: Problem, found: Solved) -> Solved:
-    result = legible(found.run)
+    result = without_lost_evidence(found.run)
     assert result.posterior is not None
-    posterior = honest(result.posterior)
+    posterior = with_standard_errors(result.posterior)
     check_bounded(planned.canonical, problem, posterior.conditioned)
     return replace(found, run=result, posterior=posterior, engine=result.engine)
 

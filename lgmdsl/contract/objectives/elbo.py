@@ -97,25 +97,25 @@ def expected_slopes(
 ) -> tuple[Mapping[str, Array], ...]:
     """df/dparameter of each site block, f being what the answers give: at the ELBO's optimum its
     slope in the parameters. Raises MethodError E501 where nobody knows it."""
-    found: list[Mapping[str, Array]] = []
+    slopes: list[Mapping[str, Array]] = []
     sites = zip(problem.sites, problem.answers, mean, variance, strict=True)
     for k, (site, answer, m, v) in enumerate(sites):
         if isinstance(answer, ExpectedSlopes):
-            found.append(answer.expected_slopes(m, v))
+            slopes.append(answer.expected_slopes(m, v))
         elif not site.parameter_slopes(m):
-            found.append({})
+            slopes.append({})
         elif answer is site and problem.lift is not None:  # f is the expectation itself
             lifted = cast("tuple[ExpectedSlopes, ...]", problem.lift(ExpectedSlopes))
-            found.append(lifted[k].expected_slopes(m, v))
+            slopes.append(lifted[k].expected_slopes(m, v))
         else:
             raise MethodError(_unknown_slope(site, answer))
-    return tuple(found)
+    return tuple(slopes)
 
 
 def _unknown_slope(site: Site, answer: object) -> Diagnostic:
     return Diagnostic(
         "E501",
-        f"the bound that answers for `{site.spec.name}` does not tell its slope in "
+        f"the bound that answers for `{site.spec.name}` does not give its slope in "
         f"{' and '.join(site.spec.parameters)}",
         help=f"{type(answer).__name__} needs a method `expected_slopes`; or fit without the bound",
     )

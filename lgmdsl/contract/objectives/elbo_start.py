@@ -85,9 +85,9 @@ def _profiled(problem: Problem, weight: Rows) -> ElboPoint | Failed:
         elbo_of(problem, first.with_shift(rows.shift_of(profile.alpha, weight, profile.mean))),
         elbo_at(problem, sharper, rows.shift_of(slope, sharper, profile.mean), first),
     )
-    found = [p for p in points if isinstance(p, ElboPoint)]
-    # Predictors far from zero beside a small noise lose digits everywhere: then they are all taken.
-    sound = [p for p in found if resolved(p)] or found
+    candidates = [p for p in points if isinstance(p, ElboPoint)]
+    # Predictors far from zero next to a small noise lose digits everywhere: then all are taken.
+    sound = [p for p in candidates if resolved(p)] or candidates
     if not sound:
         return Failed("the bound cannot be evaluated at the start")
     return max(sound, key=lambda p: p.elbo)

@@ -34,13 +34,13 @@ def rounds(site: Site) -> bool:
 
 def squared_width(problem: Problem, width: Widths) -> Rows:
     """z of each row of kinked blocks, zeros elsewhere."""
-    found = []
+    squares = []
     for site, s0, part in zip(problem.sites, problem.engine.prior_mean, width, strict=True):
         declared = site.landmark() if kinked(site) else None
         scale = np.ones_like(s0) if declared is None else declared[1] + np.zeros_like(s0)
         root = np.maximum(part * scale, ROUNDING * np.abs(s0))
-        found.append(root**2 if kinked(site) else np.zeros_like(s0))
-    return tuple(found)
+        squares.append(root**2 if kinked(site) else np.zeros_like(s0))
+    return tuple(squares)
 
 
 def held(x: Array, square: Array) -> Array:
@@ -50,16 +50,16 @@ def held(x: Array, square: Array) -> Array:
 
 def optimality(problem: Problem, q: Conditioned, s: Rows, width: Widths) -> Widths:
     """How far the rows of each block with a kink are from optimal at q, of means m, slopes alpha,
-    relative: held, |alpha - beta| is at most the site's own slope beside 0, and m is 0; else alpha
-    is the site's slope at m."""
-    found = []
+    relative: in a row fixed at the kink, |alpha - beta| is at most the site's own slope next to 0,
+    and m is 0; else alpha is the site's slope at m."""
+    residuals = []
     z = squared_width(problem, width)
     pairs = zip(q.mean, rows.slope_of(q.shift, q.weight, q.mean), strict=True)
     for site, answer, x, square, (m, alpha) in zip(
         problem.sites, problem.answers, s, z, pairs, strict=True
     ):
         if not kinked(site) or not m.size:
-            found.append(0.0)
+            residuals.append(0.0)
             continue
         assert isinstance(answer, Pointwise) and isinstance(site, SuperGaussian)
         root = np.sqrt(square)
@@ -68,5 +68,5 @@ def optimality(problem: Problem, q: Conditioned, s: Rows, width: Widths) -> Widt
         over = np.maximum(np.abs(alpha - site.beta) / limit - 1.0, np.abs(m) / root)
         off = np.abs(answer.pointwise(m).slope - alpha) / limit
         worst = float(np.max(np.where(held(x, square), over, off)))
-        found.append(worst if math.isfinite(worst) else math.inf)
-    return tuple(found)
+        residuals.append(worst if math.isfinite(worst) else math.inf)
+    return tuple(residuals)

@@ -92,21 +92,21 @@ def maximise_mean(
             break
         slack, step = 1e-13 * (1.0 + abs(energy)), 1.0
         while step >= SHORTEST:
-            moved = rows.interpolate(mean, target, step)
-            moved_alpha = rows.interpolate(alpha, target_alpha, step)
-            moved_left = target_left
+            candidate = rows.interpolate(mean, target, step)
+            candidate_alpha = rows.interpolate(alpha, target_alpha, step)
+            candidate_left = target_left
             if leftover is not None and target_left is not None:
-                moved_left = leftover.towards(target_left, step)
-            tried = answers_at(moved)
-            reached = energy_of(tried, moved, moved_alpha, moved_left)
+                candidate_left = leftover.towards(target_left, step)
+            tried = answers_at(candidate)
+            reached = energy_of(tried, candidate, candidate_alpha, candidate_left)
             if reached >= energy + SUFFICIENT * step * squared - slack:
                 break
             # The whole step is always tried, the next is a few times the last that was taken.
             step = shorter if step == 1.0 else 0.5 * step
         else:
             break
-        mean, alpha, answers, energy = moved, moved_alpha, tried, reached
-        leftover, share = moved_left, LOOSE * min(1.0, max(math.sqrt(abs(squared)), 1e-4))
+        mean, alpha, answers, energy = candidate, candidate_alpha, tried, reached
+        leftover, share = candidate_left, LOOSE * min(1.0, max(math.sqrt(abs(squared)), 1e-4))
         shorter = min(0.5, 8.0 * step)
         crawled = crawled + 1 if step < CRAWL else 0
         if crawled == CRAWLS:

@@ -82,14 +82,14 @@ def start(problem: Problem, warm: GaussianPosterior | None = None) -> WidthPoint
             if isinstance(point, WidthPoint):
                 return point
     mean = problem.engine.prior_mean
-    own = tuple(_variance(s, m) for s, m in zip(problem.sites, mean, strict=True))
-    return at_moments(problem, mean, own)
+    variance = tuple(_variance(s, m) for s, m in zip(problem.sites, mean, strict=True))
+    return at_moments(problem, mean, variance)
 
 
 def _variance(site: Site, mean: Array) -> Array:
     """The squared distance of the site's landmark, 1 where it declares none."""
-    found = site.landmark()
-    return np.ones_like(mean) if found is None else found[1] ** 2 + np.zeros_like(mean)
+    landmark = site.landmark()
+    return np.ones_like(mean) if landmark is None else landmark[1] ** 2 + np.zeros_like(mean)
 
 
 def at_moments(problem: Problem, mean: Rows, variance: Rows) -> WidthPoint | Failed:
@@ -100,14 +100,14 @@ def at_moments(problem: Problem, mean: Rows, variance: Rows) -> WidthPoint | Fai
     )
 
 
-def at_widths(problem: Problem, found: list[WidthsAnswer]) -> WidthPoint | Failed:
+def at_widths(problem: Problem, answers: list[WidthsAnswer]) -> WidthPoint | Failed:
     """q and the bound at these widths; Failed where q does not exist or the bound is not finite."""
-    weight = tuple(1.0 / a.width for a in found)
-    shift = tuple(a.shift for a in found)
+    weight = tuple(1.0 / a.width for a in answers)
+    shift = tuple(a.shift for a in answers)
     q = problem.engine.condition(weight, shift)
     if isinstance(q, Failed):
         return q
-    bound = q.log_normaliser - 0.5 * sum(float(np.sum(a.h)) for a in found)
+    bound = q.log_normaliser - 0.5 * sum(float(np.sum(a.h)) for a in answers)
     return WidthPoint(q, bound) if math.isfinite(bound) else Failed("the bound is not finite")
 
 

@@ -23,7 +23,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.covariance_conditioned import CovarianceConditioned
 from lgmdsl.engines.dense.factor import PositiveFactor, RowFactor, SignedFactor
 from lgmdsl.engines.dense.rowspace import RowSpace
-from lgmdsl.engines.shared.constraints import LOG_2PI, Kept, prepare
+from lgmdsl.engines.shared.constraints import LOG_2PI, PreparedConstraints, prepare
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior, is_flat
 from lgmdsl.engines.shared.weights import SiteWeight
@@ -56,8 +56,8 @@ class CovarianceEngine(Engine):
                 np.concatenate([np.zeros(b.size) if b.flat else b.variance for b in self.blocks]),
             )
         self.broken = prepared if isinstance(prepared, Failed) else None
-        self.kept = prepared if isinstance(prepared, Kept) else None
-        pins = self.kept.pins if self.kept is not None else np.zeros((0, linear.size))
+        self.constraints = prepared if isinstance(prepared, PreparedConstraints) else None
+        pins = self.constraints.pins if self.constraints is not None else np.zeros((0, linear.size))
         self.space = RowSpace(design, self.blocks, pins)
         self.extra = len(pins)
         self.offset = np.concatenate([design.offset, np.zeros(self.extra)])
@@ -91,12 +91,12 @@ class CovarianceEngine(Engine):
     def constrained_mean(self) -> Array:
         """(n,) E[z] under prior and constraints; flat directions at their smallest norm."""
         z = self.mu.copy()
-        if self.kept is not None:
-            c2, c1 = self.kept.rows[: self.kept.proper], self.kept.pins
-            z += self.space.prior_times(c2.T @ self.kept.multiplier)
+        if self.constraints is not None:
+            c2, c1 = self.constraints.rows[: self.constraints.proper], self.constraints.pins
+            z += self.space.prior_times(c2.T @ self.constraints.multiplier)
             if self.extra:
                 flat, *_ = np.linalg.lstsq(
-                    self.space.flat_part(c1.T).T, self.kept.pinned - c1 @ z, rcond=None
+                    self.space.flat_part(c1.T).T, self.constraints.pinned - c1 @ z, rcond=None
                 )
                 self.space.place_flat(z, flat)
         return z
@@ -118,12 +118,12 @@ class CovarianceEngine(Engine):
         """Condition with the factorisation of these weights, where it is known already."""
         if self.broken is not None:
             return self.broken
-        own = SiteWeight(self.linear.predictors, weight)
-        w, b, base = own, flatten(shift), 0.0
-        if self.extra and self.kept is not None:
-            w, tau = own.extended(self.extra)
-            b = np.concatenate([b, tau * self.kept.pinned])
-            base = -0.5 * tau * float(self.kept.pinned @ self.kept.pinned)
+        site_weight = SiteWeight(self.linear.predictors, weight)
+        w, b, base = site_weight, flatten(shift), 0.0
+        if self.extra and self.constraints is not None:
+            w, tau = site_weight.extended(self.extra)
+            b = np.concatenate([b, tau * self.constraints.pinned])
+            base = -0.5 * tau * float(self.constraints.pinned @ self.constraints.pinned)
         factor = known or self.factor(w)
         if isinstance(factor, Failed):
             return factor
@@ -131,7 +131,7 @@ class CovarianceEngine(Engine):
         tilt = b - weighted
         alpha = factor.residual(tilt)
         base += float(b @ self.start) - 0.5 * float(self.start @ weighted) - factor.half_log_det
-        q = CovarianceConditioned(self, weight, shift, own, w, factor, b)
+        q = CovarianceConditioned(self, weight, shift, site_weight, w, factor, b)
         unbound = np.zeros_like(tilt)
         if self.space.flats:
             h = self.space.flat_columns
@@ -151,12 +151,12 @@ class CovarianceEngine(Engine):
             unbound = h @ flat
             q.flat = flat
         bound = self.s @ alpha
-        moved = bound + unbound
+        change = bound + unbound
         # The exponent at its maximum, in a form that is stationary there: what rounding left in
         # alpha enters squared, where (b - Ws0)'moved / 2 would take it as it is.
-        base += float(tilt @ moved) - 0.5 * float(moved @ w.times(moved) + alpha @ bound)
-        q.set_mean(alpha, self.start + moved, base)
-        if self.kept is not None and not q.constrain(self.kept):
+        base += float(tilt @ change) - 0.5 * float(change @ w.times(change) + alpha @ bound)
+        q.set_mean(alpha, self.start + change, base)
+        if self.constraints is not None and not q.constrain(self.constraints):
             return Failed(kind=Failure.SINGULAR_ON_CONSTRAINTS)
         return q
 

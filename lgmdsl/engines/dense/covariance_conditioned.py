@@ -201,10 +201,10 @@ class CovarianceConditioned(DenseConditioned):
         pull = gain.T @ (self.row_shift[:, None] - self.row_weight.times(s0))
         noise = rng.standard_normal((gain.shape[1], size))
         x = factor.solve(pull) + factor.backward(noise)
-        z, at = np.zeros((self.linear.size, size)), 0
+        z, start = np.zeros((self.linear.size, size)), 0
         for b, root in zip(proper, identity, strict=True):
-            z[b.where] = b.mean[:, None] + root @ x[at : at + b.rank]
-            at += b.rank
+            z[b.where] = b.mean[:, None] + root @ x[start : start + b.rank]
+            start += b.rank
         self.space.place_flat(z, flat)
         moving = np.concatenate([np.zeros(0), *(b.moving for b in proper)])
         return z.T, lambda: np.asarray((free**2).sum(axis=0) + moving @ noise**2)
@@ -213,19 +213,19 @@ class CovarianceConditioned(DenseConditioned):
         """dmu = g - C2'a0; dK = (gg' - B'M_tot B - Y D^-1 Y' - C2'(a0 a0' - D0^-1)C2)/2 with
         g = B'alpha + Y lambda, V C' = K Y, and a0, D0 those of the constraints under the prior."""
         turn, g = self.turn(tilt), self.space.transposed(self.row_alpha)
-        moved, y = np.zeros_like(g), None
+        tilted, y = np.zeros_like(g), None
         if not turn.still:
-            moved = self._preimage(turn.pulled[:, None])[0][:, 0]
+            tilted = self._preimage(turn.pulled[:, None])[0][:, 0]
         pull = g
         if self.kriging is not None:
-            kept = self.kriging.kept
-            y, _ = self._preimage(np.ascontiguousarray(kept.rows.T))
+            constraints = self.kriging.constraints
+            y, _ = self._preimage(np.ascontiguousarray(constraints.rows.T))
             g = g + y @ self.kriging.multiplier
-            pull = g - kept.rows[: kept.proper].T @ kept.multiplier
+            pull = g - constraints.rows[: constraints.proper].T @ constraints.multiplier
             gap = self.kriging.spread.T @ turn.pulled
-            moved = moved - y @ self.kriging.factor.solve(gap)
-        makers = {b.name: self._covariance_adjoint(b, g, moved, y) for b in self.space.proper}
-        mean = {b.name: (pull + moved)[b.where] for b in self.space.proper}
+            tilted = tilted - y @ self.kriging.factor.solve(gap)
+        makers = {b.name: self._covariance_adjoint(b, g, tilted, y) for b in self.space.proper}
+        mean = {b.name: (pull + tilted)[b.where] for b in self.space.proper}
         mean |= {b.name: np.zeros(b.size) for b in self.space.flats}
         return Adjoints(
             offset=self.offset_adjoints(turn),
@@ -245,21 +245,21 @@ class CovarianceConditioned(DenseConditioned):
         return m
 
     def _covariance_adjoint(
-        self, b: BlockPrior, g: Array, moved: Array, y: Array | None
+        self, b: BlockPrior, g: Array, tilted: Array, y: Array | None
     ) -> Callable[[], Array]:
-        """`moved`: what a tilt adds to g."""
+        """`tilted`: what a tilt adds to g."""
 
         def make() -> Array:
-            own = g[b.where]
-            out = np.outer(own, own) - self.space.compress(self.inverse_total, b)
-            if moved.any():
-                cross = np.outer(moved[b.where], own)
+            part = g[b.where]
+            out = np.outer(part, part) - self.space.compress(self.inverse_total, b)
+            if tilted.any():
+                cross = np.outer(tilted[b.where], part)
                 out += cross + cross.T
             if y is not None and self.kriging is not None:
-                kept = self.kriging.kept
+                constraints = self.kriging.constraints
                 half = self.kriging.factor.forward(y[b.where].T)
-                c2 = kept.rows[: kept.proper, b.where]
-                pulled, prior = c2.T @ kept.multiplier, kept.prior.forward(c2)
+                c2 = constraints.rows[: constraints.proper, b.where]
+                pulled, prior = c2.T @ constraints.multiplier, constraints.prior.forward(c2)
                 out += prior.T @ prior - half.T @ half - np.outer(pulled, pulled)
             out *= 0.5
             return out

@@ -116,8 +116,8 @@ class PositiveFactor(RowFactor):
         if len(weak) < len(w):
             inverse = self.factor.inverse_diagonal()
             np.divide(1.0 - inverse, w, out=out, where=w > 0.0)
-        for at in range(0, len(weak), 512):
-            some = weak[at : at + 512]
+        for start in range(0, len(weak), 512):
+            some = weak[start : start + 512]
             half = self.factor.forward(self.root[:, None] * self.s[:, some])
             out[some] = prior[some] - np.einsum("ij,ij->j", half, half)
         return out
@@ -165,10 +165,10 @@ def _scaled(s: Array, root: Array) -> Array:
     """Upper triangle of I + r S r, C-ordered, tile by tile so that each is touched once."""
     n = len(root)
     out = np.empty((n, n))
-    for at in range(0, n, _TILE):
-        rows = slice(at, min(at + _TILE, n))
-        piece = out[rows, at:]
-        np.multiply(s[rows, at:], root[at:], out=piece)
+    for start in range(0, n, _TILE):
+        rows = slice(start, min(start + _TILE, n))
+        piece = out[rows, start:]
+        np.multiply(s[rows, start:], root[start:], out=piece)
         piece *= root[rows, None]
     out.reshape(-1)[:: n + 1] += 1.0
     return out

@@ -70,10 +70,10 @@ class DenseGram(Gram):
         out = np.zeros((n, n), order="F")
         if n == 0:
             return np.zeros((0, 0))
-        for at in range(0, rows, step):
-            here = slice(at, at + step)
-            scaled = root[here, None] * self.b[here]
-            minus = negative[here]
+        for start in range(0, rows, step):
+            chunk = slice(start, start + step)
+            scaled = root[chunk, None] * self.b[chunk]
+            minus = negative[chunk]
             if minus.any():
                 out = blas.dsyrk(1.0, scaled[~minus].T, 1.0, out, lower=1, overwrite_c=1)
                 scaled = scaled[minus]
@@ -119,10 +119,10 @@ class SparseGram(Gram):
             )
         v = factor.inverse()
         flat, step = np.empty(self.b.shape[0]), max(1, (1 << 20) // max(len(v), 1))
-        for at in range(0, len(flat), step):
-            part = rows_of(self.b, slice(at, at + step))
+        for start in range(0, len(flat), step):
+            part = rows_of(self.b, slice(start, start + step))
             product = sp.csr_array(part.multiply(np.asarray(part @ v)))
-            flat[at : at + step] = np.asarray(product @ np.ones(len(v)))
+            flat[start : start + step] = np.asarray(product @ np.ones(len(v)))
         return cut(flat, self.predictors)
 
 
@@ -163,18 +163,18 @@ def _pairs(b: SparseMatrix) -> tuple[SparseMatrix, int]:
     for width in np.unique(counts[counts > 0]):
         left, right = np.triu_indices(width)
         lines = np.flatnonzero(counts == width)
-        for at in range(0, len(lines), 1024):
-            here = lines[at : at + 1024]
-            place = b.indptr[here][:, None] + np.arange(width)
+        for start in range(0, len(lines), 1024):
+            chunk = lines[start : start + 1024]
+            place = b.indptr[chunk][:, None] + np.arange(width)
             index, data = b.indices[place].T.copy(), b.data[place].T.copy()
             # Lists of pairs by row of these arrays are contiguous copies, not gathers.
             pair = (first[index[left]] + index[right]).T
             product = (data[left] * data[right]).T
-            begin, end = starts[here[0]], starts[here[-1] + 1]
+            begin, end = starts[chunk[0]], starts[chunk[-1] + 1]
             if end - begin == pair.size:  # neighbours: no scatter
                 column[begin:end], value[begin:end] = pair.reshape(-1), product.reshape(-1)
             else:
-                target = starts[here][:, None] + np.arange(len(left), dtype=np.int32)
+                target = starts[chunk][:, None] + np.arange(len(left), dtype=np.int32)
                 column[target], value[target] = pair, product
     table = sp.csr_array((value, column, starts), shape=(b.shape[0], n * (n + 1) // 2))
     return table, total
@@ -201,8 +201,8 @@ def _by_chunks(
         for start in range(every.start, every.stop, step):
             rows = slice(start, min(start + step, every.stop))
             half = factor.forward(transposed(rows))
-            here = Predictor({}, np.empty(rows.stop - rows.start), p.event)
-            parts += site_blocks(half, half, (here,))
+            chunk = Predictor({}, np.empty(rows.stop - rows.start), p.event)
+            parts += site_blocks(half, half, (chunk,))
         shape = (0, p.event, p.event) if p.event else (0,)
         out.append(np.concatenate(parts) if parts else np.zeros(shape))
     return out

@@ -23,7 +23,7 @@ from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.dense.gram import choose_gram
 from lgmdsl.engines.shared.conditioned import DenseConditioned, Lazy, Pieces
-from lgmdsl.engines.shared.constraints import LOG_2PI, Kept, krige, prepare
+from lgmdsl.engines.shared.constraints import LOG_2PI, PreparedConstraints, krige, prepare
 from lgmdsl.engines.shared.design import transpose_dense
 from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior
@@ -67,7 +67,7 @@ class PrecisionEngine(Engine):
             np.zeros(linear.size),  # what a precision leaves free, moves
         )
         self.broken = prepared if isinstance(prepared, Failed) else None
-        self.kept = prepared if isinstance(prepared, Kept) else None
+        self.constraints = prepared if isinstance(prepared, PreparedConstraints) else None
         self.flops = 0.0
 
     @classmethod
@@ -81,11 +81,11 @@ class PrecisionEngine(Engine):
     @cached_property
     def null_space(self) -> Array:
         """(n, k) orthonormal basis N of the improper directions."""
-        out, at = np.zeros((self.linear.size, self.nullity)), 0
+        out, start = np.zeros((self.linear.size, self.nullity)), 0
         for b in self.blocks:
             if b.nullity:
-                out[b.where, at : at + b.nullity] = b.null_space
-                at += b.nullity
+                out[b.where, start : start + b.nullity] = b.null_space
+                start += b.nullity
         return out
 
     def _proper_times(self, x: Array) -> Array:
@@ -108,18 +108,20 @@ class PrecisionEngine(Engine):
     @cached_property
     def constrained_prior(self) -> tuple[Array, Array]:
         """Mean and covariance of z under prior and constraints, free directions left out."""
-        if self.kept is None:
+        if self.constraints is None:
             n = self.null_space
             covariance = self._pinned_prior(n).inverse()
             return self.mu, covariance - n @ (n.T @ covariance)
-        c1 = self.kept.pins
+        c1 = self.constraints.pins
         seen = c1 @ self.null_space
         _, _, vt = np.linalg.svd(seen, full_matrices=True)
         free = self.null_space @ vt[len(c1) :].T
         factor = self._pinned_prior(c1.T, free)
         tau = max(float(np.abs(self.precision.diagonal()).mean()), 1e-8)
-        shifted = self.mu + factor.solve(tau * c1.T @ (self.kept.pinned - c1 @ self.mu))
-        kriging = krige(self.kept, shifted, factor.solve(np.asfortranarray(self.kept.rows.T)))
+        shifted = self.mu + factor.solve(tau * c1.T @ (self.constraints.pinned - c1 @ self.mu))
+        kriging = krige(
+            self.constraints, shifted, factor.solve(np.asfortranarray(self.constraints.rows.T))
+        )
         if kriging is None:
             raise NumericalError(Diagnostic("E601", "the constraints are singular under the prior"))
         half = kriging.reduction(kriging.spread)
@@ -128,7 +130,7 @@ class PrecisionEngine(Engine):
 
     @cached_property
     def prior_mean(self) -> Rows:
-        if self.kept is None:
+        if self.constraints is None:
             return split(self.start, self.linear.predictors)
         s = self.design.times(self.constrained_prior[0]) + self.design.offset
         return split(s, self.linear.predictors)
@@ -140,15 +142,15 @@ class PrecisionEngine(Engine):
         a = self.gram.weighted(w)
         a += self.precision
         tau = 0.0
-        if self.kept is not None and len(self.kept.pins):
-            c1 = self.kept.pins
+        if self.constraints is not None and len(self.constraints.pins):
+            c1 = self.constraints.pins
             tau = float(np.abs(a.diagonal()).mean()) or 1.0
             a += tau * (c1.T @ c1)
         self.flops += self.gram.flops + self.linear.size**3 / 3
-        kept = a.copy() if self.nullity else None
+        unfactored = a.copy() if self.nullity else None
         factor = cholesky(a)
-        if kept is not None:
-            failed = undetermined(kept, factor, self.linear)
+        if unfactored is not None:
+            failed = undetermined(unfactored, factor, self.linear)
             if failed is not None:
                 return failed
         if factor is None:
@@ -158,8 +160,10 @@ class PrecisionEngine(Engine):
     def pull(self, z: Array, tau: float) -> Array:
         """Q (z - mu), and what pinned directions add to it."""
         out = self.precision @ (z - self.mu)
-        if self.kept is not None and tau:
-            out += tau * (self.kept.pins.T @ (self.kept.pins @ z - self.kept.pinned))
+        if self.constraints is not None and tau:
+            out += tau * (
+                self.constraints.pins.T @ (self.constraints.pins @ z - self.constraints.pinned)
+            )
         return np.asarray(out)
 
     def moved(
@@ -170,13 +174,16 @@ class PrecisionEngine(Engine):
         weighted = w.times(self.start)
         h = self.gram.transposed(b - weighted)
         base = 0.5 * (self.log_det + self.nullity * LOG_2PI) - factor.half_log_det
-        if self.kept is not None and tau:
-            h += tau * (self.kept.pins.T @ (self.kept.pinned - self.kept.pins @ self.mu))
+        if self.constraints is not None and tau:
+            h += tau * (
+                self.constraints.pins.T
+                @ (self.constraints.pinned - self.constraints.pins @ self.mu)
+            )
         q = PrecisionConditioned(self, weight, shift, w, factor, tau, h, base)
-        if self.kept is not None and tau:
-            away = self.kept.pins @ q.free_mean - self.kept.pinned
+        if self.constraints is not None and tau:
+            away = self.constraints.pins @ q.free_mean - self.constraints.pinned
             q.log_normaliser -= 0.5 * tau * float(away @ away)
-        if self.kept is not None and not q.constrain(self.kept):
+        if self.constraints is not None and not q.constrain(self.constraints):
             return Failed(kind=Failure.SINGULAR_ON_CONSTRAINTS)
         return q
 
@@ -262,7 +269,7 @@ class PrecisionConditioned(DenseConditioned):
         """dmu = Q(m - mu_c); dQ = (K_c - V - (m - mu)(m - mu)' + (mu_c - mu)(mu_c - mu)')/2,
         mu_c and K_c being the constrained prior's (mu and K without constraints)."""
         engine, m, turn = self.engine, self.latent_mean, self.turn(tilt)
-        centre = engine.constrained_prior[0] if engine.kept is not None else engine.mu
+        centre = engine.constrained_prior[0] if engine.constraints is not None else engine.mu
         pull = engine.precision @ (m - centre + turn.latent)
         mean = {b.name: pull[b.where] for b in engine.blocks}
         makers = {
@@ -279,9 +286,9 @@ class PrecisionConditioned(DenseConditioned):
         def make() -> Array:
             centre, k = self.engine.constrained_prior
             away = turn.square(self.latent_mean - self.engine.mu, where)
-            moved = centre[where] - self.engine.mu[where]
+            prior_gap = centre[where] - self.engine.mu[where]
             out = k[where, where] - self._covariance[where, where]
-            out = out - away + np.outer(moved, moved)
+            out = out - away + np.outer(prior_gap, prior_gap)
             return np.asarray(0.5 * out)
 
         return make

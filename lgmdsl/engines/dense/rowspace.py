@@ -24,12 +24,12 @@ class RowSpace:
             if b.name in design.parts or np.any(pins[:, b.where])
         }
         self.flat_columns = np.zeros((self.rows, sum(b.size for b in self.flats)))
-        self.flat_where, at = [], 0
+        self.flat_where, start = [], 0
         for b in self.flats:
-            self.flat_where.append(slice(at, at + b.size))
+            self.flat_where.append(slice(start, start + b.size))
             if b.name in self.b:
-                self.flat_columns[:, at : at + b.size] = _dense(self.b[b.name], self.rows)
-            at += b.size
+                self.flat_columns[:, start : start + b.size] = _dense(self.b[b.name], self.rows)
+            start += b.size
 
     def s(self) -> Array:
         """(P, P) S = BKB'; the covariance itself (no copy) for one identity operator."""
@@ -105,13 +105,13 @@ def _dense(b: Matrix | None, rows: int) -> Array:
 
 
 def _extended(design: StackedPredictors, block: BlockPrior, pins: Array) -> Matrix | None:
-    own = design.parts.get(block.name, sp.csr_array((design.rows, block.size)))
+    part = design.parts.get(block.name, sp.csr_array((design.rows, block.size)))
     if not len(pins):
-        return own
+        return part
     more = pins[:, block.where]
-    if isinstance(own, np.ndarray):
-        return np.vstack([own, more])
-    explicit = design.block(block.name) if own is None else own
+    if isinstance(part, np.ndarray):
+        return np.vstack([part, more])
+    explicit = design.block(block.name) if part is None else part
     return sp.csr_array(sp.vstack([sp.csr_array(explicit), sp.csr_array(more)], format="csr"))
 
 

@@ -31,7 +31,7 @@ from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
 from lgmdsl.operators.base import Operator
 
-# Weights (noise sds of 1e-3 beside the latents' effect) from which on a product B'WB loses digits
+# Weights (noise sds of 1e-3 against the latents' effect) from which on a product B'WB loses digits
 # that the data have: its square root is factored instead.
 STIFF = 1e6
 
@@ -49,14 +49,14 @@ class BatchedEngine(Engine):
         examined = _examined(linear)
         assert examined.pattern is not None, "refuses asks for plates"
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
-        b, found = examined.pattern
-        self.plates = found
+        b, plates = examined.pattern
+        self.plates = plates
         self.mu = np.concatenate([p.mean for p in self.blocks])
         self.b = b
-        local = np.zeros(linear.rows * found.width)
-        local[found.entry] = b.data
-        self.local = local.reshape(linear.rows, found.width)  # each row of B in its group
-        self.prior = roots(self.blocks, found)
+        local = np.zeros(linear.rows * plates.width)
+        local[plates.entry] = b.data
+        self.local = local.reshape(linear.rows, plates.width)  # each row of B in its group
+        self.prior = roots(self.blocks, plates)
         self.offset = flatten(tuple(p.offset for p in linear.predictors))
         self.start = times(b, self.mu) + self.offset
         self.flops = 0.0
@@ -107,13 +107,13 @@ class BatchedEngine(Engine):
             root = w.root(self.white)
             return None if root is None else self.plates.by_group(root)[some]
 
-        made = self._factored(self.plates.by_group(self.white)[some], weighted[some], rooted)
-        if isinstance(made, Failed):
-            return made
+        factored = self._factored(self.plates.by_group(self.white)[some], weighted[some], rooted)
+        if isinstance(factored, Failed):
+            return factored
         if one:
-            made = made[0], made[1], self.plates.groups * made[2]
-            self._shared = weighted[0].copy(), made
-        return BatchedConditioned(self, weight, shift, w, *made)
+            factored = factored[0], factored[1], self.plates.groups * factored[2]
+            self._shared = weighted[0].copy(), factored
+        return BatchedConditioned(self, weight, shift, w, *factored)
 
     def _factored(
         self, rows: Array, weighted: Array, rooted: Callable[[], Array | None]
@@ -175,14 +175,14 @@ def plates_in(linear: LinearGaussian) -> Plates:
 
 
 def _examine(linear: LinearGaussian) -> _Examined:
-    own, refusal = ref(linear), _first_refusal(linear)
+    reference, refusal = ref(linear), _first_refusal(linear)
     if refusal:
-        return _Examined(own, refusal)
+        return _Examined(reference, refusal)
     b, q = _pattern(linear)
-    found = plates_of(b, q, events_of(linear))
-    if found is None:
-        return _Examined(own, "the latents do not fall into many small groups")
-    return _Examined(own, "", (b, found))
+    plates = plates_of(b, q, events_of(linear))
+    if plates is None:
+        return _Examined(reference, "the latents do not split into many small groups")
+    return _Examined(reference, "", (b, plates))
 
 
 def _first_refusal(linear: LinearGaussian) -> str:

@@ -76,8 +76,8 @@ class BatchedConditioned(RowConditioned):
         self._mean = times(engine.b, self._z) + engine.offset
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
-        made = self.own_factor, self.white, self.half_log_det
-        return BatchedConditioned(self.engine, self.weight, shift, self.site_weight, *made)
+        factored = self.own_factor, self.white, self.half_log_det
+        return BatchedConditioned(self.engine, self.weight, shift, self.site_weight, *factored)
 
     @cached_property
     def centred(self) -> float:
@@ -95,8 +95,8 @@ class BatchedConditioned(RowConditioned):
     @cached_property
     def covariance(self) -> Array:
         """(N, L, L) Cov(z) by groups."""
-        own = self.own_factor.transpose(0, 2, 1) @ self.own_factor
-        return np.broadcast_to(own, self.factor.shape)
+        square = self.own_factor.transpose(0, 2, 1) @ self.own_factor
+        return np.broadcast_to(square, self.factor.shape)
 
     @cached_property
     def latent_variance(self) -> Array:
@@ -135,8 +135,8 @@ class BatchedConditioned(RowConditioned):
         row, group = np.divmod(keys, self.plates.groups)
         local = np.zeros((len(keys), self.plates.width))
         local[piece, self.plates.place[x.indices]] = x.data
-        for at in range(0, len(keys), step):
-            some = slice(at, at + step)
+        for start in range(0, len(keys), step):
+            some = slice(start, start + step)
             half = np.einsum("pij,pj->pi", self.factor[group[some]], local[some])
             np.add.at(variance, row[some], np.einsum("pi,pi->p", half, half))
         return mean, variance
@@ -174,8 +174,8 @@ class BatchedConditioned(RowConditioned):
         forms = {b.name: form_of(b.block) for b in self.engine.blocks}
         by_covariance = [b for b in self.engine.blocks if forms[b.name] is Form.covariance]
         others = [b for b in self.engine.blocks if forms[b.name] is not Form.covariance]
-        moved = self.delta + turn.latent
-        mean = {b.name: times(b.sparse_precision, moved[b.where]) for b in others}
+        away = self.delta + turn.latent
+        mean = {b.name: times(b.sparse_precision, away[b.where]) for b in others}
         factors: dict[str, list[Array | None]] = {}
         if by_covariance:
             slope, pull = self._by_group(turn)
@@ -199,10 +199,10 @@ class BatchedConditioned(RowConditioned):
         p = known.pull(engine.transposed(away))
         inner, pull = p[:, :, None] * p[:, None, :] - known.slope, p
         if not turn.still:
-            moved = known.pull(plates.spread(turn.pulled))
-            cross = p[:, :, None] * moved[:, None, :]
+            tilted = known.pull(plates.spread(turn.pulled))
+            cross = p[:, :, None] * tilted[:, None, :]
             inner += cross + cross.transpose(0, 2, 1)
-            pull = p + moved
+            pull = p + tilted
         return 0.5 * inner, plates.gathered(pull)
 
     def _by_factor(self, block: BlockPrior, slope: Array) -> list[Array | None]:
@@ -230,17 +230,17 @@ class BatchedConditioned(RowConditioned):
         group, place = self.plates.group, self.plates.place
         return np.asarray(self.covariance[group[rows], place[rows], place[columns]])
 
-    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
+    def _operator_adjoint(self, k: int, first: int, name: str, product: Outer) -> object:
         p, where = self.linear.predictors[k], self.linear.slices[name]
-        rows, operator = slice(at, at + p.rows), p.columns[name]
+        rows, operator = slice(first, first + p.rows), p.columns[name]
         weighted = SiteWeight((p,), (self.weight[k],)).times(self.spread_rows[rows])
         if not operator.is_sparse:
             group, place = self.plates.group[where], self.plates.place[where]
-            own = self.plates.row_group[rows, None] == group
-            return product.dense(rows, where) - np.where(own, weighted[:, place], 0.0)
+            same_group = self.plates.row_group[rows, None] == group
+            return product.dense(rows, where) - np.where(same_group, weighted[:, place], 0.0)
         pattern = sp.csr_array(operator.sparse())
         line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
         columns = pattern.indices + where.start
-        values = product.entries(line + at, columns)
+        values = product.entries(line + first, columns)
         values -= weighted[line, self.plates.place[columns]]
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)

@@ -1,4 +1,4 @@
-"""What the rows of a group say, beside its prior: slopes in covariances without their inverse.
+"""The information in the rows of a group: slopes in covariances without their inverse.
 
 With H = B'WB and K = RR' of a group,
 
@@ -58,16 +58,16 @@ class Information:
     def pull(self, h: Array) -> Array:
         """(N, L) p, of h, (N, L)."""
         along = np.einsum("nij,ni->nj", self.vectors, h)
-        held = self.scale > 0.0
-        rest = np.where(held, 0.0, along)
-        g = np.where(held, along / np.where(held, self.scale, 1.0), 0.0)
+        informed = self.scale > 0.0
+        rest = np.where(informed, 0.0, along)
+        g = np.where(informed, along / np.where(informed, self.scale, 1.0), 0.0)
         out = np.einsum("nji,nj->ni", self.half, np.einsum("nij,nj->ni", self.inverse, g))
         if rest.any():
-            beside = np.einsum("nij,nj->ni", self.vectors, rest)
-            out += beside - self._lost(beside[:, :, None], slice(None))[:, :, 0]
+            outside = np.einsum("nij,nj->ni", self.vectors, rest)
+            out += outside - self._lost(outside[:, :, None], slice(None))[:, :, 0]
         if self.signed.any():
-            own = h[self.signed]
-            out[self.signed] = own - self._lost(own[:, :, None], self.signed)[:, :, 0]
+            part = h[self.signed]
+            out[self.signed] = part - self._lost(part[:, :, None], self.signed)[:, :, 0]
         return np.asarray(out)
 
     def _lost(self, x: Array, some: BoolArray | slice) -> Array:

@@ -95,20 +95,20 @@ class Roots:
 def roots(blocks: Sequence[BlockPrior], plates: Plates) -> Roots:
     """Of all groups. Raises NumericalError E601 where a prior is not positive semidefinite."""
     size, width = len(plates.group), plates.width
-    own = np.zeros(size, dtype=bool)
+    by_precision = np.zeros(size, dtype=bool)
     pieces: list[SparseMatrix] = []
     for prior in blocks:
         form = form_of(prior.block)
         if form is Form.precision:
-            own[prior.where] = True
+            by_precision[prior.where] = True
             pieces.append(sp.csr_array((prior.size, prior.size)))
         elif form is Form.diagonal:
             pieces.append(sp.csr_array(sp.diags_array(np.sqrt(prior.variance), format="csr")))
         else:
             pieces.append(_product(_root, prior.block))
     root = _by_group(sp.csr_array(sp.block_diag(pieces, format="csr")), plates)
-    if own.any():
-        root += _inverse_roots(blocks, own, plates)
+    if by_precision.any():
+        root += _inverse_roots(blocks, by_precision, plates)
     index = np.arange(width)
     root[:, index, index] += 1.0 - plates.spread(np.ones(size))
     column = np.abs(root).max(axis=1, initial=0.0) > 0.0
@@ -120,14 +120,14 @@ def roots(blocks: Sequence[BlockPrior], plates: Plates) -> Roots:
 
 
 def _root(factor: Structure) -> Array:
-    """(k, k) R with RR' = K, columns of zeros for what K lacks in rank. Pivots are judged beside
+    """(k, k) R with RR' = K, columns of zeros for what K lacks in rank. Pivots are judged against
     the latents' own variances, which may be of very different sizes."""
     k = factor.covariance()
     sd = np.sqrt(np.maximum(k.diagonal(), 0.0))
     scale = np.where(sd > 0.0, sd, 1.0)
-    found = scale[:, None] * pivoted_root(k / scale[:, None] / scale)
+    root = scale[:, None] * pivoted_root(k / scale[:, None] / scale)
     out = np.zeros_like(k)
-    out[:, : found.shape[1]] = found
+    out[:, : root.shape[1]] = root
     return out
 
 
@@ -140,21 +140,22 @@ def _by_group(matrix: SparseMatrix, plates: Plates) -> Array:
     return out.reshape(plates.groups, width, width)
 
 
-def _inverse_roots(blocks: Sequence[BlockPrior], own: BoolArray, plates: Plates) -> Array:
-    """(N, L, L) L'^-1 of the latents that are `own`, whose prior is a precision Q = LL'."""
+def _inverse_roots(blocks: Sequence[BlockPrior], by_precision: BoolArray, plates: Plates) -> Array:
+    """(N, L, L) L'^-1 of the latents `by_precision`, whose prior is Q = LL'."""
     pieces = [
-        p.sparse_precision if own[p.where.start] else sp.csr_array((p.size, p.size)) for p in blocks
+        p.sparse_precision if by_precision[p.where.start] else sp.csr_array((p.size, p.size))
+        for p in blocks
     ]
     q = _by_group(sp.csr_array(sp.block_diag(pieces, format="csr")), plates)
-    index, held = np.arange(plates.width), plates.spread(own.astype(np.float64))
-    q[:, index, index] += 1.0 - held
+    index, indicator = np.arange(plates.width), plates.spread(by_precision.astype(np.float64))
+    q[:, index, index] += 1.0 - indicator
     try:
         out = np.linalg.inv(np.linalg.cholesky(q)).transpose(0, 2, 1).copy()
     except np.linalg.LinAlgError:
         raise NumericalError(
             Diagnostic("E601", "the precision of a prior is not positive definite")
         ) from None
-    out[:, index, index] -= 1.0 - held
+    out[:, index, index] -= 1.0 - indicator
     return out
 
 

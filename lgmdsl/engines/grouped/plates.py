@@ -1,4 +1,4 @@
-"""Latents that fall into many small groups which no row and no prior joins: persons, say.
+"""Latents that split into many small groups which no row and no prior joins: persons, say.
 
 Of a model's pattern alone: for each latent its group and its place there, for each row its group
 and its place among the group's rows.
@@ -82,13 +82,13 @@ def plates(b: SparseMatrix, q: SparseMatrix, events: IntArray) -> Plates | None:
     count, size = b.shape
     sites = int(events.max(initial=-1)) + 1
     line = np.repeat(np.arange(count), np.diff(b.indptr))
-    own = np.repeat(np.arange(size), np.diff(q.indptr))
-    ends = np.r_[events[line], own + sites], np.r_[b.indices + sites, q.indices + sites]
+    lines = np.repeat(np.arange(size), np.diff(q.indptr))
+    ends = np.r_[events[line], lines + sites], np.r_[b.indices + sites, q.indices + sites]
     joined = sp.coo_array((np.ones(len(ends[0]), dtype=np.int8), ends), (sites + size,) * 2)
     labels = connected_components(joined.tocsr(), directed=False)[1]
     groups, group = np.unique(labels[sites:], return_inverse=True)
-    held = np.bincount(group)
-    width = int(held.max(initial=0))
+    members = np.bincount(group)
+    width = int(members.max(initial=0))
     if len(groups) < FEWEST or width > WIDEST or len(groups) * width > PADDED * size:
         return None
     known = np.full(sites + size, -1)
@@ -101,27 +101,27 @@ def plates(b: SparseMatrix, q: SparseMatrix, events: IntArray) -> Plates | None:
         return None
     rows = np.full((len(groups), most), count)
     rows[row_group[inside], _ranks(row_group[inside], held_rows)] = inside
-    place = _ranks(group, held)
+    place = _ranks(group, members)
     return Plates(
         len(groups), width, group, place, row_group, rows, line * width + place[b.indices]
     )
 
 
-def _ranks(group: IntArray, held: IntArray) -> IntArray:
-    """The position of each member in its group, in order; `held`: members of each group."""
+def _ranks(group: IntArray, members: IntArray) -> IntArray:
+    """The position of each member in its group, in order; `members`: members of each group."""
     order = np.argsort(group, kind="stable")
     out = np.empty(len(group), dtype=np.int64)
-    out[order] = np.arange(len(group)) - np.repeat(np.cumsum(held) - held, held)
+    out[order] = np.arange(len(group)) - np.repeat(np.cumsum(members) - members, members)
     return out
 
 
 def events_of(linear: LinearGaussian) -> IntArray:
     """(P,) the site of each predictor row."""
-    out, at = [], 0
+    out, first = [], 0
     for p in linear.predictors:
         step = max(p.event, 1)
-        out.append(at + np.arange(p.rows) // step)
-        at += p.rows // step
+        out.append(first + np.arange(p.rows) // step)
+        first += p.rows // step
     return np.concatenate(out) if out else np.zeros(0, dtype=np.int64)
 
 
@@ -133,13 +133,13 @@ def plates_of(b: SparseMatrix, q: SparseMatrix, events: IntArray) -> Plates | No
     """`plates`, kept for the next theta, at which the pattern is the same."""
     pattern: list[AnyArray] = [b.indptr, b.indices, q.indptr, q.indices, events]
     with _lock:
-        for key, (known, found) in _kept.items():
+        for key, (known, result) in _kept.items():
             if all(np.array_equal(x, y) for x, y in zip(pattern, known, strict=True)):
                 _kept.move_to_end(key)
-                return found
-    made = plates(b, q, events)
+                return result
+    result = plates(b, q, events)
     with _lock:
-        _kept[id(pattern)] = (pattern, made)
+        _kept[id(pattern)] = (pattern, result)
         while len(_kept) > KEPT:
             _kept.popitem(last=False)
-    return made
+    return result

@@ -117,17 +117,17 @@ class WideConditioned(RowConditioned):
         row, group = np.divmod(keys, len(self.c))
         local = sp.csr_array((x.data, (piece, x.indices % d)), shape=(len(keys), d))
         step = max(1, CHUNK // d)
-        for at in range(0, len(keys), step):
-            some = slice(at, at + step)
-            part, own = local[some], group[some]
+        for start in range(0, len(keys), step):
+            some = slice(start, start + step)
+            part, groups = local[some], group[some]
             wide = self.engine.spread(part)  # rows of X K
             seen = np.einsum(
                 "pme,pme->pm",
-                wide[np.arange(len(own))[:, None, None], self.rows.columns[own]],
-                self.rows.values[own],
+                wide[np.arange(len(groups))[:, None, None], self.rows.columns[groups]],
+                self.rows.values[groups],
             )
             form = np.asarray(part.multiply(wide).sum(axis=1)).reshape(-1)
-            form -= np.einsum("pi,pij,pj->p", seen, self.c[own], seen, optimize=True)
+            form -= np.einsum("pi,pij,pj->p", seen, self.c[groups], seen, optimize=True)
             np.add.at(variance, row[some], form)
         return mean, variance
 
@@ -143,10 +143,10 @@ class WideConditioned(RowConditioned):
         turn = self.turn(tilt)
         (block,) = self.linear.blocks
         pull = self.engine.b.T @ (self.alpha + turn.alpha)
-        a, moved = self.rows.by_group(self.alpha), self.rows.by_group(turn.alpha)
+        a, tilted = self.rows.by_group(self.alpha), self.rows.by_group(turn.alpha)
         inner = a[:, :, None] * a[:, None, :] - self.c
         if not turn.still:
-            cross = a[:, :, None] * moved[:, None, :]
+            cross = a[:, :, None] * tilted[:, None, :]
             inner = inner + cross + cross.transpose(0, 2, 1)
         by_factor = [*[None] * (len(block.factors) - 1), 0.5 * self.rows.summed(inner)]
         return Adjoints(
@@ -164,8 +164,8 @@ class WideConditioned(RowConditioned):
         return pivoted_root(self.engine.covariance)
 
     def _groups(self) -> list[slice]:
-        step = max(1, CHUNK // (self.rows.size * self.rows.at.shape[1]))
-        return [slice(at, at + step) for at in range(0, len(self.c), step)]
+        step = max(1, CHUNK // (self.rows.size * self.rows.table.shape[1]))
+        return [slice(start, start + step) for start in range(0, len(self.c), step)]
 
     def _spread_rows(self, x: Array) -> Array:
         """(n,) K B'x for x by groups, (N, M)."""
@@ -196,17 +196,17 @@ class WideConditioned(RowConditioned):
         flat = self.latent_mean + z.reshape(size, -1)
         return flat, np.asarray((noise**2).sum(axis=(1, 2)))
 
-    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
+    def _operator_adjoint(self, k: int, first: int, name: str, product: Outer) -> object:
         p = self.linear.predictors[k]
         pattern = sp.csr_array(p.columns[name].sparse())
-        line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr)) + at
+        line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr)) + first
         # W B Cov(z) = W (I - S C) B K by rows; only the entries of the pattern.
-        left = np.eye(self.c.shape[1]) - self.engine.s @ self.c
+        passed = np.eye(self.c.shape[1]) - self.engine.s @ self.c
         group, slot = self.rows.group[line], self.rows.slot[line]
         columns = pattern.indices % self.rows.size
         picked = self.engine.covariance[self.rows.columns[group], columns[:, None, None]]
         seen = np.einsum("qme,qme->qm", picked, self.rows.values[group])
-        cross = np.einsum("qm,qm->q", left[group, slot], seen)
+        cross = np.einsum("qm,qm->q", passed[group, slot], seen)
         weight = flatten(self.weight)[line]
         values = product.entries(line, pattern.indices.astype(np.int64)) - weight * cross
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)

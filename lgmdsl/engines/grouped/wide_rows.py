@@ -20,7 +20,7 @@ class WideRows:
     size: int
     group: IntArray
     slot: IntArray
-    at: IntArray
+    table: IntArray
     columns: IntArray
     values: Array
 
@@ -28,25 +28,25 @@ class WideRows:
     def of(cls, b: sp.csr_array, size: int) -> WideRows:
         """Of B, (P, N size), each row of one vector."""
         count, groups = b.shape[0], b.shape[1] // size
-        held = np.diff(b.indptr)
+        lengths = np.diff(b.indptr)
         group = (b.indices[b.indptr[:-1]] // size).astype(np.int64)
         many = np.bincount(group, minlength=groups)
         order = np.argsort(group, kind="stable")
         slot = np.empty(count, dtype=np.int64)
         slot[order] = np.arange(count) - np.repeat(np.cumsum(many) - many, many)
-        at = np.full((groups, int(many.max())), count)
-        at[group, slot] = np.arange(count)
-        row = np.repeat(np.arange(count), held)
-        entry = np.arange(len(row)) - np.repeat(b.indptr[:-1], held)
-        shape = (*at.shape, int(held.max()))
+        table = np.full((groups, int(many.max())), count)
+        table[group, slot] = np.arange(count)
+        row = np.repeat(np.arange(count), lengths)
+        entry = np.arange(len(row)) - np.repeat(b.indptr[:-1], lengths)
+        shape = (*table.shape, int(lengths.max()))
         columns, values = np.zeros(shape, dtype=np.int64), np.zeros(shape)
         columns[group[row], slot[row], entry] = b.indices % size
         values[group[row], slot[row], entry] = b.data
-        return cls(size, group, slot, at, columns, values)
+        return cls(size, group, slot, table, columns, values)
 
     def by_group(self, x: Array) -> Array:
         """(P,) to (N, M), zero where a vector has fewer rows."""
-        return np.asarray(np.append(x, 0.0)[self.at])
+        return np.asarray(np.append(x, 0.0)[self.table])
 
     def by_row(self, x: Array) -> Array:
         """(N, M) to (P,)."""
@@ -54,7 +54,7 @@ class WideRows:
 
     def between(self, k: Array) -> Array:
         """(N, M, M) B_n K B_n'."""
-        out = np.zeros((*self.at.shape, self.at.shape[1]))
+        out = np.zeros((*self.table.shape, self.table.shape[1]))
         for e, f in product(range(self.columns.shape[2]), repeat=2):
             pairs = k[self.columns[:, :, None, e], self.columns[:, None, :, f]]
             out += self.values[:, :, None, e] * pairs * self.values[:, None, :, f]

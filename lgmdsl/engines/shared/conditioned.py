@@ -14,7 +14,7 @@ from lgmdsl.arrays import Array, Matrix, SparseMatrix
 from lgmdsl.contract.engine import Adjoints, Conditioned, Draws, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.stacked import cut, flatten, row_slices, split
-from lgmdsl.engines.shared.constraints import Kept, Kriging, krige
+from lgmdsl.engines.shared.constraints import Kriging, PreparedConstraints, krige
 from lgmdsl.engines.shared.design import row_chunks, transpose_dense
 from lgmdsl.engines.shared.shift_derivatives import Outer, Turn
 from lgmdsl.engines.shared.weights import SiteWeight, site_blocks
@@ -60,9 +60,9 @@ class RowConditioned(Conditioned):
         """m, (P,)."""
 
     @abstractmethod
-    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
-        """dF/dB of site block k, whose rows begin at `at`, and one latent block; `product` is its
-        part of low rank over all rows and latents."""
+    def _operator_adjoint(self, k: int, first: int, name: str, product: Outer) -> object:
+        """dF/dB of site block k, whose rows begin at `first`, and one latent block; `product` is
+        its part of low rank over all rows and latents."""
 
     @cached_property
     def mean(self) -> Rows:
@@ -137,13 +137,13 @@ class DenseConditioned(RowConditioned):
     @abstractmethod
     def adjoints(self, tilt: Rows | None = None) -> Adjoints: ...
 
-    def constrain(self, kept: Kept) -> bool:
+    def constrain(self, constraints: PreparedConstraints) -> bool:
         """Condition on the constraints; False where CVC' is not positive definite."""
-        spread = self.free_solve(np.asfortranarray(kept.rows.T))
-        self.kriging = krige(kept, self.free_mean, spread)
+        spread = self.free_solve(np.asfortranarray(constraints.rows.T))
+        self.kriging = krige(constraints, self.free_mean, spread)
         if self.kriging is None:
             return False
-        self.log_normaliser += self.kriging.log_density + kept.constant
+        self.log_normaliser += self.kriging.log_density + constraints.constant
         return True
 
     @cached_property
@@ -177,17 +177,17 @@ class DenseConditioned(RowConditioned):
     @abstractmethod
     def latent_variance(self) -> Array: ...
 
-    def latent_variance_by_rows(self, held: int | None = None) -> Array:
-        """(n,) diagonal of Cov(z), by chunks of latents; `held`: numbers that the quadratic form of
-        one of them holds, n unless said."""
-        step = max(1, CHUNK // max(self.linear.size if held is None else held, 1))
+    def latent_variance_by_rows(self, numbers: int | None = None) -> Array:
+        """(n,) diagonal of Cov(z), by chunks of latents; `numbers`: what the quadratic form
+        of one of them stores, n by default."""
+        step = max(1, CHUNK // max(self.linear.size if numbers is None else numbers, 1))
         out = np.empty(self.linear.size)
         for where in self.linear.slices.values():
             size = where.stop - where.start
-            for at in range(0, size, step):
-                width = min(step, size - at)
-                unit: SparseMatrix = sp.csr_array(sp.eye_array(width, size, k=at, format="csr"))
-                out[where.start + at : where.start + at + width] = self._quadratic(
+            for start in range(0, size, step):
+                width = min(step, size - start)
+                unit: SparseMatrix = sp.csr_array(sp.eye_array(width, size, k=start, format="csr"))
+                out[where.start + start : where.start + start + width] = self._quadratic(
                     [(where, unit)], width
                 )
         return out
@@ -220,8 +220,10 @@ class DenseConditioned(RowConditioned):
             square = x.T @ self.solve(x)
             return mean, np.asarray(0.5 * (square + square.T))
         variance = np.empty(rows)
-        for at, pieces in row_chunks(predictor.columns, where, rows, n, max(1, CHUNK // max(n, 1))):
-            variance[at] = self._quadratic(pieces, at.stop - at.start)
+        for chunk, pieces in row_chunks(
+            predictor.columns, where, rows, n, max(1, CHUNK // max(n, 1))
+        ):
+            variance[chunk] = self._quadratic(pieces, chunk.stop - chunk.start)
         return mean, variance
 
     def sample(self, rng: Generator, size: int) -> Array:
@@ -233,12 +235,12 @@ class DenseConditioned(RowConditioned):
         if self.kriging is None:
             return Draws(z, radius(), self.free_rank)
         # x'V^-1 x of what the correction takes away: (Cx)'(CVC')^-1 Cx, x = z - E z.
-        half = self.kriging.factor.forward(self.kriging.kept.rows @ (z - self.free_mean).T)
+        half = self.kriging.factor.forward(self.kriging.constraints.rows @ (z - self.free_mean).T)
         lost = np.einsum("ij,ij->j", half, half)
-        rank = self.free_rank - len(self.kriging.kept.rows)
+        rank = self.free_rank - len(self.kriging.constraints.rows)
         return Draws(self.kriging.correct(z), np.maximum(radius() - lost, 0.0), rank)
 
-    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
+    def _operator_adjoint(self, k: int, first: int, name: str, product: Outer) -> object:
         p, where = self.linear.predictors[k], self.linear.slices
         weight = SiteWeight((p,), (self.weight[k],))
         operator, block = p.columns[name], where[name]
@@ -250,21 +252,21 @@ class DenseConditioned(RowConditioned):
             dense = np.empty(operator.shape)
             for rows, pieces in chunks:
                 cross = self._cross(pieces, rows, block)
-                own = slice(at + rows.start, at + rows.stop)
-                dense[rows] = product.dense(own, block) - _weighted(weight, p, rows, cross)
+                lines = slice(first + rows.start, first + rows.stop)
+                dense[rows] = product.dense(lines, block) - _weighted(weight, p, rows, cross)
             return dense
         pattern = sp.csr_array(operator.sparse())
         values = np.empty(pattern.nnz)
         for rows, pieces in chunks:
             cross = self._cross(pieces, rows, block)
-            own = slice(at + rows.start, at + rows.stop)
-            value = product.dense(own, block) - _weighted(weight, p, rows, cross)
-            here = slice(pattern.indptr[rows.start], pattern.indptr[rows.stop])
+            lines = slice(first + rows.start, first + rows.stop)
+            value = product.dense(lines, block) - _weighted(weight, p, rows, cross)
+            entries = slice(pattern.indptr[rows.start], pattern.indptr[rows.stop])
             line = np.repeat(
                 np.arange(rows.stop - rows.start),
                 np.diff(pattern.indptr[rows.start : rows.stop + 1]),
             )
-            values[here] = value[line, pattern.indices[here]]
+            values[entries] = value[line, pattern.indices[entries]]
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
     def _cross(self, pieces: Pieces, rows: slice, block: slice) -> Array:
@@ -273,8 +275,10 @@ class DenseConditioned(RowConditioned):
         return self.solve(x)[block].T
 
 
-def _maker(q: RowConditioned, k: int, at: int, name: str, product: Outer) -> Callable[[], object]:
-    return lambda: q._operator_adjoint(k, at, name, product)
+def _maker(
+    q: RowConditioned, k: int, first: int, name: str, product: Outer
+) -> Callable[[], object]:
+    return lambda: q._operator_adjoint(k, first, name, product)
 
 
 def _weighted(weight: SiteWeight, p: Predictor, rows: slice, cross: Array) -> Array:

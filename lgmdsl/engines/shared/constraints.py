@@ -33,7 +33,7 @@ def log_normal(residual: Array, factor: Cholesky) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Kept:
+class PreparedConstraints:
     """Turned constraints: rows [C2; C1], (k, n), values (k,); `proper` counts the rows of C2.
 
     `prior` factors C2 K C2'; `multiplier` = (C2 K C2')^-1 (e2 - C2 mu); `constant` holds the terms
@@ -65,20 +65,20 @@ def prepare(
     mean: Array,
     structural: Array,
     variance: Array,
-) -> Kept | Failed | None:
+) -> PreparedConstraints | Failed | None:
     """Turn the constraints once; Failed where they contradict themselves or the prior.
 
     `null_space(C)` is CN, `covariance(X)` is KX for columns X of proper directions, `variance` (n,)
     its diagonal. `structural`: rows that the prior's structures carry, (k, n), their values zero.
     """
-    given, wanted = structural, np.zeros(len(structural))
+    stacked, wanted = structural, np.zeros(len(structural))
     if linear.constraints is not None and len(linear.constraints.values):
         asked = dense_rows(linear.constraints.columns, linear.slices, linear.size)
-        given = np.vstack([structural, asked])
+        stacked = np.vstack([structural, asked])
         wanted = np.concatenate([wanted, np.asarray(linear.constraints.values, dtype=np.float64)])
     if not len(wanted):
         return None
-    u, s, vt = np.linalg.svd(given, full_matrices=False)
+    u, s, vt = np.linalg.svd(stacked, full_matrices=False)
     rank = int(np.sum(s > _RANK * max(s.max(initial=0.0), 1e-300)))
     turned = u.T @ wanted
     scale = np.abs(wanted).max(initial=0.0) + 1e-300
@@ -106,7 +106,9 @@ def prepare(
     prior = cholesky(np.ascontiguousarray(spread))
     if prior is None:
         return Failed(kind=Failure.SINGULAR_CONSTRAINTS)
-    return Kept(rows, values, proper, prior, prior.solve(e2), constant - log_normal(e2, prior))
+    return PreparedConstraints(
+        rows, values, proper, prior, prior.solve(e2), constant - log_normal(e2, prior)
+    )
 
 
 def _moving(spread: Array, size: float) -> Array:
@@ -122,7 +124,7 @@ def _moving(spread: Array, size: float) -> Array:
 class Kriging:
     """Conditioning one Gaussian on Cz = e: V C', the factor of D = CVC', lambda = D^-1 (e - Cm)."""
 
-    kept: Kept
+    constraints: PreparedConstraints
     spread: Array
     factor: Cholesky
     multiplier: Array
@@ -139,15 +141,15 @@ class Kriging:
 
     def correct(self, z: Array) -> Array:
         """Draws (size, n) moved onto the constraint: z - V C'D^-1 (Cz - e)."""
-        miss = self.kept.rows @ z.T - self.kept.values[:, None]
+        miss = self.constraints.rows @ z.T - self.constraints.values[:, None]
         return np.asarray(z - (self.spread @ self.factor.solve(miss)).T)
 
 
-def krige(kept: Kept, mean: Array, spread: Array) -> Kriging | None:
+def krige(constraints: PreparedConstraints, mean: Array, spread: Array) -> Kriging | None:
     """None where CVC' is not positive definite."""
-    square = kept.rows @ spread
+    square = constraints.rows @ spread
     factor = cholesky(np.ascontiguousarray(0.5 * (square + square.T)))
     if factor is None:
         return None
-    miss = kept.values - kept.rows @ mean
-    return Kriging(kept, spread, factor, factor.solve(miss), log_normal(miss, factor))
+    miss = constraints.values - constraints.rows @ mean
+    return Kriging(constraints, spread, factor, factor.solve(miss), log_normal(miss, factor))

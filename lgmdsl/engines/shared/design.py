@@ -28,9 +28,9 @@ def row_chunks(
     """Row slices of an operator sum, so that dense transposes stay bounded by step * n."""
     matrices = [(where[name], operator.matrix()) for name, operator in columns.items()]
     out = []
-    for at in range(0, rows, step):
-        rows_here = slice(at, min(at + step, rows))
-        out.append((rows_here, [(w, cast("Matrix", m[rows_here])) for w, m in matrices]))
+    for start in range(0, rows, step):
+        chunk = slice(start, min(start + step, rows))
+        out.append((chunk, [(w, cast("Matrix", m[chunk])) for w, m in matrices]))
     return out
 
 

@@ -85,8 +85,11 @@ def loosest(
         direction = near.solve(direction * diagonal)
         direction /= np.abs(direction).max()
     weighted = pattern.matrix(data)
-    told, most = direction @ times(weighted, direction), abs(weighted.diagonal()) @ direction**2
-    if told > 1e-6 * most > 0.0:
+    information, most = (
+        direction @ times(weighted, direction),
+        abs(weighted.diagonal()) @ direction**2,
+    )
+    if information > 1e-6 * most > 0.0:
         return Failed(kind=Failure.HIDDEN, direction=_direction(direction, names))
     return _free(_direction(direction, names))
 

@@ -1,11 +1,11 @@
 """Entries of a prior covariance on the pattern of its precision, from the factors of a product.
 
 (K_1 (x) K_2)[(i, k), (j, l)] = K_1[i, j] K_2[k, l], and so for Q^+ where factors are intrinsic: a
-product of 625 by 160 needs two small covariances, never a factor of its own.
+product of 625 by 160 needs two small covariances, never a factor of the product.
 
 They are paired with slopes of Q and nothing else. Where one number c scales a factor, Q = U / c,
 the slope is -Q / c, and <Q^+, Q> = rank Q whatever Q is: a diagonal so paired stands for Q^+,
-whose entries beside those of a stiff walk would cancel all their digits (over 5,000 points of rw2
+whose entries next to those of a stiff walk would cancel all their digits (over 5,000 points of rw2
 the slope in sd was off by 1).
 """
 

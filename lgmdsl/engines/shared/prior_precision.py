@@ -29,7 +29,7 @@ from lgmdsl.numerics.sparse.base import Pattern, times
 _RANK = 1e-10
 
 
-class Moments(NamedTuple):
+class PriorMoments(NamedTuple):
     """The constrained prior without its free directions: mean m, (n,), the exponent
     -(m - mu)'Q(m - mu)/2 there, and its covariance."""
 
@@ -49,7 +49,7 @@ class Directions(NamedTuple):
 
 
 class SparsePrior:
-    """z ~ N(mu, Q^-1) over all blocks, held on Cz = e. `broken` says why it cannot be.
+    """z ~ N(mu, Q^-1) over all blocks, conditioned on Cz = e. `broken` says why it cannot be.
 
     `rows`, `values`: C of full row rank and e; `pins`: latents whose fixing fixes all improper
     directions that C ties; `free`: how many directions of density 1 are left.
@@ -60,8 +60,8 @@ class SparsePrior:
         self.blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
         self.mu = np.concatenate([b.mean for b in self.blocks])
         parts = [b.sparse_precision for b in self.blocks]
-        self.precision = beside(parts)
-        tied = beside([b.tied.rows for b in self.blocks])
+        self.precision = block_diagonal(parts)
+        tied = block_diagonal([b.tied.rows for b in self.blocks])
         self.asked = linear.constraints is not None and len(linear.constraints.values) > 0
         self.broken: Failed | None = None
         self.rows, self.values = sp.csr_array(tied), np.zeros(tied.shape[0])
@@ -74,13 +74,13 @@ class SparsePrior:
 
     def reaches(self, block: BlockPrior) -> bool:
         """Whether the user constrains the block."""
-        given = self.linear.constraints
-        return given is not None and block.name in given.columns
+        constraints = self.linear.constraints
+        return constraints is not None and block.name in constraints.columns
 
-    def _own_pins(self, besides: list[BlockPrior]) -> IntArray:
+    def _own_pins(self, without: list[BlockPrior]) -> IntArray:
         """The pins that the structures of all other blocks name."""
         return np.concatenate(
-            [b.where.start + b.tied.pins for b in self.blocks if b not in besides]
+            [b.where.start + b.tied.pins for b in self.blocks if b not in without]
             + [np.zeros(0, dtype=np.int64)]
         )
 
@@ -90,12 +90,12 @@ class SparsePrior:
         usual = float(diagonal.mean()) or 1.0
         return np.where(diagonal[pins] > 0.0, diagonal[pins], usual)
 
-    def _joined(self, given: Constraints) -> tuple[Failed | None, SparseMatrix, Array]:
+    def _joined(self, constraints: Constraints) -> tuple[Failed | None, SparseMatrix, Array]:
         """[structures' rows; user's rows] of full row rank, and what contradicts itself."""
-        wanted = np.asarray(given.values, dtype=np.float64)
+        wanted = np.asarray(constraints.values, dtype=np.float64)
         pieces = [
-            given.columns[b.name].sparse()
-            if b.name in given.columns
+            constraints.columns[b.name].sparse()
+            if b.name in constraints.columns
             else sp.csr_array((len(wanted), b.size))
             for b in self.blocks
         ]
@@ -105,13 +105,15 @@ class SparsePrior:
         scale = np.where(norms > 0.0, norms, 1.0)
         gram = np.asarray((rows @ rows.T).todense()) / scale[:, None] / scale
         _, order, rank, _ = lapack.dpstrf(np.asfortranarray(gram), tol=_RANK, lower=1)
-        kept, rest = np.sort(order[:rank] - 1), np.sort(order[rank:] - 1)
+        basis, rest = np.sort(order[:rank] - 1), np.sort(order[rank:] - 1)
         unit = values / scale
-        implied = gram[np.ix_(rest, kept)] @ np.linalg.solve(gram[np.ix_(kept, kept)], unit[kept])
+        implied = gram[np.ix_(rest, basis)] @ np.linalg.solve(
+            gram[np.ix_(basis, basis)], unit[basis]
+        )
         wrong = np.abs(implied - unit[rest]).max(initial=0.0)
         broken = wrong > 1e-8 * np.abs(unit).max(initial=1e-300)
         failed = Failed(kind=Failure.CONTRADICTION) if broken else None
-        return failed, rows[kept], values[kept]
+        return failed, rows[basis], values[basis]
 
     def _directions(self, blocks: list[BlockPrior]) -> Directions:
         """Tied and free improper directions of some blocks."""
@@ -128,7 +130,7 @@ class SparsePrior:
         return Directions(where[_pivots(null @ vt[:rank].T)], where[_pivots(null)], basis)
 
     @cached_property
-    def moments(self) -> Moments:
+    def moments(self) -> PriorMoments:
         """The constrained prior; flat blocks that no constraint reaches count as Q = I.
 
         Raises NumericalError E601 where Q is not positive definite off its null space.
@@ -160,9 +162,9 @@ class SparsePrior:
             )
         target = np.concatenate([self.values, directions.free.T @ self.mu])
         target -= times(rows, self.mu)
-        moved = restriction.place(np.zeros(self.linear.size), target)
-        exponent = -0.5 * float(moved @ times(self.precision, moved))
-        return Moments(self.mu + moved, exponent, restriction, pattern)
+        change = restriction.place(np.zeros(self.linear.size), target)
+        exponent = -0.5 * float(change @ times(self.precision, change))
+        return PriorMoments(self.mu + change, exponent, restriction, pattern)
 
     @cached_property
     def constant(self) -> float:
@@ -198,14 +200,14 @@ class SparsePrior:
         return self.free > 0
 
 
-def beside(parts: Sequence[SparseMatrix]) -> SparseMatrix:
+def block_diagonal(parts: Sequence[SparseMatrix]) -> SparseMatrix:
     """Block-diagonal csr: what scipy's block_diag gives, ten times faster for few small parts."""
     if len(parts) == 1:
         return parts[0]
     columns = np.cumsum([0, *(p.shape[1] for p in parts)])
     entries = np.cumsum([0, *(p.nnz for p in parts)])
-    starts = [p.indptr[:-1] + at for p, at in zip(parts, entries, strict=False)]
-    indices = [p.indices + at for p, at in zip(parts, columns, strict=False)]
+    starts = [p.indptr[:-1] + start for p, start in zip(parts, entries, strict=False)]
+    indices = [p.indices + start for p, start in zip(parts, columns, strict=False)]
     return sp.csr_array(
         (
             np.concatenate([p.data for p in parts]),

@@ -1,6 +1,6 @@
-"""A sparse Gaussian held on Cz = e, its precision having one entry more for each pinned latent.
+"""A sparse Gaussian conditioned on Cz = e, with an entry added to its precision per pinned latent.
 
-A may be singular along directions that C ties (the level of an intrinsic field beside a flat
+A may be singular along directions that C ties (the level of an intrinsic field next to a flat
 intercept), so A' = A + E diag(tau) E' is factored, E picking the pins. Then, V' being A'^-1,
 
 1. kriging: D = CV'C', V_c = V' - V'C'D^-1 CV', and the mean moves by V'C'D^-1 (e - Cm');
@@ -46,14 +46,14 @@ class Held:
     def place(self, mean: Array, target: Array) -> Array:
         """The mean on the subspace from A'^-1 h."""
         miss = self.kriging.forward(target - times(self.rows, mean))
-        moved = mean + self.minus @ miss
-        moved += self.plus @ self.loose.forward(moved[self.pins])
-        return np.asarray(moved)
+        placed = mean + self.minus @ miss
+        placed += self.plus @ self.loose.forward(placed[self.pins])
+        return np.asarray(placed)
 
     def project(self, z: Array, white: Array) -> Array:
         """(n, k) draws of covariance V from ones of covariance V' and normals (p, k)."""
-        moved = z - self.minus @ self.kriging.forward(times(self.rows, z))
-        return np.asarray(moved + self.plus @ white)
+        projected = z - self.minus @ self.kriging.forward(times(self.rows, z))
+        return np.asarray(projected + self.plus @ white)
 
 
 def hold(solved: Array, rows: SparseMatrix, pins: IntArray, tau: Array) -> Held | None:
@@ -90,55 +90,59 @@ class Restriction:
     whose second term is the prior's as well."""
 
     factor: Factor
-    held: Held | None
+    subspace: Held | None
     half_log_det: float
 
     def place(self, mean: Array, target: Array) -> Array:
         """The mean on the subspace from A'^-1 h."""
-        return mean if self.held is None else self.held.place(mean, target)
+        return mean if self.subspace is None else self.subspace.place(mean, target)
 
     def solve(self, rhs: Array) -> Array:
         """V rhs for (n, k)."""
         out = self.factor.solve(rhs)
-        if self.held is None:
+        if self.subspace is None:
             return out
-        out -= self.held.minus @ (self.held.minus.T @ rhs)
-        out += self.held.plus @ (self.held.plus.T @ rhs)
+        out -= self.subspace.minus @ (self.subspace.minus.T @ rhs)
+        out += self.subspace.plus @ (self.subspace.plus.T @ rhs)
         return out
 
     def lost(self, x: Array | SparseMatrix) -> Array:
         """What diag(XV'X') has to lose to become diag(XVX'), (r,), for rows X, (r, n)."""
-        if self.held is None:
+        if self.subspace is None:
             return np.zeros(x.shape[0])
-        less, more = np.asarray(x @ self.held.minus), np.asarray(x @ self.held.plus)
+        less, more = np.asarray(x @ self.subspace.minus), np.asarray(x @ self.subspace.plus)
         lost = np.einsum("ij,ij->i", less, less) - np.einsum("ij,ij->i", more, more)
         return np.asarray(lost)
 
     def entries_lost(self, rows: IntArray, columns: IntArray, step: int = 1 << 21) -> Array:
         """What entries (row, column) of V' have to lose."""
         out = np.zeros(len(rows))
-        if self.held is None:
+        if self.subspace is None:
             return out
-        wide = max(1, step // max(self.held.minus.shape[1] + self.held.plus.shape[1], 1))
-        for at in range(0, len(rows), wide):
-            i, j = rows[at : at + wide], columns[at : at + wide]
-            out[at : at + wide] = np.einsum("ij,ij->i", self.held.minus[i], self.held.minus[j])
-            out[at : at + wide] -= np.einsum("ij,ij->i", self.held.plus[i], self.held.plus[j])
+        wide = max(1, step // max(self.subspace.minus.shape[1] + self.subspace.plus.shape[1], 1))
+        for start in range(0, len(rows), wide):
+            i, j = rows[start : start + wide], columns[start : start + wide]
+            out[start : start + wide] = np.einsum(
+                "ij,ij->i", self.subspace.minus[i], self.subspace.minus[j]
+            )
+            out[start : start + wide] -= np.einsum(
+                "ij,ij->i", self.subspace.plus[i], self.subspace.plus[j]
+            )
         return out
 
     def draws(self, rng: Generator, size: int) -> Array:
         """(n, size) draws with mean zero and covariance V."""
         z = self.factor.backward(rng.standard_normal((len(self.factor.pivots), size)))
-        if self.held is None:
+        if self.subspace is None:
             return z
-        return self.held.project(z, rng.standard_normal((self.held.plus.shape[1], size)))
+        return self.subspace.project(z, rng.standard_normal((self.subspace.plus.shape[1], size)))
 
 
 def restrict(factor: Factor, rows: SparseMatrix, pins: IntArray, tau: Array) -> Restriction | None:
     """None where A is not positive definite on the subspace. `rows`: C of full row rank."""
     if not rows.shape[0]:
         return Restriction(factor, None, factor.half_log_det)
-    held = hold(factor.solve(columns_of(rows, pins)), rows, pins, tau)
-    if held is None:
+    subspace = hold(factor.solve(columns_of(rows, pins)), rows, pins, tau)
+    if subspace is None:
         return None
-    return Restriction(factor, held, factor.half_log_det + held.half_log_det)
+    return Restriction(factor, subspace, factor.half_log_det + subspace.half_log_det)

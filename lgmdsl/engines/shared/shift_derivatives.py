@@ -67,8 +67,8 @@ class Turn:
         """alpha mean', and dalpha mean' + alpha dmean' with a tilt: dF/dB but for -W B Cov(z)."""
         if self.still:
             return Outer(alpha[:, None], mean[:, None])
-        left = np.stack([alpha + self.alpha, alpha], axis=1)
-        return Outer(left, np.stack([mean, self.latent], axis=1))
+        slopes = np.stack([alpha + self.alpha, alpha], axis=1)
+        return Outer(slopes, np.stack([mean, self.latent], axis=1))
 
 
 @dataclass(frozen=True, eq=False)

@@ -107,8 +107,8 @@ class SparseConditioned(RowConditioned):
         variance = self._by_pattern(x)
         far = np.flatnonzero(np.isnan(variance))
         step = max(1, CHUNK // max(self.linear.size, 1))
-        for at in range(0, len(far), step):
-            some = far[at : at + step]
+        for start in range(0, len(far), step):
+            some = far[start : start + step]
             part = sp.csr_array(x[some])
             half = self.restriction.factor.forward(np.ascontiguousarray(part.toarray().T))
             variance[some] = np.einsum("ij,ij->j", half, half) - self.restriction.lost(part)
@@ -160,16 +160,16 @@ class SparseConditioned(RowConditioned):
             values = np.zeros(0) if tied else covariance_entries(block.block, rows, columns)
             rows, columns = rows + block.where.start, columns + block.where.start
             values = prior.covariance(rows, columns) if tied else values
-            moved = prior.mean - prior.mu
+            away = prior.mean - prior.mu
             values -= self._covariance[self.engine.table.pattern.find(rows, columns)]
-            values += moved[rows] * moved[columns] - turn.squared(self._delta, rows, columns)
+            values += away[rows] * away[columns] - turn.squared(self._delta, rows, columns)
             return sp.csr_array((0.5 * values, q.indices, q.indptr), shape=q.shape)
 
         return make
 
-    def _operator_adjoint(self, k: int, at: int, name: str, product: Outer) -> object:
+    def _operator_adjoint(self, k: int, first: int, name: str, product: Outer) -> object:
         p, where = self.linear.predictors[k], self.linear.slices[name]
-        operator, rows = p.columns[name], slice(at, at + p.rows)
+        operator, rows = p.columns[name], slice(first, first + p.rows)
         weight = SiteWeight((p,), (self.weight[k],))
         if not operator.is_sparse:  # its zeros may be hyperparameters, and are not in A
             dense = self.solve(self._rows(p).toarray().T)[where].T
@@ -178,7 +178,7 @@ class SparseConditioned(RowConditioned):
         line = np.repeat(np.arange(p.rows), np.diff(pattern.indptr))
         weighted = sp.csr_array(weight.sparse() @ self.engine.b[rows])
         products = sp.csr_array(weighted @ self._neighbouring[:, where])
-        values = product.entries(line + at, pattern.indices + where.start)
+        values = product.entries(line + first, pattern.indices + where.start)
         values -= np.asarray(products[line, pattern.indices]).reshape(-1)
         return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 

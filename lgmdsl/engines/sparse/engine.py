@@ -86,11 +86,11 @@ class SparseEngine(Engine):
         return SparseConditioned(self, weight, shift, w, restriction, z, delta, rows, value)
 
     def _factor(self, weight: Rows) -> Restriction | Failed:
-        """A with its pins, factored and held on the constraints."""
+        """A with its pins, factored and conditioned on the constraints."""
         data = self.table.weighted(weight)
         values = self.prior_values + data
         pins, diagonal = self.prior.pins, self.table.pattern.on_diagonal
-        # As large as what stands there: else a loose field beside a flat level stays singular.
+        # As large as the entry there: otherwise a loose field next to a flat level stays singular.
         tau = np.maximum(np.abs(values[diagonal[pins]]), self.prior.tau(pins))
         values[diagonal[pins]] += tau
         self.flops += self.symbolic.flops + self.table.flops

@@ -63,9 +63,9 @@ class Layout(Origin):
 
     def values(self, precision: SparseMatrix) -> Array:
         """(nnz,) Q on A's pattern."""
-        given = precision.data[self.lower]
-        found = np.bincount(self.places, weights=given, minlength=self.table.pattern.nnz)
-        return np.asarray(found, dtype=np.float64)
+        lower = precision.data[self.lower]
+        values = np.bincount(self.places, weights=lower, minlength=self.table.pattern.nnz)
+        return np.asarray(values, dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,17 +98,17 @@ def layout_of(linear: LinearGaussian, precision: SparseMatrix) -> Layout:
             if same and too_large.fits(operators, shape, precision):
                 raise too_large.error.with_traceback(None)
     try:
-        made = _make(linear, operators, shape, precision)
+        created = _make(linear, operators, shape, precision)
     except TooLarge as error:
-        whole = Refused(operators, shape, precision.indptr, precision.indices, budget(), error)
+        refusal = Refused(operators, shape, precision.indptr, precision.indices, budget(), error)
         with _lock:
-            _refused[:] = [whole]
+            _refused[:] = [refusal]
         raise
     with _lock:
-        _kept[id(made)] = made
+        _kept[id(created)] = created
         while len(_kept) > 1 and (len(_kept) > KEPT or _entries() > KEPT_ENTRIES):
             _kept.popitem(last=False)
-    return made
+    return created
 
 
 def _entries() -> int:

@@ -21,7 +21,7 @@ from lgmdsl.numerics.keys import distinct, located
 from lgmdsl.numerics.sparse.base import Pattern, times
 
 
-class Pairs(NamedTuple):
+class EntryPairs(NamedTuple):
     """Entries of T before the pattern is known: the line of W, the key (column n + row), B B."""
 
     line: IntArray
@@ -41,9 +41,9 @@ class PairTable:
         pairs, lines = table_of(b, self.predictors)
         stored = prior.tocoo()
         lower = stored.row >= stored.col
-        own = stored.col[lower].astype(np.int64) * n + stored.row[lower]
+        prior_key = stored.col[lower].astype(np.int64) * n + stored.row[lower]
         diagonal = np.arange(n, dtype=np.int64) * (n + 1)
-        keys = distinct(np.concatenate([own, diagonal, distinct(pairs.key)]))
+        keys = distinct(np.concatenate([prior_key, diagonal, distinct(pairs.key)]))
         column, row = np.divmod(keys, n)
         self.pattern = Pattern(np.searchsorted(column, np.arange(n + 1)), row)
         place = located(keys, pairs.key)
@@ -60,65 +60,67 @@ class PairTable:
 
     def variance(self, covariance: Array) -> list[Array]:
         """Blocks of BVB' by site block, (N,) or (N, K, K), from V on the pattern, (nnz,)."""
-        flat, out, at = times(self.table, covariance), [], 0
+        flat, out, start = times(self.table, covariance), [], 0
         for p in self.predictors:
             entries = p.rows * max(p.event, 1)
-            piece = flat[at : at + entries]
+            piece = flat[start : start + entries]
             out.append(piece.reshape(-1, p.event, p.event) if p.event else piece)
-            at += entries
+            start += entries
         return out
 
 
-def table_of(b: SparseMatrix, predictors: Sequence[Predictor]) -> tuple[Pairs, int]:
+def table_of(b: SparseMatrix, predictors: Sequence[Predictor]) -> tuple[EntryPairs, int]:
     """All pairs of a csr B, and the number of entries of W."""
-    found, lines, at = [], 0, 0
+    pairs, lines, first = [], 0, 0
     for p in predictors:
-        rows = np.arange(at, at + p.rows)
+        rows = np.arange(first, first + p.rows)
         if not p.event:
-            found += _squares(b, rows, lines)
+            pairs += _squares(b, rows, lines)
         else:
             k = p.event
             for i in range(k):
                 for j in range(k):
-                    found += _products(b, rows[i::k], rows[j::k], lines + i * k + j, k * k)
+                    pairs += _products(b, rows[i::k], rows[j::k], lines + i * k + j, k * k)
         lines += p.rows * max(p.event, 1)
-        at += p.rows
-    if not found:
+        first += p.rows
+    if not pairs:
         none = np.zeros(0, dtype=np.int64)
-        return Pairs(none, none, np.zeros(0)), lines
-    return Pairs(*(np.concatenate(column) for column in zip(*found, strict=True))), lines
+        return EntryPairs(none, none, np.zeros(0)), lines
+    return EntryPairs(*(np.concatenate(column) for column in zip(*pairs, strict=True))), lines
 
 
-def _squares(b: SparseMatrix, rows: IntArray, first: int) -> list[Pairs]:
-    """Pairs of a row with itself, each unordered pair once and doubled."""
+def _squares(b: SparseMatrix, rows: IntArray, first: int) -> list[EntryPairs]:
+    """EntryPairs of a row with itself, each unordered pair once and doubled."""
     n, counts, out = b.shape[1], np.diff(b.indptr)[rows], []
     for width in np.unique(counts[counts > 0]):
-        here = np.flatnonzero(counts == width)
-        place = b.indptr[rows[here]].astype(np.int64)[:, None] + np.arange(width)
+        chosen = np.flatnonzero(counts == width)
+        place = b.indptr[rows[chosen]].astype(np.int64)[:, None] + np.arange(width)
         index, data = b.indices[place].astype(np.int64), b.data[place]
         low, high = np.triu_indices(width)  # the indices of a row rise
         value = data[:, low] * data[:, high]
         value[:, low != high] *= 2.0
         key = index[:, low] * n + index[:, high]
-        out.append(Pairs(np.repeat(first + here, len(low)), key.reshape(-1), value.reshape(-1)))
+        out.append(
+            EntryPairs(np.repeat(first + chosen, len(low)), key.reshape(-1), value.reshape(-1))
+        )
     return out
 
 
 def _products(
     b: SparseMatrix, left: IntArray, right: IntArray, first: int, step: int
-) -> list[Pairs]:
-    """All ordered pairs of an entry in a left row and one in the right row beside it."""
+) -> list[EntryPairs]:
+    """All ordered pairs of an entry in a left row and one in the right row paired with it."""
     n, counts = b.shape[1], np.diff(b.indptr)
     widths, out = np.stack([counts[left], counts[right]]), []
     for wl, wr in np.unique(widths, axis=1).T:
         if wl == 0 or wr == 0:
             continue
-        here = np.flatnonzero((widths[0] == wl) & (widths[1] == wr))
-        pl = b.indptr[left[here]].astype(np.int64)[:, None] + np.arange(wl)
-        pr = b.indptr[right[here]].astype(np.int64)[:, None] + np.arange(wr)
+        chosen = np.flatnonzero((widths[0] == wl) & (widths[1] == wr))
+        pl = b.indptr[left[chosen]].astype(np.int64)[:, None] + np.arange(wl)
+        pr = b.indptr[right[chosen]].astype(np.int64)[:, None] + np.arange(wr)
         i, j = b.indices[pl].astype(np.int64)[:, :, None], b.indices[pr].astype(np.int64)[:, None]
         value = b.data[pl][:, :, None] * b.data[pr][:, None]
         key = np.minimum(i, j) * n + np.maximum(i, j)
-        line = np.repeat(first + step * here, wl * wr)
-        out.append(Pairs(line, key.reshape(-1), value.reshape(-1)))
+        line = np.repeat(first + step * chosen, wl * wr)
+        out.append(EntryPairs(line, key.reshape(-1), value.reshape(-1)))
     return out

@@ -75,10 +75,12 @@ def expectations(
         if not len(pending):
             break
         done = np.zeros(len(pending), dtype=bool)
-        for at, left, count in _groups(x[pending], ratio[pending], reach[pending], step[pending]):
-            rows = pending[at]
+        for members, before, count in _groups(
+            x[pending], ratio[pending], reach[pending], step[pending]
+        ):
+            rows = pending[members]
             fine, gap, ends = _apply(
-                f, rows, mean[rows], sd[rows], x[rows], scale[rows], step[rows], left, count
+                f, rows, mean[rows], sd[rows], x[rows], scale[rows], step[rows], before, count
             )
             result[:, rows] = fine
             wide = ends > 1e-14
@@ -88,7 +90,7 @@ def expectations(
             # Past 38 sd the Gaussian weight itself underflows: nothing is left to collect.
             reach[rows] = np.where(wide, np.minimum(1.4 * reach[rows], 38.0), reach[rows])
             step[rows] = np.where(rough, 0.5 * step[rows], step[rows])
-            done[at] = ~(wide & (reach[rows] < 38.0)) & ~rough
+            done[members] = ~(wide & (reach[rows] < 38.0)) & ~rough
         pending = pending[~done]
     return result
 
@@ -138,16 +140,16 @@ def _groups(
     x: Array, ratio: Array, reach: Array, step: Array
 ) -> list[tuple[IntArray, IntArray, int]]:
     """Rows that share a number of nodes (a multiple of 8), in chunks: positions, left, count."""
-    left = np.ceil(-asinh_difference(x, -reach * ratio) / step).astype(np.int64)
-    left += left % 2  # the coarse rule is every second node, the mean among them
-    count = left + np.ceil(asinh_difference(x, reach * ratio) / step).astype(np.int64) + 1
+    before = np.ceil(-asinh_difference(x, -reach * ratio) / step).astype(np.int64)
+    before += before % 2  # the coarse rule is every second node, the mean among them
+    count = before + np.ceil(asinh_difference(x, reach * ratio) / step).astype(np.int64) + 1
     size = 8 * ((count + 7) // 8) + 1
     groups = []
     for k in np.unique(size):
         members = np.flatnonzero(size == k)
         rows = max(1, CHUNK // int(k))
         groups += [
-            (members[i : i + rows], left[members[i : i + rows]], int(k))
+            (members[i : i + rows], before[members[i : i + rows]], int(k))
             for i in range(0, len(members), rows)
         ]
     return groups
@@ -161,27 +163,27 @@ def _apply(
     x: Array,
     scale: Array,
     step: Array,
-    left: IntArray,
+    before: IntArray,
     count: int,
 ) -> tuple[Array, Array, Array]:
     """The fine rule, its distance to the coarse rule, and the share of the two end terms."""
-    w = (np.arange(count)[None, :] - left[:, None]) * step[:, None]
+    w = (np.arange(count)[None, :] - before[:, None]) * step[:, None]
     # s - m = a [sinh(u0 + w) - sinh(u0)] = 2 a sinh(w/2) cosh(u0 + w/2): no cancellation however
-    # small sd is beside m. One exponential serves both, and a root the Jacobian cosh(u0 + w).
+    # small sd is relative to m. One exponential serves both, and a root the Jacobian cosh(u0 + w).
     e = np.expm1(0.5 * w)
     down = 1.0 / (1.0 + e)
     sinh = 0.5 * (e + e * down)
     cosh = 0.5 * (1.0 + e + down)
-    moved = 2.0 * sinh * (np.hypot(1.0, x)[:, None] * cosh + x[:, None] * sinh)
+    position = 2.0 * sinh * (np.hypot(1.0, x)[:, None] * cosh + x[:, None] * sinh)
     # Far from c that sum cancels beyond c, by a factor x^2; there sinh(u) itself is good enough.
     across = (np.abs(x) > 10.0) & (np.abs(x) * scale < ACROSS * sd)
     if across.any():
         far = x[across, None]
-        moved[across] = np.sinh(np.arcsinh(far) + w[across]) - far
-    offset = scale[:, None] * moved
+        position[across] = np.sinh(np.arcsinh(far) + w[across]) - far
+    offset = scale[:, None] * position
     t = offset / sd[:, None]
-    moved += x[:, None]
-    weight = np.exp(-0.5 * t * t) * np.sqrt(1.0 + moved * moved)
+    position += x[:, None]
+    weight = np.exp(-0.5 * t * t) * np.sqrt(1.0 + position * position)
     values = f(rows, mean[:, None] + offset, t)
     # Where the weight underflows the value must not count, be it as large as it may.
     terms = np.where(weight > 0.0, values, 0.0)

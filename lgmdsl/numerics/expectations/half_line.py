@@ -58,7 +58,7 @@ def tilted_sides(level: Level, mean: Array, sd: Array, decay: Array) -> tuple[Ar
     """log mass, mean and variance of exp(level(x)) N(x; mean, sd^2), level even with a cusp at 0.
 
     `level(rows, x)` takes x > 0, (n, k), and falls with x; `decay` (N,) is the width over which it
-    falls by one. No density constant beside the Gaussian's is added.
+    falls by one. No density constant but the Gaussian's is added.
     """
     return _signed(mean, _sides(level, mean, sd, decay, None), sd)
 
@@ -91,7 +91,7 @@ def _sides(
             anchor: Array = anchor,
             origin: Array = origin,
         ) -> tuple[Array, Array]:
-            # The distance to |mean|, without cancellation where sd is tiny beside it.
+            # The distance to |mean|, without cancellation where sd is tiny next to it.
             a = anchor[rows][:, None]
             m = size[rows][:, None]
             away = (a - side * m) + a * np.expm1(w)

@@ -74,9 +74,9 @@ def _hazard(z: float, coefficients: Array) -> float:
 
 
 @reordering
-def _term(u: float, lead: Array, count: int, at: float, coefficients: Array, out: Array) -> float:
+def _term(u: float, lead: Array, count: int, top: float, coefficients: Array, out: Array) -> float:
     """The integrand over exp(at), and hazards into `out`."""
-    level, factor = -0.5 * u * u - at, 1.0
+    level, factor = -0.5 * u * u - top, 1.0
     for j in range(count):
         z = u + lead[j]
         ratio = mills(abs(z), coefficients)
@@ -86,9 +86,9 @@ def _term(u: float, lead: Array, count: int, at: float, coefficients: Array, out
             factor *= ratio / ROOT_TWO_PI
         else:
             density = exp(-0.5 * z * z) / ROOT_TWO_PI
-            left = 1.0 - density * ratio
-            out[j] = density / left
-            factor *= left
+            below = 1.0 - density * ratio
+            out[j] = density / below
+            factor *= below
     return exp(level) * factor
 
 
@@ -100,12 +100,12 @@ def _all_points(
     lead, hazard, total = np.empty(classes), np.empty(classes), np.empty(classes)
     rivals = np.empty(classes, np.int64)
     for n in range(rows):
-        own, count = y[n], 0
+        chosen, count = y[n], 0
         for k in range(classes):
-            if offered[n, k] and k != own:
+            if offered[n, k] and k != chosen:
                 rivals[count] = k
                 count += 1
-        possible = 0 <= own < classes and offered[n, min(max(own, 0), classes - 1)]
+        possible = 0 <= chosen < classes and offered[n, min(max(chosen, 0), classes - 1)]
         u = 0.0
         for p in range(points):
             if not possible:
@@ -114,7 +114,7 @@ def _all_points(
             if count == 0:
                 continue
             for j in range(count):
-                lead[j] = s[p, n, own] - s[p, n, rivals[j]]
+                lead[j] = s[p, n, chosen] - s[p, n, rivals[j]]
             bend = 1.0
             for _ in range(NEWTONS):
                 rise, bend = -u, 1.0
@@ -126,24 +126,24 @@ def _all_points(
                 u += rise / bend
                 if abs(rise / bend) < CLOSE:
                     break
-            at = -0.5 * u * u
+            top = -0.5 * u * u
             for j in range(count):
                 if u + lead[j] < 0.0:
-                    at -= 0.5 * (u + lead[j]) ** 2
+                    top -= 0.5 * (u + lead[j]) ** 2
             step, mass = STEP / sqrt(bend), 0.0
             total[:count] = 0.0
             for side in (1.0, -1.0):
                 k = 0 if side > 0.0 else 1
                 while True:
-                    w = _term(u + side * k * step, lead, count, at, coefficients, hazard)
+                    w = _term(u + side * k * step, lead, count, top, coefficients, hazard)
                     mass += w
                     for j in range(count):
                         total[j] += w * hazard[j]
                     if not w > SMALLEST * mass:
                         break
                     k += 1
-            value[p, n] = min(at + log(mass * step / ROOT_TWO_PI), 0.0)
+            value[p, n] = min(top + log(mass * step / ROOT_TWO_PI), 0.0)
             for j in range(count):
                 g = total[j] / mass
-                slope[p, n, own] += g
+                slope[p, n, chosen] += g
                 slope[p, n, rivals[j]] -= g

@@ -96,8 +96,8 @@ def log_line(
 
 
 def _best(log_density: Callable[[Array], Array], places: Array) -> Array:
-    at = log_density(places).argmax(axis=0)
-    return np.asarray(np.take_along_axis(places, at[None], axis=0)[0])
+    best = log_density(places).argmax(axis=0)
+    return np.asarray(np.take_along_axis(places, best[None], axis=0)[0])
 
 
 def _end(

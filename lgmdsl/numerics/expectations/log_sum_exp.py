@@ -51,15 +51,15 @@ def expected_log_sum_exp(
     counts = offered.sum(axis=1)
     for count in np.unique(counts[counts > 0]):  # nothing on offer: 0, and no class likely
         rows = np.flatnonzero(counts == count)
-        at = np.argsort(~offered[rows], axis=1, kind="stable")[:, :count]
-        m = np.take_along_axis(mean[rows], at, axis=1)
-        v = variance[rows[:, None, None], at[:, :, None], at[:, None, :]]
+        classes = np.argsort(~offered[rows], axis=1, kind="stable")[:, :count]
+        m = np.take_along_axis(mean[rows], classes, axis=1)
+        v = variance[rows[:, None, None], classes[:, :, None], classes[:, None, :]]
         rule = _RULES.get(int(count))
-        found = rule(m, v) if rule is not None else _by_points(m, v, seed)
-        out.value[rows] = found.value
-        out.d_mean[rows[:, None], at] = found.d_mean
-        place = rows[:, None, None], at[:, :, None], at[:, None, :]
-        out.d_variance[place], out.bend[place] = found.d_variance, found.bend
+        answer = rule(m, v) if rule is not None else _by_points(m, v, seed)
+        out.value[rows] = answer.value
+        out.d_mean[rows[:, None], classes] = answer.d_mean
+        place = rows[:, None, None], classes[:, :, None], classes[:, None, :]
+        out.d_variance[place], out.bend[place] = answer.d_variance, answer.bend
     return out
 
 
@@ -83,8 +83,8 @@ def _softplus(m: Array, v: Array) -> tuple[Array, Array, Array, Array]:
 
     none = np.zeros_like(m)
     sd = np.sqrt(np.maximum(v, 0.0))
-    found = expectations(integrands, m, sd, none, np.full_like(m, np.pi), checked=False)
-    return found[0], found[1], found[2], found[3]
+    values = expectations(integrands, m, sd, none, np.full_like(m, np.pi), checked=False)
+    return values[0], values[1], values[2], values[3]
 
 
 _ORDERS = np.array([[0, 1, 2], [0, 2, 1], [1, 2, 0]])  # reference, outer class, inner class
@@ -178,13 +178,15 @@ def _by_points(m: Array, v: Array, seed: int) -> LogSumExp:
         g = contrasts.T @ (p @ t) / len(t)
         # X = H / 2 + Y: what Stein's identity gives, and what the rule makes of it.
         plain = contrasts.T @ h @ contrasts
-        left = g - plain @ s_root[few]
-        left = 0.5 * (left + left.transpose(0, 2, 1))
+        remainder = g - plain @ s_root[few]
+        remainder = 0.5 * (remainder + remainder.transpose(0, 2, 1))
         u, r = turn[few], root[few]
         sums = r[:, :, None] + r[:, None, :]
         sound = sums > 1e-6 * r.max(axis=1)[:, None, None]
-        moved = np.where(sound, u.transpose(0, 2, 1) @ left @ u / np.where(sound, sums, 1.0), 0.0)
-        x = 0.5 * plain + u @ moved @ u.transpose(0, 2, 1)
+        solution = np.where(
+            sound, u.transpose(0, 2, 1) @ remainder @ u / np.where(sound, sums, 1.0), 0.0
+        )
+        x = 0.5 * plain + u @ solution @ u.transpose(0, 2, 1)
         out.d_variance[few] = contrasts @ x @ contrasts.T
     return out
 

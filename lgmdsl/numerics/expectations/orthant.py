@@ -28,13 +28,13 @@ def largest(mean: Array, covariance: Array, offered: BoolArray) -> Array:
     counts = offered.sum(axis=1)
     for count in np.unique(counts):
         rows = np.flatnonzero(counts == count)
-        at = np.argsort(~offered[rows], axis=1, kind="stable")[:, :count]
-        m = np.take_along_axis(mean[rows], at, axis=1)
-        v = covariance[rows[:, None, None], at[:, :, None], at[:, None, :]]
+        classes = np.argsort(~offered[rows], axis=1, kind="stable")[:, :count]
+        m = np.take_along_axis(mean[rows], classes, axis=1)
+        v = covariance[rows[:, None, None], classes[:, :, None], classes[:, None, :]]
         for k in range(int(count)):
             turn = np.eye(int(count))[np.arange(count) != k] * -1.0
             turn[:, k] = 1.0
-            out[rows, at[:, k]] = positive(m @ turn.T, turn @ v @ turn.T)
+            out[rows, classes[:, k]] = positive(m @ turn.T, turn @ v @ turn.T)
     return np.asarray(out / np.maximum(out.sum(axis=1, keepdims=True), 1e-300))
 
 
@@ -47,13 +47,13 @@ def positive(mean: Array, covariance: Array) -> Array:
     t = np.zeros((n, len(u), size - 1))
     mass = np.ones((n, len(u)))
     for i in range(size):
-        moved = mean[:, None, i] + np.einsum("npj,nj->np", t[:, :, :i], root[:, i, :i])
-        left = special.ndtr(moved / root[:, None, i, i])
-        mass *= left
+        level = mean[:, None, i] + np.einsum("npj,nj->np", t[:, :, :i], root[:, i, :i])
+        share = special.ndtr(level / root[:, None, i, i])
+        mass *= share
         if i == size - 1:
             break
         # -t is a normal cut to below moved / root_ii.
-        t[:, :, i] = -special.ndtri(np.maximum(u[:, i] * left, 1e-300))
+        t[:, :, i] = -special.ndtri(np.maximum(u[:, i] * share, 1e-300))
     return np.asarray(mass @ weight)
 
 
@@ -66,8 +66,8 @@ def _rule(size: int) -> tuple[Array, Array]:
         line = STEP[size] * np.arange(-int(REACH / STEP[size]), int(REACH / STEP[size]) + 1)
         score = np.stack(np.meshgrid(*[line] * size, indexing="ij"), axis=-1).reshape(-1, size)
         density = np.exp(-0.5 * (score**2).sum(axis=1))
-        kept = density > 1e-14
-        return special.ndtr(score[kept]), density[kept] / density[kept].sum()
+        heavy = density > 1e-14
+        return special.ndtr(score[heavy]), density[heavy] / density[heavy].sum()
     from scipy.stats import qmc  # slow to import
 
     net = qmc.Sobol(size, scramble=True, rng=0).random(POINTS)

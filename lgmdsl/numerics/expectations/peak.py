@@ -52,10 +52,10 @@ def log_moments(
         agreed = np.zeros(len(pending), dtype=bool)
         for n in np.unique(intervals[pending]):
             members = np.flatnonzero(intervals[pending] == n)
-            for at in _chunks(members, int(n)):
-                rows = pending[at]
+            for chunk in _chunks(members, int(n)):
+                rows = pending[chunk]
                 window = low[rows], high[rows]
-                out[:, rows], agreed[at] = _trapezoid(f, rows, *window, int(n), agreement)
+                out[:, rows], agreed[chunk] = _trapezoid(f, rows, *window, int(n), agreement)
         pending = pending[~agreed & (intervals[pending] < MOST)]
         intervals[pending] *= 2
     return out[0], out[1], out[2]
@@ -75,21 +75,21 @@ def _shrink(
     pending = np.arange(len(low))
     for _ in range(SHRINKS):
         shrunk = np.zeros(len(pending), dtype=bool)
-        for at in _chunks(np.arange(len(pending)), SCAN + 1 + anchors.shape[1]):
-            rows = pending[at]
+        for chunk in _chunks(np.arange(len(pending)), SCAN + 1 + anchors.shape[1]):
+            rows = pending[chunk]
             old_low, old_high = low[rows], high[rows]
             width = old_high - old_low
             scan = old_low[:, None] + width[:, None] * grid
             points = np.concatenate([scan, anchors[rows]], axis=1)
             values, _ = f(rows, points)
-            # Not `>`: beside a maximum of -1e20 the 40 are lost to rounding.
-            kept = values >= values.max(axis=1, keepdims=True) - drop
+            # Not `>`: against a maximum of -1e20 the 40 are lost to rounding.
+            near = values >= values.max(axis=1, keepdims=True) - drop
             cell = width / SCAN
-            first = np.min(np.where(kept, points, np.inf), axis=1)
-            last = np.max(np.where(kept, points, -np.inf), axis=1)
+            first = np.min(np.where(near, points, np.inf), axis=1)
+            last = np.max(np.where(near, points, -np.inf), axis=1)
             low[rows] = np.maximum(old_low, first - cell)
             high[rows] = np.minimum(old_high, last + cell)
-            shrunk[at] = high[rows] - low[rows] < 0.6 * width
+            shrunk[chunk] = high[rows] - low[rows] < 0.6 * width
         pending = pending[shrunk]
         if not len(pending):
             break

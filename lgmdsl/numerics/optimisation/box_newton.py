@@ -87,10 +87,10 @@ def newton_in_box(
     now, flat = start, 0
     for _ in range(limit):
         gradient = now.gradient
-        held = box.held(now.x, gradient)
-        if settled(now, held):
+        bound = box.held(now.x, gradient)
+        if settled(now, bound):
             break
-        d = now.step(~held)
+        d = now.step(~bound)
         if d is None:
             break
         flat += bool(-(gradient @ d) < now.noise)

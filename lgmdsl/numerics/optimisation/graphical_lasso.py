@@ -53,10 +53,10 @@ def graphical_lasso(
             break
         rows, columns = np.nonzero(np.triu((p != 0.0) | (np.abs(slope) > penalty)))
         target = _sweeps(len(p))(p, w, slope, penalty, rows, columns, min(SWEEPS, 3 + k), 1e-12)
-        moved = _line(p, target, scatter, penalty, slope, value)
-        if moved is None:
+        step = _line(p, target, scatter, penalty, slope, value)
+        if step is None:
             break
-        p, value = moved
+        p, value = step
     return Sparse(p, value, _residual(p, scatter - np.linalg.inv(p), penalty))
 
 
@@ -70,10 +70,10 @@ def _line(
         return None
     for halving in range(HALVINGS):
         share = 0.5**halving
-        at = target if halving == 0 else p + share * d
-        found = _objective(at, scatter, penalty)
-        if found is not None and found >= value + SUFFICIENT * share * gain:
-            return at, found
+        trial = target if halving == 0 else p + share * d
+        reached = _objective(trial, scatter, penalty)
+        if reached is not None and reached >= value + SUFFICIENT * share * gain:
+            return trial, reached
     return None
 
 
@@ -108,7 +108,7 @@ def descent(
     target = p.copy()
     u = np.zeros_like(p)  # DW, by columns
     for _ in range(sweeps):
-        moved, whole = 0.0, 0.0
+        change, whole = 0.0, 0.0
         for e in range(len(rows)):
             i, j = rows[e], columns[e]
             b = slope[i, j] + np.dot(w[i], u[j])
@@ -126,9 +126,9 @@ def descent(
                 u[:, i] += step * w[j]
                 if i != j:
                     u[:, j] += step * w[i]
-            moved += abs(step)
+            change += abs(step)
             whole += abs(after)
-        if moved <= least * whole:
+        if change <= least * whole:
             break
     return target
 

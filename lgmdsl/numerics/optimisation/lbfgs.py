@@ -73,9 +73,9 @@ class LBFGS:
     trials: int = 40
     inner: Callable[[Array, Array], float] = field(default=euclidean, repr=False)
 
-    def start(self, x: Array, at: Evaluated[T]) -> Iterate[T]:
+    def start(self, x: Array, evaluated: Evaluated[T]) -> Iterate[T]:
         """The first point, already evaluated."""
-        return Iterate(x, at)
+        return Iterate(x, evaluated)
 
     def direction(self, now: Iterate[T]) -> Array:
         """-H g by the two-loop recursion; down the gradient, `first` long, without pairs."""
@@ -88,14 +88,14 @@ class LBFGS:
     def inverse_times(self, now: Iterate[T], vector: Array) -> Array:
         """H v with the inverse Hessian of the last pairs, of which there must be one."""
         q = np.array(vector)
-        kept = []
+        shares = []
         for s, y, rho in reversed(now.pairs):
             a = rho * self.inner(s, q)
             q -= a * y
-            kept.append(a)
+            shares.append(a)
         y, rho = now.pairs[-1][1:]
         q /= rho * self.inner(y, y)
-        for (s, y, rho), a in zip(now.pairs, reversed(kept), strict=True):
+        for (s, y, rho), a in zip(now.pairs, reversed(shares), strict=True):
             q += (a - rho * self.inner(y, q)) * s
         return q
 
@@ -104,10 +104,10 @@ class LBFGS:
 
         `function` returns None outside f's domain: the search then shortens the step.
         """
-        found = self._search(now, function)
-        if found is None and now.pairs:
+        following = self._search(now, function)
+        if following is None and now.pairs:
             return self._search(replace(now, pairs=()), function)
-        return found
+        return following
 
     def _search(self, now: Iterate[T], function: Function[T]) -> Iterate[T] | None:
         d = self.direction(now)
@@ -121,26 +121,26 @@ class LBFGS:
         while used < self.trials:
             used += 1
             x = now.x + t * d
-            at = function(x)
-            if at is None or not math.isfinite(at.value):
+            trial = function(x)
+            if trial is None or not math.isfinite(trial.value):
                 high, proposed = t, 0.1 * (t - low) + low
                 outside += 1
                 if best is not None and outside >= OUTSIDE:
                     break  # f falls up to the end of its domain
             else:
-                there = self.inner(at.gradient, d)
-                flat = abs(at.value - f0) <= slack
-                enough = at.value <= f0 + self.sufficient * t * slope
-                close = flat and there <= (2 * self.sufficient - 1) * slope
+                trial_slope = self.inner(trial.gradient, d)
+                flat = abs(trial.value - f0) <= slack
+                enough = trial.value <= f0 + self.sufficient * t * slope
+                close = flat and trial_slope <= (2 * self.sufficient - 1) * slope
                 if not (enough or close):
-                    high, proposed = t, _minimum(low, t, f0, slope, at.value)
-                elif there < self.curvature * slope:
+                    high, proposed = t, _minimum(low, t, f0, slope, trial.value)
+                elif trial_slope < self.curvature * slope:
                     low = t
-                    if at.value < f0:
-                        best = (t, at)
-                    proposed = _secant(t, slope, there)
+                    if trial.value < f0:
+                        best = (t, trial)
+                    proposed = _secant(t, slope, trial_slope)
                 else:
-                    return self._moved(now, t, d, at, used)
+                    return self._next(now, t, d, trial, used)
             if math.isinf(high):
                 t = min(max(proposed, 1.5 * low), 10.0 * low)
             else:
@@ -149,19 +149,19 @@ class LBFGS:
                     break
                 t = min(max(proposed, low + 0.1 * width), high - 0.1 * width)
         if best is not None:
-            return self._moved(now, best[0], d, best[1], used)
+            return self._next(now, best[0], d, best[1], used)
         return None
 
-    def _moved(
-        self, now: Iterate[T], t: float, d: Array, at: Evaluated[T], used: int
+    def _next(
+        self, now: Iterate[T], t: float, d: Array, trial: Evaluated[T], used: int
     ) -> Iterate[T]:
-        s, y = t * d, at.gradient - now.at.gradient
+        s, y = t * d, trial.gradient - now.at.gradient
         product = self.inner(s, y)
         pairs = now.pairs
         # A pair without curvature would make H indefinite.
         if product > 1e-14 * math.sqrt(max(self.inner(s, s) * self.inner(y, y), 0.0)):
             pairs = (*pairs, (s, y, 1.0 / product))[-self.memory :]
-        return Iterate(now.x + s, at, pairs, now.steps + 1, now.evaluations + used)
+        return Iterate(now.x + s, trial, pairs, now.steps + 1, now.evaluations + used)
 
 
 def _minimum(low: float, t: float, f0: float, slope: float, value: float) -> float:
@@ -170,6 +170,6 @@ def _minimum(low: float, t: float, f0: float, slope: float, value: float) -> flo
     return -0.5 * slope * t * t / curve if low == 0.0 and curve > 0.0 else 0.5 * (low + t)
 
 
-def _secant(t: float, slope: float, there: float) -> float:
+def _secant(t: float, slope: float, trial_slope: float) -> float:
     """Where the line through f'(0) and f'(t) is zero; far where it does not rise."""
-    return t * slope / (slope - there) if there > slope else math.inf
+    return t * slope / (slope - trial_slope) if trial_slope > slope else math.inf

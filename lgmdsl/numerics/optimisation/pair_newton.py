@@ -18,7 +18,7 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 
 # rows, h, v -> f, f_m, f_v, f_mm, f_mv, f_vv
-Moments = Callable[[IntArray, Array, Array], tuple[Array, ...]]
+PairMoments = Callable[[IntArray, Array, Array], tuple[Array, ...]]
 
 ROUNDS = 40
 SUFFICIENT = 1e-4
@@ -31,8 +31,8 @@ LEAST, ALIGNED = 1e-100, 0.999
 
 
 @dataclass(frozen=True)
-class Terms:
-    """What stands beside f, (n,) each: named as in the formula above."""
+class PairTerms:
+    """The terms of phi other than f, (n,) each, named as in the formula above."""
 
     a: Array
     b: Array
@@ -42,9 +42,9 @@ class Terms:
     h0: Array
     sigma0: Array
 
-    def take(self, rows: IntArray | slice) -> Terms:
+    def take(self, rows: IntArray | slice) -> PairTerms:
         """The terms of some entries."""
-        return Terms(
+        return PairTerms(
             *(x[rows] for x in (self.a, self.b, self.p, self.r, self.d, self.h0, self.sigma0))
         )
 
@@ -68,7 +68,7 @@ class Terms:
 
 
 @dataclass(frozen=True)
-class Pairs:
+class PairMaxima:
     """The maximisers, phi there, its negated curvatures, and which entries were settled."""
 
     h: Array
@@ -80,7 +80,7 @@ class Pairs:
     settled: Array
 
     @classmethod
-    def joined(cls, parts: Sequence[Pairs]) -> Pairs:
+    def joined(cls, parts: Sequence[PairMaxima]) -> PairMaxima:
         """Several, one after the other."""
         names = [f.name for f in fields(cls)]
         return cls(*(np.concatenate([getattr(p, name) for p in parts]) for name in names))
@@ -91,7 +91,7 @@ class Pairs:
         return self.ss / determinant, -self.hs / determinant, self.hh / determinant
 
 
-def maximise_pairs(moments: Moments, terms: Terms, h: Array, sigma: Array) -> Pairs:
+def maximise_pairs(moments: PairMoments, terms: PairTerms, h: Array, sigma: Array) -> PairMaxima:
     """Newton from (h, sigma) until the step left is negligible (or the rounding of h)."""
     h, sigma = h.copy(), sigma.copy()
     n = len(h)
@@ -100,10 +100,10 @@ def maximise_pairs(moments: Moments, terms: Terms, h: Array, sigma: Array) -> Pa
     radius = 4.0 * np.maximum(sigma, 1.0)
     settled = np.zeros(n, dtype=bool)
     pending = np.arange(n)
-    at = moments(pending, h, sigma * sigma)
+    answers = moments(pending, h, sigma * sigma)
     for _ in range(ROUNDS):
-        own, x, s = terms.take(pending), h[pending], sigma[pending]
-        phi, gh, gs, dh, ds, bent = _newton(at, own, x, s)
+        some, x, s = terms.take(pending), h[pending], sigma[pending]
+        phi, gh, gs, dh, ds, bent = _newton(answers, some, x, s)
         value[pending] = phi
         hh[pending], hs[pending], ss[pending] = bent
         cut = _cut(dh, ds, s, radius[pending])
@@ -111,7 +111,7 @@ def maximise_pairs(moments: Moments, terms: Terms, h: Array, sigma: Array) -> Pa
         rising = gh * dh + gs * ds
         last = LAST * s / (1.0 + s * s)
         small = (np.abs(dh) <= last + 4.0 * EPSILON * np.abs(x)) & (np.abs(ds) <= last)
-        noise = 8.0 * EPSILON * (np.abs(at[1]) + np.abs(own.a))
+        noise = 8.0 * EPSILON * (np.abs(answers[1]) + np.abs(some.a))
         finite = np.isfinite(phi)
         done = small | ((np.abs(gh) <= noise) & (np.abs(ds) <= last)) | ~finite
         final = small & (cut == 1.0) & finite
@@ -123,35 +123,35 @@ def maximise_pairs(moments: Moments, terms: Terms, h: Array, sigma: Array) -> Pa
         keep = ~done
         if not keep.any():
             break
-        pending, own, x, s = pending[keep], own.take(np.flatnonzero(keep)), x[keep], s[keep]
+        pending, some, x, s = pending[keep], some.take(np.flatnonzero(keep)), x[keep], s[keep]
         dh, ds, phi, rising = dh[keep], ds[keep], phi[keep], rising[keep]
-        old = tuple(part[keep] for part in at)
+        old = tuple(part[keep] for part in answers)
         tried_h, tried_s = x + dh, s + ds
-        at = moments(pending, tried_h, tried_s * tried_s)
-        reached = at[0] + own.value(tried_h, tried_s)
-        slack = 4.0 * EPSILON * (np.abs(phi) + np.abs(own.a * x) + np.abs(own.b * s))
+        answers = moments(pending, tried_h, tried_s * tried_s)
+        reached = answers[0] + some.value(tried_h, tried_s)
+        slack = 4.0 * EPSILON * (np.abs(phi) + np.abs(some.a * x) + np.abs(some.b * s))
         good = reached >= phi + SUFFICIENT * rising - slack
         h[pending] = np.where(good, tried_h, x)
         sigma[pending] = np.where(good, tried_s, s)
         length = np.maximum(np.abs(dh), np.abs(ds))
         radius[pending] = np.where(good, np.maximum(radius[pending], 2.0 * length), 0.25 * length)
-        for new, was in zip(at, old, strict=True):  # answers where the step was refused
+        for new, was in zip(answers, old, strict=True):  # answers where the step was refused
             new[~good] = was[~good]
-    return Pairs(h, sigma, value, hh, hs, ss, settled)
+    return PairMaxima(h, sigma, value, hh, hs, ss, settled)
 
 
 def _newton(
-    at: tuple[Array, ...], own: Terms, h: Array, sigma: Array
+    answers: tuple[Array, ...], terms: PairTerms, h: Array, sigma: Array
 ) -> tuple[Array, Array, Array, Array, Array, tuple[Array, Array, Array]]:
     """phi, its gradient, Newton's step, and the negated curvatures used."""
-    f, f_m, f_v, f_mm, f_mv, f_vv = at
-    x, y = sigma - own.sigma0, h - own.h0
-    gh = f_m - own.a - own.r * y
-    gs = 2.0 * sigma * f_v + own.b - own.p * x - 2.0 * own.d * x**3
-    hh, hs, ss = own.bends(f_v, f_mm, f_mv, f_vv, sigma)
+    f, f_m, f_v, f_mm, f_mv, f_vv = answers
+    x, y = sigma - terms.sigma0, h - terms.h0
+    gh = f_m - terms.a - terms.r * y
+    gs = 2.0 * sigma * f_v + terms.b - terms.p * x - 2.0 * terms.d * x**3
+    hh, hs, ss = terms.bends(f_v, f_mm, f_mv, f_vv, sigma)
     ds = (gs - hs * (gh / hh)) / (ss - hs * (hs / hh))
     dh = (gh - hs * ds) / hh
-    return f + own.value(h, sigma), gh, gs, dh, ds, (hh, hs, ss)
+    return f + terms.value(h, sigma), gh, gs, dh, ds, (hh, hs, ss)
 
 
 def _cut(dh: Array, ds: Array, sigma: Array, radius: Array) -> Array:

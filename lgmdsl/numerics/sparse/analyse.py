@@ -34,13 +34,13 @@ def analyse(pattern: Pattern) -> Symbolic:
         if known is not None:
             _analyses.move_to_end(key)
             return known
-    made = _make(pattern)
+    symbolic = _make(pattern)
     with _lock:
-        made = _analyses.setdefault(key, made)
+        symbolic = _analyses.setdefault(key, symbolic)
         _analyses.move_to_end(key)
         while len(_analyses) > 1 and (len(_analyses) > KEPT or _entries() > KEPT_ENTRIES):
             _analyses.popitem(last=False)
-    return made
+    return symbolic
 
 
 def _make(pattern: Pattern) -> Symbolic:

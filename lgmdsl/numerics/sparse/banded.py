@@ -73,22 +73,22 @@ class BandedSymbolic(Symbolic):
     @cached_property
     def target(self) -> IntArray | slice:
         """(nnz,) where each value of the pattern stands in the buffer."""
-        at = self.find(self.pattern.indices, self.pattern.columns)
-        in_order = bool((at == np.arange(len(at))).all())
-        return slice(0, len(at)) if in_order else at
+        places = self.find(self.pattern.indices, self.pattern.columns)
+        in_order = bool((places == np.arange(len(places))).all())
+        return slice(0, len(places)) if in_order else places
 
     def find(self, rows: IntArray, columns: IntArray) -> IntArray:
         """Where entries stand in the buffer; -1 outside band and border."""
         a, b = self.place[rows], self.place[columns]
         late, early = np.maximum(a, b), np.minimum(a, b)
         n, m, width = self.states, self.structure.border, self.structure.bandwidth + 1
-        at = np.where(late - early < width, early * width + (late - early), -1)
+        places = np.where(late - early < width, early * width + (late - early), -1)
         if m:
-            beside = n * width + early * m + (late - n)
+            border = n * width + early * m + (late - n)
             # D's upper triangle, the one that the dense kernel reads.
             corner = n * (width + m) + (early - n) * m + (late - n)
-            at = np.where(late < n, at, np.where(early < n, beside, corner))
-        return np.asarray(at, dtype=np.int64)
+            places = np.where(late < n, places, np.where(early < n, border, corner))
+        return np.asarray(places, dtype=np.int64)
 
     @property
     def length(self) -> int:
@@ -99,11 +99,11 @@ class BandedSymbolic(Symbolic):
     def split(self, buffer: Array) -> tuple[Array, Array, Array]:
         """Views of the buffer: the band (n, p + 1), C (n, m), D (m, m)."""
         n, m, width = self.states, self.structure.border, self.structure.bandwidth + 1
-        band, beside = n * width, n * (width + m)
+        band, end = n * width, n * (width + m)
         return (
             buffer[:band].reshape(n, width),
-            buffer[band:beside].reshape(n, m),
-            buffer[beside:].reshape(m, m),
+            buffer[band:end].reshape(n, m),
+            buffer[end:].reshape(m, m),
         )
 
     def factor(self, values: Array) -> BandedFactor | None:
@@ -111,29 +111,29 @@ class BandedSymbolic(Symbolic):
             return None
         buffer = np.zeros(self.length)
         buffer[self.target] = values
-        band, beside, corner = self.split(buffer)
+        band, border, corner = self.split(buffer)
         of = CompiledTriangle.of if self.compiled else LapackTriangle.of
         triangle = of(band)
         if triangle is None:
             return None
         # A border may overflow on its way to a pivot that is then refused.
         with np.errstate(all="ignore"):
-            if beside.size:
-                beside = _swept(triangle.forward, beside)
-                corner = corner - beside.T @ beside
+            if border.size:
+                border = _swept(triangle.forward, border)
+                corner = corner - border.T @ border
             schur = cholesky(corner)
-        return None if schur is None else BandedFactor(self, triangle, beside, schur)
+        return None if schur is None else BandedFactor(self, triangle, border, schur)
 
 
 class BandedFactor(Factor):
     """[[L, 0], [W', R]]: `forward` and `backward` are triangular in the order band, border."""
 
     def __init__(
-        self, symbolic: BandedSymbolic, triangle: BandTriangle, beside: Array, schur: Cholesky
+        self, symbolic: BandedSymbolic, triangle: BandTriangle, border: Array, schur: Cholesky
     ) -> None:
         self._symbolic = symbolic
         self._triangle = triangle
-        self._beside = beside  # W
+        self._beside = border  # W
         self._schur = schur  # R
         self.half_log_det = 0.5 * float(np.log(triangle.pivots).sum()) + schur.half_log_det
 
@@ -147,21 +147,21 @@ class BandedFactor(Factor):
 
     def forward(self, rhs: Array) -> Array:
         n = self._symbolic.states
-        given = np.asarray(rhs, dtype=np.float64)
+        ordered = np.asarray(rhs, dtype=np.float64)
         natural = self._symbolic.natural
-        given = given.copy() if natural else np.take(given, self._symbolic.order, axis=0)
-        if n == len(given):
-            return _swept(self._triangle.forward, given)
-        top = _swept(self._triangle.forward, given[:n])
-        return np.concatenate([top, self._schur.forward(given[n:] - self._beside.T @ top)])
+        ordered = ordered.copy() if natural else np.take(ordered, self._symbolic.order, axis=0)
+        if n == len(ordered):
+            return _swept(self._triangle.forward, ordered)
+        top = _swept(self._triangle.forward, ordered[:n])
+        return np.concatenate([top, self._schur.forward(ordered[n:] - self._beside.T @ top)])
 
     def backward(self, rhs: Array) -> Array:
         n = self._symbolic.states
-        given = np.array(rhs, dtype=np.float64, order="C")
-        if n == len(given):
-            return self._restored(_swept(self._triangle.backward, given))
-        last = self._schur.backward(given[n:])
-        top = _swept(self._triangle.backward, given[:n] - self._beside @ last)
+        ordered = np.array(rhs, dtype=np.float64, order="C")
+        if n == len(ordered):
+            return self._restored(_swept(self._triangle.backward, ordered))
+        last = self._schur.backward(ordered[n:])
+        top = _swept(self._triangle.backward, ordered[:n] - self._beside @ last)
         return self._restored(np.concatenate([top, last]))
 
     def selected(self) -> Array:
@@ -170,24 +170,24 @@ class BandedFactor(Factor):
 
     def entries(self, rows: IntArray, columns: IntArray) -> Array:
         """A^-1 at these positions; NaN outside band and border."""
-        at = self._symbolic.find(rows, columns)
-        return np.where(at >= 0, self._inverse[at], np.nan)
+        places = self._symbolic.find(rows, columns)
+        return np.where(places >= 0, self._inverse[places], np.nan)
 
     @cached_property
     def _inverse(self) -> Array:
-        """A^-1 where the buffer holds A: on the band T^-1 + UU', beside it -UR^-1, then S^-1.
+        """A^-1 where the buffer holds A: on the band T^-1 + UU', in the border -UR^-1, then S^-1.
 
         U = L^-T W R^-T, so that UU' = T^-1 C S^-1 C'T^-1.
         """
         buffer = np.empty(self._symbolic.length)
-        band, beside, corner = self._symbolic.split(buffer)
+        band, border, corner = self._symbolic.split(buffer)
         self._triangle.inverse(band)
-        if beside.size:
+        if border.size:
             swept = _swept(self._triangle.backward, self._beside.copy())
             u = self._schur.forward(swept.T).T
             for k in range(min(band.shape[1], len(band))):
                 band[: len(u) - k, k] += np.einsum("ij,ij->i", u[: len(u) - k], u[k:])
-            beside[...] = -self._schur.backward(u.T).T
+            border[...] = -self._schur.backward(u.T).T
             corner[...] = self._schur.inverse()
         return buffer
 

@@ -59,8 +59,8 @@ def find_structure(pattern: Pattern) -> BandStructure | None:
     degree = np.bincount(rows, minlength=n) + np.bincount(columns, minlength=n)
     tried, waiting = [], []
     for inner in _interiors(degree):
-        kept = inner[rows] & inner[columns]
-        low, high = columns[kept], rows[kept]
+        edges = inner[rows] & inner[columns]
+        low, high = columns[edges], rows[edges]
         border = n - int(np.count_nonzero(inner))
         order = np.concatenate([np.flatnonzero(inner), np.flatnonzero(~inner)])
         bandwidth = _bandwidth(order, high, low)
@@ -70,14 +70,14 @@ def find_structure(pattern: Pattern) -> BandStructure | None:
         bound = BandStructure(order, least, border)
         if 2 * bandwidth > 3 * least and bound.pays(pattern.nnz):
             waiting.append((bound, high, low))
-    found = min(tried, key=lambda s: s.flops)
+    best = min(tried, key=lambda s: s.flops)
     for bound, high, low in waiting:
-        if bound.flops < found.flops:
+        if bound.flops < best.flops:
             for narrowing in (_cuthill_mckee, _folded):
                 order = narrowing(bound.order, bound.border, high, low)
                 narrowed = BandStructure(order, _bandwidth(order, high, low), bound.border)
-                found = min(found, narrowed, key=lambda s: s.flops)
-    return found if found.pays(pattern.nnz) else None
+                best = min(best, narrowed, key=lambda s: s.flops)
+    return best if best.pays(pattern.nnz) else None
 
 
 def _interiors(degree: IntArray) -> list[BoolArray]:
@@ -111,8 +111,8 @@ def _cuthill_mckee(order: IntArray, border: int, high: IntArray, low: IntArray) 
         (np.ones(2 * len(a), dtype=np.int8), (np.concatenate([a, b]), np.concatenate([b, a]))),
         shape=(len(inner), len(inner)),
     )
-    found = reverse_cuthill_mckee(edges, symmetric_mode=True)
-    return np.concatenate([inner[found], order[len(inner) :]])
+    permutation = reverse_cuthill_mckee(edges, symmetric_mode=True)
+    return np.concatenate([inner[permutation], order[len(inner) :]])
 
 
 def _folded(order: IntArray, border: int, high: IntArray, low: IntArray) -> IntArray:
@@ -131,8 +131,8 @@ def _folded(order: IntArray, border: int, high: IntArray, low: IntArray) -> IntA
     first = np.concatenate([[0], last[:-1] + 1])
     size = last - first + 1
     step = np.arange(n) - np.repeat(first, size)
-    left = np.repeat(size, size) - step
-    rank = np.repeat(first, size) + np.minimum(2 * step, 2 * left - 1)
+    remaining = np.repeat(size, size) - step
+    rank = np.repeat(first, size) + np.minimum(2 * step, 2 * remaining - 1)
     folded = np.empty_like(inner)
     folded[rank] = inner
     return np.concatenate([folded, order[n:]])

@@ -91,18 +91,18 @@ class LapackTriangle(BandTriangle):
         dense = np.zeros((end - start, block, 2 * block))  # [column, row]: L' by blocks
         # The last block is filled up with the identity's columns.
         padded = np.tile(np.eye(1, width), ((end - start) * block, 1))
-        kept = self._band[rows]
-        padded[: len(kept)] = kept
+        band = self._band[rows]
+        padded[: len(band)] = band
         _diagonals(dense, width)[...] = padded.reshape(end - start, block, width)
         half = np.linalg.inv(dense[:, :, :block])  # U^-T
         right = half @ dense[:, :, block:]  # G'
-        own = half @ half.transpose(0, 2, 1)
+        squares = half @ half.transpose(0, 2, 1)
         for b in range(end - start - 1, -1, -1):
             across = -(right[b] @ below)
-            below = own[b] - across @ right[b].T
+            below = squares[b] - across @ right[b].T
             dense[b, :, :block] = below
             dense[b, :, block:] = across
-        z[rows] = _diagonals(dense, width).reshape(-1, width)[: len(kept)]
+        z[rows] = _diagonals(dense, width).reshape(-1, width)[: len(band)]
         return below
 
 

@@ -64,19 +64,19 @@ class Pattern:
         csr.sort_indices()
         rows = np.repeat(np.arange(self.size), np.diff(csr.indptr))
         lower = rows >= csr.indices
-        at = self.find(rows[lower], csr.indices[lower].astype(np.int64))
-        return np.asarray(np.bincount(at, weights=csr.data[lower], minlength=self.nnz))
+        places = self.find(rows[lower], csr.indices[lower].astype(np.int64))
+        return np.asarray(np.bincount(places, weights=csr.data[lower], minlength=self.nnz))
 
     def find(self, rows: IntArray, columns: IntArray) -> IntArray:
         """Where the entries (row, column) or (column, row) stand; KeyError for one that is not."""
         high, low = np.maximum(rows, columns), np.minimum(rows, columns)
         keys = self._keys
         wanted = low.astype(np.int64) * self.size + high
-        at = located(keys, wanted)
-        at[at == len(keys)] = 0
-        if len(wanted) and not np.array_equal(keys[at], wanted):
+        places = located(keys, wanted)
+        places[places == len(keys)] = 0
+        if len(wanted) and not np.array_equal(keys[places], wanted):
             raise KeyError("an entry lies outside the pattern")
-        return np.asarray(at, dtype=np.int64)
+        return np.asarray(places, dtype=np.int64)
 
     @cached_property
     def _keys(self) -> IntArray:

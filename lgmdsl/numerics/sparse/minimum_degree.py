@@ -61,7 +61,11 @@ def minimum_degree(
     order = np.empty(n, dtype=np.int64)
     done, free, least, stamp, tag = 0, edges, 0, 1, 0
     filled, work, effort = 0.0, 0, FREE_EFFORT + EFFORT * edges
-    check, left, joined = 2 * edges, float(n), 0.5 * edges  # where the graph was last looked at
+    check, remaining, joined = (
+        2 * edges,
+        float(n),
+        0.5 * edges,
+    )  # where the graph was last looked at
     while done < n:
         while head[least] == -1:
             least += 1
@@ -205,9 +209,9 @@ def minimum_degree(
         free = live
         if work > check and done < n:
             check = work + edges
-            before_left, before_joined = left, joined
-            left, joined = float(n - done), _edges(weight, degree)
-            if filled + _to_come(left, joined, before_left, before_joined) > most:
+            before_remaining, before_joined = remaining, joined
+            remaining, joined = float(n - done), _edges(weight, degree)
+            if filled + _to_come(remaining, joined, before_remaining, before_joined) > most:
                 return order[:0]
         length[pivot] = live - begin
         degree[pivot] = size
@@ -231,18 +235,18 @@ def _edges(weight: IntArray, degree: IntArray) -> float:
 
 
 @compiled
-def _to_come(left: float, edges: float, before_left: float, before_edges: float) -> float:
-    """Entries of L that are still to come, at the least: the edges between the `left` vertices; or
-    where those rose as left^-e, e being steep and rising still, the entries of the clique in which
-    that ends: left (2 edges / left^2)^(1/(e + 2)) vertices."""
-    lost = np.log(before_left / left)
-    density = 2.0 * edges / (left * left)
+def _to_come(remaining: float, edges: float, before_remaining: float, before_edges: float) -> float:
+    """Entries of L that are still to come, at the least: the edges between the `remaining` vertices
+    (r of them); or where those rose as r^-e, e being steep and rising still, the entries of the
+    clique in which that ends: r (2 edges / r^2)^(1/(e + 2)) vertices."""
+    lost = np.log(before_remaining / remaining)
+    density = 2.0 * edges / (remaining * remaining)
     if lost <= 0.0 or density >= 1.0:
         return edges
     steep = np.log(edges / before_edges) / lost
     if steep < CLOSING:
         return edges
-    clique = left * density ** (1.0 / (steep + 2.0))
+    clique = remaining * density ** (1.0 / (steep + 2.0))
     return float(max(edges, 0.5 * clique * clique))
 
 

@@ -1,8 +1,8 @@
 """The order of elimination, and what each candidate would cost.
 
-The given order where L gains no entry in it; else minimum degree; else, where elimination is dear
-enough to repay it and pymetis is installed, nested dissection (Karypis and Kumar 1998), if cheaper.
-Vertices of very high degree are set aside and come last.
+The given order where L gains no entry in it; else minimum degree; else, where elimination is
+expensive enough to repay it and pymetis is installed, nested dissection (Karypis and Kumar 1998),
+if cheaper. Vertices of very high degree are set aside and come last.
 """
 
 from __future__ import annotations
@@ -50,10 +50,10 @@ class Graph:
 
     def without(self, vertices: IntArray) -> tuple[Graph, IntArray]:
         """The graph of the other vertices, and their names here."""
-        kept = np.setdiff1d(np.arange(self.size), vertices)
+        others = np.setdiff1d(np.arange(self.size), vertices)
         ones = np.ones(len(self.neighbours), dtype=np.int8)
         whole = sp.csr_array((ones, self.neighbours, self.starts), shape=(self.size, self.size))
-        return _graph(sp.csr_array(whole[kept][:, kept])), kept
+        return _graph(sp.csr_array(whole[others][:, others])), others
 
 
 def _graph(matrix: sp.csr_array[np.int8]) -> Graph:
@@ -74,10 +74,10 @@ class Elimination:
         parent = tree(graph.starts, graph.neighbours, order, place)
         post = postorder(parent)
         rank = inverse(post)
-        moved = np.where(parent >= 0, rank[parent], -1)[post]
+        ranked = np.where(parent >= 0, rank[parent], -1)[post]
         order = order[post]
-        count = counts(graph.starts, graph.neighbours, order, inverse(order), moved)
-        return Elimination(order, moved, count)
+        count = counts(graph.starts, graph.neighbours, order, inverse(order), ranked)
+        return Elimination(order, ranked, count)
 
     @property
     def fill(self) -> int:

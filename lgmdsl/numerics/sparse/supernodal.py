@@ -44,11 +44,11 @@ class Tree:
         columns, first, above, below = amalgamate(elimination.parent, elimination.count)
         order = elimination.order[columns]
         starts = _running(below)
-        found = structure(
+        unsorted = structure(
             graph.starts, graph.neighbours, order, inverse(order), first, above, starts
         )
         below_of = np.repeat(np.arange(len(above)), below) * len(order)
-        rows = (np.sort(found + below_of) - below_of).astype(np.int32)
+        rows = (np.sort(unsorted + below_of) - below_of).astype(np.int32)
         relative = relative_rows(first, above, starts, rows)
         width = np.diff(first)
         panels = _running((width + below) * width)
@@ -194,9 +194,9 @@ class SupernodalFactor(Factor):
 
     def selected(self) -> Array:
         s = self._symbolic
-        found = np.empty(s.pattern.nnz)
-        self._invert(s.entries, s.position, s.source, found)
-        return found
+        values = np.empty(s.pattern.nnz)
+        self._invert(s.entries, s.position, s.source, values)
+        return values
 
     def entries(self, rows: IntArray, columns: IntArray) -> Array:
         s = self._symbolic
@@ -204,13 +204,13 @@ class SupernodalFactor(Factor):
             np.asarray(rows, dtype=np.int64), np.asarray(columns, dtype=np.int64)
         )
         inside = np.flatnonzero(position >= 0)
-        found = np.full(len(position), np.nan)
+        values = np.full(len(position), np.nan)
         wanted, order = group(supernode[inside], s.tree.size)
         target = inside[order]
-        self._invert(wanted, position[target], target, found)
-        return found
+        self._invert(wanted, position[target], target, values)
+        return values
 
-    def _invert(self, wanted: IntArray, position: IntArray, target: IntArray, found: Array) -> None:
+    def _invert(self, wanted: IntArray, position: IntArray, target: IntArray, out: Array) -> None:
         s, tree = self._symbolic, self._symbolic.tree
         largest = int(((tree.heights + tree.widths) * tree.widths).max(initial=0))
         invert(
@@ -227,7 +227,7 @@ class SupernodalFactor(Factor):
             np.empty(s.front_stack),
             np.empty(largest),
             desk(),
-            found,
+            out,
         )
 
 

@@ -84,13 +84,13 @@ def amalgamate(parent: IntArray, count: IntArray) -> tuple[IntArray, IntArray, I
         if above[s] >= 0:
             sibling[s] = child[above[s]]
             child[above[s]] = s
-    # Supernodes that stand, in a postorder of their own tree.
-    kept = np.empty(size, dtype=np.int64)
+    # The remaining supernodes, in a postorder of their tree.
+    roots = np.empty(size, dtype=np.int64)
     number = np.full(size, -1, dtype=np.int64)
     stand = 0
     for s in range(size):
         if into[s] < 0:
-            kept[stand] = s
+            roots[stand] = s
             number[s] = stand
             stand += 1
     for s in range(size - 1, -1, -1):
@@ -101,17 +101,17 @@ def amalgamate(parent: IntArray, count: IntArray) -> tuple[IntArray, IntArray, I
     up = np.empty(stand, dtype=np.int64)
     under = np.empty(stand, dtype=np.int64)
     for t in range(stand):
-        s = kept[t]
+        s = roots[t]
         up[t] = number[above[s]] if above[s] >= 0 else -1
         under[t] = below[s]
-    return _in_postorder(up, under, kept, head, following, first, columns)
+    return _in_postorder(up, under, roots, head, following, first, columns)
 
 
 @compiled
 def _in_postorder(
     up: IntArray,
     under: IntArray,
-    kept: IntArray,
+    roots: IntArray,
     head: IntArray,
     following: IntArray,
     first: IntArray,
@@ -125,7 +125,7 @@ def _in_postorder(
     for done, t in enumerate(postorder(up)):
         place[t] = done
         below[done] = under[t]
-        k = head[kept[t]]
+        k = head[roots[t]]
         while k != -1:
             columns[listed] = k
             listed += 1
@@ -187,15 +187,15 @@ def relative_rows(first: IntArray, above: IntArray, starts: IntArray, rows: AnyA
         if t < 0:
             continue
         end = first[t + 1]
-        at = starts[t]
+        r = starts[t]
         for p in range(starts[s], starts[s + 1]):
             i = rows[p]
             if i < end:
                 relative[p] = i - first[t]
             else:
-                while rows[at] < i:
-                    at += 1
-                relative[p] = end - first[t] + at - starts[t]
+                while rows[r] < i:
+                    r += 1
+                relative[p] = end - first[t] + r - starts[t]
     return relative
 
 

@@ -116,16 +116,16 @@ def _narrow(
 ) -> None:
     """With M = L_SS^-1, -M above Z_RS and M above G: Z_SS is one product of the two."""
     for j in range(width):
-        column, kept = z + j * height, j * height
-        work[kept : kept + width] = 0.0
-        work[kept + j] = 1.0
+        column, scratch = z + j * height, j * height
+        work[scratch : scratch + width] = 0.0
+        work[scratch + j] = 1.0
         for k in range(j, width):
-            f = work[kept + k] / panel[p + k * height + k]
-            work[kept + k] = f
+            f = work[scratch + k] / panel[p + k * height + k]
+            work[scratch + k] = f
             for i in range(k + 1, width):
-                work[kept + i] -= f * panel[p + k * height + i]
+                work[scratch + i] -= f * panel[p + k * height + i]
         for i in range(width):
-            stack[column + i] = -work[kept + i]
+            stack[column + i] = -work[scratch + i]
     front, g = stack.ctypes.data + 8 * z, work.ctypes.data
     if below:
         a, side = panel.ctypes.data + 8 * (p + width), front + 8 * width
@@ -233,7 +233,7 @@ def front_offsets(
             last[above[s]] = s
     for s in range(size - 1, -1, -1):
         area = (first[s + 1] - first[s] + starts[s + 1] - starts[s]) ** 2
-        held = area if has_child[s] else 0
+        reserved = area if has_child[s] else 0
         t = above[s]
         freed = 0
         if t >= 0 and last[t] == s:
@@ -241,11 +241,11 @@ def front_offsets(
         if depth[s] % 2 == 0:
             offsets[s] = top_even
             most_even = max(most_even, top_even + area)
-            top_even += held
+            top_even += reserved
             top_odd -= freed
         else:
             offsets[s] = top_odd
             most_odd = max(most_odd, top_odd + area)
-            top_odd += held
+            top_odd += reserved
             top_even -= freed
     return most_even, most_odd

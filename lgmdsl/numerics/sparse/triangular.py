@@ -22,16 +22,16 @@ def forward(
 ) -> None:
     """x (n,) becomes L^-1 x; `work` holds as many numbers as the longest column of rows."""
     for s in range(len(first) - 1):
-        at, r = first[s], starts[s]
-        width, below = first[s + 1] - at, starts[s + 1] - r
+        start, r = first[s], starts[s]
+        width, below = first[s + 1] - start, starts[s + 1] - r
         height, p = width + below, panels[s]
         work[:below] = 0.0
         for k in range(width):
             column = p + k * height
-            f = x[at + k] / panel[column + k]
-            x[at + k] = f
+            f = x[start + k] / panel[column + k]
+            x[start + k] = f
             for i in range(k + 1, width):
-                x[at + i] -= f * panel[column + i]
+                x[start + i] -= f * panel[column + i]
             for i in range(below):
                 work[i] += f * panel[column + width + i]
         for i in range(below):
@@ -50,8 +50,8 @@ def backward(
 ) -> None:
     """x (n,) becomes L^-T x."""
     for s in range(len(first) - 2, -1, -1):
-        at, r = first[s], starts[s]
-        width, below = first[s + 1] - at, starts[s + 1] - r
+        start, r = first[s], starts[s]
+        width, below = first[s + 1] - start, starts[s + 1] - r
         height, p = width + below, panels[s]
         for i in range(below):
             work[i] = x[rows[r + i]]
@@ -70,8 +70,8 @@ def backward(
                 a += panel[column + width + i] * work[i]
                 i += 1
             for j in range(k + 1, width):
-                b += panel[column + j] * x[at + j]
-            x[at + k] = (x[at + k] - ((a + b) + (c + d))) / panel[column + k]
+                b += panel[column + j] * x[start + j]
+            x[start + k] = (x[start + k] - ((a + b) + (c + d))) / panel[column + k]
 
 
 @compiled
@@ -89,10 +89,10 @@ def forward_many(
     count = x.shape[1]
     base, aside = x.ctypes.data, work.ctypes.data
     for s in range(len(first) - 1):
-        at, r = first[s], starts[s]
-        width, below = first[s + 1] - at, starts[s + 1] - r
+        start, r = first[s], starts[s]
+        width, below = first[s + 1] - start, starts[s + 1] - r
         height = width + below
-        a, top = panel.ctypes.data + 8 * panels[s], base + 8 * count * at
+        a, top = panel.ctypes.data + 8 * panels[s], base + 8 * count * start
         trsm(on, True, count, width, a, height, top, count)
         if below:
             gemm(
@@ -131,10 +131,10 @@ def backward_many(
     count = x.shape[1]
     base, aside = x.ctypes.data, work.ctypes.data
     for s in range(len(first) - 2, -1, -1):
-        at, r = first[s], starts[s]
-        width, below = first[s + 1] - at, starts[s + 1] - r
+        start, r = first[s], starts[s]
+        width, below = first[s + 1] - start, starts[s + 1] - r
         height = width + below
-        a, top = panel.ctypes.data + 8 * panels[s], base + 8 * count * at
+        a, top = panel.ctypes.data + 8 * panels[s], base + 8 * count * start
         if below:
             for i in range(below):
                 row = rows[r + i]

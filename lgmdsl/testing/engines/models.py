@@ -38,11 +38,11 @@ class Answer:
 def dense_rows(linear: LinearGaussian) -> tuple[Array, Array]:
     """B (P, n) and c (P,)."""
     b = np.zeros((linear.rows, linear.size))
-    at = 0
+    first = 0
     for p in linear.predictors:
         for name, operator in p.columns.items():
-            b[at : at + p.rows, linear.slices[name]] = operator.dense()
-        at += p.rows
+            b[first : first + p.rows, linear.slices[name]] = operator.dense()
+        first += p.rows
     return b, np.concatenate([p.offset for p in linear.predictors])
 
 
@@ -128,10 +128,12 @@ def random_case(
     blocks = [PriorBlock("w", (structure("normal", n, mean=mean, sd=sd),), mean)]
     columns: dict[str, Operator] = {"w": _operator(rng, rows, n)}
     if gp:
-        at = rng.normal(size=(rows, 2))
-        at[0] = at[1]
+        places = rng.normal(size=(rows, 2))
+        places[0] = places[1]
         k = kernel("se", sd=1.3, length=np.array([0.8, 1.7]))
-        blocks.append(PriorBlock("g", (structure("gp", rows, at=at, kernel=k),), np.zeros(rows)))
+        blocks.append(
+            PriorBlock("g", (structure("gp", rows, at=places, kernel=k),), np.zeros(rows))
+        )
         columns["g"] = Identity(rows) if rng.integers(2) else _gather(rng, rows, rows)
     else:
         pair = (structure("iid", 2), structure("normal", 2, sd=np.array([0.7, 1.1])))

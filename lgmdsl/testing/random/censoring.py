@@ -25,8 +25,8 @@ def censoring(
     A family that only exists censored, NAME.censored, is given what the plain one does not take:
     the compiler chooses between the two by the arguments.
     """
-    given = draw(st.sampled_from(_choices(spec)))
-    if "event" in given:
+    chosen = draw(st.sampled_from(_choices(spec)))
+    if "event" in chosen:
         return {"event": rng.integers(0, 2, len(y)).astype(np.float64)}
     gaps = draw(st.sampled_from(WIDTHS)) * rng.uniform(0.1, 1.0, (2, len(y)))
     gaps[:, rng.random(len(y)) < 0.2] = 0.0  # observed where both ends are y, else censored at y
@@ -34,7 +34,7 @@ def censoring(
         ends = {"lower": y / (1.0 + gaps[0]), "upper": y * (1.0 + gaps[1])}
     else:
         ends = {"lower": y - gaps[0], "upper": y + gaps[1]}
-    return {n: np.where(rng.random(len(y)) < 0.3, np.nan, ends[n]) for n in given}
+    return {n: np.where(rng.random(len(y)) < 0.3, np.nan, ends[n]) for n in chosen}
 
 
 def _choices(spec: SiteSpec) -> list[tuple[str, ...]]:

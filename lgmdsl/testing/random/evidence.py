@@ -129,8 +129,8 @@ class _Joint:
 
 def _root(covariance: Array) -> Array:
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > 1e-14 * max(float(values.max(initial=0.0)), 1e-300)
-    return np.asarray(vectors[:, kept] * np.sqrt(values[kept]))
+    positive = values > 1e-14 * max(float(values.max(initial=0.0)), 1e-300)
+    return np.asarray(vectors[:, positive] * np.sqrt(values[positive]))
 
 
 def _trapezoid(density: Callable[[Array], Array], tolerance: float, cost: int) -> float:
@@ -214,13 +214,13 @@ def _cubature(
         value, error = _estimates(density, grid, fine, coarse, low, high, cost)
         # A box may leave its share of what all may leave together.
         share = tolerance * (done + float(value.sum())) / (8.0 * len(low) + 64.0)
-        kept = error.max(axis=1) > share
-        done += float(value[~kept].sum())
-        low, high, worst = low[kept], high[kept], error[kept].argmax(axis=1)
-        at = np.arange(len(low))
-        left, right = high.copy(), low.copy()
-        left[at, worst] = right[at, worst] = 0.5 * (low + high)[at, worst]
-        low, high = np.concatenate([low, right]), np.concatenate([left, high])
+        split = error.max(axis=1) > share
+        done += float(value[~split].sum())
+        low, high, worst = low[split], high[split], error[split].argmax(axis=1)
+        index = np.arange(len(low))
+        upper, lower = high.copy(), low.copy()
+        upper[index, worst] = lower[index, worst] = 0.5 * (low + high)[index, worst]
+        low, high = np.concatenate([low, lower]), np.concatenate([upper, high])
     return done
 
 
@@ -249,5 +249,5 @@ def _estimates(
         u = middle[:, None, :] + half[:, None, :] * grid
         values = density(u.reshape(-1, size)).reshape(len(half), -1)
         parts.append((values @ weight) * half.prod(axis=1)[:, None])
-    found = np.concatenate(parts)
-    return found[:, 0], np.abs(found[:, 1:] - found[:, :1])
+    integrals = np.concatenate(parts)
+    return integrals[:, 0], np.abs(integrals[:, 1:] - integrals[:, :1])

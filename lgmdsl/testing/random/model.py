@@ -52,32 +52,32 @@ class Sites:
     def text(self) -> str:
         """Its statements, the predictor being called `eta`."""
         spec = self.family.spec
-        lines, given = [], []
+        lines, assigned = [], []
         for name, value in self.parameters.items():
             if isinstance(value, float):
-                given.append(f"{name} = {value!r}")
+                assigned.append(f"{name} = {value!r}")
             else:
                 lines.append(f"data {name}_{self.name}[obs] : {self.types[name]}")
-                given.append(f"{name} = {name}_{self.name}")
+                assigned.append(f"{name} = {name}_{self.name}")
         if self.y is None:
-            return "\n".join([*lines, f"potential eta ~ {spec.family}({', '.join(given)})"])
+            return "\n".join([*lines, f"potential eta ~ {spec.family}({', '.join(assigned)})"])
         some = "" if self.present.all() else "?"
         lines.append(f"data {self.name}[obs] : {spec.observed[0]}{some}")
-        arguments = ", ".join([f"{spec.argument} = eta", *given])
+        arguments = ", ".join([f"{spec.argument} = eta", *assigned])
         return "\n".join([*lines, f"observe {self.name} ~ {spec.family}({arguments})"])
 
     @property
     def data(self) -> dict[str, AnyArray]:
         """What its statements want; NaN where a datum is missing, and so are the ends of its
         interval."""
-        found: dict[str, AnyArray] = {
+        columns: dict[str, AnyArray] = {
             f"{n}_{self.name}": np.where(self.present, v, np.nan) if n in ENDS else v
             for n, v in self.parameters.items()
             if not isinstance(v, float)
         }
         if self.y is not None:
-            found[self.name] = np.where(self.present, self.y, np.nan)
-        return found
+            columns[self.name] = np.where(self.present, self.y, np.nan)
+        return columns
 
     @cached_property
     def bound(self) -> Site:
@@ -93,8 +93,8 @@ class Sites:
     def measured(self, unit: float) -> Sites:
         """The sites with y and what else is on its axis `unit` times larger."""
         spec = self.family.spec
-        own = {*spec.places, *spec.scales}
-        parameters = {n: unit * v if n in own else v for n, v in self.parameters.items()}
+        rescaled = {*spec.places, *spec.scales}
+        parameters = {n: unit * v if n in rescaled else v for n, v in self.parameters.items()}
         return replace(self, y=None if self.y is None else unit * self.y, parameters=parameters)
 
     def take(self, rows: IntArray) -> Sites:
@@ -167,12 +167,12 @@ class RandomModel:
     @property
     def data(self) -> dict[str, AnyArray]:
         """Everything that the text declares as data, by name."""
-        found: dict[str, AnyArray] = {} if self.shifts is None else {"o": self.shifts}
+        columns: dict[str, AnyArray] = {} if self.shifts is None else {"o": self.shifts}
         for block in self.blocks:
-            found |= block.data
+            columns |= block.data
         for sites in self.sites:
-            found |= sites.data
-        return found
+            columns |= sites.data
+        return columns
 
     @cached_property
     def model(self) -> Model:

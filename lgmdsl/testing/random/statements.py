@@ -30,13 +30,13 @@ def _of_kind(
     node: type[ast.AnyStatement], parts: Parts, common: Mapping[str, st.SearchStrategy[Any]]
 ) -> st.SearchStrategy[ast.AnyStatement]:
     hints = get_type_hints(node, vars(ast))
-    own = [f.name for f in fields(node) if f.name not in COMMON]
-    given = {name: parts[hints[name]] for name in own if hints[name] in parts}
-    optional = [name for name in own if name not in given]
+    names = [f.name for f in fields(node) if f.name not in COMMON]
+    required = {name: parts[hints[name]] for name in names if hints[name] in parts}
+    optional = [name for name in names if name not in required]
     kinds: list[st.SearchStrategy[Any]] = []
     for chosen in optional or [""]:
         rest = {n: parts[_required(hints[n])] if n == chosen else st.none() for n in optional}
-        kinds.append(st.builds(node, **given, **rest, **common))
+        kinds.append(st.builds(node, **required, **rest, **common))
     return st.one_of(kinds)
 
 

@@ -27,9 +27,9 @@ def augmented_failures(site: Site, answers: Augmented) -> Iterator[str]:
     """
     n = len(site)
     for far in (-1e4, 1e4):
-        found = answers.weights(np.full(n, far), np.ones(n))
+        answer = answers.weights(np.full(n, far), np.ones(n))
         for name in ("precision", "shift", "correction"):
-            if not np.isfinite(getattr(found, name)).all():
+            if not np.isfinite(getattr(answer, name)).all():
                 yield f"{name} of weights() is not finite at a mean of {far:g}"
     for centre in MEANS:
         m = np.full(n, centre)
@@ -39,8 +39,8 @@ def augmented_failures(site: Site, answers: Augmented) -> Iterator[str]:
         for sd in SDS:
             where = f"weights() at mean {centre:g}, sd {sd:g}: "
             v = np.full(n, sd * sd)
-            yield from (where + what for what in _answer(site, answers, m, v))
-            yield from (where + what for what in _slopes(site, answers, m, v))
+            yield from (where + fault for fault in _answer(site, answers, m, v))
+            yield from (where + fault for fault in _slopes(site, answers, m, v))
 
 
 def bound(answers: Augmented, mean: Array, variance: Array) -> Array:
@@ -80,17 +80,19 @@ def _answer(site: Site, answers: Augmented, mean: Array, variance: Array) -> Ite
 
 
 def _slopes(site: Site, answers: Augmented, mean: Array, variance: Array) -> Iterator[str]:
-    found = answers.weight_slopes(mean, variance)
-    if set(found) != set(site.parameter_slopes(mean)):
-        yield f"slopes of {sorted(found)}, but not those of the site"
+    weight_slopes = answers.weight_slopes(mean, variance)
+    if set(weight_slopes) != set(site.parameter_slopes(mean)):
+        yield f"slopes of {sorted(weight_slopes)}, but not those of the site"
         return
-    for name, slope in found.items():
-        at = site.parameter(name)
-        scale = np.maximum(np.abs(at), 0.1)
+    for name, slope in weight_slopes.items():
+        parameter = site.parameter(name)
+        scale = np.maximum(np.abs(parameter), 0.1)
 
-        def value(h: float, name: str = name, at: Array = at, scale: Array = scale) -> Array:
-            moved = cast(Augmented, site.with_parameter(name, at + h * scale))
-            return bound(moved, mean, variance)
+        def value(
+            h: float, name: str = name, parameter: Array = parameter, scale: Array = scale
+        ) -> Array:
+            changed = cast(Augmented, site.with_parameter(name, parameter + h * scale))
+            return bound(changed, mean, variance)
 
         if not np.allclose(slope * scale, _difference(value), rtol=1e-6, atol=1e-6):
             yield f"its slope in {name} differs from differences"

@@ -21,17 +21,17 @@ DRAWS = 4000
 def uncensored(site: Site) -> Site:
     """The same sites, observed exactly."""
     fields = {f.name for f in dataclasses.fields(site)}
-    told: dict[str, Any] = {"event": 1.0, "lower": np.nan, "upper": np.nan}
+    columns: dict[str, Any] = {"event": 1.0, "lower": np.nan, "upper": np.nan}
     return dataclasses.replace(
-        site, **{k: np.full(len(site), v) for k, v in told.items() if k in fields}
+        site, **{k: np.full(len(site), v) for k, v in columns.items() if k in fields}
     )
 
 
 def ends(site: Site) -> tuple[Array, Array]:
     """Where y is known to lie, (N,) each: [y, y] unless censored."""
     n = len(site)
-    given: Any = site
-    y, event = given.y, getattr(site, "event", np.ones(n))
+    row: Any = site
+    y, event = row.y, getattr(site, "event", np.ones(n))
     missing = np.full(n, np.nan)
     low, high = getattr(site, "lower", missing), getattr(site, "upper", missing)
     exact = np.isnan(low) & np.isnan(high) | (low == high)
@@ -69,18 +69,18 @@ def _upto(site: Site, y: Array, s: Array) -> Array:
 
 
 def observed_by_scheme(many: Site, drawn: Array) -> Site:
-    """Draws as the scheme of their rows shows them: followed up to y, or seen to lie below `lower`,
-    between, or above `upper`."""
+    """Draws as the scheme of their rows shows them: followed up to y, or observed to lie below
+    `lower`, between, or above `upper`."""
     low, high = ends(many)
     fields = {f.name for f in dataclasses.fields(many)}
-    told: dict[str, Any] = {"y": drawn}
+    observed: dict[str, Any] = {"y": drawn}
     if "event" in fields and np.any(getattr(many, "event") == 0.0):  # noqa: B009
-        told = {"y": np.minimum(drawn, low), "event": (drawn <= low).astype(np.float64)}
-        return dataclasses.replace(many, **told)
+        observed = {"y": np.minimum(drawn, low), "event": (drawn <= low).astype(np.float64)}
+        return dataclasses.replace(many, **observed)
     below, above = drawn < low, drawn > high
-    told["lower"] = np.where(below, -np.inf, np.where(above, high, low))
-    told["upper"] = np.where(below, low, np.where(above, np.inf, high))
-    return dataclasses.replace(many, **told)
+    observed["lower"] = np.where(below, -np.inf, np.where(above, high, low))
+    observed["upper"] = np.where(below, low, np.where(above, np.inf, high))
+    return dataclasses.replace(many, **observed)
 
 
 def _scores(many: Site, x: float, rng: np.random.Generator) -> Iterator[str]:

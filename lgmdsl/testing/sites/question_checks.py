@@ -85,8 +85,8 @@ def brute(site: Site, mean: Array, variance: Array) -> tuple[Array, Array, Array
     return s, t, many.log_density(s.ravel()).reshape(s.shape)
 
 
-def _close(found: Array, wanted: Array, tolerance: float) -> bool:
-    return bool(np.all(np.abs(found - wanted) <= tolerance * np.maximum(1.0, np.abs(wanted))))
+def _close(answer: Array, wanted: Array, tolerance: float) -> bool:
+    return bool(np.all(np.abs(answer - wanted) <= tolerance * np.maximum(1.0, np.abs(wanted))))
 
 
 def _expected(
@@ -109,11 +109,11 @@ def _expected(
             a.d_variance2, (w * l * (t**4 - 6 * t * t + 3)).sum(0) / (4 * sd**4), 1e3,
         ),
     }  # fmt: skip
-    for name, (found, known, loose) in wanted.items():
-        if found is None:
+    for name, (answer, known, loose) in wanted.items():
+        if answer is None:
             yield f"{name} is missing though second=True"
-        elif not _close(found, known, tolerance * loose):
-            yield f"{name} is off by {np.max(np.abs(found - known)):.2g}"
+        elif not _close(answer, known, tolerance * loose):
+            yield f"{name} is off by {np.max(np.abs(answer - known)):.2g}"
     if answers.expected(mean, variance).d_variance2 is not None:
         yield "d_variance2 is given though second=False"
 
@@ -134,26 +134,26 @@ def _tilted(
         "mean": (a.mean, mean + mean_t),
         "variance": (a.variance, (w * (s - mean - mean_t) ** 2).sum(0) / mass),
     }
-    for name, (found, wanted) in known.items():
-        if not _close(found, wanted, tolerance):
-            yield f"{name} is off by {np.max(np.abs(found - wanted)):.2g}"
+    for name, (answer, wanted) in known.items():
+        if not _close(answer, wanted, tolerance):
+            yield f"{name} is off by {np.max(np.abs(answer - wanted)):.2g}"
 
 
 def _slopes(site: Site, answers: TiltedSlopes, mean: Array, variance: Array) -> Iterator[str]:
     """Against five-point differences of the log mass in each parameter."""
     power, step = 0.7, 2e-4
-    found = answers.tilted_slopes(mean, variance, power)
+    given_slopes = answers.tilted_slopes(mean, variance, power)
     wanted = site.parameter_slopes(mean)
-    if set(found) != set(wanted):
-        yield f"slopes of {sorted(found)}, but the site has those of {sorted(wanted)}"
+    if set(given_slopes) != set(wanted):
+        yield f"slopes of {sorted(given_slopes)}, but the site has those of {sorted(wanted)}"
         return
-    for name, slope in found.items():
-        at = site.parameter(name)
-        h = step * np.maximum(np.abs(at), 0.1)
+    for name, slope in given_slopes.items():
+        parameter = site.parameter(name)
+        h = step * np.maximum(np.abs(parameter), 0.1)
 
-        def log_mass(k: int, name: str = name, at: Array = at, h: Array = h) -> Array:
-            moved = site.with_parameter(name, at + k * h)
-            lifted = moved if isinstance(moved, Tilted) else TiltedByQuadrature().lift(moved)
+        def log_mass(k: int, name: str = name, parameter: Array = parameter, h: Array = h) -> Array:
+            changed = site.with_parameter(name, parameter + k * h)
+            lifted = changed if isinstance(changed, Tilted) else TiltedByQuadrature().lift(changed)
             return lifted.tilted(mean, variance, power).log_mass
 
         known = (log_mass(-2) - 8.0 * log_mass(-1) + 8.0 * log_mass(1) - log_mass(2)) / (12.0 * h)
@@ -169,17 +169,17 @@ def _expected_slopes(
     if not isinstance(answers, ExpectedSlopes):
         yield "no expected_slopes, so that no hyper in a parameter can be learnt"
         return
-    found = answers.expected_slopes(mean, variance)
-    if set(found) != set(site.parameter_slopes(mean)):
-        yield f"slopes of {sorted(found)}, but not those of the site"
+    given_slopes = answers.expected_slopes(mean, variance)
+    if set(given_slopes) != set(site.parameter_slopes(mean)):
+        yield f"slopes of {sorted(given_slopes)}, but not those of the site"
         return
-    for name, slope in found.items():
-        at = site.parameter(name)
-        h = 1e-3 * np.maximum(np.abs(at), 0.1)
+    for name, slope in given_slopes.items():
+        parameter = site.parameter(name)
+        h = 1e-3 * np.maximum(np.abs(parameter), 0.1)
 
-        def value(k: int, name: str = name, at: Array = at, h: Array = h) -> Array:
-            moved = cast(Expected, lift(site.with_parameter(name, at + k * h)))
-            return moved.expected(mean, variance).value
+        def value(k: int, name: str = name, parameter: Array = parameter, h: Array = h) -> Array:
+            changed = cast(Expected, lift(site.with_parameter(name, parameter + k * h)))
+            return changed.expected(mean, variance).value
 
         known = (value(-2) - 8.0 * value(-1) + 8.0 * value(1) - value(2)) / (12.0 * h)
         if not _close(slope, known, 1e-6):

@@ -77,10 +77,10 @@ def _finite(site: Pointwise, k: int, rng: np.random.Generator) -> Iterator[str]:
         a = site.pointwise(rng.choice([-size, 0.0, size], (n, k)))
         shapes = {"value": (n,), "slope": (n, k), "curvature": (n, k, k), "third": (n, k)}
         for name, shape in shapes.items():
-            found = getattr(a, name)
-            if found.shape != shape:
-                yield f"{name} has shape {found.shape}, not {shape}"
-            elif not np.isfinite(found).all():
+            array = getattr(a, name)
+            if array.shape != shape:
+                yield f"{name} has shape {array.shape}, not {shape}"
+            elif not np.isfinite(array).all():
                 yield f"{name} is not finite at {size:g}"
         concave = Property.LOG_CONCAVE in cast(Site, site).spec.properties
         if concave and np.linalg.eigvalsh(a.curvature).max() > 1e-12:
@@ -112,8 +112,8 @@ def _derivatives(site: Pointwise, k: int, rng: np.random.Generator) -> Iterator[
                     ),
                 ),
             }
-            for name, (found, wanted) in known.items():
-                if np.any(np.abs(found - wanted) > TOLERANCE * (1.0 + np.abs(wanted))):
+            for name, (answer, wanted) in known.items():
+                if np.any(np.abs(answer - wanted) > TOLERANCE * (1.0 + np.abs(wanted))):
                     yield f"{name} of predictor {i} differs from differences"
 
 
@@ -134,26 +134,26 @@ def _draws(site: Site, k: int, rng: np.random.Generator) -> Iterator[str]:
     for i in range(min(len(site), 4)):
         s = rng.normal(size=k)
         many = site.take(np.full(DRAWS, i))
-        at = np.tile(s, (DRAWS, 1))
-        mean = many.conditional_mean(at)
+        predictors = np.tile(s, (DRAWS, 1))
+        mean = many.conditional_mean(predictors)
         every = outcomes(many, mean.shape[1])
         if every is not None:
             listed: dict[str, Any] = {"y": every}
             some = dataclasses.replace(many.take(np.zeros(len(every), np.int64)), **listed)
             with np.errstate(divide="ignore"):
-                total = np.exp(some.log_density(at[: len(every)])).sum()
+                total = np.exp(some.log_density(predictors[: len(every)])).sum()
             if abs(total - 1.0) > 1e-9:
                 yield f"the density of y sums to {total:.9g} (site {i})"
-        y = many.sample(at, rng)
+        y = many.sample(predictors, rng)
         drawn: dict[str, Any] = {"y": y}
         counted = y if y.ndim == 2 else (y[:, None] == np.arange(mean.shape[1])) * 1.0
         gap = counted - mean
         for c in range(mean.shape[1]):
             yield from is_zero(gap[:, c], f"draws of class {c} less conditional_mean (site {i})")
-            square = gap[:, c] ** 2 - many.conditional_variance(at)[:, c]
+            square = gap[:, c] ** 2 - many.conditional_variance(predictors)[:, c]
             yield from is_zero(square, f"squares of draws of class {c} (site {i})")
         if isinstance(many, Pointwise):
-            a = cast(Pointwise, dataclasses.replace(many, **drawn)).pointwise(at)
+            a = cast(Pointwise, dataclasses.replace(many, **drawn)).pointwise(predictors)
             for c in range(k):
                 score = a.slope[:, c]
                 yield from is_zero(score, f"E[slope] over draws, predictor {c} (site {i})")
@@ -170,8 +170,8 @@ def expectation(site: Site, mean: Array, variance: Array) -> Array:
     w /= w.sum()
     grid = np.stack(np.meshgrid(*[t] * k, indexing="ij"), axis=-1).reshape(-1, k)
     weight = np.prod(np.stack(np.meshgrid(*[w] * k, indexing="ij"), axis=-1), axis=-1).ravel()
-    kept = weight > 1e-18
-    grid, weight = grid[kept], weight[kept]
+    heavy = weight > 1e-18
+    grid, weight = grid[heavy], weight[heavy]
     values, turn = np.linalg.eigh(variance)
     root = turn * np.sqrt(np.maximum(values, 0.0))[:, None, :]
     out = np.empty(n)
@@ -195,7 +195,7 @@ def _bound(site: Site, bound: Bound, mean: Array, variance: Array, truth: Array)
 
 
 def slope_failures(
-    lift: Expected, at: ExpectedAnswer, mean: Array, variance: Array, error: float = 0.0
+    lift: Expected, answer: ExpectedAnswer, mean: Array, variance: Array, error: float = 0.0
 ) -> Iterator[str]:
     """Derivatives of an answer in the means and the covariances, against differences. A rule whose
     values have an `error` may take 2 d_variance for its curvature, which has that error too."""
@@ -203,15 +203,21 @@ def slope_failures(
     for i in range(k):
         by_mean = difference(lambda m: lift.expected(m, variance).value, mean, i)
         bend = difference(lambda m: lift.expected(m, variance).d_mean, mean, i)
-        pairs = {"d_mean": (at.d_mean[:, i], by_mean), "curvature": (at.curvature[:, i], bend)}
+        pairs = {
+            "d_mean": (answer.d_mean[:, i], by_mean),
+            "curvature": (answer.curvature[:, i], bend),
+        }
         for j in range(i + 1):
             move = np.zeros((k, k))
             move[i, j] = move[j, i] = 1.0 if i == j else 0.5
             h = 1e-4 * np.sqrt(variance[:, i, i] * variance[:, j, j])
             step = h[:, None, None] * move
             ahead, behind = (lift.expected(mean, variance + t * step).value for t in (1.0, -1.0))
-            pairs[f"d_variance[{i}, {j}]"] = (at.d_variance[:, i, j], (ahead - behind) / (2.0 * h))
-        for name, (found, wanted) in pairs.items():
-            loose = error if name == "curvature" and at.d_mean2 is None else 0.0
-            if np.any(np.abs(found - wanted) > max(1e-5, loose) * (1.0 + np.abs(wanted))):
+            pairs[f"d_variance[{i}, {j}]"] = (
+                answer.d_variance[:, i, j],
+                (ahead - behind) / (2.0 * h),
+            )
+        for name, (derivative, wanted) in pairs.items():
+            loose = error if name == "curvature" and answer.d_mean2 is None else 0.0
+            if np.any(np.abs(derivative - wanted) > max(1e-5, loose) * (1.0 + np.abs(wanted))):
                 yield f"{name} of predictor {i} differs from differences"

@@ -1,5 +1,5 @@
-"""One model measured in two ways: z = place + z', s = origin + unit s', unit a number for each site
-block. With W' = unit^2 W and b' = unit (b - W origin),
+"""One model in two choices of origin and unit: z = place + z', s = origin + unit s', unit a number
+for each site block. With W' = unit^2 W and b' = unit (b - W origin),
 
     log_normaliser(W, b) = log_normaliser'(W', b') + b'origin - origin'W origin / 2
 
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Measure:
+class Rescaling:
     """`origin`: of each site block, shaped like its predictors; `unit`; `place`: (n,) of all
     latents."""
 
@@ -45,11 +45,11 @@ class Measure:
     unit: tuple[float, ...]
     place: Array
 
-    def inverse(self) -> Measure:
+    def inverse(self) -> Rescaling:
         """The same the other way round: s' = -origin / unit + s / unit."""
         pairs = zip(self.origin, self.unit, strict=True)
         origin = tuple(-o / u for o, u in pairs)
-        return Measure(self.linear, origin, tuple(1.0 / u for u in self.unit), -self.place)
+        return Rescaling(self.linear, origin, tuple(1.0 / u for u in self.unit), -self.place)
 
     def weight(self, weight: Rows) -> Rows:
         """W of W'."""
@@ -69,7 +69,7 @@ class Measure:
         """Those of the first model: only B and c are measured differently."""
         offset = tuple(o / u for o, u in zip(inner.offset, self.unit, strict=True))
         parts = zip(inner.operator, offset, self.unit, strict=True)
-        operator = tuple(self._operators(found, alpha, u) for found, alpha, u in parts)
+        operator = tuple(self._operators(columns, alpha, u) for columns, alpha, u in parts)
         return Adjoints(
             offset, operator, inner.mean, inner.covariance, inner.precision, inner.factors
         )
@@ -84,9 +84,9 @@ class Measure:
 
         return Lazy({name: maker(name) for name in inner})
 
-    def seen(self, inner: Conditioned) -> MeasuredConditioned:
+    def seen(self, inner: Conditioned) -> RescaledConditioned:
         """A posterior of the second model as one of the first."""
-        return MeasuredConditioned(self, inner)
+        return RescaledConditioned(self, inner)
 
 
 def _operator(inner: Any, alpha: Array, place: Array, unit: float) -> object:
@@ -99,13 +99,13 @@ def _operator(inner: Any, alpha: Array, place: Array, unit: float) -> object:
     return sp.csr_array((values, pattern.indices, pattern.indptr), shape=pattern.shape)
 
 
-class MeasuredConditioned(Conditioned):
+class RescaledConditioned(Conditioned):
     """Answers of the first model from those of the second, `inner`."""
 
-    def __init__(self, measure: Measure, inner: Conditioned) -> None:
-        self.measure, self.inner = measure, inner
-        self.weight = measure.weight(inner.weight)
-        self.shift = measure.shift(inner.shift, self.weight)
+    def __init__(self, rescaling: Rescaling, inner: Conditioned) -> None:
+        self.rescaling, self.inner = rescaling, inner
+        self.weight = rescaling.weight(inner.weight)
+        self.shift = rescaling.shift(inner.shift, self.weight)
 
     @cached_property
     def log_normaliser(self) -> float:  # type: ignore[override]
@@ -124,22 +124,22 @@ class MeasuredConditioned(Conditioned):
         return self.inner.lost
 
     def with_shift(self, shift: Rows) -> Conditioned | Failed:
-        moved = self.inner.with_shift(self.measure.inner_shift(shift, self.weight))
-        return moved if isinstance(moved, Failed) else self.measure.seen(moved)
+        shifted = self.inner.with_shift(self.rescaling.inner_shift(shift, self.weight))
+        return shifted if isinstance(shifted, Failed) else self.rescaling.seen(shifted)
 
     @cached_property
     def mean(self) -> Rows:
-        parts = zip(self.inner.mean, self.measure.origin, self.measure.unit, strict=True)
+        parts = zip(self.inner.mean, self.rescaling.origin, self.rescaling.unit, strict=True)
         return tuple(o + u * m for m, o, u in parts)
 
     @cached_property
     def variance(self) -> Rows:
-        parts = zip(self.inner.variance, self.measure.unit, strict=True)
+        parts = zip(self.inner.variance, self.rescaling.unit, strict=True)
         return tuple(u * u * v for v, u in parts)
 
     @cached_property
     def latent_mean(self) -> Array:
-        return self.measure.place + self.inner.latent_mean
+        return self.rescaling.place + self.inner.latent_mean
 
     @property
     def latent_variance(self) -> Array:
@@ -147,22 +147,22 @@ class MeasuredConditioned(Conditioned):
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
         mean, variance = self.inner.project(predictor, full)
-        return mean + predictor.times(self.measure.place, self.measure.linear.slices), variance
+        return mean + predictor.times(self.rescaling.place, self.rescaling.linear.slices), variance
 
     def solve(self, rhs: Array) -> Array:
         return self.inner.solve(rhs)
 
     def sample(self, rng: Generator, size: int) -> Array:
-        return self.measure.place + self.inner.sample(rng, size)
+        return self.rescaling.place + self.inner.sample(rng, size)
 
     def draw(self, rng: Generator, size: int) -> Draws:
         drawn = self.inner.draw(rng, size)
-        return Draws(self.measure.place + drawn.z, drawn.radius, drawn.rank)
+        return Draws(self.rescaling.place + drawn.z, drawn.radius, drawn.rank)
 
     def adjoints(self, tilt: Rows | None = None) -> Adjoints:
         if tilt is not None:
-            tilt = tuple(u * t for t, u in zip(tilt, self.measure.unit, strict=True))
-        return self.measure.adjoints(self.inner.adjoints(tilt))
+            tilt = tuple(u * t for t, u in zip(tilt, self.rescaling.unit, strict=True))
+        return self.rescaling.adjoints(self.inner.adjoints(tilt))
 
     def squared_length(self, slope: Array) -> float:
         return self.inner.squared_length(slope)
@@ -173,8 +173,8 @@ class MeasuredConditioned(Conditioned):
 
     @property
     def errors(self) -> Errors | None:
-        found = self.inner.errors
-        if found is None:
+        errors = self.inner.errors
+        if errors is None:
             return None
-        parts = zip(found.variance, self.measure.unit, strict=True)
-        return Errors(found.log_normaliser, tuple(u * u * v for v, u in parts))
+        parts = zip(errors.variance, self.rescaling.unit, strict=True)
+        return Errors(errors.log_normaliser, tuple(u * u * v for v, u in parts))

@@ -1,15 +1,15 @@
-"""Problems measured from a place near their posterior, in units of their sites' own scales.
+"""Problems solved from an origin near their posterior, in units of their sites' own scales.
 
-Sites that are densities on the predictor's own axis (`SiteSpec.scales`) know no unit and no zero:
-y, the predictors and the scales can be divided by a number, which shifts the log evidence by its
-logarithm for each density, and y and the predictors moved by one, which shifts nothing. Floating
-point and back ends do know both. Statistics of sites whose level is L times their noise have terms
-of L^2 that cancel, and starts, steps and floors are made for scales around 1. So where levels or
-scales are extreme, a problem is solved for
+Sites that are densities on the predictor's own axis (`SiteSpec.scales`) have no natural unit and
+no zero: y, the predictors and the scales can be divided by a number, which shifts the log evidence
+by its logarithm for each density, and y and the predictors moved by one, which shifts nothing.
+Floating point and back ends do depend on both. Statistics of sites whose level is L times their
+noise have terms of L^2 that cancel, and starts, steps and floors are made for scales around 1. So
+where levels or scales are extreme, a problem is solved for
 
     z = place + z',   s = origin + unit s',   origin = B place + c to twice the precision,
 
-and what comes back is translated (`engines.shared.measured`). Where priors are so wide that the
+and what comes back is translated (`engines.shared.rescaled`). Where priors are so wide that the
 engine's own algebra loses digits, one whose algebra does not takes its place. Elsewhere nothing is
 touched.
 """
@@ -30,8 +30,8 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.structure import Shape
-from lgmdsl.engines.shared.measured import Measure
 from lgmdsl.engines.shared.prior import BlockPrior
+from lgmdsl.engines.shared.rescaled import Rescaling
 from lgmdsl.numerics.doubled import Pair, added, row_sums
 from lgmdsl.operators.scaled import scaled
 
@@ -49,11 +49,11 @@ class Unplaced(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Measured:
+class RescaledProblem:
     """The problem in other units, and `gain`: what log evidences have in addition to its own."""
 
     problem: Problem
-    measure: Measure
+    rescaling: Rescaling
     scales: tuple[tuple[str, ...], ...]
     gain: float
 
@@ -61,35 +61,35 @@ class Measured:
         """A posterior to start from."""
         if warm is None:
             return None
-        q = self.measure.inverse().seen(warm.conditioned)
+        q = self.rescaling.inverse().seen(warm.conditioned)
         return GaussianPosterior(
             q.weight, q.shift, q, warm.log_evidence - self.gain, warm.guarantee, warm.notes
         )
 
-    def outward(self, found: GaussianPosterior) -> GaussianPosterior:
+    def outward(self, posterior: GaussianPosterior) -> GaussianPosterior:
         """A posterior that was found, in the units of the model."""
-        q = self.measure.seen(found.conditioned)
-        slopes, adjoints = found.slopes, found.adjoints
+        q = self.rescaling.seen(posterior.conditioned)
+        slopes, adjoints = posterior.slopes, posterior.adjoints
         return replace(
-            found,
+            posterior,
             weight=q.weight,
             shift=q.shift,
             conditioned=q,
-            log_evidence=found.log_evidence + self.gain,
+            log_evidence=posterior.log_evidence + self.gain,
             slopes=None if slopes is None else lambda: self._slopes(slopes()),
-            adjoints=None if adjoints is None else lambda: self.measure.adjoints(adjoints()),
+            adjoints=None if adjoints is None else lambda: self.rescaling.adjoints(adjoints()),
         )
 
     def _slopes(self, inner: tuple[Mapping[str, Array], ...]) -> tuple[Mapping[str, Array], ...]:
-        blocks = zip(inner, self.scales, self.measure.unit, strict=True)
+        blocks = zip(inner, self.scales, self.rescaling.unit, strict=True)
         return tuple(
-            {n: x / unit if n in names else x for n, x in found.items()}
-            for found, names, unit in blocks
+            {n: x / unit if n in names else x for n, x in slopes.items()}
+            for slopes, names, unit in blocks
         )
 
 
-def measured(problem: Problem) -> Measured | None:
-    """The problem in units of its own; None where its scales and levels are ordinary. Raises
+def rescale(problem: Problem) -> RescaledProblem | None:
+    """The problem in rescaled units; None where its scales and levels are ordinary. Raises
     Unplaced where they are not and rounding hides where the latents are."""
     if problem.remade is None:
         return None
@@ -106,16 +106,16 @@ def measured(problem: Problem) -> Measured | None:
         return None
     problem = replace(problem, engine=engine)
     place = _place(problem, landmarks, weight) if high else np.zeros(engine.linear.size)
-    return _made(problem, unit, place, high)
+    return _rescaled(problem, unit, place, high)
 
 
 def _landmark(site: Site) -> tuple[Array, Array] | None:
     """Centre and distance of each row; None where there are none to go by."""
-    found = site.landmark() if len(site) else None
-    if found is None:
+    landmark = site.landmark() if len(site) else None
+    if landmark is None:
         scale = np.array(getattr(site, site.spec.scales[0])) if len(site) else np.zeros(0)
-        found = np.zeros_like(scale), scale
-    centre, distance = found
+        landmark = np.zeros_like(scale), scale
+    centre, distance = landmark
     sound = np.isfinite(distance) & (distance > 0.0) & np.isfinite(centre)
     if not sound.any():
         return None
@@ -139,11 +139,11 @@ def _high(problem: Problem, landmarks: list[tuple[Array, Array] | None]) -> bool
     blocks = zip(
         landmarks, problem.engine.prior_mean, problem.engine.linear.predictors, strict=True
     )
-    for found, mean, predictor in blocks:
-        if found is not None:
-            parts = (np.abs(x) for x in (found[0], mean, predictor.offset))
-            level = np.maximum.reduce([np.broadcast_to(x, found[1].shape) for x in parts])
-            level = level / found[1]
+    for landmark, mean, predictor in blocks:
+        if landmark is not None:
+            parts = (np.abs(x) for x in (landmark[0], mean, predictor.offset))
+            level = np.maximum.reduce([np.broadcast_to(x, landmark[1].shape) for x in parts])
+            level = level / landmark[1]
             if float(level.max()) > LEVEL:
                 return True
     return False
@@ -157,8 +157,8 @@ def _place(problem: Problem, landmarks: list[tuple[Array, Array] | None], weight
     blocks = [BlockPrior(b, linear.starts[b.name]) for b in linear.blocks]
     place = np.concatenate([np.zeros(0), *(b.mean for b in blocks)])
     centre = tuple(
-        m if found is None else found[0] + np.zeros_like(m)
-        for found, m in zip(landmarks, means, strict=True)
+        m if landmark is None else landmark[0] + np.zeros_like(m)
+        for landmark, m in zip(landmarks, means, strict=True)
     )
     begin = Leftover(np.zeros(linear.size), np.zeros(linear.size))
     for _ in range(SWEEPS):
@@ -193,7 +193,9 @@ def _robust(landmark: tuple[Array, Array], residual: Array) -> Array:
     return np.asarray(landmark[1] ** -2.0 / (1.0 + (x / usual) ** 2))
 
 
-def _made(problem: Problem, unit: tuple[float, ...], place: Array, high: bool) -> Measured:
+def _rescaled(
+    problem: Problem, unit: tuple[float, ...], place: Array, high: bool
+) -> RescaledProblem:
     engine, gain = problem.engine, 0.0
     linear = engine.linear
     sites: list[Site] = []
@@ -216,11 +218,11 @@ def _made(problem: Problem, unit: tuple[float, ...], place: Array, high: bool) -
         b if not high else replace(b, mean=b.mean - place[where])
         for b, where in zip(linear.blocks, linear.slices.values(), strict=True)
     )
-    moved = LinearGaussian(blocks, tuple(predictors), _constraints(linear, place))
+    model = LinearGaussian(blocks, tuple(predictors), _constraints(linear, place))
     assert problem.remade is not None
-    made = problem.remade(tuple(sites), engine.remade(moved))
+    rescaled = problem.remade(tuple(sites), engine.remade(model))
     scales = tuple(s.spec.scales for s in problem.sites)
-    return Measured(made, Measure(linear, tuple(origins), unit, place), scales, gain)
+    return RescaledProblem(rescaled, Rescaling(linear, tuple(origins), unit, place), scales, gain)
 
 
 def _level(predictor: Predictor, linear: LinearGaussian, place: Array) -> Pair:
