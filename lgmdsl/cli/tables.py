@@ -17,30 +17,32 @@ if TYPE_CHECKING:
 SUFFIXES = (".nc", ".csv", ".npz")
 
 
-def fields(found: xr.Dataset) -> dict[str, Any]:
+def fields(dataset: xr.Dataset) -> dict[str, Any]:
     """Labels and values of a Dataset, for JSON."""
     return {
-        "labels": {str(d): found[d].values for d in found.dims if d in found.coords},
+        "labels": {str(d): dataset[d].values for d in dataset.dims if d in dataset.coords},
         "values": {
             str(n): {"dims": [str(d) for d in v.dims], "values": v.values}
-            for n, v in found.data_vars.items()
+            for n, v in dataset.data_vars.items()
         },
     }
 
 
-def write(place: Path, found: xr.Dataset) -> None:
+def write(place: Path, dataset: xr.Dataset) -> None:
     """To a .nc, .csv or .npz file, whole or not at all."""
     if place.suffix == ".csv":
-        content = memoryview(table(found).encode("utf-8"))
+        content = memoryview(table(dataset).encode("utf-8"))
     elif place.suffix == ".npz":
         import numpy as np
 
         packed = io.BytesIO()
-        arrays: dict[str, Any] = {str(n): np.asarray(v.values) for n, v in found.variables.items()}
+        arrays: dict[str, Any] = {
+            str(n): np.asarray(v.values) for n, v in dataset.variables.items()
+        }
         np.savez_compressed(packed, **arrays)
         content = packed.getbuffer()
     else:
-        content = memoryview(found.to_netcdf(engine="h5netcdf"))
+        content = memoryview(dataset.to_netcdf(engine="h5netcdf"))
     files.write(place, content)
 
 
@@ -49,10 +51,12 @@ def _wide_axis(name: str, variable: xr.DataArray) -> Hashable | None:
     return variable.dims[-1] if name.endswith("_probability") else None
 
 
-def _rows(found: xr.Dataset) -> tuple[Hashable, ...]:
+def _rows(dataset: xr.Dataset) -> tuple[Hashable, ...]:
     """The axes that the rows of a table are over: those of most members."""
-    shared = [_long_axes(str(n), v) for n, v in found.data_vars.items()]
-    return max(shared, key=lambda dims: (prod(found.sizes[d] for d in dims), len(dims)), default=())
+    shared = [_long_axes(str(n), v) for n, v in dataset.data_vars.items()]
+    return max(
+        shared, key=lambda dims: (prod(dataset.sizes[d] for d in dims), len(dims)), default=()
+    )
 
 
 def _long_axes(name: str, variable: xr.DataArray) -> tuple[Hashable, ...]:
@@ -60,35 +64,37 @@ def _long_axes(name: str, variable: xr.DataArray) -> tuple[Hashable, ...]:
     return tuple(d for d in variable.dims if d != wide)
 
 
-def outside_table(found: xr.Dataset) -> tuple[str, ...]:
-    """What is over other axes than the rows of `table`, which lacks it."""
-    rows = {*_rows(found)}
-    return tuple(str(n) for n, v in found.data_vars.items() if not {*_long_axes(str(n), v)} <= rows)
+def outside_table(dataset: xr.Dataset) -> tuple[str, ...]:
+    """The variables over axes other than the rows of `table`, which omits them."""
+    rows = {*_rows(dataset)}
+    return tuple(
+        str(n) for n, v in dataset.data_vars.items() if not {*_long_axes(str(n), v)} <= rows
+    )
 
 
-def table(found: xr.Dataset) -> str:
+def table(dataset: xr.Dataset) -> str:
     """One row for each member of the longest index set's product; columns over more indices get
     a suffix for each further label: y_probability_0, y_probability_1."""
     import numpy as np
 
-    variables = {str(n): v for n, v in found.data_vars.items()}
+    variables = {str(n): v for n, v in dataset.data_vars.items()}
     wide_axes = {name: _wide_axis(name, v) for name, v in variables.items()}
-    rows = _rows(found)
-    sizes = tuple(found.sizes[d] for d in rows)
+    rows = _rows(dataset)
+    sizes = tuple(dataset.sizes[d] for d in rows)
     table: dict[str, Any] = {}
     for k, dim in enumerate(rows):
-        labels = found[dim].values if dim in found.coords else np.arange(sizes[k])
+        labels = dataset[dim].values if dim in dataset.coords else np.arange(sizes[k])
         shape = tuple(-1 if d == dim else 1 for d in rows)
         table[str(dim)] = np.broadcast_to(labels.reshape(shape), sizes).reshape(-1)
     for name, variable in variables.items():
         across = wide_axes[name]
-        own = _long_axes(name, variable)
-        if not set(own) <= set(rows):
+        axes = _long_axes(name, variable)
+        if not set(axes) <= set(rows):
             continue
-        wide = variable.transpose(*(d for d in rows if d in own), ...).values
-        shape = tuple(found.sizes[d] if d in own else 1 for d in rows)
+        wide = variable.transpose(*(d for d in rows if d in axes), ...).values
+        shape = tuple(dataset.sizes[d] if d in axes else 1 for d in rows)
         if across is not None:
-            for j, value in enumerate(found[across].values):
+            for j, value in enumerate(dataset[across].values):
                 cells = np.broadcast_to(wide[..., j].reshape(shape), sizes).reshape(-1)
                 table[f"{name}_{value}"] = cells
         else:

@@ -46,8 +46,8 @@ class Operation:
     def __call__(self, *values: Any, **arguments: Any) -> Expression:
         positional = [lift(v) for v in values]
         named = _arguments(self.name, arguments)
-        given = [lift_value(v) for v in arguments.values()]
-        parts = [*positional, *(g for g in given if isinstance(g, Expression))]
+        lifted = [lift_value(v) for v in arguments.values()]
+        parts = [*positional, *(g for g in lifted if isinstance(g, Expression))]
         call = ast.Call(ast.Name(self.name), tuple(p.node for p in positional), named)
         return Expression.inside(call, *parts)
 
@@ -62,10 +62,10 @@ def _arguments(function: str, arguments: dict[str, Any]) -> tuple[ast.Argument, 
                     help="argument names have letters, digits and `_`",
                 )
             )
-    given = {name: lift_value(value) for name, value in arguments.items()}
+    values = {name: lift_value(value) for name, value in arguments.items()}
     return tuple(
         ast.Argument(name, value.node if isinstance(value, Expression) else value)
-        for name, value in given.items()
+        for name, value in values.items()
     )
 
 

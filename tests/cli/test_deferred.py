@@ -120,4 +120,4 @@ def test_importing_the_library_defers_nothing(root: Path) -> None:
         import lgmdsl, lgmdsl.api.fit.fitting
         print([type(f).__name__ for f in sys.meta_path])
     """
-    assert "Deferring" not in run(root, script)
+    assert "DeferringFinder" not in run(root, script)

@@ -78,7 +78,7 @@ def test_the_word_is_reserved_and_opens_a_start_symbol(statement: Statement) -> 
     assert statement.word in RESERVED and OPENERS[statement.terminal] == statement.word
     assert statement.word in parser().starts
     assert f"{statement.word}: {statement.terminal} {statement.rule} [STRING]" in grammar()
-    with pytest.raises(ModelError, match="stands alone"):
+    with pytest.raises(ModelError, match="has nothing after it"):
         parse(f"lgm 1\n{statement.word}\n")
 
 

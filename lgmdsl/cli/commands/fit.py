@@ -76,7 +76,7 @@ def command(
     lgm fit model.lgm data.npz --audit
 
     Exit status 0 if it converged, 1 for an error in the model, the data or the method, 3 if it
-    did not converge (what there is is written and says so), 130 if it was interrupted.
+    did not converge (the result so far is written, with its status), 130 if it was interrupted.
     """
     from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress

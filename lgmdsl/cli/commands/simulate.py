@@ -51,7 +51,7 @@ def command(
     lgm simulate model.lgm data.npz -o replicate.npz
 
     Covariates come from DATA, or are drawn by type; hypers without a value come from their
-    priors. The latents and hypers that were drawn are in the file as truth.NAME. Without -o
+    priors. The file holds the latents and hypers drawn as truth.NAME. Without -o
     the data are only listed; --json prints them.
     """
     from lgmdsl.cli.files import deliver, report, writable

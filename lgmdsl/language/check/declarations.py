@@ -17,7 +17,7 @@ from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES
 def check_dims(
     dims: Sequence[ast.Name], scope: Scope, *, matrix: bool = False
 ) -> tuple[str, ...] | None:
-    """The index names of a declaration; complains of names that are no index, or stand twice.
+    """The index names of a declaration; complains of names that are no index, or appear twice.
 
     `matrix` allows the last two to be the same.
     """
@@ -41,7 +41,7 @@ def check_dims(
                 continue
             scope.findings.error(
                 "E106",
-                f"index `{name.id}` stands twice in `[{', '.join(d.id for d in dims)}]`",
+                f"index `{name.id}` appears twice in `[{', '.join(d.id for d in dims)}]`",
                 name.span,
                 "a second time",
                 help="only the last two indices of a covariance, a graph or a real matrix "
@@ -129,9 +129,9 @@ def _labels(labels: tuple[str, ...], statement: ast.Index, scope: Scope) -> bool
         definition = statement.definition
         scope.findings.error(
             "E106",
-            f'label "{twice}" of `{statement.name.id}` stands twice',
+            f'label "{twice}" of `{statement.name.id}` appears twice',
             definition.span if definition and definition.span.known else statement.name.span,
-            "labels are told apart by their text",
+            "labels are distinguished by their text",
             help=f'leave out one "{twice}"',
         )
         return False

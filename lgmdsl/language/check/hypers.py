@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lgmdsl.errors import meant
 from lgmdsl.language.check.binding import bind, find
-from lgmdsl.language.check.context import Place
 from lgmdsl.language.check.declarations import check_dims, check_name
 from lgmdsl.language.check.hyper_values import check_hyper_value
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.check.values import check_values
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.shapes.other_names import TYPES
@@ -82,8 +82,8 @@ def _type_dims(statement: ast.Hyper, dims: tuple[str, ...], scope: Scope) -> boo
         help = f"hyper {name.id}[{axis}, {axis}] : covariance"
         message = f"the covariance `{name.id}` is over one index twice"
     elif kind in ("simplex", "ordered") and not dims:
-        what = "class" if kind == "simplex" else "cut"
-        help = f"hyper {name.id}[{what}] : {kind}"
+        index = "class" if kind == "simplex" else "cut"
+        help = f"hyper {name.id}[{index}] : {kind}"
         message = f"`{name.id}` is {'a simplex' if kind == 'simplex' else 'ordered'} over an index"
     if help:
         scope.findings.error(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lgmdsl.language.check.binding import bind, find
-from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import Shape
 from lgmdsl.language.tree import ast
@@ -65,7 +65,7 @@ def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Chec
             "`kernel` is a kernel, not a value",
             node.span,
             f"found {text_of(node)}",
-            help=f"a factor stands inside a kernel: se(sd = {text_of(node)}, length = ell)",
+            help=f"a factor is written inside a kernel: se(sd = {text_of(node)}, length = ell)",
         )
         return False
     dist = ast.Dist(node.function, node.named, span=node.span)
@@ -89,7 +89,7 @@ def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Chec
     bound = bind(dist, signature, scope, optional=optional)
     inner = replace(place, name=signature.name, axis=None)
     fine = bound.complete
-    for parameter, argument in bound.given.values():
+    for parameter, argument in bound.matched.values():
         fine = check(argument.value, parameter, inner, scope, {}) is not None and fine
     return fine
 

@@ -30,7 +30,7 @@ def _declare(statement: ast.Let | ast.Report, scope: Scope, context: Context) ->
     inference = Inference(scope, context)
     shape = inference.infer(statement.value)
     fine = shape is not None and usable(shape, statement.value, scope)
-    left = tuple(d.id for d in statement.dims)
+    axes = tuple(d.id for d in statement.dims)
     if dims is not None and shape is not None and fine:
         extra = [i for i in shape.indices if i not in dims]
         if extra:
@@ -43,7 +43,7 @@ def _declare(statement: ast.Let | ast.Report, scope: Scope, context: Context) ->
     kind: Kind = "let" if isinstance(statement, ast.Let) else "report"
     degree: Degree = shape.degree if shape else "constant"
     scope.declare(
-        Symbol(name.id, kind, statement, left, _type(shape), degree=degree),
+        Symbol(name.id, kind, statement, axes, _type(shape), degree=degree),
         broken=not known,
     )
     if shape is not None and shape.latent:

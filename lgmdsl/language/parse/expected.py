@@ -70,7 +70,7 @@ def expected(trouble: Trouble) -> str:
 def _name(trouble: Trouble) -> str:
     """What kind of name fits."""
     previous = trouble.previous.type
-    if trouble.at == 1:
+    if trouble.position == 1:
         return trouble.statement.subject
     if previous == "COLON":
         return "a type (e.g. real)"

@@ -10,7 +10,7 @@ from lgmdsl.language.tree import ast
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name where it stands for something declared. `slot`: as a slot, `u[who]`; `operand`: as a
+    """A mention of a declared name. `slot`: as a slot, `u[who]`; `operand`: as a
     whole operand of `@`."""
 
     name: ast.Name

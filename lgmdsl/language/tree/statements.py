@@ -4,7 +4,7 @@ The parser's grammar, the tree builder, the formatter, the messages, `lgm info` 
 strategies take their lists from here. What a statement means is checked in `language/check`.
 """
 
-# Long because every statement stands here whole, next to the others.
+# Long because all statements are described here, one after another.
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Sign = Literal["~", "=", ":", ""]
 
 
 class Read(Protocol):
-    """What stood in a statement's text, in the order of its rule."""
+    """The parts read from a statement's text, in the order of its rule."""
 
     @property
     def name(self) -> ast.Name: ...
@@ -48,7 +48,7 @@ class Row:
 
     @property
     def aligned(self) -> bool:
-        """Whether it has a sign that can stand under those of its neighbours."""
+        """Whether it has a sign that can be aligned with those of its neighbours."""
         return bool(self.kind or self.sign)
 
 
@@ -58,11 +58,11 @@ class Statement:
 
     `rule` is its grammar between the opening word and the description, which every statement may
     have; `build` makes the node of what was read, `row` lays it out. In messages: `declares` is
-    what its name is (`a latent`), empty where it declares none; `subject` what stands after the
+    what its name is (`a latent`), empty where it declares none; `subject` what follows the
     opening word; `introduces` what its sign introduces, empty where there are two; `distribution`
-    what stands after `~`, a part of one of the `categories`. `heading` is that of its list in `lgm
-    info`, `counted` its noun in the counts of `lgm check`. `group` is the statement that it stands
-    with in a built model's text, its own where that is empty.
+    what follows `~`, a part of one of the `categories`. `heading` is that of its list in `lgm
+    info`, `counted` its noun in the counts of `lgm check`. `group` is the statement that it is
+    grouped with in a built model's text, itself where that is empty.
     """
 
     node: type[ast.AnyStatement]
@@ -94,7 +94,7 @@ class Statement:
 
     @property
     def named(self) -> bool:
-        """Whether a name stands after the opening word, not an expression."""
+        """Whether a name follows the opening word, not an expression."""
         return self.rule.startswith("NAME")
 
     @property
@@ -186,7 +186,7 @@ def _hyper(read: Read) -> ast.Hyper:
 STATEMENTS: tuple[Statement, ...] = (
     Statement(
         node=ast.Index,
-        summary="Declares an index set, whose labels stand here or come with the data.",
+        summary="Declares an index set, whose labels are listed here or come with the data.",
         syntax='index NAME, or index NAME = 3, 1..12, {"a", "b"} or head(OTHER)',
         example='index mode = {"walk", "bike", "bus"}',
         rule="NAME [EQUAL (size | range | labels | head)]",
