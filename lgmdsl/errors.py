@@ -1,6 +1,6 @@
 """Diagnostics: one form for every error and warning, with a stable code and a position.
 
-A `Span` points into a `Source`, so a diagnostic can draw itself without asking anyone for the
+A `Span` points into a `Source`, so a diagnostic renders itself without further access to the
 text. `LgmError` carries all diagnostics of one pass; its `str` is the rendered report.
 """
 
@@ -85,7 +85,7 @@ NOWHERE = Span()
 class Diagnostic:
     """One error or warning.
 
-    `label` stands under the underline; `details` are further `|` lines; `note` and `help` follow
+    `label` goes below the underline; `details` are further `|` lines; `note` and `help` follow
     with `=`. Texts made with `remedies` have two wordings: the fields hold Python's, `rewordings`
     what the command line says instead.
     """
@@ -210,7 +210,7 @@ class LgmError(Exception):
         super().__init__(self.render())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Through a process pool it goes as its diagnostics, not as its text."""
+        """Pickled as its diagnostics, not as its text."""
         return type(self), (self.diagnostics,), {"left_out": self.left_out, "args": self.args}
 
     def render(self) -> str:

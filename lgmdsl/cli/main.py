@@ -16,10 +16,10 @@ from typing import TextIO
 import click
 
 from lgmdsl.cli import failures
-from lgmdsl.cli.deferred import defer
+from lgmdsl.cli.deferred_imports import defer
+from lgmdsl.cli.exit_status import DEFECT, INTERRUPTED, OK, REFUSED, UNFINISHED, USAGE
 from lgmdsl.cli.group import LazyGroup
 from lgmdsl.cli.output import note
-from lgmdsl.cli.status import DEFECT, INTERRUPTED, OK, REFUSED, UNFINISHED, USAGE
 from lgmdsl.errors import LgmError, NumericalError
 from lgmdsl.vocabulary.plugins import PluginWarning
 

@@ -63,7 +63,7 @@ class Edge:
     """`target` depends on `source`; `argument` names the distribution's argument, if it is in one.
 
     The role `observed` runs from a datum to the site that observes it: a datum never depends on
-    anything, so the graph has no circle even where y is also an input (an autoregression).
+    anything, so the graph has no cycle even where y is also an input (an autoregression).
     `operand`: every mention is a whole operand of `@`, or the matrix of a structure. `span`: the
     first mention.
     """
@@ -151,7 +151,7 @@ class ModelGraph:
     @cached_property
     def order(self) -> tuple[Node, ...]:
         """The nodes, each after all that it depends on, and otherwise in the order of the text;
-        those on a circle, and behind it, are left out."""
+        those on a cycle, and behind it, are left out."""
         place = {node.id: k for k, node in enumerate(self.nodes)}
         waits = {node.id: len(self.sources[node.id]) for node in self.nodes}
         ready = [k for k, node in enumerate(self.nodes) if not waits[node.id]]
@@ -171,7 +171,7 @@ class ModelGraph:
 
     @property
     def acyclic(self) -> bool:
-        """Whether the dependences have no circle; a checked model's never have one."""
+        """Whether the dependences have no cycle; a checked model's never have one."""
         return len(self.order) == len(self.nodes)
 
     @cached_property

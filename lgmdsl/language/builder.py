@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.language.checked import CheckedModel
+from lgmdsl.language.constructors import HeadOf
 from lgmdsl.language.expressions import Distribution, Expression, lift, plain_text
 from lgmdsl.language.limits import MAX_INDEX_SIZE
 from lgmdsl.language.parse.grammar import RESERVED, is_name
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_model import group, print_model
-from lgmdsl.language.words import HeadOf
 
 IndexDefinition: TypeAlias = "int | range | Sequence[str] | HeadOf | None"
 

@@ -93,7 +93,7 @@ class Expression:
             raise _wrong("only a name can be indexed", "give the expression a name with `let`")
         items = slots if isinstance(slots, tuple) else (slots,)
         if not items:
-            raise _wrong("`[]` is empty", "what has no index stands without brackets")
+            raise _wrong("`[]` is empty", "a name without indices takes no brackets")
         node = ast.Indexed(self.node, tuple(_slot(s) for s in items))
         return Expression(node, size=1 + len(items))
 
@@ -146,9 +146,9 @@ def lift_value(value: Any) -> Expression | ast.String | ast.Bool:
 
 
 def plain_text(text: str) -> str:
-    """A text that can stand between double quotes on one line."""
+    """A text that fits between double quotes on one line."""
     if '"' in text or "\n" in text or "\r" in text:
-        raise _wrong("a text stands on one line and holds no double quotes", "use single quotes")
+        raise _wrong("text goes on one line, without double quotes", "use single quotes")
     return text
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     bound_option,
     data_argument,
@@ -20,7 +21,6 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import note
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 
 @click.command("calibrate")

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import data_argument, json_option, map_option, model_argument, read_model
 from lgmdsl.cli.output import diagnose, show, show_json
-from lgmdsl.cli.status import OK, REFUSED
 from lgmdsl.errors import Diagnostic, LgmError
 from lgmdsl.language.tree.statements import STATEMENTS
 

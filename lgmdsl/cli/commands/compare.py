@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     audit_options,
     bound_option,
@@ -22,7 +23,6 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 if TYPE_CHECKING:
     from lgmdsl.api.compare.comparison import Comparison

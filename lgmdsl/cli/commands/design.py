@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED
 from lgmdsl.cli.options import (
     data_argument,
     json_option,
@@ -14,7 +15,6 @@ from lgmdsl.cli.options import (
     seed_option,
     set_option,
 )
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED
 
 
 @click.command("design")

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     audit_options,
     bound_option,
@@ -24,7 +25,6 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit

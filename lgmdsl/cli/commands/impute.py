@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     bound_option,
     data_argument,
@@ -20,7 +21,6 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 
 

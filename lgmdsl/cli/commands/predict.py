@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import json_option, map_option
-from lgmdsl.cli.status import OK, REFUSED
 from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import (
     data_argument,
     json_option,
@@ -19,7 +20,6 @@ from lgmdsl.cli.options import (
     sizes_option,
 )
 from lgmdsl.cli.output import note
-from lgmdsl.cli.status import OK, REFUSED
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -17,7 +17,7 @@ class Arrow:
 
 
 def arrows(graph: ModelGraph) -> tuple[Arrow, ...]:
-    """One arrow for each pair, in the order of the edges, and never a circle.
+    """One arrow for each pair, in the order of the edges, and never a cycle.
 
     A site generates its datum, so that arrow points at the datum; where the datum is an input
     elsewhere as well, it keeps the direction of the dependence.

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from lgmdsl.graph.draw.arrows import arrows
 from lgmdsl.graph.draw.boxes import Box, boxes, caption, innermost
-from lgmdsl.graph.draw.look import STYLES, detail, look_of
+from lgmdsl.graph.draw.styles import STYLES, detail, look_of
 from lgmdsl.graph.draw.text import dot
 from lgmdsl.graph.model_graph import ModelGraph, Node
 

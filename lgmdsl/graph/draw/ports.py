@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from lgmdsl.graph.draw.layers import Layers
-from lgmdsl.graph.draw.look import Shape
 from lgmdsl.graph.draw.shapes import port_room
+from lgmdsl.graph.draw.styles import Shape
 
 STEP = 14.0
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lgmdsl.graph.draw.layers import Layers
-from lgmdsl.graph.draw.look import Shape
 from lgmdsl.graph.draw.place import Placed
 from lgmdsl.graph.draw.ports import Ports
 from lgmdsl.graph.draw.shapes import rim
+from lgmdsl.graph.draw.styles import Shape
 
 HEAD = 7.0
 SAMPLES = 60

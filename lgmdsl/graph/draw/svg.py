@@ -18,7 +18,11 @@ from lgmdsl.graph.draw.legend import (
     dark_style,
     legend,
 )
-from lgmdsl.graph.draw.look import (
+from lgmdsl.graph.draw.place import Placed, Rectangle, place
+from lgmdsl.graph.draw.ports import ports
+from lgmdsl.graph.draw.routes import ArrowPath, routes
+from lgmdsl.graph.draw.shapes import outline
+from lgmdsl.graph.draw.styles import (
     DETAIL_SIZE,
     EM,
     LABEL_SIZE,
@@ -28,10 +32,6 @@ from lgmdsl.graph.draw.look import (
     look_of,
     size,
 )
-from lgmdsl.graph.draw.place import Placed, Rectangle, place
-from lgmdsl.graph.draw.ports import ports
-from lgmdsl.graph.draw.routes import ArrowPath, routes
-from lgmdsl.graph.draw.shapes import outline
 from lgmdsl.graph.draw.text import xml
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind
 

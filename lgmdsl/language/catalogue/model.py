@@ -29,7 +29,7 @@ MODEL: tuple[CodeEntry, ...] = (
     CodeEntry(
         "E102",
         "unnamed argument",
-        "The arguments of a distribution are always named, and the name says the link: there "
+        "The arguments of a distribution are always named, and the name is the link: there "
         "is no order to remember, and `sd` can never be read as a variance or a precision.",
         "latent u[subject] ~ normal(1)",
         "latent u[subject] ~ normal(sd = 1)",
@@ -71,7 +71,7 @@ MODEL: tuple[CodeEntry, ...] = (
         "E107",
         "used before its declaration",
         "A name is declared above the statements that use it, so a model reads from top to "
-        "bottom and has no circles.",
+        "bottom and has no cycles.",
         "let eta[obs] = b0 + X @ b\nlatent b0 ~ normal(sd = 10)",
         "latent b0 ~ normal(sd = 10)\nlet eta[obs] = b0 + X @ b",
     ),
@@ -115,7 +115,7 @@ MODEL: tuple[CodeEntry, ...] = (
         "not affine in the latents",
         "Predictors are sums of latents with known coefficients, so their distribution under "
         "a Gaussian is Gaussian. A product of two latents, or a function of one, is not; "
-        "declare one of them as a hyper. In a report anything may stand.",
+        "declare one of them as a hyper. A report may be any expression.",
         "latent c[feat] ~ normal(sd = 1)\nlet eta[obs] = sum(X * b * c, feat)",
         "hyper c[feat] : real ~ normal(sd = 1)\nlet eta[obs] = sum(X * b * c, feat)",
     ),

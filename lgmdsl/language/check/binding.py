@@ -101,7 +101,7 @@ def bind(
     `optional` are required arguments that may be left out here (`sd` of a factor in a product).
     """
     matched: dict[str, tuple[Parameter, ast.Argument]] = {}
-    fine = True
+    valid = True
     renamed: set[str] = set()
     strays = 0  # unknown arguments whose intended parameter is unknown
     for argument in dist.arguments:
@@ -110,7 +110,7 @@ def bind(
             meant = _unknown(dist, signature, argument, scope)
             strays += not meant
             renamed |= meant
-            fine = False
+            valid = False
         elif argument.name in matched:
             scope.findings.error(
                 "E104",
@@ -119,7 +119,7 @@ def bind(
                 note=signature.show(),
                 help=f"keep one `{argument.name}`",
             )
-            fine = False
+            valid = False
         else:
             matched[argument.name] = (parameter, argument)
     for parameter in signature.parameters:
@@ -130,7 +130,7 @@ def bind(
                 strays -= 1
                 continue
             _missing(dist, signature, (parameter,), scope)
-            fine = False
+            valid = False
     for group in dict.fromkeys(p.one_of for p in signature.parameters if p.one_of):
         members = [p for p in signature.parameters if p.one_of == group]
         present = [matched[p.name][1] for p in members if p.name in matched]
@@ -139,7 +139,7 @@ def bind(
                 strays -= 1
                 continue
             _missing(dist, signature, members, scope)
-            fine = False
+            valid = False
         elif len(present) > 1:
             chosen = quoted([a.name for a in present])
             scope.findings.error(
@@ -150,8 +150,8 @@ def bind(
                 note=signature.show(),
                 help=f"leave out `{present[1].name}`",
             )
-            fine = False
-    return BoundDistribution(dist, signature, matched, fine)
+            valid = False
+    return BoundDistribution(dist, signature, matched, valid)
 
 
 def _place(argument: ast.Argument) -> Span:

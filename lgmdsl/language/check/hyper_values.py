@@ -44,7 +44,7 @@ def check_hyper_value(
 
 
 def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope) -> bool:
-    fine = True
+    valid = True
     stack: list[ast.Expr] = [value]
     seen: set[int] = set()
     while stack:
@@ -56,12 +56,12 @@ def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope
             case ast.Binary():
                 stack += (node.right, node.left)
                 if node.op == "@":
-                    fine = _not_here("`@`", name, node, scope)
+                    valid = _not_here("`@`", name, node, scope)
             case ast.Unary():
                 stack.append(node.operand)
             case ast.Call():
                 if node.function.id not in ELEMENTWISE:
-                    fine = _not_here(f"`{node.function.id}`", name, node, scope)
+                    valid = _not_here(f"`{node.function.id}`", name, node, scope)
                 stack += node.positional
     reported: set[str] = set()
     for used in names_in(value):
@@ -80,8 +80,8 @@ def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope
             help="write a `let` in place of the hyper: "
             f"let {with_dims(name, dims)} = {text_of(value)}",
         )
-        fine = False
-    return fine
+        valid = False
+    return valid
 
 
 def _not_here(subject: str, name: str, node: ast.Expr, scope: Scope) -> bool:

@@ -20,10 +20,10 @@ def check_hyper(statement: ast.Hyper, scope: Scope) -> None:
     """Check a hyper's type, dims, and prior or value, and declare it."""
     name, type_ = statement.name, statement.type
     new = check_name(name, scope)
-    fine = _hyper_type(type_, scope)
+    valid = _hyper_type(type_, scope)
     dims = check_dims(statement.dims, scope, matrix=type_.name == "covariance")
     shape = dims or tuple(d.id for d in statement.dims)
-    shaped = fine and dims is not None and _type_dims(statement, dims, scope)
+    shaped = valid and dims is not None and _type_dims(statement, dims, scope)
     if shaped and dims is not None:
         if statement.prior is not None:
             _prior(statement, statement.prior, dims, scope)
@@ -124,7 +124,7 @@ def _prior(statement: ast.Hyper, dist: ast.Dist, dims: tuple[str, ...], scope: S
             f"upper = {text_of(_given(dist, 'lower'))})",
         )
         return False
-    return checked.fine
+    return checked.valid
 
 
 def _given(dist: ast.Dist, name: str) -> ast.Value:

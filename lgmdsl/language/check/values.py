@@ -21,23 +21,23 @@ from lgmdsl.vocabulary.signature import Parameter, literal
 
 @dataclass(frozen=True)
 class CheckedArguments:
-    """The shapes of a distribution's arguments; `fine` is False after a complaint."""
+    """The shapes of a distribution's arguments; `valid` is False after a complaint."""
 
     shapes: dict[str, Shape]
-    fine: bool
+    valid: bool
 
 
 def check_values(bound: BoundDistribution, place: Place, scope: Scope) -> CheckedArguments:
-    """Check every argument of a distribution where it stands."""
+    """Check every argument of a distribution in its place."""
     shapes: dict[str, Shape] = {}
-    fine = bound.complete
+    valid = bound.complete
     for name, (parameter, argument) in bound.matched.items():
         shape = check_value(argument.value, parameter, place, scope, shapes)
         if shape is None:
-            fine = False
+            valid = False
         else:
             shapes[name] = shape
-    return CheckedArguments(shapes, fine)
+    return CheckedArguments(shapes, valid)
 
 
 def check_value(

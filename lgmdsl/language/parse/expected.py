@@ -24,7 +24,7 @@ def an(word: str) -> str:
     return f"an {word}" if word[0] in "aeio" else f"a {word}"
 
 
-def found(token: Token) -> str:
+def token_text(token: Token) -> str:
     """A token in words."""
     if token.type == "STRING":
         return f"the text {_cut(token)}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from lgmdsl.errors import Diagnostic, Span
 from lgmdsl.language.parse import repairs
-from lgmdsl.language.parse.expected import OPERATORS, an, expected, found
+from lgmdsl.language.parse.expected import OPERATORS, an, expected, token_text
 from lgmdsl.language.parse.grammar import OPENERS
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.parse.trouble import Hint, Trouble, matching
@@ -129,7 +129,7 @@ def _reads(t: Trouble) -> str:
 
 WORDS: dict[str, Callable[[Trouble], str]] = {
     "expected": expected,
-    "found": lambda t: found(t.token or t.previous),
+    "found": lambda t: token_text(t.token or t.previous),
     "a_statement": lambda t: an(t.opener),
     "what": lambda t: "a datum" if t.opener == "data" else an(t.opener),
     "role": lambda t: "opens a statement" if t.token and t.token.type in OPENERS

@@ -1,4 +1,4 @@
-"""Where the reading of a statement stopped, and what may be said about it."""
+"""Where the parsing of a statement stopped, and the hint about it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Trouble:
 
     @property
     def statement(self) -> Statement:
-        """What the language says of the statement."""
+        """The descriptor of the statement."""
         return BY_WORD[self.opener]
 
     @property

@@ -1,4 +1,4 @@
-"""The shapes that operators and functions give, and where they may stand."""
+"""The shapes that operators and functions give, and where they are allowed."""
 
 from __future__ import annotations
 
@@ -46,10 +46,10 @@ def _function(
             "E203" if inner.latent else "E108",
             f"{context.subject} is not linear in the latents"
             if inner.latent
-            else f"`{name}` may stand only in a report",
+            else f"`{name}` is allowed only in a report",
             node.span,
             f"`{name}` of {described(inner.latent, scope)}" if inner.latent else "not a report",
-            help=f"`{name}` may stand only in a report: report {shown} = {text_of(node)}",
+            help=f"`{name}` is allowed only in a report: report {shown} = {text_of(node)}",
         )
         return None
     if RANK[inner.degree] >= RANK["affine"] and not context.reports:
@@ -58,7 +58,7 @@ def _function(
             f"{context.subject} is not linear in the latents",
             node.span,
             f"`{name}` of {described(inner.latent, scope)}",
-            help=f"`{name}` of a latent may stand only in a report; "
+            help=f"`{name}` of a latent is allowed only in a report; "
             "outside it takes data and hypers",
         )
         return None
@@ -155,7 +155,7 @@ def _diff(
     if not context.potential:
         scope.findings.error(
             "E201",
-            f"`diff` without a boundary shortens `{base}`, and may stand only in a potential",
+            f"`diff` without a boundary shortens `{base}`, and is allowed only in a potential",
             node.span,
             f"has {bracketed(_swap(inner.indices, axis, f'{base}~{lost}'))}",
             help='add boundary = "zero" (or "circular", "reflect"), which keeps the length',

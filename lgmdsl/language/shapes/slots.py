@@ -49,18 +49,18 @@ def indexed_shape(node: ast.Indexed, scope: Scope, context: Context) -> Shape | 
         )
         return None
     indices: list[str] = []
-    fine = True
+    valid = True
     for slot, axis in zip(node.slots, symbol.dims, strict=True):
         slot_indices = _slot(slot, axis, node, symbol, scope)
         if slot_indices is None:
-            fine = False
+            valid = False
             continue
         unchanged = slot_indices == (axis,) and isinstance(slot, ast.Name) and slot.id == axis
         # An axis kept twice, as in S[term, term], appears twice; a gathered index joins.
         indices.extend(
             i for i in slot_indices if i not in indices or (unchanged and symbol.dims.count(i) > 1)
         )
-    if not fine:
+    if not valid:
         return None
     if symbol.type == "graph" and tuple(indices) != symbol.dims:
         scope.findings.error(
