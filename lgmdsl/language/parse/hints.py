@@ -18,7 +18,7 @@ from lgmdsl.language.parse.expected import OPERATORS, an, expected, token_text
 from lgmdsl.language.parse.grammar import OPENERS
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.parse.trouble import Hint, Trouble, matching
-from lgmdsl.language.tree.statements import Statement
+from lgmdsl.language.tree.statements import StatementDescriptor
 from lgmdsl.vocabulary.lookup import HYPER_TYPES
 
 OPERAND = ("NAME", "NUMBER", "LPAR")
@@ -43,7 +43,7 @@ class Mistake:
     help: str = ""
     note: str = ""
     code: str = "E109"
-    statement: Callable[[Statement], object] | None = None
+    statement: Callable[[StatementDescriptor], object] | None = None
     position: int | None = None
     token: Collection[str] | None = None
     previous: Collection[str] | None = None
@@ -151,15 +151,15 @@ WORDS: dict[str, Callable[[Trouble], str]] = {
 }  # fmt: skip
 
 
-def _is(*words: str) -> Callable[[Statement], bool]:
+def _is(*words: str) -> Callable[[StatementDescriptor], bool]:
     return lambda statement: statement.word in words
 
 
-def _declares(statement: Statement) -> bool:
+def _declares(statement: StatementDescriptor) -> bool:
     return bool(statement.declares)
 
 
-def _indexed(statement: Statement) -> bool:
+def _indexed(statement: StatementDescriptor) -> bool:
     return statement.indexed
 
 

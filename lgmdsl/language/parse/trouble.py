@@ -11,7 +11,7 @@ from lgmdsl.language.parse.build_ast import Builder, too_deep
 from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.tree.print_model import WIDTH, print_statement
-from lgmdsl.language.tree.statements import BY_WORD, Statement
+from lgmdsl.language.tree.statements import BY_WORD, StatementDescriptor
 
 if TYPE_CHECKING:
     from lgmdsl.language.parse.lalr import Tree
@@ -35,7 +35,7 @@ class Trouble:
         return str(self.tokens[0])
 
     @property
-    def statement(self) -> Statement:
+    def statement(self) -> StatementDescriptor:
         """The descriptor of the statement."""
         return BY_WORD[self.opener]
 

@@ -20,7 +20,7 @@ from lgmdsl.vocabulary.signature import Category
 Sign = Literal["~", "=", ":", ""]
 
 
-class Read(Protocol):
+class StatementParts(Protocol):
     """The parts read from a statement's text, in the order of its rule."""
 
     @property
@@ -53,7 +53,7 @@ class Row:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statement:
+class StatementDescriptor:
     """All that the language says of one statement.
 
     `rule` is its grammar between the opening word and the description, which every statement may
@@ -70,7 +70,7 @@ class Statement:
     syntax: str
     example: str
     rule: str
-    build: Callable[[Read], ast.AnyStatement]
+    build: Callable[[StatementParts], ast.AnyStatement]
     row: Callable[[Any], Row]
     declares: str = ""
     subject: str = "a name"
@@ -174,7 +174,7 @@ def _constrain_row(s: ast.Constrain) -> Row:
     return Row(pieces_of(s.left), "", "=", pieces_of(s.right))
 
 
-def _hyper(read: Read) -> ast.Hyper:
+def _hyper(read: StatementParts) -> ast.Hyper:
     prior, value = read.distributions, read.values
     return ast.Hyper(
         read.name, read.dims, read.type, prior[0] if prior else None, value[0] if value else None
@@ -183,8 +183,8 @@ def _hyper(read: Read) -> ast.Hyper:
 
 # ---- the statements ------------------------------------------------------------------------
 
-STATEMENTS: tuple[Statement, ...] = (
-    Statement(
+STATEMENTS: tuple[StatementDescriptor, ...] = (
+    StatementDescriptor(
         node=ast.Index,
         summary="Declares an index set, whose labels are listed here or come with the data.",
         syntax='index NAME, or index NAME = 3, 1..12, {"a", "b"} or head(OTHER)',
@@ -197,7 +197,7 @@ STATEMENTS: tuple[Statement, ...] = (
         heading="indices",
         in_graph=False,
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Data,
         summary="Declares what is known: an array that binds by its name when the model is fitted.",
         syntax="data NAME[INDEX, ...] : TYPE",
@@ -209,7 +209,7 @@ STATEMENTS: tuple[Statement, ...] = (
         introduces=("the type of a datum", ":"),
         heading="data",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Hyper,
         summary="Declares a hyperparameter, with a prior to be learned under or with its value.",
         syntax="hyper NAME : TYPE ~ PRIOR(...), or hyper NAME : TYPE = VALUE",
@@ -222,7 +222,7 @@ STATEMENTS: tuple[Statement, ...] = (
         categories=("prior",),
         heading="hyperparameters",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Latent,
         summary="Declares Gaussian unknowns over index sets, with one structure for each axis.",
         syntax="latent NAME[INDEX, ...] ~ STRUCTURE(...)",
@@ -237,7 +237,7 @@ STATEMENTS: tuple[Statement, ...] = (
         heading="latents",
         counted="latent",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Let,
         summary="Names an expression that is affine in the latents.",
         syntax="let NAME[INDEX, ...] = EXPRESSION",
@@ -249,7 +249,7 @@ STATEMENTS: tuple[Statement, ...] = (
         introduces=("the value of a let", "="),
         heading="predictors",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Observe,
         summary="Says how a datum was observed: the family of its distribution.",
         syntax="observe NAME ~ FAMILY(...)",
@@ -264,7 +264,7 @@ STATEMENTS: tuple[Statement, ...] = (
         heading="observations",
         counted="observation",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Potential,
         summary="Multiplies the density by a factor of an affine expression of the latents.",
         syntax="potential EXPRESSION ~ POTENTIAL(...)",
@@ -279,7 +279,7 @@ STATEMENTS: tuple[Statement, ...] = (
         counted="potential",
         group="observe",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Constrain,
         summary="Conditions the latents on the value of an affine expression.",
         syntax="constrain EXPRESSION = EXPRESSION",
@@ -291,7 +291,7 @@ STATEMENTS: tuple[Statement, ...] = (
         heading="constraints",
         group="observe",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Report,
         summary="Names a quantity whose posterior is reported; it may be nonlinear.",
         syntax="report NAME[INDEX, ...] = EXPRESSION",
@@ -307,10 +307,10 @@ STATEMENTS: tuple[Statement, ...] = (
 )
 
 BY_WORD = {s.word: s for s in STATEMENTS}
-_BY_NODE: dict[type[ast.Statement], Statement] = {s.node: s for s in STATEMENTS}
+_BY_NODE: dict[type[ast.Statement], StatementDescriptor] = {s.node: s for s in STATEMENTS}
 
 
-def described(statement: ast.AnyStatement) -> Statement:
+def described(statement: ast.AnyStatement) -> StatementDescriptor:
     """The descriptor of a statement."""
     return _BY_NODE[type(statement)]
 
