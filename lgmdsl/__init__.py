@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
-# name -> module that defines it; nouns of the builder come from lgmdsl.language.words.
+# name -> module that defines it; nouns of the builder come from lgmdsl.language.constructors.
 _HOMES = {
     "Model": "lgmdsl.language.builder",
     "load": "lgmdsl.language.load",
@@ -74,11 +74,11 @@ def __getattr__(name: str) -> Any:
     elif name == "sites":
         return import_module("lgmdsl.sites")
     elif name in ("const", "head"):
-        value = getattr(import_module("lgmdsl.language.words"), name)
+        value = getattr(import_module("lgmdsl.language.constructors"), name)
     else:
         if name.startswith("_"):
             raise AttributeError(f"module 'lgmdsl' has no attribute {name!r}")
-        value = import_module("lgmdsl.language.words").word(name)
+        value = import_module("lgmdsl.language.constructors").constructor(name)
         if value is None:
             raise AttributeError(f"module 'lgmdsl' has no attribute {name!r}")
         return value  # looked up each time: a registered family may add words
@@ -87,5 +87,5 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    words: tuple[str, ...] = import_module("lgmdsl.language.words").words()
+    words: tuple[str, ...] = import_module("lgmdsl.language.constructors").constructor_names()
     return sorted({*globals(), *_HOMES, "const", "head", "sites", *words})

@@ -1,11 +1,11 @@
-"""The whole compiler on a page: text to CanonicalModel, one function an arrow.
+"""The whole compiler: text to CanonicalModel, one function for each arrow.
 
     SourceText -> Ast -> CheckedModel -> ModelGraph
         -> (with Dataset) GroundedModel -> CanonicalModel
 
 Each stage is a frozen value that can be printed; `lgm explain` shows them. The graph says in which
 order the parts are lowered, each after all that it depends on; later stages carry it along
-(`GroundedModel.graph`), and whoever asks what depends on what asks it.
+(`GroundedModel.graph`), and dependences are looked up in it.
 """
 
 from __future__ import annotations
@@ -135,10 +135,10 @@ def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
 
 
 def _layout(lowering: Lowering, latents: tuple[LatentBlock, ...]) -> Layout:
-    starts, dims, at = {}, {}, 0
+    starts, dims, start = {}, {}, 0
     for block in latents:
-        starts[block.name], dims[block.name] = at, block.dims
-        at += block.size
+        starts[block.name], dims[block.name] = start, block.dims
+        start += block.size
     labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
     for block in latents:
         for factor in block.factors:

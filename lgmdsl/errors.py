@@ -1,6 +1,6 @@
 """Diagnostics: one form for every error and warning, with a stable code and a position.
 
-A `Span` points into a `Source`, so a diagnostic can draw itself without asking anyone for the
+A `Span` points into a `Source`, so a diagnostic renders itself without further access to the
 text. `LgmError` carries all diagnostics of one pass; its `str` is the rendered report.
 """
 
@@ -85,7 +85,7 @@ NOWHERE = Span()
 class Diagnostic:
     """One error or warning.
 
-    `label` stands under the underline; `details` are further `|` lines; `note` and `help` follow
+    `label` goes below the underline; `details` are further `|` lines; `note` and `help` follow
     with `=`. Texts made with `remedies` have two wordings: the fields hold Python's, `rewordings`
     what the command line says instead.
     """
@@ -113,12 +113,12 @@ class Diagnostic:
         pairs = dict(self.rewordings)
         if not pairs:
             return self
-        said = {
+        texts = {
             p: pairs.get(getattr(self, p), getattr(self, p))
             for p in ("message", "label", "note", "help")
         }
         details = tuple(pairs.get(d, d) for d in self.details)
-        return replace(self, **said, details=details, rewordings=())
+        return replace(self, **texts, details=details, rewordings=())
 
     def render(self) -> str:
         lines = [f"{self.severity}[{self.code}]: {self.message}"]
@@ -154,7 +154,7 @@ class Diagnostic:
     def as_json(self) -> dict[str, object]:
         """A JSON object with a one-based range for editors (`null` where there is no position), in
         the command line's words."""
-        said = self.on_command_line()
+        reworded = self.on_command_line()
         place: dict[str, object] | None = None
         if self.span.known:
             line, column = self.span.source.line_column(self.span.start)
@@ -167,22 +167,22 @@ class Diagnostic:
         return {
             "severity": self.severity,
             "code": self.code,
-            "message": said.message,
+            "message": reworded.message,
             "range": place,
-            "label": said.label,
-            "details": list(said.details),
-            "note": said.note,
-            "help": said.help,
+            "label": reworded.label,
+            "details": list(reworded.details),
+            "note": reworded.note,
+            "help": reworded.help,
         }
 
 
 def _windowed(text: str, start: int, width: int, room: int = 160) -> tuple[str, str, str]:
     """Cut a very long line around its underlined part; tabs are kept so the marks line up."""
     if len(text) > room:
-        left = max(0, start - 60)
-        cut = text[left : left + room]
-        text = ("..." if left else "") + cut + ("..." if left + room < len(text) else "")
-        start = start - left + (3 if left else 0)
+        begin = max(0, start - 60)
+        cut = text[begin : begin + room]
+        text = ("..." if begin else "") + cut + ("..." if begin + room < len(text) else "")
+        start = start - begin + (3 if begin else 0)
         width = min(width, max(1, len(text) - start))
     before = "".join("\t" if c == "\t" else " " for c in text[:start])
     return text, before, "^" * width
@@ -191,10 +191,10 @@ def _windowed(text: str, start: int, width: int, room: int = 160) -> tuple[str, 
 def _worded(text: str, rewordings: dict[str, str], room: int = 0) -> str:
     """The text in Python's words; the command line's, where they differ, go to `rewordings`."""
     words = (in_python(text), on_command_line(text))
-    here, there = (f"{w[:room]}..." if 0 < room < len(w) else w for w in words)
-    if here != there:
-        rewordings[here] = there
-    return here
+    python, command_line = (f"{w[:room]}..." if 0 < room < len(w) else w for w in words)
+    if python != command_line:
+        rewordings[python] = command_line
+    return python
 
 
 class LgmError(Exception):
@@ -204,13 +204,13 @@ class LgmError(Exception):
     """
 
     def __init__(self, diagnostics: Diagnostic | Iterable[Diagnostic]) -> None:
-        found = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
-        self.diagnostics: tuple[Diagnostic, ...] = found[:MAX_ERRORS]
-        self.left_out = max(0, len(found) - MAX_ERRORS)
+        collected = (diagnostics,) if isinstance(diagnostics, Diagnostic) else tuple(diagnostics)
+        self.diagnostics: tuple[Diagnostic, ...] = collected[:MAX_ERRORS]
+        self.left_out = max(0, len(collected) - MAX_ERRORS)
         super().__init__(self.render())
 
     def __reduce__(self) -> tuple[object, ...]:
-        """Through a process pool it goes as its diagnostics, not as its text."""
+        """Pickled as its diagnostics, not as its text."""
         return type(self), (self.diagnostics,), {"left_out": self.left_out, "args": self.args}
 
     def render(self) -> str:
@@ -245,13 +245,13 @@ class NumericalError(LgmError):
 
 
 def nearest(word: object, known: Iterable[str]) -> str | None:
-    """The known word that `word` most likely stands for, whatever its case, or None."""
+    """The known word that `word` most likely means, whatever its case, or None."""
     words = list(known)
     close = difflib.get_close_matches(str(word), words, n=1, cutoff=0.6)
     if not close:
         lowered = {w.casefold(): w for w in reversed(words)}
-        found = difflib.get_close_matches(str(word).casefold(), lowered, n=1, cutoff=0.6)
-        close = [lowered[w] for w in found]
+        matches = difflib.get_close_matches(str(word).casefold(), lowered, n=1, cutoff=0.6)
+        close = [lowered[w] for w in matches]
     return close[0] if close else None
 
 

@@ -26,7 +26,7 @@ A part that models name (site, structure, hyperprior, kernel) carries its `Signa
 arguments with types, defaults and meaning, a summary. Parser, messages, builder and `lgm help NAME`
 learn it from there, and so does the part: a structure, hyperprior or kernel its name and what is
 left out, a site (`SiteSpec(signature=, takes=)`) its parameters, their defaults and what it
-observes. Nothing is treated by its name: what the parts of lgmdsl declare of themselves (`Trait`,
+observes. Nothing depends on names: what the parts of lgmdsl declare about themselves (`Trait`,
 fields of `SiteSpec`, attributes of `Prior`, the questions below) works for others too.
 `lgmdsl.testing` holds a conformance check for each kind.
 
@@ -110,12 +110,12 @@ An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for sc
 ...         return self.draw(rng, size).z
 ...     def draw(self, rng, size):
 ...         values, vectors = np.linalg.eigh(self.C)
-...         kept = values > 1e-12 * values[-1]
-...         e = rng.standard_normal((size, int(kept.sum())))
-...         z = self.z + (e * np.sqrt(values[kept])) @ vectors[:, kept].T
+...         positive = values > 1e-12 * values[-1]
+...         e = rng.standard_normal((size, int(positive.sum())))
+...         z = self.z + (e * np.sqrt(values[positive])) @ vectors[:, positive].T
 ...         return Draws(z, (e**2).sum(axis=1), e.shape[1])
 ...     def adjoints(self, tilt=None):
-...         B, w, at = self.engine.B, self.w, self.engine.linear.slices
+...         B, w, slices = self.engine.B, self.w, self.engine.linear.slices
 ...         t = np.zeros(len(w)) if tilt is None else np.concatenate(tilt)
 ...         dz = self.C @ (B.T @ t)  # how E[z], and alpha, move with a tilt
 ...         da = t - w * (B @ dz)
@@ -125,10 +125,10 @@ An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for sc
 ...         k = np.outer(g, g) + np.outer(dg, g) + np.outer(g, dg) - G + G @ self.C @ G
 ...         return Adjoints(
 ...             self.engine.split(self.alpha + da),
-...             tuple({n: on(op, r[:, at[n]]) for n, op in p.columns.items()}
+...             tuple({n: on(op, r[:, slices[n]]) for n, op in p.columns.items()}
 ...                   for p, r in zip(self.engine.linear.predictors, self.engine.split(rows))),
-...             {n: (g + dg)[at[n]] for n in at},
-...             covariance={n: k[at[n], at[n]] / 2 for n in at})
+...             {n: (g + dg)[slices[n]] for n in slices},
+...             covariance={n: k[slices[n], slices[n]] / 2 for n in slices})
 >>> m = lgm.Model()
 >>> obs = m.index("obs")
 >>> y = m.data("y", obs, "count")

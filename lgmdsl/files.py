@@ -2,7 +2,7 @@
 
 `write` makes a new file in the target's folder, syncs it and renames it over the target, so that a
 killed process or a full disk leaves the old file or the new one. The new file is locked (flock)
-until it has its name; one that nobody holds was left by a killed process, and the next write to
+until it is renamed; an unlocked one was left by a killed process, and the next write to
 that folder removes it.
 """
 
@@ -23,7 +23,7 @@ if sys.platform != "win32":
     import fcntl
 
 PREFIX, SUFFIX = ".lgm-", ".unfinished"
-ATTEMPTS = 1000  # each lost to another writer, between the making of a file and its lock
+ATTEMPTS = 1000  # attempts, each lost to another writer between creating a file and locking it
 
 HELP = {
     errno.ENOSPC: "free some space there, or name a file on another disk",
@@ -41,7 +41,7 @@ KINDS = (
 
 
 def irregular(path: str | os.PathLike[str]) -> str:
-    """What a path leads to that is no regular file (`a folder`, `a pipe`, `a device`); empty for a
+    """What a path leads to if it is no regular file (`a folder`, `a pipe`, `a device`); empty for a
     regular file and for one that cannot be looked at. Opening a pipe may never return, and a
     device may never end, so this is asked before a file is opened."""
     try:
@@ -59,9 +59,9 @@ def write(path: str | os.PathLike[str], content: bytes | memoryview) -> None:
     """
     target = Path(os.path.realpath(path))
     try:
-        what = irregular(target)
-        if what:
-            raise DataError(unwritable(path, f"it is {what}"))
+        irregularity = irregular(target)
+        if irregularity:
+            raise DataError(unwritable(path, f"it is {irregularity}"))
         _sweep(target.parent)
         for _ in range(ATTEMPTS):
             if _replaced(target, content):
@@ -172,8 +172,8 @@ def _remove_stale(name: str) -> None:
         return
     handle = os.open(name, os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK)
     try:
-        held = os.fstat(handle)
-        ours = held.st_uid == os.geteuid() and stat.S_ISREG(held.st_mode)
+        status = os.fstat(handle)
+        ours = status.st_uid == os.geteuid() and stat.S_ISREG(status.st_mode)
         if ours and _locked(handle, wait=False):
             os.unlink(name)
     finally:

@@ -44,30 +44,30 @@ class TooLarge(MethodError):
         )
 
     @property
-    def held(self) -> str:
-        """`2,000 entries (1.5 GB), and the memory budget is 1 GB`, to go on a sentence with."""
+    def excess(self) -> str:
+        """`2,000 entries (1.5 GB), and the memory budget is 1 GB`, to continue a sentence."""
         return (
             f"{self.count} ({size_text(self.taken)}), and the memory budget is "
             f"{size_text(budget())}"
         )
 
     def named(self, part: str, span: Span = NOWHERE) -> TooLarge:
-        """The same refusal, by the name of the part of the model that it befell."""
+        """The same refusal, naming the part of the model concerned."""
         return TooLarge(part, self.count, self.taken, span, self.remedy)
 
 
 def budget() -> int:
     """Bytes that one fit may hold. Raises MethodError E104 where LGM_MEMORY is no amount."""
-    given = os.environ.get(VARIABLE, "").strip()
-    return parsed(given) if given else _half()
+    setting = os.environ.get(VARIABLE, "").strip()
+    return parsed(setting) if setting else _half()
 
 
 @cache
 def parsed(text: str) -> int:
     """Bytes of `8GB`, `8G`, `7.5 GiB` or `8000000000`: G and GB are 1e9, Gi and GiB are 2^30."""
-    found = _AMOUNT.fullmatch(text)
-    value = float(found[1]) * _POWERS[(found[2] or "").lower()] if found else math.nan
-    if found is None or not SMALLEST <= value < 2.0**62:
+    match = _AMOUNT.fullmatch(text)
+    value = float(match[1]) * _POWERS[(match[2] or "").lower()] if match else math.nan
+    if match is None or not SMALLEST <= value < 2.0**62:
         raise MethodError(
             Diagnostic(
                 "E104",
@@ -87,15 +87,15 @@ def _half() -> int:
 
 def total(root: Path = Path("/")) -> int:
     """Bytes of the machine, or of the smallest limit of the control groups about this process."""
-    found = _limits(root)
-    with suppress(AttributeError, ValueError, OSError):  # no such question on this system
-        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
-    return min(found, default=0)
+    limits = _limits(root)
+    with suppress(AttributeError, ValueError, OSError):  # sysconf lacks these names on this system
+        limits.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    return min(limits, default=0)
 
 
 def _limits(root: Path) -> list[int]:
     """Limits of this process's control group and of all above it, of version 2 and 1."""
-    found = []
+    limits = []
     mount = root / "sys/fs/cgroup"
     groups = [(mount, "memory.max"), (mount / "memory", "memory.limit_in_bytes")]
     for line in _text(root / "proc/self/cgroup").splitlines():
@@ -110,8 +110,8 @@ def _limits(root: Path) -> list[int]:
     for folder, name in groups:
         text = _text(folder / name).strip()
         if text.isdecimal():  # `max` is no limit
-            found.append(int(text))
-    return found
+            limits.append(int(text))
+    return limits
 
 
 def _text(path: Path) -> str:
@@ -146,7 +146,7 @@ def check(part: str, count: str, taken: float, span: Span = NOWHERE, help: str =
 
 @contextmanager
 def during(doing: str) -> Iterator[None]:
-    """Memory that runs out in spite of all estimates is MethodError E505, and says while what."""
+    """Turn memory that runs out despite all estimates into MethodError E505 with the operation."""
     try:
         yield
     except MemoryError as error:

@@ -14,18 +14,18 @@ _BOTH = re.compile(f"{_OPEN}([^{_OPEN}{_CLOSE}]*){_OR}([^{_OPEN}{_CLOSE}]*){_CLO
 
 
 def either(command_line: str, python: str) -> str:
-    """Words for the command line and words for Python, to stand within a message."""
+    """Words for the command line and words for Python, as part of a message."""
     return f"{_OPEN}{command_line}{_OR}{python}{_CLOSE}"
 
 
 def in_python(text: str) -> str:
     """A message in Python's words."""
-    return _BOTH.sub(lambda found: found[2], text)
+    return _BOTH.sub(lambda match: match[2], text)
 
 
 def on_command_line(text: str) -> str:
     """A message in the command line's words."""
-    return _BOTH.sub(lambda found: found[1], text)
+    return _BOTH.sub(lambda match: match[1], text)
 
 
 def pin(name: str, value: str = "VALUE") -> str:

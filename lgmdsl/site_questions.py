@@ -36,7 +36,7 @@ def expected(
     """f = E[log t(s)], s ~ N(mean, variance), with df/dmean (`d_mean`), df/dvariance.
 
     `y`, `mean`, `variance` and parameters broadcast; the answer's arrays have the common shape.
-    y, mean and variance stand by position, or by name where no parameter of the family has it
+    y, mean and variance are given by position, or by name where no parameter of the family has it
     (normal.log_var has a `mean`); y is None for potentials. With rule "quadrature" the value is
     exact to 1e-9 (closed forms are used where there are any); other rules are bounds, by name.
     `second` adds d2f/dmdv and d2f/dv2.
@@ -107,12 +107,14 @@ ASKED = ("y", "mean", "variance")
 def _three(asked: tuple[object, ...], parameters: dict[str, object]) -> list[object]:
     """y, mean and variance: those given by position, the rest taken by name."""
     if len(asked) > len(ASKED):
-        raise TypeError(f"at most y, mean and variance stand by position, not {len(asked)} values")
-    left = ASKED[len(asked) :]
-    absent = [n for n in left if n not in parameters and n != "y"]
+        raise TypeError(
+            f"at most y, mean and variance are given by position, not {len(asked)} values"
+        )
+    remaining = ASKED[len(asked) :]
+    absent = [n for n in remaining if n not in parameters and n != "y"]
     if absent:
         raise TypeError(f"missing: {', '.join(absent)}")
-    return [*asked, *(parameters.pop(n, None) for n in left)]
+    return [*asked, *(parameters.pop(n, None) for n in remaining)]
 
 
 def _shaped(values: Array, shape: tuple[int, ...]) -> Array:
@@ -133,22 +135,28 @@ def _ask(
         raise ModelError(Diagnostic("E104", f"`{name}` needs y"))
     if spec.vector:
         return ask_vectors(cls, y, mean, variance, parameters)
-    given = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
+    arguments = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
     if y is not None:
-        given["y"] = as_floats("y", y)
+        arguments["y"] = as_floats("y", y)
     extra = given_parameters(spec, parameters)
-    shapes = {n: a.shape for n, a in given.items()}
+    shapes = {n: a.shape for n, a in arguments.items()}
     shapes |= {f"{n} (parameter)": own_shape(spec, n, a) for n, a in extra.items()}
     shape = common_shape(shapes)
     for key in ("mean", "variance"):
-        wrong = ~np.isfinite(given[key]) | ((given[key] < 0.0) if key == "variance" else False)
+        wrong = ~np.isfinite(arguments[key]) | (
+            (arguments[key] < 0.0) if key == "variance" else False
+        )
         if np.any(wrong):
-            found = float(given[key][wrong].ravel()[0]) if given[key].shape else float(given[key])
+            number = (
+                float(arguments[key][wrong].ravel()[0])
+                if arguments[key].shape
+                else float(arguments[key])
+            )
             need = "finite and not negative" if key == "variance" else "finite"
-            raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {found:g}"))
-    observed = flat(given["y"], shape) if y is not None else None
+            raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {number:g}"))
+    observed = flat(arguments["y"], shape) if y is not None else None
     sites = make_sites(cls, observed, flat_parameters(spec, extra, shape))
-    return sites, flat(given["mean"], shape), flat(given["variance"], shape), shape
+    return sites, flat(arguments["mean"], shape), flat(arguments["variance"], shape), shape
 
 
 def _split(sites: Site, mean: Array, variance: Array, rule: str) -> ExpectedAnswer:
@@ -158,11 +166,11 @@ def _split(sites: Site, mean: Array, variance: Array, rule: str) -> ExpectedAnsw
     rows, cuts = np.nonzero(reached)
     each = make_sites(find(sites.into), values[reached], {})
     asked = cast(Expected, _answerer(each, Expected, rule))
-    found = asked.expected(mean[reached], variance[rows, cuts, cuts])
+    answer = asked.expected(mean[reached], variance[rows, cuts, cuts])
     d_mean, d_variance = np.zeros_like(mean), np.zeros_like(variance)
-    d_mean[reached], d_variance[rows, cuts, cuts] = found.d_mean, found.d_variance
+    d_mean[reached], d_variance[rows, cuts, cuts] = answer.d_mean, answer.d_variance
     value = np.zeros(len(mean))
-    np.add.at(value, rows, found.value)
+    np.add.at(value, rows, answer.value)
     return ExpectedAnswer(value, d_mean, d_variance)
 
 

@@ -9,7 +9,7 @@ from lgmdsl.api.fit.fit import Fit
 
 
 def criteria(fit: Fit, data: str | None, mapping: Mapping[str, str]) -> tuple[str, dict[str, Any]]:
-    """The pages one below the other, and their numbers."""
+    """The three pages as one text, and their numbers."""
     dic, waic = fit.dic(data, mapping), fit.waic(data, mapping)
     loo = fit.loo(data=data, mapping=mapping)
     fields = {

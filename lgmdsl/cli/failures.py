@@ -1,4 +1,4 @@
-"""What is said when a command fails, as text on stderr or with --json as JSON on stdout."""
+"""Messages of failed commands, as text on stderr or with --json as JSON on stdout."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def refused(error: LgmError, as_json: bool) -> None:
         diagnose(error.diagnostics, error.left_out)
 
 
-# What click says of numbers, and plainer words for it.
+# Click's messages about numbers, in plainer words.
 PLAIN = {
     "is not a valid float range": "is not a number",
     "is not a valid integer range": "is not a whole number",
@@ -46,12 +46,12 @@ PLAIN = {
 }
 
 
-def usage(error: click.UsageError, given: Sequence[str], as_json: bool) -> None:
-    """Wrong usage of the command line `given`: what is wrong, what it should look like."""
+def usage(error: click.UsageError, arguments: Sequence[str], as_json: bool) -> None:
+    """Wrong usage of the command line `arguments`: what is wrong, what it should look like."""
     context, commands = error.ctx, tuple(COMMANDS)
     name = context.info_name if context is not None and context.parent is not None else None
     if context is None:  # click does not always say which command it was
-        name = next((word for word in given if word in COMMANDS), None)
+        name = next((word for word in arguments if word in COMMANDS), None)
     message = error.format_message()
     for words, plain in PLAIN.items():
         message = message.replace(words, plain)
@@ -70,8 +70,8 @@ def usage(error: click.UsageError, given: Sequence[str], as_json: bool) -> None:
         help = f"{USUAL[name]}   (lgm {name} --help says more)"
     message = clean(message[:1].lower() + message[1:]).rstrip(".")
     if as_json:
-        found = {"severity": "error", "code": "usage", "message": message, "range": None}
-        show_json({"errors": [{**found, "help": help}]})
+        failure = {"severity": "error", "code": "usage", "message": message, "range": None}
+        show_json({"errors": [{**failure, "help": help}]})
         return
     note(f"lgm {name}: {message}" if name else f"lgm: {message}")
     note(f"  = help: {help or 'lgm --help lists the commands'}")
@@ -104,18 +104,18 @@ def defect(error: Exception, as_json: bool) -> None:
 
         traceback.print_exception(error, file=sys.stderr)
     lines = str(error).strip().split("\n")
-    what = clean(f"{type(error).__name__}: {lines[0][:200]}".rstrip(": "))
+    description = clean(f"{type(error).__name__}: {lines[0][:200]}".rstrip(": "))
     if as_json:
-        _plain("defect", what, as_json)
+        _plain("defect", description, as_json)
         return
-    note(f"lgm: a defect in lgm itself: {what}")
+    note(f"lgm: a defect in lgm itself: {description}")
     note("  = help: please report it, with this line, the command and the model file")
     note("  = note: LGM_TRACEBACK=1 shows where it happened")
 
 
 def _plain(code: str, message: str, as_json: bool) -> None:
     if as_json:
-        found = {"severity": "error", "code": code, "message": message, "range": None, "help": ""}
-        show_json({"errors": [found]})
+        failure = {"severity": "error", "code": code, "message": message, "range": None, "help": ""}
+        show_json({"errors": [failure]})
     else:
         note(f"error[{code}]: {message}")

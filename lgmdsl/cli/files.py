@@ -1,4 +1,4 @@
-"""Where a command may write, asked before the work; and the page and the file after it."""
+"""Where a command may write, checked before the work; and the page and the file after it."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ def writable(path: str, suffixes: tuple[str, ...], inputs: Mapping[str, str | No
 
     `inputs` are the files that the command reads, by what they are (`the data`), and its other
     outputs: the result must not take the place of one, under any name that leads to it (links,
-    stdin for `-`). Asked before the work, so that a long fit does not end at a folder that is
+    stdin for `-`). Checked before the work, so that a long fit does not end at a folder that is
     missing.
     """
     place, target = Path(path), Path(os.path.realpath(path))
-    folder, what = target.parent, irregular(target)  # the empty path is this folder
+    folder, irregularity = target.parent, irregular(target)  # the empty path is this folder
     taken = next((n for n, p in inputs.items() if p is not None and same_file(target, p)), None)
     if taken is not None:
         reason, help = f"it is {taken}", "name another file"
-    elif what == "a folder":
-        reason, help = f"it is {what}", f"name a file in it: {place / ('result' + suffixes[0])}"
-    elif what:
-        reason, help = f"it is {what}", "name a file"
+    elif irregularity == "a folder":
+        reason, help = (
+            f"it is {irregularity}",
+            f"name a file in it: {place / ('result' + suffixes[0])}",
+        )
+    elif irregularity:
+        reason, help = f"it is {irregularity}", "name a file"
     elif not folder.is_dir():
         reason, help = f"there is no folder `{folder}`", f"mkdir -p {folder}"
         if not place.is_symlink():
@@ -72,8 +75,8 @@ def deliver(
 ) -> LgmError | None:
     """Print the page, or `fields` as JSON, and write the output file; why that failed.
 
-    The page comes first: it is there whatever becomes of the file, and the file is written
-    whatever becomes of the page (`lgm fit ... | head`). The one JSON object holds the errors of
+    The page comes first: it is printed even if the file fails, and the file is written
+    even if the page fails (`lgm fit ... | head`). The one JSON object holds the errors of
     the file, which therefore comes before it.
     """
     if fields is not None:

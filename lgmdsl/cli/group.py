@@ -1,4 +1,4 @@
-"""The commands by name: each is imported when it runs, its one line of help stands here."""
+"""The commands by name: each is imported when it runs, its one line of help is here."""
 
 from __future__ import annotations
 

@@ -16,10 +16,10 @@ from typing import TextIO
 import click
 
 from lgmdsl.cli import failures
-from lgmdsl.cli.deferred import defer
+from lgmdsl.cli.deferred_imports import defer
+from lgmdsl.cli.exit_status import DEFECT, INTERRUPTED, OK, REFUSED, UNFINISHED, USAGE
 from lgmdsl.cli.group import LazyGroup
 from lgmdsl.cli.output import note
-from lgmdsl.cli.status import DEFECT, INTERRUPTED, OK, REFUSED, UNFINISHED, USAGE
 from lgmdsl.errors import LgmError, NumericalError
 from lgmdsl.vocabulary.plugins import PluginWarning
 
@@ -58,7 +58,7 @@ def lgm() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run `lgm` with these arguments (those of the process by default); the exit status."""
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     defer()
     # A start makes some 200,000 objects that all stay; to look through them again and again for
     # garbage takes 5 % of its time.
@@ -69,13 +69,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="replace")
     if "_LGM_COMPLETE" in os.environ:
-        lgm.main(args=given, prog_name="lgm")
+        lgm.main(args=words, prog_name="lgm")
     try:
         with _plain_warnings():
-            status = _run(given)
+            status = _run(words)
         sys.stdout.flush()
     except BrokenPipeError:
-        # The reader went away. What is still buffered has nowhere to go.
+        # The reader closed the pipe: what is still buffered is discarded.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         status = OK
     return status
@@ -113,22 +113,22 @@ def _open_streams() -> None:
             setattr(sys, name, open(os.devnull, "w", encoding="utf-8"))  # noqa: SIM115
 
 
-def _run(given: list[str]) -> int:
-    as_json = "--json" in given
+def _run(words: list[str]) -> int:
+    as_json = "--json" in words
     try:
-        with lgm.make_context("lgm", given) as context:
+        with lgm.make_context("lgm", words) as context:
             status = lgm.invoke(context)
             return status if isinstance(status, int) else OK
     except click.exceptions.Exit as ended:
         return ended.exit_code
     except click.exceptions.NoArgsIsHelpError as error:
         if as_json:
-            failures.usage(error, given, as_json)
+            failures.usage(error, words, as_json)
         else:
             click.echo(error.ctx.get_help() if error.ctx else str(error), err=True)
         return USAGE
     except click.UsageError as error:
-        failures.usage(error, given, as_json)
+        failures.usage(error, words, as_json)
         return USAGE
     except LgmError as error:
         failures.refused(error, as_json)

@@ -92,13 +92,13 @@ def audit_options(function: F) -> F:
     """--audit, and how many --draws it takes, which are wrong usage without it."""
 
     @wraps(function)
-    def checked(*given: Any, **named: Any) -> Any:
+    def checked(*positional: Any, **named: Any) -> Any:
         context = click.get_current_context()
         asked = context.get_parameter_source("draws") is ParameterSource.COMMANDLINE
         if asked and not named["audit"]:
-            told = f"--draws is for --audit: write --audit --draws {named['draws']}"
-            raise click.UsageError(told, context)
-        return function(*given, **named)
+            message = f"--draws is for --audit: write --audit --draws {named['draws']}"
+            raise click.UsageError(message, context)
+        return function(*positional, **named)
 
     audit = click.option(
         "--audit", is_flag=True, help="Check the posterior by importance sampling."
@@ -194,16 +194,16 @@ def read_stdin() -> str:
 
 def split(texts: Sequence[str], option: str, form: str) -> dict[str, str]:
     """NAME=VALUE texts as a dict. Raises UsageError for another form or a repeated name."""
-    found: dict[str, str] = {}
+    values: dict[str, str] = {}
     for text in texts:
         name, sign, value = text.partition("=")
         name = name.strip()
         if not sign or not name:
             raise click.UsageError(f"{option} takes {form}, not `{text}`", _context())
-        if name in found:
+        if name in values:
             raise click.UsageError(f"{option} is given twice for `{name}`", _context())
-        found[name] = value.strip()
-    return found
+        values[name] = value.strip()
+    return values
 
 
 def number(text: str, option: str) -> object:
@@ -240,17 +240,17 @@ def _options(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> d
 
 def _sizes(context: click.Context, _: click.Parameter, texts: tuple[str, ...]) -> dict[str, int]:
     parts = [part for text in texts for part in text.split(",") if part.strip()]
-    found = {}
+    sizes = {}
     for name, value in split(parts, "--sizes", "INDEX=N,...").items():
         try:
-            found[name] = int(value)
+            sizes[name] = int(value)
         except ValueError:
             raise click.UsageError(
                 f"--sizes: `{value}` is not a whole number for `{name}`", context
             ) from None
-        if found[name] < 1:
+        if sizes[name] < 1:
             raise click.UsageError(f"--sizes: `{name}` needs at least 1, not {value}", context)
-    return found
+    return sizes
 
 
 def _pairs(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> dict[str, str]:
@@ -266,8 +266,8 @@ def _starts(_: click.Context, __: click.Parameter, texts: tuple[str, ...]) -> di
 
 
 def _numbers(texts: tuple[str, ...], option: str) -> dict[str, object]:
-    found = split(texts, option, "NAME=VALUE")
-    return {name: number(value, f"{option} {name}") for name, value in found.items()}
+    values = split(texts, option, "NAME=VALUE")
+    return {name: number(value, f"{option} {name}") for name, value in values.items()}
 
 
 def _context() -> click.Context | None:

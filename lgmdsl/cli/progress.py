@@ -25,7 +25,7 @@ class Progress:
         self.line: Status | None = None
 
     def on_step(self, entry: TraceEntry, of: str = "") -> None:
-        """Show the step that was just made, and whose it is where there are several."""
+        """Show the step that was just made, and of which fit where there are several."""
         stage = f" ({entry.stage})" if entry.stage else ""
         self.show(
             f"{of}{': ' if of else ''}step {entry.step}{stage}, "
@@ -34,7 +34,7 @@ class Progress:
         )
 
     def show(self, text: str) -> None:
-        """Put this on the line, once there has been something to wait for."""
+        """Show this text, once the fit has taken long enough."""
         if not self.wanted or time.monotonic() - self.began < PATIENCE:
             return
         if self.line is None:

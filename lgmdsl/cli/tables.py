@@ -17,26 +17,26 @@ if TYPE_CHECKING:
 SUFFIXES = (".nc", ".csv", ".npz")
 
 
-def fields(found: xr.Dataset) -> dict[str, Any]:
+def fields(dataset: xr.Dataset) -> dict[str, Any]:
     """Labels and values of a Dataset, for JSON."""
     return {
-        "labels": {str(d): found[d].values for d in found.dims if d in found.coords},
+        "labels": {str(d): dataset[d].values for d in dataset.dims if d in dataset.coords},
         "values": {
             n: {"dims": [str(d) for d in v.dims], "values": v.values}
-            for n, v in _data(found).items()
+            for n, v in _data(dataset).items()
         },
     }
 
 
-def write(place: Path, found: xr.Dataset) -> None:
+def write(place: Path, dataset: xr.Dataset) -> None:
     """To a .nc, .csv or .npz file, whole or not at all."""
     if place.suffix == ".csv":
-        content = memoryview(table(found).encode("utf-8"))
+        content = memoryview(table(dataset).encode("utf-8"))
     elif place.suffix == ".npz":
         import numpy as np
 
         packed = io.BytesIO()
-        arrays: dict[str, Any] = {str(n): np.asarray(v.values) for n, v in found.variables.items()}
+        arrays: dict[str, Any] = {str(n): np.asarray(v.values) for n, v in dataset.variables.items()}
         np.savez_compressed(packed, **arrays)
         content = packed.getbuffer()
     else:
@@ -44,16 +44,16 @@ def write(place: Path, found: xr.Dataset) -> None:
 
         whole = io.BytesIO()
         with new_file(whole) as file:
-            for name in (*found.coords, *found.data_vars):
-                variable = found.variables[name]
+            for name in (*dataset.coords, *dataset.data_vars):
+                variable = dataset.variables[name]
                 file.create_variable(str(name), tuple(map(str, variable.dims)), variable.values)
         content = whole.getbuffer()
     files.write(place, content)
 
 
-def _data(found: xr.Dataset) -> dict[str, xr.Variable]:
+def _data(dataset: xr.Dataset) -> dict[str, xr.Variable]:
     """Without their coordinates, which xarray seeks among all variables for each of them."""
-    return {str(n): found.variables[n] for n in found.data_vars}
+    return {str(n): dataset.variables[n] for n in dataset.data_vars}
 
 
 def _wide_axis(name: str, variable: xr.Variable) -> Hashable | None:
@@ -61,10 +61,10 @@ def _wide_axis(name: str, variable: xr.Variable) -> Hashable | None:
     return variable.dims[-1] if name.endswith("_probability") else None
 
 
-def _rows(found: xr.Dataset) -> tuple[Hashable, ...]:
+def _rows(dataset: xr.Dataset) -> tuple[Hashable, ...]:
     """The axes that the rows of a table are over: those of most members."""
-    shared = [_long_axes(n, v) for n, v in _data(found).items()]
-    return max(shared, key=lambda dims: (prod(found.sizes[d] for d in dims), len(dims)), default=())
+    shared = [_long_axes(n, v) for n, v in _data(dataset).items()]
+    return max(shared, key=lambda dims: (prod(dataset.sizes[d] for d in dims), len(dims)), default=())
 
 
 def _long_axes(name: str, variable: xr.Variable) -> tuple[Hashable, ...]:
@@ -72,35 +72,35 @@ def _long_axes(name: str, variable: xr.Variable) -> tuple[Hashable, ...]:
     return tuple(d for d in variable.dims if d != wide)
 
 
-def outside_table(found: xr.Dataset) -> tuple[str, ...]:
+def outside_table(dataset: xr.Dataset) -> tuple[str, ...]:
     """What is over other axes than the rows of `table`, which lacks it."""
-    rows = {*_rows(found)}
-    return tuple(n for n, v in _data(found).items() if not {*_long_axes(n, v)} <= rows)
+    rows = {*_rows(dataset)}
+    return tuple(n for n, v in _data(dataset).items() if not {*_long_axes(n, v)} <= rows)
 
 
-def table(found: xr.Dataset) -> str:
+def table(dataset: xr.Dataset) -> str:
     """One row for each member of the longest index set's product; columns over more indices get
     a suffix for each further label: y_probability_0, y_probability_1."""
     import numpy as np
 
-    variables, sizes_of = _data(found), found.sizes
+    variables, sizes_of = _data(dataset), dataset.sizes
     wide_axes = {name: _wide_axis(name, v) for name, v in variables.items()}
-    rows = _rows(found)
+    rows = _rows(dataset)
     sizes = tuple(sizes_of[d] for d in rows)
     table: dict[str, Any] = {}
     for k, dim in enumerate(rows):
-        labels = found[dim].values if dim in found.coords else np.arange(sizes[k])
+        labels = dataset[dim].values if dim in dataset.coords else np.arange(sizes[k])
         shape = tuple(-1 if d == dim else 1 for d in rows)
         table[str(dim)] = np.broadcast_to(labels.reshape(shape), sizes).reshape(-1)
     for name, variable in variables.items():
         across = wide_axes[name]
-        own = _long_axes(name, variable)
-        if not set(own) <= set(rows):
+        axes = _long_axes(name, variable)
+        if not set(axes) <= set(rows):
             continue
-        wide = variable.transpose(*(d for d in rows if d in own), ...).values
-        shape = tuple(sizes_of[d] if d in own else 1 for d in rows)
+        wide = variable.transpose(*(d for d in rows if d in axes), ...).values
+        shape = tuple(sizes_of[d] if d in axes else 1 for d in rows)
         if across is not None:
-            for j, value in enumerate(found[across].values):
+            for j, value in enumerate(dataset[across].values):
                 cells = np.broadcast_to(wide[..., j].reshape(shape), sizes).reshape(-1)
                 table[f"{name}_{value}"] = cells
         else:

@@ -47,7 +47,7 @@ def from_numpy(source: str, name: str, values: AnyArray) -> Loaded:
         raise refused(
             source,
             f"`{name}` has the type {values.dtype}, which holds no numbers or text",
-            help="save each field as an array of its own" if values.dtype.names else "",
+            help="save each field as a separate array" if values.dtype.names else "",
         )
     if values.dtype.kind == "U":
         _check_text(source, name, values)
@@ -62,9 +62,9 @@ def _from_objects(source: str, name: str, values: AnyArray, mask: BoolArray | No
     items = values.reshape(-1).tolist()
     if mask is not None:
         items = [None if m else v for v, m in zip(items, mask.reshape(-1), strict=True)]
-    found = from_sequence(source, name, items)
-    missing = None if found.missing is None else found.missing.reshape(values.shape)
-    return Loaded(found.values.reshape(values.shape), missing)
+    loaded = from_sequence(source, name, items)
+    missing = None if loaded.missing is None else loaded.missing.reshape(values.shape)
+    return Loaded(loaded.values.reshape(values.shape), missing)
 
 
 def _check_text(source: str, name: str, values: AnyArray) -> None:
@@ -83,25 +83,25 @@ def _check_text(source: str, name: str, values: AnyArray) -> None:
 
 def from_sequence(source: str, name: str, items: Iterable[Any]) -> Loaded:
     """A flat list of numbers, bools or strings, where None, NaN and NA are missing."""
-    given = list(items)
-    missing = np.fromiter((_is_missing(v) for v in given), dtype=bool, count=len(given))
-    present = [v for v, m in zip(given, missing, strict=True) if not m]
+    elements = list(items)
+    missing = np.fromiter((_is_missing(v) for v in elements), dtype=bool, count=len(elements))
+    present = [v for v, m in zip(elements, missing, strict=True) if not m]
     values = _typed(source, name, present)
     if not missing.any():
         return Loaded(values)
-    filled = np.zeros(len(given), dtype=values.dtype if present else np.float64)
+    filled = np.zeros(len(elements), dtype=values.dtype if present else np.float64)
     filled[~missing] = values
     if filled.dtype.kind == "f":
         filled[missing] = np.nan
     return Loaded(filled, missing)
 
 
-def leveled(found: Loaded, levels: Loaded) -> Loaded:
+def leveled(loaded: Loaded, levels: Loaded) -> Loaded:
     """A column of an ordered categorical with its levels; of their kind also without entries."""
-    values, kind = found.values, levels.values.dtype
-    if kind.kind != values.dtype.kind and found.missing is not None and found.missing.all():
+    values, kind = loaded.values, levels.values.dtype
+    if kind.kind != values.dtype.kind and loaded.missing is not None and loaded.missing.all():
         values = np.zeros(values.shape, kind)
-    return Loaded(values, found.missing, levels.values)
+    return Loaded(values, loaded.missing, levels.values)
 
 
 def _is_missing(value: Any) -> bool:

@@ -85,11 +85,11 @@ def _rows(source: str, text: str) -> list[list[str]]:
         rows.append(row)
     if ragged:
         more = f", and {len(ragged) - 3} more" if len(ragged) > 3 else ""
-        told = [f"line {line} has {_fields(number)}" for line, number in ragged[:3]]
+        examples = [f"line {line} has {_fields(number)}" for line, number in ragged[:3]]
         raise refused(
             source,
             f"its rows differ in length: the header has {_fields(wanted)}",
-            details=("; ".join(told) + more,),
+            details=("; ".join(examples) + more,),
             help=_remedy(rows, wanted),
         )
     if not rows:

@@ -79,12 +79,12 @@ def _from_pandas(source: str, frame: Any) -> Mapping[str, Entry]:
                 name,
                 source,
                 (len(frame),),
-                partial(from_series, source, name, frame.iloc[:, at]),
+                partial(from_series, source, name, frame.iloc[:, column]),
                 labels=(labels,),
                 weak=weak,
                 table=True,
             )
-            for at, name in enumerate(columns)
+            for column, name in enumerate(columns)
         }
         name = frame.index.name
         if isinstance(name, str) and name not in entries and labels is not None:

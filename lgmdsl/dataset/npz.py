@@ -58,12 +58,12 @@ def _entry(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: st
         with refusing(source, f"`{name}` has no readable header"), archive.open(info) as member:
             header = read_header(source, name, member)
     except DataError as error:
-        return Entry(name, source, (-1,), _raiser(error))
+        return Entry(name, source, (-1,), _FaultyMember(error))
     return Entry(name, source, header.shape, lambda: _load(path, info, name))
 
 
-class _raiser:
-    """Raises, when asked for its values, what was found wrong with a member."""
+class _FaultyMember:
+    """A loader that raises the fault of a member when its values are requested."""
 
     def __init__(self, error: DataError) -> None:
         self.error = error
@@ -114,10 +114,10 @@ def _load(path: Path, info: zipfile.ZipInfo, name: str) -> Loaded:
         header = read_header(source, name, member)
         check_memory(source, name, header.shape, header.dtype.itemsize)
         claimed = prod(header.shape) * header.dtype.itemsize
-        held = info.file_size - header.start
-        if claimed != held:
+        stored = info.file_size - header.start
+        if claimed != stored:
             raise refused(
-                source, f"the header of `{name}` claims {claimed} bytes, but {held} are there"
+                source, f"the header of `{name}` claims {claimed} bytes, but {stored} are there"
             )
         return from_numpy(source, name, _values(source, name, member, header, claimed))
 
@@ -125,13 +125,13 @@ def _load(path: Path, info: zipfile.ZipInfo, name: str) -> Loaded:
 def _values(source: str, name: str, stream: IO[bytes], header: Header, size: int) -> AnyArray:
     buffer = bytearray(size)
     view = memoryview(buffer)
-    at = 0
-    while at < size:
-        part = stream.read(min(CHUNK, size - at))
+    offset = 0
+    while offset < size:
+        part = stream.read(min(CHUNK, size - offset))
         if not part:
-            raise refused(source, f"`{name}` ends after {at} of {size} bytes")
-        view[at : at + len(part)] = part
-        at += len(part)
+            raise refused(source, f"`{name}` ends after {offset} of {size} bytes")
+        view[offset : offset + len(part)] = part
+        offset += len(part)
     stream.read(1)  # at the end of the member zipfile compares the checksum
     if header.dtype.itemsize == 0:
         return np.zeros(header.shape, dtype=header.dtype)

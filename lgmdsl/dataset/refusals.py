@@ -13,7 +13,7 @@ IN_MEMORY = frozenset({"dict", "frame", "dataset"})
 
 
 def refused(source: str, reason: str, help: str = "", details: tuple[str, ...] = ()) -> DataError:
-    """E306: `source` cannot be read, or is not read because it would do harm."""
+    """E306: `source` cannot be read, or is not read because that would be unsafe."""
     return DataError(
         Diagnostic("E306", f"{source}: {reason}", details=details, help=help, layout="plain")
     )
@@ -43,7 +43,7 @@ def refusing(source: str, doing: str) -> Iterator[None]:
         raise refused(source, reason, help=help) from error
 
 
-def check_memory(source: str, what: str, shape: tuple[int, ...], itemsize: int) -> None:
+def check_memory(source: str, name: str, shape: tuple[int, ...], itemsize: int) -> None:
     """Raise E306 where an array of this shape would not fit, before anything is expanded."""
     size = max(1, itemsize)
     for n in shape:
@@ -53,7 +53,7 @@ def check_memory(source: str, what: str, shape: tuple[int, ...], itemsize: int) 
         shown = " x ".join(str(n) for n in shape) or "1"
         raise refused(
             source,
-            f"`{what}` is larger than memory allows",
+            f"`{name}` is larger than memory allows",
             details=(
                 f"{shown} values of {itemsize} bytes are {size_text(size)}; "
                 f"{size_text(limit)} may be used",

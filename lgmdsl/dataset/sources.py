@@ -70,10 +70,10 @@ def _merged(parts: list[Dataset], names: Mapping[str, str]) -> Dataset:
 
 def _read_path(path: Path) -> Mapping[str, Entry]:
     with refusing(path.name or str(path), "it cannot be opened"):
-        what = irregular(path)
-        if what and what != "a folder":
+        irregularity = irregular(path)
+        if irregularity and irregularity != "a folder":
             help = f"write its content to a file that ends in {listed(SUFFIXES, 'or')}"
-            raise refused(path.name, f"this is {what}, not a data file", help=help)
+            raise refused(path.name, f"this is {irregularity}, not a data file", help=help)
         # Opened first, so that a missing file or a directory is named as such.
         with path.open("rb"):
             pass
@@ -98,10 +98,10 @@ def _read_path(path: Path) -> Mapping[str, Entry]:
     raise refused(path.name, shown, help=f"save the data as one of {' '.join(SUFFIXES)}")
 
 
-def _from_dict(source: str, given: Mapping[Any, Any]) -> Mapping[str, Entry]:
+def _from_dict(source: str, data: Mapping[Any, Any]) -> Mapping[str, Entry]:
     entries: dict[str, Entry] = {}
     with refusing(source, "its entries cannot be read"):
-        items = list(given.items())
+        items = list(data.items())
     for key, value in items:
         name = str(key)
         if name in entries:

@@ -24,7 +24,7 @@ PARTS_OF_FORMAT = {
 
 
 def prefix_of(key: str, mapped: bool) -> str:
-    """The prefix a key stands for: `X.`; or, where `--map` gave it, `t_` itself or nothing."""
+    """The prefix that a key means: `X.`; or, where `--map` gave it, `t_` itself or nothing."""
     if mapped and key in ("", "."):
         return ""
     if mapped and key.endswith(("_", ".")):
@@ -38,11 +38,11 @@ def assemble(dataset: Dataset, key: str, mapped: bool) -> Entry | None:
     layout = _layout(dataset, prefix)
     if not all(prefix + part in dataset.entries for part in PARTS_OF_FORMAT[layout]):
         return None
-    found = {part: dataset.entries[prefix + part] for part in PARTS_OF_FORMAT[layout]}
+    parts = {part: dataset.entries[prefix + part] for part in PARTS_OF_FORMAT[layout]}
     name = prefix.rstrip("._") or "data"
-    source = found["data"].source
-    shape = _shape(found["shape"])
-    return Entry(name, source, shape, lambda: _build(name, source, layout, found))
+    source = parts["data"].source
+    shape = _shape(parts["shape"])
+    return Entry(name, source, shape, lambda: _build(name, source, layout, parts))
 
 
 def _layout(dataset: Dataset, prefix: str) -> str:

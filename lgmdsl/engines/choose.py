@@ -146,7 +146,7 @@ def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
     try:
         estimate = entry.cost(linear)
     except TooLarge as large:
-        return Option(entry, f"it would hold {large.held}", math.inf, None)
+        return Option(entry, f"it would hold {large.excess}", math.inf, None)
     need = 8.0 * estimate.doubles
     if need > terms.budget:
         refusal = (

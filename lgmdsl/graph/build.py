@@ -34,18 +34,18 @@ def model_graph(checked: CheckedModel) -> ModelGraph:
         nodes.append(node)
         for index in _declared_over(statement):
             users.setdefault(index, {})[node.id] = None
-        for found in mentioned(statement):
-            name = found.name.id
+        for reference in mentioned(statement):
+            name = reference.name.id
             if name not in symbols:
                 continue  # a kernel without arguments
             if symbols[name].kind == "index":
                 users.setdefault(name, {})[node.id] = None
                 continue
-            key = name, node.id, found.role, found.argument
+            key = name, node.id, reference.role, reference.argument
             known = edges.get(key)
             if known is None:
-                edges[key] = Edge(*key, operand=found.operand, span=found.name.span)
-            elif known.operand and not found.operand:
+                edges[key] = Edge(*key, operand=reference.operand, span=reference.name.span)
+            elif known.operand and not reference.operand:
                 edges[key] = replace(known, operand=False)
     sets = tuple(_index_sets(checked, users))
     return ModelGraph(tuple(nodes), tuple(edges.values()), sets, checked)
@@ -76,9 +76,9 @@ def site_name(family: ast.Dist, symbols: Symbols, *, potential: bool = False) ->
         return family.name.id
     variants = [signature] if signature.other is None else [signature, signature.other]
     linking = [p.name for v in variants for p in v.parameters if p.type == "latent"]
-    given = [a for a in family.arguments if a.name in linking]
-    affine = [a for a in given if _touches_latents(a.value, symbols)]
-    chosen = next(iter(affine or given), None)
+    links = [a for a in family.arguments if a.name in linking]
+    affine = [a for a in links if _touches_latents(a.value, symbols)]
+    chosen = next(iter(affine or links), None)
     return f"{family.name.id}.{chosen.name}" if chosen else family.name.id
 
 

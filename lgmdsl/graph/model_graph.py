@@ -1,8 +1,8 @@
-"""The model graph: what stands in a model, what depends on what, and what follows from that.
+"""The model graph: what a model contains, what depends on what, and what follows from that.
 
 Plates (index sets), the latents that a site touches and the parts that do not interact are read
 off the declarations here, before any data are seen. The compiler orders its work by this graph, and
-whoever asks what depends on what asks it here. Reachability is a pass over the edges of our own,
+whoever asks what depends on what asks it here. Reachability is a pass over the edges,
 so that checking a model does not wait for networkx; `ModelGraph.digraph` is the graph in networkx.
 """
 
@@ -63,7 +63,7 @@ class Edge:
     """`target` depends on `source`; `argument` names the distribution's argument, if it is in one.
 
     The role `observed` runs from a datum to the site that observes it: a datum never depends on
-    anything, so the graph has no circle even where y is also an input (an autoregression).
+    anything, so the graph has no cycle even where y is also an input (an autoregression).
     `operand`: every mention is a whole operand of `@`, or the matrix of a structure. `span`: the
     first mention.
     """
@@ -132,26 +132,26 @@ class ModelGraph:
     @cached_property
     def sources(self) -> Mapping[str, tuple[Edge, ...]]:
         """For each node, the edges into it, in the order of mention; what it observes is none."""
-        found: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
+        incoming: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
         for edge in self.edges:
             if edge.role != "observed":
-                found[edge.target].append(edge)
-        return {id: tuple(edges) for id, edges in found.items()}
+                incoming[edge.target].append(edge)
+        return {id: tuple(edges) for id, edges in incoming.items()}
 
     @cached_property
     def targets(self) -> Mapping[str, tuple[Edge, ...]]:
         """For each node, the edges out of it, in the order of mention; to the site that observes it
         is none."""
-        found: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
+        outgoing: dict[str, list[Edge]] = {node.id: [] for node in self.nodes}
         for edge in self.edges:
             if edge.role != "observed":
-                found[edge.source].append(edge)
-        return {id: tuple(edges) for id, edges in found.items()}
+                outgoing[edge.source].append(edge)
+        return {id: tuple(edges) for id, edges in outgoing.items()}
 
     @cached_property
     def order(self) -> tuple[Node, ...]:
         """The nodes, each after all that it depends on, and otherwise in the order of the text;
-        those on a circle, and behind it, are left out."""
+        those on a cycle, and behind it, are left out."""
         place = {node.id: k for k, node in enumerate(self.nodes)}
         waits = {node.id: len(self.sources[node.id]) for node in self.nodes}
         ready = [k for k, node in enumerate(self.nodes) if not waits[node.id]]
@@ -171,40 +171,40 @@ class ModelGraph:
 
     @property
     def acyclic(self) -> bool:
-        """Whether the dependences have no circle; a checked model's never have one."""
+        """Whether the dependences have no cycle; a checked model's never have one."""
         return len(self.order) == len(self.nodes)
 
     @cached_property
     def _ancestors(self) -> Mapping[str, int]:
         """For each node the set of those that it depends on, bit k for the k-th of the text."""
         place = {node.id: k for k, node in enumerate(self.nodes)}
-        found: dict[str, int] = {}
+        ancestors: dict[str, int] = {}
         for node in self.order:
             bits = 0
             for edge in self.sources[node.id]:
-                bits |= found[edge.source] | (1 << place[edge.source])
-            found[node.id] = bits
-        return found
+                bits |= ancestors[edge.source] | (1 << place[edge.source])
+            ancestors[node.id] = bits
+        return ancestors
 
     @cached_property
     def _kinds(self) -> Mapping[NodeKind, int]:
         """For each kind the set of its nodes, in the same bits."""
-        found: dict[NodeKind, int] = dict.fromkeys(get_args(NodeKind), 0)
+        kinds: dict[NodeKind, int] = dict.fromkeys(get_args(NodeKind), 0)
         for k, node in enumerate(self.nodes):
-            found[node.kind] |= 1 << k
-        return found
+            kinds[node.kind] |= 1 << k
+        return kinds
 
     def depends(self, id: str, *kinds: NodeKind) -> tuple[str, ...]:
         """What a node depends on, through anything: the nodes of some kinds (all, if none is named)
         in the order of the text, the node itself not among them."""
-        bits, found = self._ancestors[id], []
+        bits, names = self._ancestors[id], []
         if kinds:
             bits &= sum(self._kinds[kind] for kind in set(kinds))
         while bits:
             lowest = bits & -bits
-            found.append(self.nodes[lowest.bit_length() - 1].id)
+            names.append(self.nodes[lowest.bit_length() - 1].id)
             bits ^= lowest
-        return tuple(found)
+        return tuple(names)
 
     def behind(
         self,
@@ -251,8 +251,8 @@ class ModelGraph:
 
         A latent depends on itself.
         """
-        own = (id,) if self.by_id[id].kind == "latent" else ()
-        return (*self.depends(id, "latent"), *own)
+        itself = (id,) if self.by_id[id].kind == "latent" else ()
+        return (*self.depends(id, "latent"), *itself)
 
     @cached_property
     def touched(self) -> Mapping[str, tuple[str, ...]]:
@@ -273,12 +273,12 @@ class ModelGraph:
     @cached_property
     def plates(self) -> Mapping[str, tuple[str, ...]]:
         """For each index set that something has, the nodes that it repeats."""
-        found: dict[str, tuple[str, ...]] = {}
+        repeated: dict[str, tuple[str, ...]] = {}
         for index in self.index_sets:
             members = tuple(node.id for node in self.nodes if index.name in node.dims)
             if members:
-                found[index.name] = members
-        return found
+                repeated[index.name] = members
+        return repeated
 
     @cached_property
     def components(self) -> tuple[tuple[str, ...], ...]:
@@ -296,8 +296,8 @@ class ModelGraph:
                     group |= dict.fromkeys(its, mine)
         parts = {id(members): set(members) for members in group.values()}
         order = [node.id for node in self.of_kind("latent")]
-        found = [tuple(name for name in order if name in part) for part in parts.values()]
-        return tuple(sorted(found, key=lambda part: order.index(part[0])))
+        groups = [tuple(name for name in order if name in part) for part in parts.values()]
+        return tuple(sorted(groups, key=lambda part: order.index(part[0])))
 
     @cached_property
     def untouched(self) -> tuple[str, ...]:

@@ -19,7 +19,7 @@ Role = Literal["value", "map", "argument", "observed"]
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """One mention of a declared name; `argument` names the distribution's argument it stands in;
+    """One mention of a declared name; `argument` names the distribution's argument it is in;
     `operand`: as a whole operand of `@`, or as the matrix of a structure."""
 
     name: ast.Name
@@ -57,8 +57,8 @@ def expressions(statement: ast.AnyStatement | None) -> tuple[ast.Value, ...]:
     """The expressions of a statement, those in its distributions' arguments among them."""
     match statement:
         case ast.Hyper(prior=prior, value=value):
-            found = () if prior is None else tuple(a.value for a in prior.arguments)
-            return found if value is None else (*found, value)
+            arguments = () if prior is None else tuple(a.value for a in prior.arguments)
+            return arguments if value is None else (*arguments, value)
         case ast.Latent(factors=factors):
             return tuple(a.value for f in factors for a in f.arguments)
         case ast.Let(value=value) | ast.Report(value=value):
@@ -78,7 +78,7 @@ def _in_value(value: ast.Value) -> Iterator[Reference]:
 
 
 def _in_distribution(dist: ast.Dist, category: Category) -> Iterator[Reference]:
-    # Of its own category: to look for an unknown name loads the installed plug-ins.
+    # Looked up in its category only: an unknown name loads the installed plug-ins.
     signature = lookup(category, dist.name.id)
     for argument in dist.arguments:
         parameter = signature.parameter(argument.name) if signature is not None else None
@@ -98,12 +98,12 @@ def indices(value: ast.Value, symbols: Mapping[str, Symbol]) -> tuple[str, ...]:
     while isinstance(value, ast.Binary):
         spine.append(value)
         value = value.left
-    found = _indices_of_part(value, symbols)
+    joined = _indices_of_part(value, symbols)
     for node in reversed(spine):
         right = indices(node.right, symbols)
-        shared = {i for i in right if i in found} if node.op == "@" else set()
-        found = tuple(i for i in _join(found, right) if i not in shared)
-    return found
+        shared = {i for i in right if i in joined} if node.op == "@" else set()
+        joined = tuple(i for i in _join(joined, right) if i not in shared)
+    return joined
 
 
 def _indices_of_part(value: ast.Value, symbols: Mapping[str, Symbol]) -> tuple[str, ...]:
@@ -111,12 +111,12 @@ def _indices_of_part(value: ast.Value, symbols: Mapping[str, Symbol]) -> tuple[s
         case ast.Name(id=name):
             return symbols[name].dims if name in symbols else ()
         case ast.Indexed(slots=slots):
-            found: tuple[str, ...] = ()
+            joined: tuple[str, ...] = ()
             for slot in slots:
                 if isinstance(slot, ast.Name) and slot.id in symbols:
                     symbol = symbols[slot.id]
-                    found = _join(found, (slot.id,) if symbol.kind == "index" else symbol.dims)
-            return found
+                    joined = _join(joined, (slot.id,) if symbol.kind == "index" else symbol.dims)
+            return joined
         case ast.Unary(operand=operand):
             return indices(operand, symbols)
         case ast.Call(function=function, positional=(first, *rest)):

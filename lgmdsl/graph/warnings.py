@@ -1,4 +1,4 @@
-"""What a model declares in vain, read off its graph: W101 to W105.
+"""What a model declares without effect, read off its graph: W101 to W105.
 
 W101 declared and never used, W102 a latent that reaches no site, W103 no observation and no
 potential, W104 a site that no latent reaches, W105 a covariate that may have missing entries.

@@ -8,12 +8,12 @@ from typing import Any, TypeAlias
 
 from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.language.checked import CheckedModel
+from lgmdsl.language.constructors import HeadOf
 from lgmdsl.language.expressions import Distribution, Expression, lift, plain_text
 from lgmdsl.language.limits import MAX_INDEX_SIZE
 from lgmdsl.language.parse.grammar import RESERVED, is_name
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_model import group, print_model
-from lgmdsl.language.words import HeadOf
 
 IndexDefinition: TypeAlias = "int | range | Sequence[str] | HeadOf | None"
 
@@ -117,9 +117,11 @@ class Model:
                 f'm.hyper("{name}", "{type}", lgm.pc_sd(u=1, alpha=0.01))',
             )
         prior = _one(value, "a hyper") if isinstance(value, Distribution) else None
-        given = None if prior else lift(value).node
+        expression = None if prior else lift(value).node
         return self._add(
-            ast.Hyper(_name(name), _dims(dims), _type(type, False), prior, given, doc=_doc(doc))
+            ast.Hyper(
+                _name(name), _dims(dims), _type(type, False), prior, expression, doc=_doc(doc)
+            )
         )
 
     def latent(
@@ -145,13 +147,13 @@ class Model:
         if not isinstance(name, ast.Name):
             help = 'm.observe(y, ...) or m.observe("y", ...)'
             raise _wrong("E109", "`observe` takes a datum", help)
-        given = _one(_distribution(family, "an observation"), "an observation")
-        self._add(ast.Observe(_name(name.id), given, doc=_doc(doc)))
+        dist = _one(_distribution(family, "an observation"), "an observation")
+        self._add(ast.Observe(_name(name.id), dist, doc=_doc(doc)))
 
     def potential(self, value: Any, family: Distribution, *, doc: str | None = None) -> None:
         """`potential EXPRESSION ~ POTENTIAL`."""
-        given = _one(_distribution(family, "a potential"), "a potential")
-        self._add(ast.Potential(lift(value).node, given, doc=_doc(doc)))
+        dist = _one(_distribution(family, "a potential"), "a potential")
+        self._add(ast.Potential(lift(value).node, dist, doc=_doc(doc)))
 
     def constrain(self, left: Any, right: Any, *, doc: str | None = None) -> None:
         """`constrain EXPRESSION = EXPRESSION`."""
@@ -182,8 +184,8 @@ def _name(name: str) -> ast.Name:
 
 def _dims(dims: Any) -> tuple[ast.Name, ...]:
     """A list of indices; one index may stand without a list."""
-    given = list(dims) if isinstance(dims, list | tuple) else [dims]
-    return tuple(_index_name(d) for d in given)
+    indices = list(dims) if isinstance(dims, list | tuple) else [dims]
+    return tuple(_index_name(d) for d in indices)
 
 
 def _index_name(index: Any) -> ast.Name:
@@ -201,38 +203,53 @@ def _type(type: str | Expression, missing: bool) -> ast.Type:
     return ast.Type(_index_name(type).id, missing)
 
 
-def _definition(given: IndexDefinition) -> ast.Size | ast.Range | ast.Labels | ast.Head | None:
-    if given is None:
+def _definition(definition: IndexDefinition) -> ast.Size | ast.Range | ast.Labels | ast.Head | None:
+    if definition is None:
         return None
-    if isinstance(given, HeadOf):
-        return ast.Head(given.of)
-    if isinstance(given, int) and not isinstance(given, bool) and 1 <= given <= MAX_INDEX_SIZE:
-        return ast.Size(given)
-    if isinstance(given, range) and given.step == 1 and given.start >= 0 and len(given):
-        return ast.Range(given.start, given.stop - 1)
-    if isinstance(given, list | tuple) and given and all(isinstance(t, str) for t in given):
-        return ast.Labels(tuple(plain_text(t) for t in given))
+    if isinstance(definition, HeadOf):
+        return ast.Head(definition.of)
+    if (
+        isinstance(definition, int)
+        and not isinstance(definition, bool)
+        and 1 <= definition <= MAX_INDEX_SIZE
+    ):
+        return ast.Size(definition)
+    if (
+        isinstance(definition, range)
+        and definition.step == 1
+        and definition.start >= 0
+        and len(definition)
+    ):
+        return ast.Range(definition.start, definition.stop - 1)
+    if (
+        isinstance(definition, list | tuple)
+        and definition
+        and all(isinstance(t, str) for t in definition)
+    ):
+        return ast.Labels(tuple(plain_text(t) for t in definition))
     raise _wrong(
         "E109",
-        f"{given!r} does not define an index",
+        f"{definition!r} does not define an index",
         'a size (3), range(1, 367), labels ["a", "b"], or lgm.head(other)',
     )
 
 
-def _distribution(value: Any, what: str) -> Distribution:
+def _distribution(value: Any, statement: str) -> Distribution:
     if isinstance(value, Distribution):
         return value
     raise _wrong(
-        "E101", f"{what} takes a distribution, not {type(value).__name__}", "e.g. lgm.normal(sd=1)"
+        "E101",
+        f"{statement} takes a distribution, not {type(value).__name__}",
+        "e.g. lgm.normal(sd=1)",
     )
 
 
-def _one(value: Distribution, what: str) -> ast.Dist:
+def _one(value: Distribution, statement: str) -> ast.Dist:
     if len(value.factors) == 1:
         return value.factors[0]
     raise _wrong(
         "E109",
-        f"{what} takes one distribution, not a product",
+        f"{statement} takes one distribution, not a product",
         "only a latent has a structure for each axis",
     )
 

@@ -91,11 +91,11 @@ class Expression:
         """`u[who]`, `d[who, "slope"]`, `b[0]`: an index, a map, a label or a number a slot."""
         if not isinstance(self.node, ast.Name):
             raise _wrong("only a name can be indexed", "give the expression a name with `let`")
-        given = slots if isinstance(slots, tuple) else (slots,)
-        if not given:
-            raise _wrong("`[]` is empty", "what has no index stands without brackets")
-        node = ast.Indexed(self.node, tuple(_slot(s) for s in given))
-        return Expression(node, size=1 + len(given))
+        items = slots if isinstance(slots, tuple) else (slots,)
+        if not items:
+            raise _wrong("`[]` is empty", "a name without indices takes no brackets")
+        node = ast.Indexed(self.node, tuple(_slot(s) for s in items))
+        return Expression(node, size=1 + len(items))
 
     def __bool__(self) -> bool:
         raise _wrong("an expression has no truth value", "there are no conditions in a model")
@@ -133,7 +133,7 @@ def lift(value: Any) -> Expression:
         raise _wrong(f"`{value!r}` is a distribution, not a value", "declare a latent or a hyper")
     kind = type(value).__name__
     help = 'data come later: declare them with m.data("name", [index], "real")'
-    raise _wrong(f"{_article(kind)} cannot stand in an expression", help)
+    raise _wrong(f"{_article(kind)} cannot be part of an expression", help)
 
 
 def lift_value(value: Any) -> Expression | ast.String | ast.Bool:
@@ -146,9 +146,9 @@ def lift_value(value: Any) -> Expression | ast.String | ast.Bool:
 
 
 def plain_text(text: str) -> str:
-    """A text that can stand between double quotes on one line."""
+    """A text that fits between double quotes on one line."""
     if '"' in text or "\n" in text or "\r" in text:
-        raise _wrong("a text stands on one line and holds no double quotes", "use single quotes")
+        raise _wrong("text goes on one line, without double quotes", "use single quotes")
     return text
 
 

@@ -25,11 +25,13 @@ def loads(text: str, name: str = "<text>") -> Model:
 
     parsed = parse_all(text, name)
     if parsed.diagnostics:
-        beside = _beside(parsed)
+        semantic = _semantic_errors(parsed)
         # Of a name that is unknown nobody can say how its arguments are named.
-        unknown = {d.span.start for d in beside if d.code == "E103"}
-        own = [d for d in parsed.diagnostics if not (d.code == "E102" and _callee(d) in unknown)]
-        raise ModelError(sorted([*own, *beside], key=lambda d: d.span.start))
+        unknown = {d.span.start for d in semantic if d.code == "E103"}
+        syntactic = [
+            d for d in parsed.diagnostics if not (d.code == "E102" and _callee(d) in unknown)
+        ]
+        raise ModelError(sorted([*syntactic, *semantic], key=lambda d: d.span.start))
     return Model.from_tree(parsed.tree, check(parsed.tree, parsed.source))
 
 
@@ -46,11 +48,13 @@ def read_text(path: str | os.PathLike[str]) -> str:
     """A model file's text. Raises DataError (E306) with the reason where there is none."""
     place = Path(path)
     try:
-        what = irregular(place)
-        if what == "a folder":
+        irregularity = irregular(place)
+        if irregularity == "a folder":
             raise _refused(place, "it is a folder", "name the .lgm file in it")
-        if what:
-            raise _refused(place, f"it is {what}", "`-` in place of a file's name reads stdin")
+        if irregularity:
+            raise _refused(
+                place, f"it is {irregularity}", "`-` in place of a file's name reads stdin"
+            )
         size = place.stat().st_size
         if size > 4 * MAX_CHARACTERS:
             help = "data do not belong in the model file: they bind by name when it is fitted"
@@ -78,7 +82,7 @@ def _refused(path: Path, reason: str, help: str = "") -> DataError:
 
 
 def _similar(path: Path) -> str:
-    """A file beside the missing one that was probably meant."""
+    """A file in the same folder that was probably meant."""
 
     try:
         names = sorted(p.name for p in path.parent.iterdir() if p.suffix == ".lgm")
@@ -90,31 +94,31 @@ def _similar(path: Path) -> str:
     return f"`{path.parent}` holds: {', '.join(names[:8])}" if names else "check the path"
 
 
-def _beside(parsed: Parsed) -> tuple[Diagnostic, ...]:
+def _semantic_errors(parsed: Parsed) -> tuple[Diagnostic, ...]:
     """The semantic errors of the statements that could be read and that depend on no lost one."""
     from lgmdsl.language.check.check import check
 
     lost = set(parsed.lost)
-    kept: list[ast.AnyStatement] = []
+    readable: list[ast.AnyStatement] = []
     for statement in parsed.tree.statements:
         if lost & set(_names(statement)):
             name = declared_name(statement)
             lost |= {name.id} if name else set()
         else:
-            kept.append(statement)
+            readable.append(statement)
     try:
-        check(replace(parsed.tree, statements=tuple(kept)), parsed.source)
+        check(replace(parsed.tree, statements=tuple(readable)), parsed.source)
     except ModelError as error:
-        # Errors of the whole model (no latent, improper) may be the lost statements' doing.
-        said = {d.span.start for d in parsed.diagnostics}
+        # Errors of the whole model (no latent, improper) may be due to the lost statements.
+        reported = {d.span.start for d in parsed.diagnostics}
         local = [d for d in error.diagnostics if d.code[:2] in ("E1", "E2") and d.code != "E109"]
-        return tuple(d for d in local if d.span.known and d.span.start not in said)
+        return tuple(d for d in local if d.span.known and d.span.start not in reported)
     return ()
 
 
-def _callee(found: Diagnostic) -> int:
-    """Where the name stands whose brackets hold the span of an error."""
-    text = found.span.source.text[: found.span.start].rstrip()
+def _callee(diagnostic: Diagnostic) -> int:
+    """Offset of the name whose brackets hold the span of an error."""
+    text = diagnostic.span.source.text[: diagnostic.span.start].rstrip()
     name = text.removesuffix("(").rstrip()
     while name and (name[-1].isalnum() or name[-1] == "_"):
         name = name[:-1]

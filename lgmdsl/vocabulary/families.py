@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lgmdsl.vocabulary.signature import Over, Parameter, Signature
 
-# Data of a narrower type may be observed where a wider one is meant.
+# Data of a narrower type may be observed where a wider one is expected.
 REAL = ("real", "positive", "unit", "integer", "count")
 POSITIVE = ("positive", "unit")
 
@@ -24,14 +24,14 @@ _CENSORING = (
         "real",
         required=False,
         open=True,
-        meaning="below it y does not lie; missing where that end is open",
+        meaning="lower end of the interval of y; missing where that end is open",
     ),
     Parameter(
         "upper",
         "real",
         required=False,
         open=True,
-        meaning="above it y does not lie; missing where that end is open",
+        meaning="upper end of the interval of y; missing where that end is open",
     ),
 )
 
@@ -162,9 +162,9 @@ FAMILIES: tuple[Signature, ...] = (
         "ordinal", ("index",), _latent("logit", "location on the logistic scale", "link"),
         _latent("probit", "location on the normal scale", "link"),
         Parameter("cuts", "ordered", over="cut", meaning="thresholds between the classes"),
-        # The stereotype model's alone: a score of each class, of which differences count.
+        # Of the stereotype model only: a score of each class; only differences matter.
         Parameter("scores", "ordered", required=False, over="class",
-                  meaning="a score of each class, of which differences count (stereotype alone)"),
+                  meaning="a score of each class; only differences matter (stereotype model)"),
         Parameter(
             "model", "string", required=False, default="cumulative",
             choices=("cumulative", "continuation", "stereotype", "adjacent"),

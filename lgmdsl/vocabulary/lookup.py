@@ -26,7 +26,7 @@ IN_WORDS: dict[Category, str] = {
     "function": "function",
 }
 DATA_TYPES = ("real", "positive", "unit", "count", "integer", "binary", "graph")
-# What is called in expressions, and what stands after `~`: a name is one or the other.
+# Names called in expressions, and names after `~`: a name is one or the other.
 CALLED: tuple[Category, ...] = ("kernel", "operator", "function")
 DISTRIBUTED: tuple[Category, ...] = ("structure", "family", "potential", "prior")
 EXTENSIBLE: tuple[Category, ...] = (*DISTRIBUTED, "kernel")  # to which plug-ins add names
@@ -47,11 +47,11 @@ _TABLE = _table((STRUCTURES, KERNELS, FAMILIES, POTENTIALS, PRIORS, OPERATORS, F
 def lookup(category: Category, name: str) -> Signature | None:
     """The signature of a name in a category, or None. A name that is not there yet may be a
     plug-in's."""
-    found = _TABLE[category].get(name)
-    if found is None and category in EXTENSIBLE:
+    signature = _TABLE[category].get(name)
+    if signature is None and category in EXTENSIBLE:
         plugins.load()
-        found = _TABLE[category].get(name)
-    return found
+        signature = _TABLE[category].get(name)
+    return signature
 
 
 def declared(category: Category, name: str) -> Signature:
@@ -74,11 +74,11 @@ def signatures(category: Category) -> tuple[Signature, ...]:
 
 def categories(name: str) -> tuple[Category, ...]:
     """The categories that know a name."""
-    found = tuple(c for c in CATEGORIES if name in _TABLE[c])
-    if not found:
+    matches = tuple(c for c in CATEGORIES if name in _TABLE[c])
+    if not matches:
         plugins.load()
-        found = tuple(c for c in CATEGORIES if name in _TABLE[c])
-    return found
+        matches = tuple(c for c in CATEGORIES if name in _TABLE[c])
+    return matches
 
 
 def elsewhere(category: Category, name: str) -> Category | None:
@@ -89,7 +89,7 @@ def elsewhere(category: Category, name: str) -> Category | None:
 def register(signature: Signature) -> None:
     """Add a third party's name; the same signature twice is no error.
 
-    Raises ModelError E106 where the name already stands for something else.
+    Raises ModelError E106 where the name already means something else.
     """
     known = _TABLE[signature.category].get(signature.name) or _called_otherwise(signature)
     if known is not None and known != signature:
@@ -125,7 +125,7 @@ def summary(category: Category) -> str:
 
 
 def kin(category: Category, name: str) -> str:
-    """The names that could stand where `name` stands, in one line."""
+    """The names that could replace `name`, in one line."""
     signature = lookup(category, name)
     if signature is None:
         return summary(category)
@@ -148,6 +148,6 @@ def suited(type_name: str) -> tuple[str, ...]:
 
 def observing(type_name: str) -> tuple[str, ...]:
     """The observation families for a data type (`index` for the name of an index set)."""
-    found = [s for s in signatures("family") if type_name in s.observed]
+    families = [s for s in signatures("family") if type_name in s.observed]
     # Those that are made for this type before those that also take it.
-    return tuple(s.name for s in sorted(found, key=lambda s: s.observed[0] != type_name))
+    return tuple(s.name for s in sorted(families, key=lambda s: s.observed[0] != type_name))

@@ -7,7 +7,7 @@ from lgmdsl.vocabulary.signature import Parameter, Signature, literal
 
 
 def page_of(name: str) -> str:
-    """Everything that a name stands for, in the order of the manual; "" for an unknown one."""
+    """Every declaration of a name, in the order of the manual; "" for an unknown one."""
     known = [s for c in categories(name) if (s := lookup(c, name)) is not None]
     return "\n".join(_of_one(s) for s in known)
 
@@ -38,8 +38,8 @@ def _of_one(signature: Signature) -> str:
         ("see also", ", ".join(signature.see_also)),
         ("source", signature.source),
     )
-    told = [f"{word}: {text}" for word, text in facts if text and text != signature.summary]
-    return "\n".join([*lines, *([""] if told and seen else []), *told, ""])
+    properties = [f"{word}: {text}" for word, text in facts if text and text != signature.summary]
+    return "\n".join([*lines, *([""] if properties and seen else []), *properties, ""])
 
 
 def _argument(parameter: Parameter) -> str:

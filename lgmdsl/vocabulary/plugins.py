@@ -70,7 +70,7 @@ class Fault:
 
 
 class PluginWarning(UserWarning):
-    """Said once for each entry point that is left out."""
+    """Issued once for each entry point that is left out."""
 
 
 @cache
@@ -79,7 +79,7 @@ def entry_points() -> tuple[EntryPoint, ...]:
     from importlib import metadata  # 50 ms where nobody else has imported it
 
     installed = metadata.entry_points()
-    found = [
+    points = [
         EntryPoint(
             kind,
             point.name,
@@ -91,11 +91,11 @@ def entry_points() -> tuple[EntryPoint, ...]:
         for kind, group in GROUPS.items()
         for point in installed.select(group=group)
     ]
-    return tuple(sorted(found, key=lambda p: (p.distribution, p.version, p.kind, p.name)))
+    return tuple(sorted(points, key=lambda p: (p.distribution, p.version, p.kind, p.name)))
 
 
 class _Loading:
-    """What became of the entry points of this process."""
+    """The state of the entry points in this process."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()

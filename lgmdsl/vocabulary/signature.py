@@ -21,13 +21,13 @@ ArgumentType = Literal[
     "any",
 ]  # fmt: skip
 
-# Which indices an argument may have. `left`: those of what stands on the left (an observed datum,
-# a hyper, the expression of a potential). `none`: a single number. `one`: exactly one index of its
-# own. `axis`: the axis of its factor. `input`: the axis, then at most one input dimension (a
+# Which indices an argument may have. `left`: those of the left side (an observed datum,
+# a hyper, the expression of a potential). `none`: a single number. `one`: exactly one further
+# index. `axis`: the axis of its factor. `input`: the axis, then at most one input dimension (a
 # kernel's `length`: the input dimension). `class`: the left's and the observed set. `cut`: the
 # left's and a head of the observed set. `classes`: as `class`, or as `cut`, the last class then
 # being the reference. `last`: the left's, the last one among them, or a head of it. `rest`: the
-# left's but the last. `topic`: the left's but the last, and one of its own. `emission`: that one
+# left's but the last. `topic`: the left's but the last, and one further. `emission`: that one
 # and the left's last.
 Over = Literal[
     "left",
@@ -108,7 +108,7 @@ class Trait(Flag):
     IDENTITY = auto()  # the covariance is the identity: an axis without structure
     INDEPENDENT = auto()  # no correlation between members
     IMPROPER = auto()  # density 1 in every direction
-    COMPONENTS = auto()  # each connected component of its graph has a level of its own
+    COMPONENTS = auto()  # each connected component of its graph has a separate level
     COVARIANCE = auto()  # its argument of type covariance is its covariance, as it stands
     REPORT_ONLY = auto()  # of functions: applied in reports alone
 
@@ -164,8 +164,8 @@ class Signature:
     @property
     def covariance(self) -> str:
         """The argument that is a structure's covariance as it stands; "" where there is none."""
-        given = [p.name for p in self.parameters if p.type == "covariance"]
-        return given[0] if given and Trait.COVARIANCE in self.traits else ""
+        covariances = [p.name for p in self.parameters if p.type == "covariance"]
+        return covariances[0] if covariances and Trait.COVARIANCE in self.traits else ""
 
     def linking(self, argument: str) -> Signature:
         """The form in which an argument is affine in the latents. Raises ValueError."""
@@ -183,12 +183,12 @@ class Signature:
         """The values of arguments that are left out, of those that have one."""
         return {p.name: p.default for p in self.parameters if p.default is not None}
 
-    def form(self, given: frozenset[str]) -> Signature:
+    def form(self, arguments: frozenset[str]) -> Signature:
         """The form of this name that has the most of the given arguments; the first at a tie."""
         if self.other is None:
             return self
-        mine = sum(p.name in given for p in self.parameters)
-        theirs = sum(p.name in given for p in self.other.parameters)
+        mine = sum(p.name in arguments for p in self.parameters)
+        theirs = sum(p.name in arguments for p in self.other.parameters)
         return self.other if theirs > mine else self
 
     def show(self) -> str:
@@ -206,7 +206,7 @@ class Signature:
 
 
 class Part:
-    """A class that computes what a name of the language stands for: its signature declares it."""
+    """A class that implements a name of the language; its signature declares it."""
 
     name: ClassVar[str]
     signature: ClassVar[Signature | None] = None

@@ -16,10 +16,10 @@ from lgmdsl.graph.draw.arrows import arrows
 from lgmdsl.graph.draw.boxes import boxes
 from lgmdsl.graph.draw.dot import to_dot
 from lgmdsl.graph.draw.layers import layer
-from lgmdsl.graph.draw.look import STYLES, look_of, size
 from lgmdsl.graph.draw.mermaid import to_mermaid
 from lgmdsl.graph.draw.place import place
 from lgmdsl.graph.draw.ports import ports
+from lgmdsl.graph.draw.styles import STYLES, look_of, size
 from lgmdsl.graph.draw.svg import to_svg
 from lgmdsl.graph.draw.text import dot, mermaid, printable, xml
 from lgmdsl.graph.model_graph import Edge, IndexSet, ModelGraph, Node, NodeKind

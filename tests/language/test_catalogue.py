@@ -11,20 +11,20 @@ from lgmdsl.errors import ModelError
 from lgmdsl.graph.build import model_graph
 from lgmdsl.graph.warnings import warnings_of
 from lgmdsl.language.catalogue.codes import CATALOGUE, codes, explain_code, kind_of
-from lgmdsl.language.catalogue.entry import Entry
+from lgmdsl.language.catalogue.entry import CodeEntry
 from lgmdsl.language.catalogue.model import CONTEXT, MODEL
 from lgmdsl.language.load import loads
 
 
 @pytest.mark.parametrize("entry", MODEL, ids=lambda e: e.code)
-def test_examples_of_the_model_codes(entry: Entry) -> None:
+def test_examples_of_the_model_codes(entry: CodeEntry) -> None:
     if entry.code.startswith("W"):
-        assert warnings(entry.mended, entry.code) < warnings(entry.wrong, entry.code)
+        assert warnings(entry.corrected, entry.code) < warnings(entry.wrong, entry.code)
         return
     with pytest.raises(ModelError) as caught:
         loads(CONTEXT + entry.wrong)
     assert set(caught.value.codes) == {entry.code}
-    loads(CONTEXT + entry.mended)
+    loads(CONTEXT + entry.corrected)
 
 
 def warnings(body: str, code: str) -> int:

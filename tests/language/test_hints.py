@@ -23,7 +23,7 @@ def trouble(text: str) -> Trouble:
     tokens, _ = tokenise(source)
     stop = parser().parse(OPENERS[tokens[0].type], tokens)
     assert isinstance(stop, Stop)
-    return Trouble(source, tuple(tokens), stop.at, stop.accepts)
+    return Trouble(source, tuple(tokens), stop.position, stop.accepts)
 
 
 @each
@@ -51,7 +51,7 @@ def test_a_repaired_statement_is_read_further(mistake: Mistake) -> None:
         return
     assert repaired is not None
     again = parser().parse(OPENERS[repaired[0].type], repaired)
-    assert not isinstance(again, Stop) or again.at >= stopped.at
+    assert not isinstance(again, Stop) or again.position >= stopped.position
 
 
 @each

@@ -71,7 +71,7 @@ def by_lark(rule: str, tokens: list[Token]) -> Any:
 
 def by_tables(rule: str, tokens: list[Token]) -> Any:
     result = parser().parse(rule, tokens)
-    return (result.at, result.accepts) if isinstance(result, Stop) else shape(result)
+    return (result.position, result.accepts) if isinstance(result, Stop) else shape(result)
 
 
 @given(almost_models)

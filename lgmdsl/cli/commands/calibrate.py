@@ -1,10 +1,11 @@
-"""`lgm calibrate`: does a method's posterior mean what it says, on data drawn from the model?"""
+"""`lgm calibrate`: are a method's posteriors calibrated, on data drawn from the model?"""
 
 from __future__ import annotations
 
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     bound_option,
     data_argument,
@@ -20,7 +21,6 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import note
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 
 @click.command("calibrate")
@@ -76,7 +76,7 @@ def command(
     mapping: dict[str, str],
     as_json: bool,
 ) -> int:
-    """Draw data sets from MODEL, fit each, and test whether the truths lie where the fits say.
+    """Draw data sets from MODEL, fit each, and test whether the posteriors are calibrated.
 
     \b
     lgm calibrate model.lgm --sizes obs=200,feat=3 --set s=1 --runs 200
@@ -101,7 +101,7 @@ def command(
     from lgmdsl.api.calibrate.calibrate import calibrate
 
     with Progress() as progress:
-        found = calibrate(
+        calibration = calibrate(
             read,
             data,
             sizes,
@@ -118,11 +118,13 @@ def command(
             record=record,
             on_run=lambda done, wanted: progress.show(f"{done} of {wanted} runs"),
         )
-    drawn = place if found.tests else None
+    drawn = place if calibration.tests else None
     lost = deliver(
-        None if as_json else found.table,
-        found.as_json() if as_json else None,
-        None if drawn is None else lambda: files.write(drawn, found.picture(drawn.suffix[1:])),
+        None if as_json else calibration.table,
+        calibration.as_json() if as_json else None,
+        None
+        if drawn is None
+        else lambda: files.write(drawn, calibration.picture(drawn.suffix[1:])),
     )
     if drawn is not None:
         report(drawn, lost, as_json)
@@ -130,6 +132,6 @@ def command(
         note(f"{place}: not written: there are too few runs to draw")
     if lost is not None:
         return REFUSED
-    if found.interrupted:
+    if calibration.interrupted:
         return INTERRUPTED
-    return UNFINISHED if found.faults or found.failed else OK
+    return UNFINISHED if calibration.faults or calibration.failed else OK

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import data_argument, json_option, map_option, model_argument, read_model
 from lgmdsl.cli.output import diagnose, show, show_json
-from lgmdsl.cli.status import OK, REFUSED
 from lgmdsl.errors import Diagnostic, LgmError
 from lgmdsl.language.tree.statements import STATEMENTS
 
@@ -38,10 +38,10 @@ def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool
 
     try:
         checked = read_model(model)
-        found, counts = [*warnings_of(model_graph(checked.checked))], _counts(checked)
+        diagnostics, counts = [*warnings_of(model_graph(checked.checked))], _counts(checked)
         if data is not None:
             more, sizes = _with_data(checked, data, mapping)
-            found += more
+            diagnostics += more
             counts = f"{counts}; {sizes}"
     except LgmError as error:
         errors, warnings = _parted(error.diagnostics)
@@ -51,10 +51,10 @@ def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool
             diagnose(error.diagnostics, error.left_out)
         return REFUSED
     if as_json:
-        _report(model, data, (), found)
+        _report(model, data, (), diagnostics)
         return OK
-    if found:
-        diagnose(found)
+    if diagnostics:
+        diagnose(diagnostics)
     show(f"{model}: ok ({counts})")
     return OK
 
@@ -65,10 +65,10 @@ def _with_data(model: Model, data: str, mapping: dict[str, str]) -> tuple[list[D
 
     outline = outline_of(model, data, mapping)
     check_priors(outline)
-    found = [*outline.grounded.warnings]
-    found += [replace(d, severity="warning") for d in outline.refused]
+    warnings = [*outline.grounded.warnings]
+    warnings += [replace(d, severity="warning") for d in outline.refused]
     sizes = ", ".join(f"{name} {index.size}" for name, index in outline.grounded.indices.items())
-    return found, f"{outline.grounded.source}: {sizes}"
+    return warnings, f"{outline.grounded.source}: {sizes}"
 
 
 def _counts(model: Model) -> str:
@@ -78,10 +78,10 @@ def _counts(model: Model) -> str:
 
 
 def _parted(
-    found: Sequence[Diagnostic],
+    diagnostics: Sequence[Diagnostic],
 ) -> tuple[list[Diagnostic], list[Diagnostic]]:
-    errors = [d for d in found if d.severity == "error"]
-    return errors, [d for d in found if d.severity != "error"]
+    errors = [d for d in diagnostics if d.severity == "error"]
+    return errors, [d for d in diagnostics if d.severity != "error"]
 
 
 def _report(

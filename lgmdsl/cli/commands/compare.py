@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     audit_options,
     bound_option,
@@ -22,7 +23,6 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 if TYPE_CHECKING:
     from lgmdsl.api.compare.comparison import Comparison
@@ -33,13 +33,13 @@ FORM = "METHOD.NAME=VALUE"
 def _options(
     context: click.Context, _: click.Parameter, texts: tuple[str, ...]
 ) -> dict[str, dict[str, object]]:
-    found: dict[str, dict[str, object]] = {}
+    options: dict[str, dict[str, object]] = {}
     for key, value in split(texts, "--option", FORM).items():
         method, dot, name = key.rpartition(".")
         if not dot or not method or not name:
             raise click.UsageError(f"--option takes {FORM}, not `{key}={value}`", context)
-        found.setdefault(method, {})[name] = value
-    return found
+        options.setdefault(method, {})[name] = value
+    return options
 
 
 @click.command("compare")
@@ -115,7 +115,7 @@ def command(
     from lgmdsl.api.compare.compare import compare
 
     with Progress() as progress:
-        found = compare(
+        comparison = compare(
             read,
             data,
             methods or None,
@@ -131,29 +131,29 @@ def command(
             on_step=lambda method, entry: progress.on_step(entry, method),
         )
     lost = deliver(
-        None if as_json else found.table,
-        found.as_json() if as_json else None,
-        None if place is None else lambda: found.plot(place),
+        None if as_json else comparison.table,
+        comparison.as_json() if as_json else None,
+        None if place is None else lambda: comparison.plot(place),
     )
-    _warn(found)
+    _warn(comparison)
     if place is not None:
         report(place, lost, as_json)
-    return _status(found) if lost is None else REFUSED
+    return _status(comparison) if lost is None else REFUSED
 
 
-def _warn(found: Comparison) -> None:
-    """What the fits warn of, once; that one stopped early stands in the table."""
-    warnings = [w for f in found.fits.values() for w in f.warnings if w.code != "W601"]
+def _warn(comparison: Comparison) -> None:
+    """The warnings of the fits, each once; that one stopped early is in the table."""
+    warnings = [w for f in comparison.fits.values() for w in f.warnings if w.code != "W601"]
     if warnings:
         # Methods word the same warning with their own numbers.
         diagnose({(w.code, w.message, w.span): w for w in reversed(warnings)}.values())
 
 
-def _status(found: Comparison) -> int:
+def _status(comparison: Comparison) -> int:
     from lgmdsl.contract.status import Status
 
-    if any(f.status is Status.interrupted for f in found.fits.values()):
+    if any(f.status is Status.interrupted for f in comparison.fits.values()):
         return INTERRUPTED
-    if any(r.failure and r.failure.code == "interrupted" for r in found):
+    if any(r.failure and r.failure.code == "interrupted" for r in comparison):
         return INTERRUPTED
-    return OK if found.converged else UNFINISHED
+    return OK if comparison.converged else UNFINISHED

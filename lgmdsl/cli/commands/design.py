@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED
 from lgmdsl.cli.options import (
     data_argument,
     json_option,
@@ -14,7 +15,6 @@ from lgmdsl.cli.options import (
     seed_option,
     set_option,
 )
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED
 
 
 @click.command("design")
@@ -57,7 +57,7 @@ from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED
 @click.option(
     "--oracle", metavar="LABELS.npz", help="Their labels; without, the next queries are ranked."
 )
-@click.option("--test", metavar="TEST.npz", help="Covariates and labels to take the error on.")
+@click.option("--test", metavar="TEST.npz", help="Covariates and labels of the test cases.")
 @click.option(
     "-o",
     "--record",
@@ -93,7 +93,7 @@ def command(
     mapping: dict[str, str],
     as_json: bool,
 ) -> int:
-    """Choose cases to label, one by one, by what their labels are expected to tell.
+    """Choose cases to label, one by one, by the information expected from their labels.
 
     \b
     lgm design model.lgm data.npz --candidates pool.npz --steps 10
@@ -115,8 +115,8 @@ def command(
         from lgmdsl.api.pictures.compare_picture import check_matplotlib
 
         if test is None:
-            told = "--plot draws the test error: give the test cases with --test"
-            raise click.UsageError(told, context)
+            message = "--plot draws the test error: give the test cases with --test"
+            raise click.UsageError(message, context)
         place = writable(picture, PICTURES, {**read_files, "the record": record})
         check_matplotlib()
     if record is not None:
@@ -125,7 +125,7 @@ def command(
     from lgmdsl.api.design.design import design
 
     with Progress() as progress:
-        found = design(
+        result = design(
             read,
             data,
             candidates,
@@ -142,12 +142,12 @@ def command(
             on_query=lambda done, wanted: progress.show(f"{done} of {wanted} queries"),
         )
     lost = deliver(
-        None if as_json else found.table,
-        found.as_json() if as_json else None,
-        None if place is None else lambda: files.write(place, found.picture(place.suffix[1:])),
+        None if as_json else result.table,
+        result.as_json() if as_json else None,
+        None if place is None else lambda: files.write(place, result.picture(place.suffix[1:])),
     )
     if place is not None:
         report(place, lost, as_json)
     if lost is not None:
         return REFUSED
-    return INTERRUPTED if found.interrupted else OK
+    return INTERRUPTED if result.interrupted else OK

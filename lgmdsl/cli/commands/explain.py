@@ -36,10 +36,10 @@ def command(
     from lgmdsl.api.explain.explain import explain
 
     read = read_model(model)
-    found = explain(read, data, fixed, mapping=mapping)
+    explanation = explain(read, data, fixed, mapping=mapping)
     if as_json:
-        show_json(found.as_json())
+        show_json(explanation.as_json())
         return
-    if found.warnings:
-        diagnose(found.warnings)
-    show(str(found))
+    if explanation.warnings:
+        diagnose(explanation.warnings)
+    show(str(explanation))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     audit_options,
     bound_option,
@@ -24,7 +25,6 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -76,7 +76,7 @@ def command(
     lgm fit model.lgm data.npz --audit
 
     Exit status 0 if it converged, 1 for an error in the model, the data or the method, 3 if it
-    did not converge (what there is is written and says so), 130 if it was interrupted.
+    did not converge (the result so far is written, with its status), 130 if it was interrupted.
     """
     from lgmdsl.cli.files import deliver, report, writable
     from lgmdsl.cli.progress import Progress

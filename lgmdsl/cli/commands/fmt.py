@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import click
 
+from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import json_option, read_stdin
 from lgmdsl.cli.output import diagnose, note, show, show_json
-from lgmdsl.cli.status import OK, REFUSED
 from lgmdsl.errors import LgmError, ModelError
 from lgmdsl.files import write
 

@@ -28,10 +28,10 @@ def command(context: click.Context, topic: str | None, as_json: bool) -> None:
 
     parent = context.parent
     if topic in COMMANDS and parent is not None and isinstance(parent.command, click.Group):
-        found = parent.command.get_command(parent, topic)
-        if found is not None:
-            with click.Context(found, info_name=topic, parent=parent) as inner:
-                page = found.get_help(inner)
+        subcommand = parent.command.get_command(parent, topic)
+        if subcommand is not None:
+            with click.Context(subcommand, info_name=topic, parent=parent) as inner:
+                page = subcommand.get_help(inner)
                 if as_json:
                     show_json({"topic": topic, "text": page})
                 else:

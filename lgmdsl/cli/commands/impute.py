@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from lgmdsl.cli.exit_status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.options import (
     bound_option,
     data_argument,
@@ -20,7 +21,6 @@ from lgmdsl.cli.options import (
     tol_option,
 )
 from lgmdsl.cli.output import diagnose, note
-from lgmdsl.cli.status import INTERRUPTED, OK, REFUSED, UNFINISHED
 from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 
 
@@ -90,18 +90,20 @@ def command(
             on_step=progress.on_step,
         )
     completed = result.impute()
-    found = dataset(completed.arrays())
+    imputed = dataset(completed.arrays())
     missing = {n: int(completed.missing(n).sum()) for n in completed}
     lost = deliver(
-        table(found) if place is None and not as_json else None,
-        {"status": str(result.status), "missing": missing, **fields(found)} if as_json else None,
-        None if place is None else lambda: write(place, found),
+        table(imputed) if place is None and not as_json else None,
+        {"status": str(result.status), "missing": missing, **fields(imputed)} if as_json else None,
+        None if place is None else lambda: write(place, imputed),
     )
     note(str(completed))
     csv = not as_json if place is None else place.suffix == ".csv"
-    outside = outside_table(found) if csv else ()
+    outside = outside_table(imputed) if csv else ()
     if place is not None:
-        report(place, lost, as_json, ", ".join(str(n) for n in found.data_vars if n not in outside))
+        report(
+            place, lost, as_json, ", ".join(str(n) for n in imputed.data_vars if n not in outside)
+        )
     if outside:
         note(f"left out, not over the rows of the table: {', '.join(outside)} (-o FILE.nc has all)")
     if result.warnings:

@@ -22,8 +22,8 @@ def command(model: str, data: str | None, mapping: dict[str, str], as_json: bool
     """
     from lgmdsl.api.explain.info import info
 
-    found = info(read_model(model), data, mapping=mapping)
+    result = info(read_model(model), data, mapping=mapping)
     if as_json:
-        show_json(found.as_json())
+        show_json(result.as_json())
     else:
-        show(str(found))
+        show(str(result))

@@ -23,10 +23,10 @@ def command(model: str | None, markdown: bool, as_json: bool) -> None:
 
     if model is not None and markdown:
         raise click.UsageError("--markdown prints the whole table: leave MODEL out")
-    found = methods(None if model is None else read_model(model))
+    listing = methods(None if model is None else read_model(model))
     if as_json:
-        show_json(found.as_json())
-    elif markdown and isinstance(found, MethodTable):
-        show(found.markdown(), end="")
+        show_json(listing.as_json())
+    elif markdown and isinstance(listing, MethodTable):
+        show(listing.markdown(), end="")
     else:
-        show(str(found))
+        show(str(listing))

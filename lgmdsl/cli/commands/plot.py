@@ -15,7 +15,7 @@ from lgmdsl.cli.output import note, show, show_json
     "directory",
     metavar="DIR",
     required=True,
-    help="Write the pictures there; made if need be.",
+    help="Write the pictures there; created if missing.",
 )
 @click.option(
     "--format",
@@ -29,7 +29,7 @@ from lgmdsl.cli.output import note, show, show_json
     "--names",
     metavar="NAME,...",
     multiple=True,
-    help="Draw these alone (pit: the histogram of transforms).",
+    help="Draw only these (pit: the histogram of transforms).",
 )
 @click.option("--data", metavar="DATA", help="The data of the fit, which pit.png needs.")
 @map_option

@@ -6,8 +6,8 @@ from typing import Any
 
 import click
 
+from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import json_option, map_option
-from lgmdsl.cli.status import OK, REFUSED
 from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 
 
@@ -15,7 +15,7 @@ from lgmdsl.cli.tables import SUFFIXES, fields, outside_table, table, write
 @click.argument("fit", metavar="FIT.nc")
 @click.argument("new", metavar="NEW")
 @click.option("-o", "--output", metavar="FILE", help="Write to a .nc, .csv or .npz file.")
-@click.option("--data", metavar="OLD", help="The data of the fit, should its file lack some.")
+@click.option("--data", metavar="OLD", help="The data of the fit, if its file lacks some.")
 @map_option
 @json_option
 def command(
@@ -31,7 +31,7 @@ def command(
 
     The rows are those of NEW, in its order. Structures over an ordered index set (ar1 ar rw1 rw2
     seasonal ou) take labels before, between and beyond those of the fit: a column with the index's
-    name. Responses, and what says how they were censored, need not be there.
+    name. Responses, and censoring information, need not be there.
     """
     from lgmdsl.cli.files import deliver, report, writable
 
@@ -49,16 +49,16 @@ def command(
     prediction = predict(load_fit(fit), wanted)
     if prediction.warnings:
         diagnose(prediction.warnings)
-    found = prediction.to_dataset()
+    predicted = prediction.to_dataset()
     lost = deliver(
-        table(found) if place is None and not as_json else None,
-        {"data": sources, **fields(found)} if as_json else None,
-        None if place is None else lambda: write(place, found),
+        table(predicted) if place is None and not as_json else None,
+        {"data": sources, **fields(predicted)} if as_json else None,
+        None if place is None else lambda: write(place, predicted),
     )
     csv = not as_json if place is None else place.suffix == ".csv"
-    outside = outside_table(found) if csv else ()
+    outside = outside_table(predicted) if csv else ()
     if place is not None:
-        inside = (str(n) for n in found.data_vars if n not in outside)
+        inside = (str(n) for n in predicted.data_vars if n not in outside)
         report(place, lost, as_json, ", ".join(inside))
     if outside:
         note(f"left out, not over the rows of the table: {', '.join(outside)} (-o FILE.nc has all)")
@@ -66,7 +66,7 @@ def command(
 
 
 def _merged(new: str, old: str, mapping: dict[str, str]) -> Any:
-    """The new data, and from the old what the new leave out."""
+    """The new data, completed from those of the fit."""
     from dataclasses import replace
 
     from lgmdsl.dataset import read

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from lgmdsl import files
+from lgmdsl.cli.exit_status import OK, REFUSED
 from lgmdsl.cli.options import (
     data_argument,
     json_option,
@@ -19,7 +20,6 @@ from lgmdsl.cli.options import (
     sizes_option,
 )
 from lgmdsl.cli.output import note
-from lgmdsl.cli.status import OK, REFUSED
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,7 +51,7 @@ def command(
     lgm simulate model.lgm data.npz -o replicate.npz
 
     Covariates come from DATA, or are drawn by type; hypers without a value come from their
-    priors. The latents and hypers that were drawn are in the file as truth.NAME. Without -o
+    priors. The file holds the latents and hypers drawn as truth.NAME. Without -o
     the data are only listed; --json prints them.
     """
     from lgmdsl.cli.files import deliver, report, writable

@@ -48,7 +48,7 @@ def command(
     if criteria:
         from lgmdsl.cli.criteria import criteria as computed
 
-        told, numbers = computed(result, data, mapping)
+        text, numbers = computed(result, data, mapping)
     if as_json:
         from lgmdsl.cli.fit_json import fit_json
 
@@ -61,4 +61,4 @@ def command(
     else:
         show(result.summary(full))
         if criteria:
-            show(f"\n{told}")
+            show(f"\n{text}")

@@ -1,7 +1,7 @@
 """Which plates can be drawn as boxes: nested or disjoint sets of nodes.
 
 Two plates that cross (`X[obs, feat]` is in both `obs` and `feat`) cannot both be rectangles that
-hold just their members; the one that says more is drawn, and the other is read from the nodes'
+hold just their members; the more informative one is drawn, and the other is read from the nodes'
 brackets.
 """
 
@@ -40,16 +40,16 @@ def boxes(graph: ModelGraph) -> tuple[Box, ...]:
         if all(members < o or o < members or not members & o for o in chosen):
             chosen.append(members)
     chosen.sort(key=len, reverse=True)
-    found: list[Box] = []
+    plates: list[Box] = []
     for members in chosen:
-        around = [i for i, box in enumerate(found) if members < box.members]
-        found.append(Box(tuple(groups[members]), members, around[-1] if around else None))
-    return tuple(found)
+        around = [i for i, box in enumerate(plates) if members < box.members]
+        plates.append(Box(tuple(groups[members]), members, around[-1] if around else None))
+    return tuple(plates)
 
 
-def innermost(found: tuple[Box, ...]) -> dict[str, int]:
+def innermost(plates: tuple[Box, ...]) -> dict[str, int]:
     """For each boxed node, the smallest box that holds it."""
-    return {node: i for i, box in enumerate(found) for node in box.members}
+    return {node: i for i, box in enumerate(plates) for node in box.members}
 
 
 def caption(graph: ModelGraph, box: Box) -> str:

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 from lgmdsl.graph.draw.arrows import arrows
 from lgmdsl.graph.draw.boxes import Box, boxes, caption, innermost
-from lgmdsl.graph.draw.look import STYLES, detail, look_of
+from lgmdsl.graph.draw.styles import STYLES, detail, look_of
 from lgmdsl.graph.draw.text import dot
 from lgmdsl.graph.model_graph import ModelGraph, Node
 
 
 def to_dot(graph: ModelGraph) -> str:
     """The graph as dot text, plates as clusters; descriptions become tooltips."""
-    found = boxes(graph)
-    home = innermost(found)
+    plates = boxes(graph)
+    home = innermost(plates)
     lines = [
         "digraph model {",
         '  graph [rankdir=TB fontname="monospace" fontsize=10 style="rounded" color="#8a94a0"];',
@@ -22,7 +22,7 @@ def to_dot(graph: ModelGraph) -> str:
         '  edge [color="#5b6673" arrowsize=0.7];',
     ]
     lines += [f"  {line}" for line in _nodes(graph, (n for n in graph.nodes if n.id not in home))]
-    lines += _clusters(graph, found, home, None, "  ")
+    lines += _clusters(graph, plates, home, None, "  ")
     for arrow in arrows(graph):
         dashed = " [style=dashed]" if arrow.dashed else ""
         lines.append(f"  {dot(arrow.source)} -> {dot(arrow.target)}{dashed};")
@@ -30,16 +30,16 @@ def to_dot(graph: ModelGraph) -> str:
 
 
 def _clusters(
-    graph: ModelGraph, found: tuple[Box, ...], home: dict[str, int], parent: int | None, pad: str
+    graph: ModelGraph, plates: tuple[Box, ...], home: dict[str, int], parent: int | None, pad: str
 ) -> Iterator[str]:
-    for i, box in enumerate(found):
+    for i, box in enumerate(plates):
         if box.parent != parent:
             continue
         yield f"{pad}subgraph cluster_{i} {{"
         yield f'{pad}  label={dot(caption(graph, box))}; labelloc="b"; labeljust="r";'
         inside = (n for n in graph.nodes if home.get(n.id) == i)
         yield from (f"{pad}  {line}" for line in _nodes(graph, inside))
-        yield from _clusters(graph, found, home, i, pad + "  ")
+        yield from _clusters(graph, plates, home, i, pad + "  ")
         yield f"{pad}}}"
 
 

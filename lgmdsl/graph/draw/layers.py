@@ -2,7 +2,7 @@
 
 Sugiyama, Tagawa and Toda (1981): rows by the shortest total length of arrows, long arrows cut by
 invisible stops, order within rows by barycentres. Boxes stay whole: in each row that a box spans,
-its members stand together, and the order of two boxes is the same in all rows.
+its members are adjacent, and the order of two boxes is the same in all rows.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from lgmdsl.graph.draw.boxes import Box, innermost
 
 SWEEPS, STARTS, LARGE = 12, 12, 1500
 GAP, STOP_WIDTH = 24.0, 10.0
-# Wider rows than this give up their sources to a row of their own above the boxes.
+# Wider rows than this move their sources to a separate row above the boxes.
 WIDEST = 1200.0
 
 
 @dataclass(frozen=True)
-class Span:
+class BoxItem:
     """A box as an item of a row."""
 
     box: int
 
 
-Item = str | Span
+Item = str | BoxItem
 
 
 @dataclass
@@ -57,7 +57,7 @@ class Layers:
     def flat(self, row: int, container: int | None = None) -> Iterable[str]:
         """Nodes and stops of a row from left to right."""
         for item in self.items[row, container]:
-            if isinstance(item, Span):
+            if isinstance(item, BoxItem):
                 yield from self.flat(row, item.box)
             else:
                 yield item
@@ -74,7 +74,7 @@ def layer(widths: Mapping[str, float], arrows: Sequence[Arrow], boxes: tuple[Box
 
 
 def _rows(nodes: Iterable[str], arrows: Sequence[Arrow]) -> dict[str, int]:
-    """Longest path from the top; then what hangs on one side only is moved towards it."""
+    """Longest path from the top; then nodes with neighbours on one side are moved towards them."""
     graph: nx.DiGraph[str] = nx.DiGraph()
     graph.add_nodes_from(nodes)
     graph.add_edges_from((a.source, a.target) for a in arrows)
@@ -106,7 +106,7 @@ def _narrowed(
     wide = {
         r
         for r in set(row.values())
-        if sum(widths[n] + GAP for n, at in row.items() if at == r) > WIDEST
+        if sum(widths[n] + GAP for n, level in row.items() if level == r) > WIDEST
     }
     if not wide:
         return row
@@ -141,26 +141,26 @@ def _cut(layers: Layers, arrow: Arrow) -> list[str]:
 
 def _entered(layers: Layers, arrow: Arrow, row: int, around: int | None) -> int | None:
     """The box that an arrow from above runs in at a row: in through the top, not the side."""
-    at = layers.home.get(arrow.target)
-    while at != around and at is not None:
-        first, _ = layers.spans[at]
+    box = layers.home.get(arrow.target)
+    while box != around and box is not None:
+        first, _ = layers.spans[box]
         if layers.row[arrow.source] < first <= row:
-            return at
-        at = layers.boxes[at].parent
+            return box
+        box = layers.boxes[box].parent
     return around
 
 
 def _common(layers: Layers, a: str, b: str) -> int | None:
     """The innermost box around both."""
     chain = []
-    at = layers.home.get(a)
-    while at is not None:
-        chain.append(at)
-        at = layers.boxes[at].parent
-    at = layers.home.get(b)
-    while at is not None and at not in chain:
-        at = layers.boxes[at].parent
-    return at
+    box = layers.home.get(a)
+    while box is not None:
+        chain.append(box)
+        box = layers.boxes[box].parent
+    box = layers.home.get(b)
+    while box is not None and box not in chain:
+        box = layers.boxes[box].parent
+    return box
 
 
 def _order(layers: Layers) -> None:
@@ -213,14 +213,14 @@ def _arrange(
     weight = [fmean(keys[m] for m in box.members) for box in layers.boxes]
     containers: list[int | None] = [None, *range(len(layers.boxes))]
     for container in containers:
-        found: list[tuple[float, Item]] = [(keys[n], n) for n in members.get((r, container), ())]
-        found += [
-            (weight[i], Span(i))
+        keyed: list[tuple[float, Item]] = [(keys[n], n) for n in members.get((r, container), ())]
+        keyed += [
+            (weight[i], BoxItem(i))
             for i, box in enumerate(layers.boxes)
             if box.parent == container and layers.spans[i][0] <= r <= layers.spans[i][1]
         ]
-        found.sort(key=lambda pair: pair[0])
-        layers.items[r, container] = [item for _, item in found]
+        keyed.sort(key=lambda pair: pair[0])
+        layers.items[r, container] = [item for _, item in keyed]
     row = list(layers.flat(r))
     x = -sum(layers.width[n] + GAP for n in row) / 2
     for n in row:

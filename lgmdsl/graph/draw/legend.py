@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from lgmdsl.graph.draw.look import DETAIL_SIZE, EM, STYLES, Look, columns
 from lgmdsl.graph.draw.shapes import outline
+from lgmdsl.graph.draw.styles import DETAIL_SIZE, EM, STYLES, Look, columns
 from lgmdsl.graph.draw.text import xml
 
 ROW, KEY, BETWEEN, TOP = 24.0, 26.0, 18.0, 26.0

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from lgmdsl.graph.draw.arrows import arrows
 from lgmdsl.graph.draw.boxes import Box, boxes, caption, innermost
-from lgmdsl.graph.draw.look import STYLES, detail, look_of
+from lgmdsl.graph.draw.styles import STYLES, detail, look_of
 from lgmdsl.graph.draw.text import mermaid
 from lgmdsl.graph.model_graph import ModelGraph, Node
 
@@ -17,11 +17,11 @@ def to_mermaid(graph: ModelGraph) -> str:
     Names are not used as ids: `end`, `graph` or `class` would end a statement there.
     """
     ids = {node.id: f"n{i}" for i, node in enumerate(graph.nodes)}
-    found = boxes(graph)
-    home = innermost(found)
+    plates = boxes(graph)
+    home = innermost(plates)
     lines = ["flowchart TB"]
     lines += _nodes(graph, ids, (n for n in graph.nodes if n.id not in home), "  ")
-    lines += _subgraphs(graph, ids, found, home, None, "  ")
+    lines += _subgraphs(graph, ids, plates, home, None, "  ")
     for arrow in arrows(graph):
         lines.append(
             f"  {ids[arrow.source]} {'-.->' if arrow.dashed else '-->'} {ids[arrow.target]}"
@@ -39,18 +39,18 @@ def to_mermaid(graph: ModelGraph) -> str:
 def _subgraphs(
     graph: ModelGraph,
     ids: dict[str, str],
-    found: tuple[Box, ...],
+    plates: tuple[Box, ...],
     home: dict[str, int],
     parent: int | None,
     pad: str,
 ) -> Iterator[str]:
-    for i, box in enumerate(found):
+    for i, box in enumerate(plates):
         if box.parent != parent:
             continue
         yield f"{pad}subgraph p{i} [{mermaid(caption(graph, box))}]"
         inside = (n for n in graph.nodes if home.get(n.id) == i)
         yield from _nodes(graph, ids, inside, pad + "  ")
-        yield from _subgraphs(graph, ids, found, home, i, pad + "  ")
+        yield from _subgraphs(graph, ids, plates, home, i, pad + "  ")
         yield f"{pad}end"
 
 
@@ -61,6 +61,6 @@ def _nodes(
         look = look_of(graph, node)
         left, right = STYLES[look].mermaid
         parts = [node.shown, detail(node), node.doc]
-        # mermaid shows no tooltips on a static page, so the description stands in the label.
+        # mermaid shows no tooltips on a static page, so the description is in the label.
         label = "<br/>".join(mermaid(part)[1:-1] for part in parts if part)
         yield f'{pad}{ids[node.id]}{left}"{label}"{right}:::{look}'

@@ -1,7 +1,7 @@
 """Coordinates for an ordered layered drawing.
 
-Horizontally a linear programme: the shortest total sideways way of all arrows, subject to the order
-in each row, room between neighbours, and boxes that hold their members and nobody else. Gansner,
+Horizontally a linear programme: the shortest total horizontal distance of all arrows, subject to
+the order in each row, room between neighbours, and boxes that hold their members only. Gansner,
 Koutsofios, North and Vo (1993) solve the same programme by network simplex.
 """
 
@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
-from lgmdsl.graph.draw.layers import GAP, Layers, Span
+from lgmdsl.graph.draw.layers import GAP, BoxItem, Layers
 from lgmdsl.graph.draw.ports import Ports
 
 BOX_SIDE, BOX_TOP, BOX_BOTTOM = 14.0, 12.0, 24.0
@@ -23,7 +23,7 @@ ROW_GAP = 46.0
 STOP_GAP = 12.0
 # A bend between two stops is uglier than one at a node: Gansner et al., section 4.
 NODE_NODE, NODE_STOP, STOP_STOP = 1.0, 2.0, 8.0
-# What belongs together stands in line, wherever the arrows from outside come from.
+# What belongs together is aligned, wherever the arrows from outside come from.
 SAME_BOX = 3.0
 TIGHT_BOX, TIGHT_ALL = 0.2, 0.02
 
@@ -48,7 +48,7 @@ class Placed:
     boxes: tuple[Rectangle, ...]
 
 
-class _Programme:
+class _LinearProgramme:
     """Variables and `a - b >= d` rows of the linear programme."""
 
     def __init__(self) -> None:
@@ -56,23 +56,23 @@ class _Programme:
         self.rows: list[tuple[dict[int, float], float]] = []
         self.cost: dict[int, float] = {}
 
-    def at(self, name: object) -> int:
+    def variable(self, name: object) -> int:
         return self.names.setdefault(name, len(self.names))
 
     def apart(self, left: object, right: object, distance: float) -> None:
         """right - left >= distance."""
-        self.rows.append(({self.at(left): 1.0, self.at(right): -1.0}, -distance))
+        self.rows.append(({self.variable(left): 1.0, self.variable(right): -1.0}, -distance))
 
     def pull(self, a: object, b: object, weight: float, offset: float) -> None:
         """Pay weight * |a - b - offset|."""
-        t = self.at(("way", a, b))
+        t = self.variable(("way", a, b))
         self.cost[t] = self.cost.get(t, 0.0) + weight
-        ia, ib = self.at(a), self.at(b)
+        ia, ib = self.variable(a), self.variable(b)
         self.rows.append(({ia: 1.0, ib: -1.0, t: -1.0}, offset))
         self.rows.append(({ia: -1.0, ib: 1.0, t: -1.0}, -offset))
 
     def pay(self, name: object, weight: float) -> None:
-        i = self.at(name)
+        i = self.variable(name)
         self.cost[i] = self.cost.get(i, 0.0) + weight
 
     def solve(self) -> dict[object, float]:
@@ -102,7 +102,7 @@ def place(
 
 
 def _horizontal(layers: Layers, ports: Ports, captions: tuple[float, ...]) -> dict[object, float]:
-    programme = _Programme()
+    programme = _LinearProgramme()
     for n in layers.row:
         programme.apart(("side", 0), n, layers.width[n] / 2)
         programme.apart(n, ("side", 1), layers.width[n] / 2)
@@ -133,9 +133,11 @@ def _horizontal(layers: Layers, ports: Ports, captions: tuple[float, ...]) -> di
     return programme.solve()
 
 
-def _edges(layers: Layers, item: str | Span) -> tuple[tuple[object, float], tuple[object, float]]:
+def _edges(
+    layers: Layers, item: str | BoxItem
+) -> tuple[tuple[object, float], tuple[object, float]]:
     """The variables of an item's left and right edge, each with its distance from the edge."""
-    if isinstance(item, Span):
+    if isinstance(item, BoxItem):
         return (("left", item.box), 0.0), (("right", item.box), 0.0)
     half = layers.width[item] / 2
     return (item, half), (item, half)
@@ -147,17 +149,17 @@ def _vertical(
     above = [_depth(layers, i, 0) for i in range(len(layers.boxes))]
     below = [_depth(layers, i, 1) for i in range(len(layers.boxes))]
     rows: list[tuple[float, float]] = []
-    at = 0.0
+    height = 0.0
     for r in range(layers.rows):
-        at += BOX_TOP * max(
+        height += BOX_TOP * max(
             (a for a, s in zip(above, layers.spans, strict=True) if s[0] == r), default=0
         )
         high = max(
             (heights[n] for n, row in layers.row.items() if row == r and n in heights), default=0.0
         )
-        rows.append((at, at + high))
-        at += high + ROW_GAP
-        at += BOX_BOTTOM * max(
+        rows.append((height, height + high))
+        height += high + ROW_GAP
+        height += BOX_BOTTOM * max(
             (b for b, s in zip(below, layers.spans, strict=True) if s[1] == r), default=0
         )
     rectangles = tuple(

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from lgmdsl.graph.draw.layers import Layers
-from lgmdsl.graph.draw.look import Shape
 from lgmdsl.graph.draw.shapes import port_room
+from lgmdsl.graph.draw.styles import Shape
 
 STEP = 14.0
 
@@ -19,13 +19,13 @@ def ports(layers: Layers, widths: Mapping[str, float], shapes: Mapping[str, Shap
     """The ports of all paths; they need the order in the rows only, not yet the coordinates."""
     order = {n: i for r in range(layers.rows) for i, n in enumerate(layers.flat(r))}
     sides = []
-    for end, beside in ((0, 1), (-1, -2)):
+    for end, neighbour in ((0, 1), (-1, -2)):
         meeting: dict[str, list[int]] = {}
         for k, path in enumerate(layers.paths):
             meeting.setdefault(path[end], []).append(k)
         offset: dict[int, float] = {}
         for node, paths in meeting.items():
-            paths.sort(key=lambda k: order[layers.paths[k][beside]])
+            paths.sort(key=lambda k: order[layers.paths[k][neighbour]])
             step = min(STEP, port_room(shapes[node], widths[node]) / max(1, len(paths) - 1))
             for i, k in enumerate(paths):
                 offset[k] = step * (i - (len(paths) - 1) / 2)

@@ -1,4 +1,4 @@
-"""The curves of the arrows, once everything has its place."""
+"""The curves of the arrows, once all coordinates are known."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from lgmdsl.graph.draw.layers import Layers
-from lgmdsl.graph.draw.look import Shape
 from lgmdsl.graph.draw.place import Placed
 from lgmdsl.graph.draw.ports import Ports
 from lgmdsl.graph.draw.shapes import rim
+from lgmdsl.graph.draw.styles import Shape
 
 HEAD = 7.0
 SAMPLES = 60
@@ -19,8 +19,8 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Route:
-    """Points that the curve passes vertically; the arrowhead stands on the last one."""
+class ArrowPath:
+    """Points that the curve passes vertically; the arrowhead is at the last one."""
 
     points: tuple[Point, ...]
 
@@ -31,7 +31,7 @@ class Route:
         text = f"M{x:.1f} {y:.1f}"
         tip = len(rest) - 1
         for i, (a, b) in enumerate(rest):
-            # The line ends under the head, so that it does not show beside the tip.
+            # The line ends under the head, so that it does not show around the tip.
             end = b - HEAD + 1 if i == tip else b
             if abs(a - x) < 0.5:
                 text += f"L{a:.1f} {end:.1f}"
@@ -68,9 +68,9 @@ def routes(
     ports: Ports,
     sizes: Mapping[str, tuple[float, float]],
     shapes: Mapping[str, Shape],
-) -> list[Route]:
+) -> list[ArrowPath]:
     """One route for each path of the layers."""
-    found = []
+    paths = []
     for path, (start, end) in zip(layers.paths, ports, strict=True):
         source, target = path[0], path[-1]
         points = [_at_rim(placed, sizes, shapes, source, start, 1)]
@@ -78,8 +78,8 @@ def routes(
             top, bottom = placed.rows[layers.row[stop]]
             points += [(placed.x[stop], top), (placed.x[stop], bottom)]
         points.append(_at_rim(placed, sizes, shapes, target, end, -1))
-        found.append(Route(tuple(points)))
-    return found
+        paths.append(ArrowPath(tuple(points)))
+    return paths
 
 
 def _at_rim(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from math import sqrt
 
-from lgmdsl.graph.draw.look import Shape
+from lgmdsl.graph.draw.styles import Shape
 
 
 def outline(shape: Shape, x: float, y: float, w: float, h: float, attributes: str) -> str:

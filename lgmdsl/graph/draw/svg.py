@@ -18,7 +18,11 @@ from lgmdsl.graph.draw.legend import (
     dark_style,
     legend,
 )
-from lgmdsl.graph.draw.look import (
+from lgmdsl.graph.draw.place import Placed, Rectangle, place
+from lgmdsl.graph.draw.ports import ports
+from lgmdsl.graph.draw.routes import ArrowPath, routes
+from lgmdsl.graph.draw.shapes import outline
+from lgmdsl.graph.draw.styles import (
     DETAIL_SIZE,
     EM,
     LABEL_SIZE,
@@ -28,10 +32,6 @@ from lgmdsl.graph.draw.look import (
     look_of,
     size,
 )
-from lgmdsl.graph.draw.place import Placed, Rectangle, place
-from lgmdsl.graph.draw.ports import ports
-from lgmdsl.graph.draw.routes import Route, routes
-from lgmdsl.graph.draw.shapes import outline
 from lgmdsl.graph.draw.text import xml
 from lgmdsl.graph.model_graph import ModelGraph, NodeKind
 
@@ -47,11 +47,11 @@ def to_svg(graph: ModelGraph) -> str:
     Every node has a `<title>`, its statement and description, which browsers show as a tooltip and
     screen readers read; colours follow the reader's light or dark scheme.
     """
-    found, pairs = boxes(graph), arrows(graph)
+    plates, pairs = boxes(graph), arrows(graph)
     looks = {node.id: look_of(graph, node) for node in graph.nodes}
     sizes: Sizes = {node.id: size(graph, node) for node in graph.nodes}
-    captions = [caption(graph, box) for box in found]
-    layers = layer({n: w for n, (w, _) in sizes.items()}, pairs, found)
+    captions = [caption(graph, box) for box in plates]
+    layers = layer({n: w for n, (w, _) in sizes.items()}, pairs, plates)
     wanted = tuple(columns(text) * DETAIL_SIZE * EM for text in captions)
     shapes = {n: STYLES[look].shape for n, look in looks.items()}
     meets = ports(layers, layers.width, shapes)
@@ -59,7 +59,7 @@ def to_svg(graph: ModelGraph) -> str:
     curves = routes(layers, placed, meets, sizes, shapes)
     left, right, height = _extent(placed, sizes)
     present = tuple(look for look in STYLES if look in looks.values())
-    keys = legend(present, bool(found), any(a.dashed for a in pairs), max(right - left, 420.0))
+    keys = legend(present, bool(plates), any(a.dashed for a in pairs), max(right - left, 420.0))
     width = max(right - left, keys.width)
     shift = MARGIN + (width - (right - left)) / 2 - left
     wide, high = width + 2 * MARGIN, height + keys.height + 2 * MARGIN
@@ -125,7 +125,7 @@ def _captions(
     rectangles: Sequence[Rectangle],
     captions: Sequence[str],
     widths: Sequence[float],
-    curves: Sequence[Route],
+    curves: Sequence[ArrowPath],
 ) -> Iterator[str]:
     """Each caption where fewest arrows run: in a lower corner, or else above an upper one."""
     for box, text, wide in zip(rectangles, captions, widths, strict=True):
@@ -141,11 +141,11 @@ def _captions(
         )
 
 
-def _meeting(curves: Sequence[Route], x: float, y: float, wide: float) -> int:
+def _meeting(curves: Sequence[ArrowPath], x: float, y: float, wide: float) -> int:
     return sum(curve.meets(x - 3, y - 11, x + wide + 3, y + 4) for curve in curves)
 
 
-def _arrows(pairs: Sequence[Arrow], curves: Sequence[Route]) -> Iterator[str]:
+def _arrows(pairs: Sequence[Arrow], curves: Sequence[ArrowPath]) -> Iterator[str]:
     solid = f'fill="none" stroke="{LINE}" stroke-width="1.2"'
     for arrow, curve in zip(pairs, curves, strict=True):
         line = MAP_LINE if arrow.dashed else solid

@@ -18,8 +18,8 @@ def printable(text: str) -> str:
 
 def xml(text: str) -> str:
     """Text for an element or for an attribute in double quotes."""
-    kept = {'"': "&quot;", "\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
-    return escape(printable(text), kept)
+    entities = {'"': "&quot;", "\r": "&#13;", "\n": "&#10;", "\t": "&#9;"}
+    return escape(printable(text), entities)
 
 
 def dot(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What each message code means, with a wrong example and its mend (`lgm help E203`)."""
+"""What each message code means, with a wrong example and its correction (`lgm help E203`)."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import textwrap
 
 from lgmdsl.errors import Diagnostic, ModelError, meant, nearest
 from lgmdsl.language.catalogue.data import DATA_AND_METHODS
-from lgmdsl.language.catalogue.entry import Entry
+from lgmdsl.language.catalogue.entry import CodeEntry
 from lgmdsl.language.catalogue.model import MODEL
 
-CATALOGUE: dict[str, Entry] = {entry.code: entry for entry in MODEL + DATA_AND_METHODS}
+CATALOGUE: dict[str, CodeEntry] = {entry.code: entry for entry in MODEL + DATA_AND_METHODS}
 
 _KINDS = {
     "E1": "syntax and names",
@@ -33,7 +33,7 @@ def kind_of(code: str) -> str:
 
 
 def explain_code(code: str) -> str:
-    """The meaning of a code, a wrong example and its mend. Raises ModelError for an unknown one."""
+    """The meaning of a code, a wrong example and its correction. Raises ModelError if unknown."""
     entry = CATALOGUE.get(code.strip().strip("[]").upper())
     if entry is None:
         close = nearest(code.upper(), CATALOGUE)
@@ -45,10 +45,10 @@ def explain_code(code: str) -> str:
             )
         )
     meaning = textwrap.fill(entry.meaning, 88)
-    wrong, mended = (_indented(text) for text in (entry.wrong, entry.mended))
+    wrong, corrected = (_indented(text) for text in (entry.wrong, entry.corrected))
     return (
         f"{entry.code} ({kind_of(entry.code)}): {entry.title}\n\n{meaning}\n\n"
-        f"Wrong:\n{wrong}\n\nRight:\n{mended}\n"
+        f"Wrong:\n{wrong}\n\nRight:\n{corrected}\n"
     )
 
 

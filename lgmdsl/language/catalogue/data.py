@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lgmdsl.language.catalogue.entry import Entry
+from lgmdsl.language.catalogue.entry import CodeEntry
 
-DATA_AND_METHODS: tuple[Entry, ...] = (
-    Entry(
+DATA_AND_METHODS: tuple[CodeEntry, ...] = (
+    CodeEntry(
         "E301",
         "wrong shape",
         "An array has other dimensions or sizes than its declaration and the labels say. Data "
@@ -13,17 +13,17 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "data y[obs] : count           given (59, 4)",
         "np.ravel(y), or declare       data y[patient, visit] : count",
     ),
-    Entry(
+    CodeEntry(
         "E302",
         "unknown label",
-        "A value names a label that its index set does not have, or a label stands twice. In "
+        "A value names a label that its index set does not have, or a label appears twice. In "
         "`predict`: members that the fit did not have, of an index set that takes none. Ordered "
         "structures (ar1 ar rw1 rw2 seasonal ou) take them before, between and beyond the fitted "
         "ones, at the places that numbers, dates or `at` give them.",
         'index way = {"walk", "bike"}\ndata y[obs] : way             given "bus"',
         'index way = {"walk", "bike", "bus"}',
     ),
-    Entry(
+    CodeEntry(
         "E303",
         "value outside the type",
         "A value does not belong to the declared type: a binary that is neither 0 nor 1, a "
@@ -31,7 +31,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "data y[obs] : binary          given 1, 2, 2, 1",
         'np.savez("d.npz", y=y - 1, ...)',
     ),
-    Entry(
+    CodeEntry(
         "E304",
         "missing entry without `?`",
         "An entry is missing (NaN, NA, masked, an empty string, -1 in a map), and the type "
@@ -39,7 +39,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "data y[obs] : count",
         "data y[obs] : count?",
     ),
-    Entry(
+    CodeEntry(
         "E305",
         "datum absent",
         "The data have no array of this name. The message lists the names they do have. In "
@@ -47,7 +47,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "lgm fit m.lgm d.npz           d.npz has: X, y, tme",
         "lgm fit m.lgm d.npz --map time=tme",
     ),
-    Entry(
+    CodeEntry(
         "E306",
         "unreadable or refused file",
         "A file is absent, is not what its name says, holds objects that would have to be "
@@ -55,19 +55,19 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'np.savez("d.npz", y=np.array(["a", 1], dtype=object))',
         'np.savez("d.npz", y=np.array(["a", "1"]))',
     ),
-    Entry(
+    CodeEntry(
         "E307",
         "an order that nobody gave",
         "A structure over an ordered axis (rw1 rw2 ou ar1 ar seasonal), an ordinal family, head(), "
-        "diff or cumsum needs the order of an index, and its labels are text, which has none: the "
-        "alphabet is not taken for it. An order comes from labels in the model, labels bound under "
-        "the index's name, an ordered categorical (pandas, polars Enum, pyarrow dictionary), dates "
-        "(ISO 8601), integers or numbers.",
+        "diff or cumsum needs the order of an index, and its labels are text, which has none: "
+        "alphabetical order is not assumed. An order comes from labels in the model, labels bound "
+        "under the index's name, an ordered categorical (pandas, polars Enum, pyarrow "
+        "dictionary), dates (ISO 8601), integers or numbers.",
         'data y[obs] : stage           given "mild", "severe", "mild"',
         'index stage = {"mild", "severe"}, or data["stage"] = ["mild", "severe"], or\n'
         'pd.Categorical(y, ["mild", "severe"], ordered=True)',
     ),
-    Entry(
+    CodeEntry(
         "W302",
         "labels taken from the order",
         "An array came without labels for an index whose labels other data give; its entries "
@@ -75,7 +75,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'np.savez("d.npz", who=names, x=x)',
         'np.savez("d.npz", who=names, subject=labels_of_x, x=x)',
     ),
-    Entry(
+    CodeEntry(
         "W303",
         "loops in a graph",
         "A neighbourhood graph joins some members to themselves. These loops mean nothing and "
@@ -83,7 +83,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "adj = np.ones((n, n))",
         "adj = np.ones((n, n)) - np.eye(n)",
     ),
-    Entry(
+    CodeEntry(
         "W106",
         "a plug-in is left out",
         "A distribution that is installed declares a part for lgmdsl by an entry point, and it "
@@ -93,14 +93,14 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         '[project.entry-points."lgmdsl.priors"]\ngamma = "acme:Gamma"     the name is taken',
         '[project.entry-points."lgmdsl.priors"]\nacme_gamma = "acme:AcmeGamma"',
     ),
-    Entry(
+    CodeEntry(
         "W304",
         "a sparse array is expanded",
         "A sparse matrix is used outside `@`, where only a full array will do.",
         "let eta[obs] = sum(X * b, feat)",
         "let eta[obs] = X @ b",
     ),
-    Entry(
+    CodeEntry(
         "W305",
         "unlabelled rows taken as new ones",
         "Predictions are asked for at rows without labels, as many as were fitted, and the model "
@@ -109,7 +109,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'fit.predict({"x": x})          u[obs] ~ normal(sd = s), and the x of the fit',
         'fit.mean("eta")               or labels of obs in the fit and in the new data',
     ),
-    Entry(
+    CodeEntry(
         "W306",
         "responses that say nothing",
         "Responses of new rows are given to `predict`, and the model has latents of these rows "
@@ -117,7 +117,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'fit.predict({"x": x, "y": y})  u[obs] ~ normal(sd = s)',
         'lgm.fit(model, {"x": x, "y": y}, fixed=...).impute()',
     ),
-    Entry(
+    CodeEntry(
         "W307",
         "members that the fit does not know",
         "Predictions are asked for at labels of a group that the fit does not have. They are new "
@@ -126,7 +126,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'fit.predict({"x": [0], "who": ["Ashfrod"]})   the fit has "Ashford"',
         'fit.predict({"x": [0], "who": ["Ashford"]})',
     ),
-    Entry(
+    CodeEntry(
         "W308",
         "a key that is not used",
         "The data have a key that no name of the model asks for, and almost the same name is "
@@ -135,7 +135,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         'fit.predict({"x": [0], "Dose": 20})         data dose : real',
         'fit.predict({"x": [0], "dose": 20})',
     ),
-    Entry(
+    CodeEntry(
         "E401",
         "disconnected",
         "A graph has no edge, or a latent is not joined to the data, so that a structure over it "
@@ -143,15 +143,15 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "latent v[region] ~ besag(graph = adj, sd = s)     no region has a neighbour",
         "latent v[region] ~ normal(sd = s), or the pairs of neighbours in adj",
     ),
-    Entry(
+    CodeEntry(
         "W401",
         "disconnected",
         "A graph falls into several components. The fit goes on: each component sums to zero "
         "and is scaled by itself, and a member without neighbours is independent of all others.",
         "latent v[region] ~ besag(graph = adj, sd = s)     two components",
-        "join the components in adj, or leave it as it is where they are meant",
+        "join the components in adj, or leave it as it is where they are intended",
     ),
-    Entry(
+    CodeEntry(
         "E402",
         "improper posterior",
         "Neither the prior nor the data fix some direction of the latents: a free level, two "
@@ -159,7 +159,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "latent b0 ~ flat\nlatent f[day] ~ rw1(sd = s, sum_to_zero = false)",
         "latent b0 ~ normal(sd = 10)\nlatent f[day] ~ rw1(sd = s)",
     ),
-    Entry(
+    CodeEntry(
         "E403",
         "contradicting constraints",
         "Constraints exclude one another, or what a prior holds fixed: rw1, rw2, besag and bym2 "
@@ -167,7 +167,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "latent f[day] ~ rw1(sd = s)\nconstrain sum(f, day) = 1",
         "latent f[day] ~ rw1(sd = s, sum_to_zero = false)\nconstrain sum(f, day) = 1",
     ),
-    Entry(
+    CodeEntry(
         "E501",
         "the method cannot run this model",
         "A method needs something of each site or prior that one of them does not have. `lgm "
@@ -175,7 +175,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "lgm fit glmm.lgm d.npz --method double-loop       poisson is not super-Gaussian",
         "lgm fit glmm.lgm d.npz --method laplace",
     ),
-    Entry(
+    CodeEntry(
         "E502",
         "kinked site",
         "The method uses second derivatives, and this site's log density has a kink where the "
@@ -183,40 +183,40 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "lgm fit lasso.lgm d.npz --method laplace          potential w ~ laplace(scale = tau)",
         "lgm fit lasso.lgm d.npz --method ep",
     ),
-    Entry(
+    CodeEntry(
         "E503",
         "no value for a hyper",
         "The hyperparameters are held fixed (`--hyper fixed`, `lgm design`), and this one has a "
-        "prior but no value. `lgm fit` learns it unless told otherwise.",
+        "prior but no value. `lgm fit` learns it by default.",
         "lgm fit m.lgm d.npz --hyper fixed",
         "lgm fit m.lgm d.npz --hyper fixed --set s=0.5    or without --hyper fixed",
     ),
-    Entry(
+    CodeEntry(
         "E504",
         "the bound does not apply",
         "A bound was asked for that none of the sites, or not this one, admits.",
         "lgm fit m.lgm d.npz --bound jaakkola              poisson has no such bound",
         "lgm fit m.lgm d.npz --bound quadrature",
     ),
-    Entry(
+    CodeEntry(
         "E505",
         "larger than the memory budget",
         "A latent, a let, a predictor, a prior's factor or what all engines would hold takes more "
         "memory than a fit may: LGM_MEMORY, else half of the machine's or of its control group's "
         "(4 GB at least), whatever is free. It is refused before it is allocated; memory that runs "
-        "out all the same ends with this code too, and with what was being done.",
+        "out all the same ends with this code too, and names the operation.",
         "LGM_MEMORY=2GB lgm fit m.lgm d.npz                latent u[person, item], 1e9 entries",
         "LGM_MEMORY=16GB lgm fit m.lgm d.npz               or latents of the pairs that occur",
     ),
-    Entry(
+    CodeEntry(
         "E601",
         "no usable state",
-        "The iteration found no state with finite values: often data on a scale of 1e6 beside "
+        "The iteration found no state with finite values: often data on a scale of 1e6 next to "
         "a prior of scale 1, or a prior far too wide for an exponential link.",
         "latent b[feat] ~ normal(sd = 1000)                with log_rate = X @ b",
         "latent b[feat] ~ normal(sd = 2.5)                 with columns of X of unit scale",
     ),
-    Entry(
+    CodeEntry(
         "E602",
         "a factorisation failed",
         "A matrix that has to be positive definite is not, to working accuracy. No jitter is "
@@ -224,7 +224,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "two equal rows in a kernel matrix of condition 1e17",
         "add white(sd = 1e-3) to the kernel, or give its length a prior",
     ),
-    Entry(
+    CodeEntry(
         "W601",
         "stopped before convergence",
         "The result is usable as far as it goes, but a tolerance was not met; `status` says "
@@ -232,17 +232,17 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "lgm fit m.lgm d.npz -o fit.nc --max-steps 5",
         "lgm fit m.lgm d.npz --start-from fit.nc --max-steps 200",
     ),
-    Entry(
+    CodeEntry(
         "W602",
         "the optimum may be a local one",
         "A site is not log-concave, so its posterior may have several modes, and a fit finds "
-        "the one that its start leads to. Methods try two starts, their own and least squares, a "
+        "the one that its start leads to. Methods try two starts, the default and least squares, a "
         "third without the peaks of heavy tails where other sites are log-concave, report all and "
         "keep the highest.",
         "observe y ~ student_t(mean = eta, scale = s, df = 4)",
         "lgm fit m.lgm d.npz --start-from other.nc         and compare the log evidences",
     ),
-    Entry(
+    CodeEntry(
         "W603",
         "a report is not finite",
         "In some draws of the posterior the report is infinite or undefined, so that its mean "
@@ -250,7 +250,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "report r = log(b)                                 b may be negative",
         "report r = exp(b)",
     ),
-    Entry(
+    CodeEntry(
         "W604",
         "a hyperparameter is not identified",
         "Neither the data nor the priors say where it is: the density hardly falls within 5 units "
@@ -258,7 +258,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "hyper s : positive ~ flat                         with two groups",
         "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)",
     ),
-    Entry(
+    CodeEntry(
         "W605",
         "a hyperparameter is at the edge of its range",
         "The density rises all the way to the edge, as that of a standard deviation towards 0 "
@@ -268,7 +268,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "hyper s : positive ~ flat",
         "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)   and --hyper integrate",
     ),
-    Entry(
+    CodeEntry(
         "W606",
         "the integral over the hyperparameters is rough",
         "Points of the integration have no fit, or one that did not converge, or the fits leave "
@@ -278,7 +278,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "hyper s : positive ~ flat",
         "lgm fit m.lgm d.npz --hyper map                   or a proper prior",
     ),
-    Entry(
+    CodeEntry(
         "W607",
         "the hyperparameters have another mode",
         "Their posterior has two modes or more, as where loadings may change their signs, two "
@@ -287,7 +287,7 @@ DATA_AND_METHODS: tuple[Entry, ...] = (
         "hyper l[item] : real ~ normal(sd = 1)             with let eta = l * u",
         "hyper l[item] : positive ~ half_normal(sd = 1)",
     ),
-    Entry(
+    CodeEntry(
         "W608",
         "loadings vanished",
         "Evidence and priors are highest where the loadings are 0, so that the factors have no "

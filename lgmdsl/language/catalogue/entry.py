@@ -1,4 +1,4 @@
-"""The shape of an entry of the message catalogue."""
+"""One entry of the message catalogue."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Entry:
-    """A code's meaning; `wrong` and `mended` are statements (or commands) that show it."""
+class CodeEntry:
+    """A code's meaning; `wrong` and `corrected` are statements (or commands) that show it."""
 
     code: str
     title: str
     meaning: str
     wrong: str
-    mended: str
+    corrected: str

@@ -1,9 +1,9 @@
 """Codes that a model's text alone can raise. Each example is a test: with `CONTEXT` before it,
-`wrong` raises its code and `mended` is a model."""
+`wrong` raises its code and `corrected` is a model."""
 
 from __future__ import annotations
 
-from lgmdsl.language.catalogue.entry import Entry
+from lgmdsl.language.catalogue.entry import CodeEntry
 
 CONTEXT = """\
 lgm 1
@@ -16,8 +16,8 @@ data who[obs]     : subject
 latent b[feat] ~ normal(sd = 2.5)
 """
 
-MODEL: tuple[Entry, ...] = (
-    Entry(
+MODEL: tuple[CodeEntry, ...] = (
+    CodeEntry(
         "E101",
         "wrong opener",
         "`~` introduces a distribution (latent, observe, potential, and the prior of a "
@@ -26,15 +26,15 @@ MODEL: tuple[Entry, ...] = (
         "latent u[subject] = normal(sd = 1)",
         "latent u[subject] ~ normal(sd = 1)",
     ),
-    Entry(
+    CodeEntry(
         "E102",
         "unnamed argument",
-        "The arguments of a distribution are always named, and the name says the link: there "
+        "The arguments of a distribution are always named, and the name is the link: there "
         "is no order to remember, and `sd` can never be read as a variance or a precision.",
         "latent u[subject] ~ normal(1)",
         "latent u[subject] ~ normal(sd = 1)",
     ),
-    Entry(
+    CodeEntry(
         "E103",
         "unknown name",
         "No statement above declares this name, or the language has no such structure, "
@@ -43,7 +43,7 @@ MODEL: tuple[Entry, ...] = (
         "latent u[subject] ~ nromal(sd = 1)",
         "latent u[subject] ~ normal(sd = 1)",
     ),
-    Entry(
+    CodeEntry(
         "E104",
         "unknown or missing argument",
         "A distribution, kernel or operator was given an argument it does not have, or not "
@@ -52,7 +52,7 @@ MODEL: tuple[Entry, ...] = (
         "let eta[obs] = X @ b\nobserve y ~ poisson(rate = eta)",
         "let eta[obs] = X @ b\nobserve y ~ poisson(log_rate = eta)",
     ),
-    Entry(
+    CodeEntry(
         "E105",
         "reserved word",
         "The words that open statements, and lgm, head, true and false, cannot be names: this "
@@ -60,22 +60,22 @@ MODEL: tuple[Entry, ...] = (
         "latent report[subject] ~ normal(sd = 1)",
         "latent reporting[subject] ~ normal(sd = 1)",
     ),
-    Entry(
+    CodeEntry(
         "E106",
         "declared twice",
         "Each name is declared once in a file; the labels of an index set differ from one another.",
         "latent b ~ normal(sd = 10)",
         "latent b0 ~ normal(sd = 10)",
     ),
-    Entry(
+    CodeEntry(
         "E107",
         "used before its declaration",
         "A name is declared above the statements that use it, so a model reads from top to "
-        "bottom and has no circles.",
+        "bottom and has no cycles.",
         "let eta[obs] = b0 + X @ b\nlatent b0 ~ normal(sd = 10)",
         "latent b0 ~ normal(sd = 10)\nlet eta[obs] = b0 + X @ b",
     ),
-    Entry(
+    CodeEntry(
         "E108",
         "wrong type",
         "A value has another type than its place wants: a text where a number is wanted, a "
@@ -84,7 +84,7 @@ MODEL: tuple[Entry, ...] = (
         'latent u[subject] ~ normal(sd = "one")',
         "latent u[subject] ~ normal(sd = 1)",
     ),
-    Entry(
+    CodeEntry(
         "E109",
         "other syntax",
         "The text is not a row of statements of the language here. The label says what fits "
@@ -92,7 +92,7 @@ MODEL: tuple[Entry, ...] = (
         "latent u[subject] ~ normal(sd = 1);",
         "latent u[subject] ~ normal(sd = 1)",
     ),
-    Entry(
+    CodeEntry(
         "E201",
         "index not on the left",
         "A term has an index that the left side does not list. Algebra goes by index names, "
@@ -101,25 +101,25 @@ MODEL: tuple[Entry, ...] = (
         "latent u[subject] ~ normal(sd = 1)\nlet eta[obs] = X @ b + u",
         "latent u[subject] ~ normal(sd = 1)\nlet eta[obs] = X @ b + u[who]",
     ),
-    Entry(
+    CodeEntry(
         "E202",
         "`@` shares none or several indices",
         "`a @ b` sums over the one index that a and b share. Where they share none there is "
-        "nothing to sum over; where they share several, name the one that is meant: sum(a * "
+        "nothing to sum over; where they share several, name the one to contract: sum(a * "
         "b, index).",
         "latent u[subject] ~ normal(sd = 1)\nlet eta[obs] = X @ u",
         "let eta[obs] = X @ b",
     ),
-    Entry(
+    CodeEntry(
         "E203",
         "not affine in the latents",
         "Predictors are sums of latents with known coefficients, so their distribution under "
         "a Gaussian is Gaussian. A product of two latents, or a function of one, is not; "
-        "declare one of them as a hyper. In a report anything may stand.",
+        "declare one of them as a hyper. A report may be any expression.",
         "latent c[feat] ~ normal(sd = 1)\nlet eta[obs] = sum(X * b * c, feat)",
         "hyper c[feat] : real ~ normal(sd = 1)\nlet eta[obs] = sum(X * b * c, feat)",
     ),
-    Entry(
+    CodeEntry(
         "E204",
         "map goes to another index",
         "In `v[map]` the map's type is the index set that it goes to, and v has to have that "
@@ -127,7 +127,7 @@ MODEL: tuple[Entry, ...] = (
         "let eta[obs] = b[who]",
         "latent u[subject] ~ normal(sd = 1)\nlet eta[obs] = u[who]",
     ),
-    Entry(
+    CodeEntry(
         "E205",
         "structures do not match the axes",
         "A latent has one structure for each axis, joined by `*` in the order of its indices, "
@@ -136,7 +136,7 @@ MODEL: tuple[Entry, ...] = (
         "latent u[subject] ~ iid * ar1(sd = 1, rho = 0.5)",
         "latent u[subject] ~ ar1(sd = 1, rho = 0.5)",
     ),
-    Entry(
+    CodeEntry(
         "W101",
         "never used",
         "A declared name that nothing depends on: the fit goes on without it.",
@@ -145,7 +145,7 @@ MODEL: tuple[Entry, ...] = (
         "let eta[obs] = X @ b\n"
         "observe y ~ poisson(log_rate = eta, exposure = time)",
     ),
-    Entry(
+    CodeEntry(
         "W102",
         "latent that no observation reaches",
         "The posterior of this latent is its prior, because no predictor with data holds it.",
@@ -157,14 +157,14 @@ MODEL: tuple[Entry, ...] = (
         "let eta[obs] = X @ b + u[who]\n"
         "observe y ~ poisson(log_rate = eta)",
     ),
-    Entry(
+    CodeEntry(
         "W103",
         "nothing observed",
         "The model has neither an observation nor a potential, so a fit returns the prior.",
         "let eta[obs] = X @ b",
         "let eta[obs] = X @ b\nobserve y ~ poisson(log_rate = eta)",
     ),
-    Entry(
+    CodeEntry(
         "W104",
         "no latent reaches this site",
         "This observation depends on data and hypers only, so it adds a constant to the "
@@ -172,7 +172,7 @@ MODEL: tuple[Entry, ...] = (
         "let eta[obs] = sum(X, feat)\nobserve y ~ poisson(log_rate = eta)",
         "let eta[obs] = X @ b\nobserve y ~ poisson(log_rate = eta)",
     ),
-    Entry(
+    CodeEntry(
         "W105",
         "a covariate may be missing",
         "A `?` says that entries may be missing. Missing responses are left out of the "

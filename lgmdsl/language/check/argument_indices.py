@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import Shape
 from lgmdsl.language.shapes.shapes import Inference
@@ -30,13 +30,13 @@ def check_over(
     earlier: dict[str, Shape],
 ) -> bool:
     """Whether the indices of a value are those its parameter takes; complains if not."""
-    has, left = shape.indices, place.left
+    has, dims = shape.indices, place.dims
     match parameter.over:
         case "none" | "one":
             wanted = 0 if parameter.over == "none" else 1
             if len(has) == wanted:
                 return True
-            number = "one number" if wanted == 0 else "over one index of its own"
+            number = "one number" if wanted == 0 else "over one further index"
             return _complain(
                 value,
                 f"{owner} must be {number}",
@@ -58,7 +58,7 @@ def check_over(
         case "last" | "rest":
             return _counts(value, has, parameter, owner, place, inference, scope)
         case "topic":
-            if len(left) < 2:
+            if len(dims) < 2:
                 return _complain(
                     value,
                     f"`{place.name}` observes counts of words in documents",
@@ -66,21 +66,21 @@ def check_over(
                     "declare the counts over both: data n[doc, word] : count",
                     scope,
                 )
-            own = [i for i in has if i not in left[:-1]]
-            if len(own) == 1 and own[0] != (left[-1] if left else ""):
+            topics = [i for i in has if i not in dims[:-1]]
+            if len(topics) == 1 and topics[0] != (dims[-1] if dims else ""):
                 return True
             return _complain(
                 value,
                 f"{owner} is over the documents and one index of topics",
                 f"`{text_of(value)}` {has_indices(has)}",
-                f"declare index topic, and a predictor eta{bracketed([*left[:-1], 'topic'])}",
+                f"declare index topic, and a predictor eta{bracketed([*dims[:-1], 'topic'])}",
                 scope,
             )
         case "emission":
             return _emission(value, has, owner, place, earlier, scope)
-    extra = [i for i in has if i not in left]
+    extra = [i for i in has if i not in dims]
     if extra:
-        complain_outside(value, extra, left, place.shown, inference, scope)
+        complain_outside(value, extra, dims, place.shown, inference, scope)
     return not extra
 
 
@@ -140,14 +140,14 @@ def _class(
 ) -> bool:
     classes = str(place.observed)
     if classes in has:
-        extra = [i for i in has if i not in place.left and i != classes]
+        extra = [i for i in has if i not in place.dims and i != classes]
         if extra:
-            complain_outside(value, extra, place.left, place.shown, inference, scope)
+            complain_outside(value, extra, place.dims, place.shown, inference, scope)
         return not extra
     text = text_of(value)
     heads = [i for i in has if i in scope.heads_of(classes)]
     help = f"give it the index: let {text if isinstance(value, ast.Name) else 'eta'}"
-    help += bracketed([*place.left, classes])
+    help += bracketed([*place.dims, classes])
     if heads:
         help = f"`stick` takes one for all but the last: {place.name}(stick = {text})"
     return _complain(
@@ -170,11 +170,11 @@ def _cut(
     classes = str(place.observed)
     known = scope.heads_of(classes)
     heads = [i for i in has if i in known]
-    extra = [i for i in has if i not in place.left and i not in heads]
+    extra = [i for i in has if i not in place.dims and i not in heads]
     if len(heads) == 1 and not extra:
         return True
     if len(heads) == 1 and classes not in extra:
-        complain_outside(value, extra, place.left, place.shown, inference, scope)
+        complain_outside(value, extra, place.dims, place.shown, inference, scope)
         return False
     text = text_of(value)
     name = text if isinstance(value, ast.Name) else parameter.name
@@ -203,8 +203,8 @@ def _counts(
     inference: Inference,
     scope: Scope,
 ) -> bool:
-    left = place.left
-    if not left:
+    dims = place.dims
+    if not dims:
         return parameter.type != "latent" or _complain(
             value,
             f"`{place.name}` observes counts over classes",
@@ -212,29 +212,29 @@ def _counts(
             "declare the classes: data y[obs, class] : count",
             scope,
         )
-    allowed = left if parameter.over == "last" else left[:-1]
-    heads = [i for i in has if parameter.over == "last" and i in scope.heads_of(left[-1])]
-    if heads and left[-1] not in has:  # the last class is the reference
-        left = allowed = (*left[:-1], heads[0])
+    allowed = dims if parameter.over == "last" else dims[:-1]
+    heads = [i for i in has if parameter.over == "last" and i in scope.heads_of(dims[-1])]
+    if heads and dims[-1] not in has:  # the last class is the reference
+        dims = allowed = (*dims[:-1], heads[0])
     extra = [i for i in has if i not in allowed]
     if extra:
-        if extra == [left[-1]]:
+        if extra == [dims[-1]]:
             return _complain(
                 value,
-                f"{owner} is the total over `{left[-1]}`",
+                f"{owner} is the total over `{dims[-1]}`",
                 f"`{text_of(value)}` {has_indices(has)}",
-                f"declare it without that index: data n{bracketed(left[:-1])} : count",
+                f"declare it without that index: data n{bracketed(dims[:-1])} : count",
                 scope,
             )
         complain_outside(value, extra, allowed, place.shown, inference, scope)
         return False
-    if parameter.over == "last" and left[-1] not in has:
+    if parameter.over == "last" and dims[-1] not in has:
         return _complain(
             value,
-            f"{owner} has one entry for each label of `{left[-1]}`, the last index of "
+            f"{owner} has one entry for each label of `{dims[-1]}`, the last index of "
             f"`{place.shown}`",
             f"`{text_of(value)}` {has_indices(has)}",
-            f"give it the index: let eta{bracketed(left)}",
+            f"give it the index: let eta{bracketed(dims)}",
             scope,
         )
     return True
@@ -249,10 +249,10 @@ def _emission(
     scope: Scope,
 ) -> bool:
     softmax = earlier.get("softmax")
-    if len(place.left) < 2:
+    if len(place.dims) < 2:
         return True
-    last = place.left[-1:] if place.left else ()
-    topics = [i for i in softmax.indices if i not in place.left] if softmax else list(has[:1])
+    last = place.dims[-1:] if place.dims else ()
+    topics = [i for i in softmax.indices if i not in place.dims] if softmax else list(has[:1])
     wanted = (*topics[:1], *last)
     if has == wanted:
         return True

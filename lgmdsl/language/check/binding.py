@@ -29,18 +29,18 @@ SQUARED = {"var": "sqrt({})", "variance": "sqrt({})", "sigma2": "sqrt({})",
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundDistribution:
     """A distribution with its arguments matched, those of unknown names left out. `complete` is
     False after a complaint about them."""
 
     dist: ast.Dist
     signature: Signature
-    given: dict[str, tuple[Parameter, ast.Argument]]
+    matched: dict[str, tuple[Parameter, ast.Argument]]
     complete: bool
 
     def value(self, name: str) -> ast.Value | None:
-        found = self.given.get(name)
-        return found[1].value if found else None
+        match = self.matched.get(name)
+        return match[1].value if match else None
 
 
 def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") -> Signature | None:
@@ -83,7 +83,7 @@ def find(dist: ast.Dist, category: Category, scope: Scope, data_type: str = "") 
 
 
 def _left_out(name: str) -> str:
-    """Of a plug-in that would have declared the name, and cannot be used."""
+    """A note on the plug-in that would have declared the name but cannot be used."""
     fault = fault_of(name)
     return f"the {fault.point} is left out: {fault.reason}" if fault else ""
 
@@ -95,23 +95,23 @@ def _wanted(category: Category) -> str:
 
 def bind(
     dist: ast.Dist, signature: Signature, scope: Scope, *, optional: Sequence[str] = ()
-) -> Bound:
+) -> BoundDistribution:
     """Match arguments by name; complains E104 of unknown, repeated, missing and conflicting ones.
 
     `optional` are required arguments that may be left out here (`sd` of a factor in a product).
     """
-    given: dict[str, tuple[Parameter, ast.Argument]] = {}
-    fine = True
+    matched: dict[str, tuple[Parameter, ast.Argument]] = {}
+    valid = True
     renamed: set[str] = set()
-    strays = 0  # unknown arguments of which nothing tells what was meant
+    strays = 0  # unknown arguments whose intended parameter is unknown
     for argument in dist.arguments:
         parameter = signature.parameter(argument.name)
         if parameter is None:
             meant = _unknown(dist, signature, argument, scope)
             strays += not meant
             renamed |= meant
-            fine = False
-        elif argument.name in given:
+            valid = False
+        elif argument.name in matched:
             scope.findings.error(
                 "E104",
                 f"`{argument.name}` is given twice",
@@ -119,27 +119,27 @@ def bind(
                 note=signature.show(),
                 help=f"keep one `{argument.name}`",
             )
-            fine = False
+            valid = False
         else:
-            given[argument.name] = (parameter, argument)
+            matched[argument.name] = (parameter, argument)
     for parameter in signature.parameters:
-        if parameter.one_of or parameter.name in given or parameter.name in optional:
+        if parameter.one_of or parameter.name in matched or parameter.name in optional:
             continue
         if parameter.required and parameter.name not in renamed:
-            if strays:  # one mistake, told already
+            if strays:  # one mistake, reported already
                 strays -= 1
                 continue
             _missing(dist, signature, (parameter,), scope)
-            fine = False
+            valid = False
     for group in dict.fromkeys(p.one_of for p in signature.parameters if p.one_of):
         members = [p for p in signature.parameters if p.one_of == group]
-        present = [given[p.name][1] for p in members if p.name in given]
+        present = [matched[p.name][1] for p in members if p.name in matched]
         if not present and not renamed & {p.name for p in members}:
             if strays:
                 strays -= 1
                 continue
             _missing(dist, signature, members, scope)
-            fine = False
+            valid = False
         elif len(present) > 1:
             chosen = quoted([a.name for a in present])
             scope.findings.error(
@@ -150,8 +150,8 @@ def bind(
                 note=signature.show(),
                 help=f"leave out `{present[1].name}`",
             )
-            fine = False
-    return Bound(dist, signature, given, fine)
+            valid = False
+    return BoundDistribution(dist, signature, matched, valid)
 
 
 def _place(argument: ast.Argument) -> Span:
@@ -173,14 +173,14 @@ def _unknown(
         meant = {""}
     elif argument.name == "link" and links:
         linked = [f"{name}({p.name} = {_affine(dist, value)})" for p in links]
-        help = f"the argument's name says the link: {' or '.join(linked)}"
+        help = f"the argument's name is the link: {' or '.join(linked)}"
         meant = {p.name for p in links}
     else:
-        found = _meant(dist, signature, argument.name, scope)
-        help = _rename_help(name, argument, value, found) if found else ""
-        meant = {found.name} if found else set()
-        if found and found.one_of:
-            meant = {p.name for p in signature.parameters if p.one_of == found.one_of}
+        parameter = _meant(dist, signature, argument.name, scope)
+        help = _rename_help(name, argument, value, parameter) if parameter else ""
+        meant = {parameter.name} if parameter else set()
+        if parameter and parameter.one_of:
+            meant = {p.name for p in signature.parameters if p.one_of == parameter.one_of}
     if not help:
         takes = [p.name for p in signature.parameters]
         help = f"it takes {quoted(takes)}" if takes else f"write {name}, without arguments"
@@ -203,8 +203,8 @@ def _affine(dist: ast.Dist, value: str) -> str:
 
 
 def _meant(dist: ast.Dist, signature: Signature, word: str, scope: Scope) -> Parameter | None:
-    given = {a.name for a in dist.arguments} if not scope.findings.full else set()
-    free = [p for p in signature.parameters if p.name not in given]
+    present = {a.name for a in dist.arguments} if not scope.findings.full else set()
+    free = [p for p in signature.parameters if p.name not in present]
     for p in free:
         if p.type == "latent" and p.name.endswith(f"_{word}"):
             return p
@@ -216,19 +216,19 @@ def _meant(dist: ast.Dist, signature: Signature, word: str, scope: Scope) -> Par
     return next((p for p in free if p.name == close), None)
 
 
-def _rename_help(name: str, argument: ast.Argument, value: str, found: Parameter) -> str:
-    link = SCALES.get(found.name.partition("_")[0])
-    if found.type == "latent" and link:
+def _rename_help(name: str, argument: ast.Argument, value: str, parameter: Parameter) -> str:
+    link = SCALES.get(parameter.name.partition("_")[0])
+    if parameter.type == "latent" and link:
         value = _without_inverse(argument.value, link) or value
-        return f"`{value}` is on the {link} scale here: {name}({found.name} = {value})"
+        return f"`{value}` is on the {link} scale here: {name}({parameter.name} = {value})"
     squared = SQUARED.get(argument.name.lower())
-    if found.name == "sd" and squared:
+    if parameter.name == "sd" and squared:
         return f"every scale is a standard deviation: sd = {squared.format(value)}"
-    return meant(found.name, then=f"{name}({found.name} = {value})")
+    return meant(parameter.name, then=f"{name}({parameter.name} = {value})")
 
 
 def _without_inverse(value: ast.Value, link: str) -> str:
-    """`eta` of `exp(eta)` where the link is the log: what stands on the link's scale."""
+    """`eta` of `exp(eta)` where the link is the log: the argument on the link's scale."""
     if not isinstance(value, ast.Call) or len(value.positional) != 1 or value.named:
         return ""
     undone = value.function.id.lower() in INVERSES.get(link, ())
@@ -241,8 +241,8 @@ def _missing(
     named = " or ".join(f"`{p.name}`" for p in wanted)
     first = wanted[0]
     known = [a for a in dist.arguments if signature.parameter(a.name)]
-    given = [f"{a.name} = {text_of(a.value)}" for a in known]
-    example = ", ".join([*given, f"{first.name} = {_declared(first, scope)}"])
+    written = [f"{a.name} = {text_of(a.value)}" for a in known]
+    example = ", ".join([*written, f"{first.name} = {_declared(first, scope)}"])
     scope.findings.error(
         "E104",
         f"`{dist.name.id}` wants {named}",
@@ -267,7 +267,7 @@ def _declared(parameter: Parameter, scope: Scope) -> str:
 
 
 def example_of(parameter: Parameter) -> str:
-    """What could stand as an argument, for a help line."""
+    """An example value of an argument, for a help line."""
     if parameter.choices:
         return literal(parameter.choices[0])
     return {

@@ -17,15 +17,15 @@ from lgmdsl.vocabulary.lookup import DATA_TYPES, HYPER_TYPES
 def check_dims(
     dims: Sequence[ast.Name], scope: Scope, *, matrix: bool = False
 ) -> tuple[str, ...] | None:
-    """The index names of a declaration; complains of names that are no index, or stand twice.
+    """The index names of a declaration; complains of names that are no index, or appear twice.
 
     `matrix` allows the last two to be the same.
     """
-    fine = True
+    valid = True
     for place, name in enumerate(dims):
         symbol = scope.resolve(name, "index")
         if symbol is None:
-            fine = False
+            valid = False
         elif symbol.kind != "index":
             scope.findings.error(
                 "E108",
@@ -34,21 +34,21 @@ def check_dims(
                 "an index is wanted",
                 help="dims are names declared with `index`",
             )
-            fine = False
+            valid = False
         elif name.id in [d.id for d in dims[:place]]:
             twice = [d.id for d in dims[:place]].count(name.id)
             if matrix and twice == 1 and place == len(dims) - 1 and dims[place - 1].id == name.id:
                 continue
             scope.findings.error(
                 "E106",
-                f"index `{name.id}` stands twice in `[{', '.join(d.id for d in dims)}]`",
+                f"index `{name.id}` appears twice in `[{', '.join(d.id for d in dims)}]`",
                 name.span,
                 "a second time",
                 help="only the last two indices of a covariance, a graph or a real matrix "
                 "may be the same",
             )
-            fine = False
-    return tuple(d.id for d in dims) if fine else None
+            valid = False
+    return tuple(d.id for d in dims) if valid else None
 
 
 def check_name(name: ast.Name, scope: Scope) -> bool:
@@ -60,7 +60,7 @@ def check_index(statement: ast.Index, scope: Scope) -> None:
     """Check an index and its labels, and declare it."""
     name = statement.name
     new = check_name(name, scope)
-    fine = True
+    valid = True
     if name.id in TYPE_NAMES:
         scope.findings.error(
             "E105",
@@ -69,10 +69,10 @@ def check_index(statement: ast.Index, scope: Scope) -> None:
             "a name of your own is wanted",
             help=f"e.g. index {name.id}_index",
         )
-        fine = False
+        valid = False
     match statement.definition:
         case ast.Size(size=size):
-            fine = _size(size, f"`{name.id}` has size {size}", statement, scope) and fine
+            valid = _size(size, f"`{name.id}` has size {size}", statement, scope) and valid
         case ast.Range(first=first, last=last):
             if last < first:
                 _bad_index(
@@ -82,16 +82,16 @@ def check_index(statement: ast.Index, scope: Scope) -> None:
                     f"write {last}..{first}",
                     scope,
                 )
-                fine = False
+                valid = False
             else:
                 shown = f"the range {first}..{last} has {last - first + 1} labels"
-                fine = _size(last - first + 1, shown, statement, scope) and fine
+                valid = _size(last - first + 1, shown, statement, scope) and valid
         case ast.Labels(labels=labels):
-            fine = _labels(labels, statement, scope) and fine
+            valid = _labels(labels, statement, scope) and valid
         case ast.Head(of=of):
-            fine = _head(of, statement, scope) and fine
+            valid = _head(of, statement, scope) and valid
     if new:
-        scope.declare(Symbol(name.id, "index", statement, (), ""), broken=not fine)
+        scope.declare(Symbol(name.id, "index", statement, (), ""), broken=not valid)
 
 
 def _bad_index(statement: ast.Index, message: str, label: str, help: str, scope: Scope) -> None:
@@ -129,9 +129,9 @@ def _labels(labels: tuple[str, ...], statement: ast.Index, scope: Scope) -> bool
         definition = statement.definition
         scope.findings.error(
             "E106",
-            f'label "{twice}" of `{statement.name.id}` stands twice',
+            f'label "{twice}" of `{statement.name.id}` appears twice',
             definition.span if definition and definition.span.known else statement.name.span,
-            "labels are told apart by their text",
+            "labels are distinguished by their text",
             help=f'leave out one "{twice}"',
         )
         return False
@@ -177,15 +177,15 @@ def check_data(statement: ast.Data, scope: Scope) -> None:
     """Check a datum's dims and type, and declare it."""
     name, type_ = statement.name, statement.type
     new = check_name(name, scope)
-    fine = True
+    valid = True
     target: str | None = None
     if type_.name not in DATA_TYPES:
         target = _index_type(type_, scope)
-        fine = target is not None
+        valid = target is not None
     dims = check_dims(statement.dims, scope, matrix=type_.name in ("graph", "real"))
-    fine = fine and dims is not None
+    valid = valid and dims is not None
     shape = dims or tuple(d.id for d in statement.dims)
-    if fine and type_.name == "graph":
+    if valid and type_.name == "graph":
         if len(shape) != 2 or shape[0] != shape[1]:
             node = shape[0] if shape else "region"
             scope.findings.error(
@@ -195,7 +195,7 @@ def check_data(statement: ast.Data, scope: Scope) -> None:
                 f"declared {with_dims(name.id, shape)}",
                 help=f"data {name.id}[{node}, {node}] : graph",
             )
-            fine = False
+            valid = False
         elif type_.missing:
             scope.findings.error(
                 "E108",
@@ -204,10 +204,10 @@ def check_data(statement: ast.Data, scope: Scope) -> None:
                 "`?` on a graph",
                 help=f"data {name.id}[{', '.join(shape)}] : graph",
             )
-            fine = False
+            valid = False
     if new:
         symbol = Symbol(name.id, "data", statement, shape, type_.name, target)
-        scope.declare(symbol, broken=not fine)
+        scope.declare(symbol, broken=not valid)
 
 
 def _index_type(type_: ast.Type, scope: Scope) -> str | None:

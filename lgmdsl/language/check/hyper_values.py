@@ -44,7 +44,7 @@ def check_hyper_value(
 
 
 def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope) -> bool:
-    fine = True
+    valid = True
     stack: list[ast.Expr] = [value]
     seen: set[int] = set()
     while stack:
@@ -56,19 +56,19 @@ def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope
             case ast.Binary():
                 stack += (node.right, node.left)
                 if node.op == "@":
-                    fine = _not_here("`@`", name, node, scope)
+                    valid = _not_here("`@`", name, node, scope)
             case ast.Unary():
                 stack.append(node.operand)
             case ast.Call():
                 if node.function.id not in ELEMENTWISE:
-                    fine = _not_here(f"`{node.function.id}`", name, node, scope)
+                    valid = _not_here(f"`{node.function.id}`", name, node, scope)
                 stack += node.positional
-    told: set[str] = set()
+    reported: set[str] = set()
     for used in names_in(value):
         symbol = scope.symbols.get(used.id)
-        if symbol is None or used.id in told or used.id in scope.broken:
+        if symbol is None or used.id in reported or used.id in scope.broken:
             continue
-        told.add(used.id)
+        reported.add(used.id)
         if symbol.kind in ("hyper", "index") or symbol.target:
             continue
         declared = in_line(place_of(symbol))
@@ -80,14 +80,14 @@ def _only_hypers(name: str, value: ast.Expr, dims: tuple[str, ...], scope: Scope
             help="write a `let` in place of the hyper: "
             f"let {with_dims(name, dims)} = {text_of(value)}",
         )
-        fine = False
-    return fine
+        valid = False
+    return valid
 
 
-def _not_here(what: str, name: str, node: ast.Expr, scope: Scope) -> bool:
+def _not_here(subject: str, name: str, node: ast.Expr, scope: Scope) -> bool:
     scope.findings.error(
         "E108",
-        f"{what} may not stand in the value of a hyper",
+        f"{subject} cannot appear in the value of a hyper",
         node.span,
         f"the value of `{name}`",
         help="it takes + - * / ^ sqrt log exp of earlier hypers",

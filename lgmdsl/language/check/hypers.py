@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lgmdsl.errors import meant
 from lgmdsl.language.check.binding import bind, find
-from lgmdsl.language.check.context import Place
 from lgmdsl.language.check.declarations import check_dims, check_name
 from lgmdsl.language.check.hyper_values import check_hyper_value
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.check.values import check_values
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.shapes.other_names import TYPES
@@ -20,10 +20,10 @@ def check_hyper(statement: ast.Hyper, scope: Scope) -> None:
     """Check a hyper's type, dims, and prior or value, and declare it."""
     name, type_ = statement.name, statement.type
     new = check_name(name, scope)
-    fine = _hyper_type(type_, scope)
+    valid = _hyper_type(type_, scope)
     dims = check_dims(statement.dims, scope, matrix=type_.name == "covariance")
     shape = dims or tuple(d.id for d in statement.dims)
-    shaped = fine and dims is not None and _type_dims(statement, dims, scope)
+    shaped = valid and dims is not None and _type_dims(statement, dims, scope)
     if shaped and dims is not None:
         if statement.prior is not None:
             _prior(statement, statement.prior, dims, scope)
@@ -82,8 +82,8 @@ def _type_dims(statement: ast.Hyper, dims: tuple[str, ...], scope: Scope) -> boo
         help = f"hyper {name.id}[{axis}, {axis}] : covariance"
         message = f"the covariance `{name.id}` is over one index twice"
     elif kind in ("simplex", "ordered") and not dims:
-        what = "class" if kind == "simplex" else "cut"
-        help = f"hyper {name.id}[{what}] : {kind}"
+        index = "class" if kind == "simplex" else "cut"
+        help = f"hyper {name.id}[{index}] : {kind}"
         message = f"`{name.id}` is {'a simplex' if kind == 'simplex' else 'ordered'} over an index"
     if help:
         scope.findings.error(
@@ -124,7 +124,7 @@ def _prior(statement: ast.Hyper, dist: ast.Dist, dims: tuple[str, ...], scope: S
             f"upper = {text_of(_given(dist, 'lower'))})",
         )
         return False
-    return checked.fine
+    return checked.valid
 
 
 def _given(dist: ast.Dist, name: str) -> ast.Value:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from lgmdsl.language.check.binding import bind, find
-from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import Shape
 from lgmdsl.language.tree import ast
@@ -41,7 +41,7 @@ def kernel_calls(value: ast.Expr) -> tuple[list[tuple[ast.Expr, bool]], list[ast
 def check_kernel(value: ast.Expr, place: Place, scope: Scope, check: Check) -> Shape | None:
     """Check every kernel of an expression. In a product all but one may leave out `sd`."""
     leaves, wrong = kernel_calls(value)
-    fine = not wrong
+    valid = not wrong
     for node in wrong:
         op = node.op if isinstance(node, ast.Binary) else "-"
         scope.findings.error(
@@ -52,8 +52,8 @@ def check_kernel(value: ast.Expr, place: Place, scope: Scope, check: Check) -> S
             help="a sum or product of kernels is a kernel; a difference is not",
         )
     for node, product in leaves:
-        fine = _leaf(node, product, place, scope, check) and fine
-    return Shape() if fine else None
+        valid = _leaf(node, product, place, scope, check) and valid
+    return Shape() if valid else None
 
 
 def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Check) -> bool:
@@ -65,7 +65,7 @@ def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Chec
             "`kernel` is a kernel, not a value",
             node.span,
             f"found {text_of(node)}",
-            help=f"a factor stands inside a kernel: se(sd = {text_of(node)}, length = ell)",
+            help=f"a factor is written inside a kernel: se(sd = {text_of(node)}, length = ell)",
         )
         return False
     dist = ast.Dist(node.function, node.named, span=node.span)
@@ -88,10 +88,10 @@ def _leaf(node: ast.Expr, product: bool, place: Place, scope: Scope, check: Chec
     optional = signature.carries_scale if product or place.product else ()
     bound = bind(dist, signature, scope, optional=optional)
     inner = replace(place, name=signature.name, axis=None)
-    fine = bound.complete
-    for parameter, argument in bound.given.values():
-        fine = check(argument.value, parameter, inner, scope, {}) is not None and fine
-    return fine
+    valid = bound.complete
+    for parameter, argument in bound.matched.values():
+        valid = check(argument.value, parameter, inner, scope, {}) is not None and valid
+    return valid
 
 
 def carries_scale(value: ast.Value | None) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from lgmdsl.language.check.binding import Bound, bind, find
-from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.binding import BoundDistribution, bind, find
 from lgmdsl.language.check.declarations import check_dims, check_name
 from lgmdsl.language.check.kernels import carries_scale
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.check.values import check_values
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.shapes.scope import Scope
@@ -23,13 +23,13 @@ def check_latent(statement: ast.Latent, scope: Scope) -> None:
     name = statement.name
     new = check_name(name, scope)
     dims = check_dims(statement.dims, scope)
-    left = tuple(d.id for d in statement.dims)
+    axes = tuple(d.id for d in statement.dims)
     signatures = [find(f, "structure", scope) for f in statement.factors]
     product = len(statement.factors) > 1
     known = [s for s in signatures if s is not None]
     fits = dims is not None and len(known) == len(signatures)
     if fits:
-        fits = _factors_fit(statement, known, left, scope)
+        fits = _factors_fit(statement, known, axes, scope)
     scaled: list[ast.Dist] = []
     for place, (dist, signature) in enumerate(zip(statement.factors, signatures, strict=True)):
         if signature is None:
@@ -39,14 +39,14 @@ def check_latent(statement: ast.Latent, scope: Scope) -> None:
         if _has_scale(bound):
             scaled.append(dist)
         if dims is not None:
-            axis = left[place] if fits and not signature.whole else None
-            _arguments(statement, bound, left, axis, product, fits, scope)
+            axis = axes[place] if fits and not signature.whole else None
+            _arguments(statement, bound, axes, axis, product, fits, scope)
     if fits and product and len(scaled) > 1:
         _two_scales(statement, scaled, scope)
     if new:
         # A latent with a wrong structure still has its axes, so its uses can be judged; with a
         # hyperprior it was meant to be no latent.
-        symbol = Symbol(name.id, "latent", statement, left, degree="affine")
+        symbol = Symbol(name.id, "latent", statement, axes, degree="affine")
         scope.declare(symbol, broken=dims is None or _hyperprior(statement))
 
 
@@ -57,31 +57,31 @@ def _hyperprior(statement: ast.Latent) -> bool:
 
 def _arguments(
     statement: ast.Latent,
-    bound: Bound,
-    left: tuple[str, ...],
+    bound: BoundDistribution,
+    dims: tuple[str, ...],
     axis: str | None,
     product: bool,
     fits: bool,
     scope: Scope,
 ) -> None:
-    if not fits and any(p.over in ("axis", "input") for p, _ in bound.given.values()):
+    if not fits and any(p.over in ("axis", "input") for p, _ in bound.matched.values()):
         # Without a known axis these arguments cannot be judged.
-        for _, argument in bound.given.values():
+        for _, argument in bound.matched.values():
             _touch(argument.value, scope)
         return
-    shown = with_dims(statement.name.id, left)
+    shown = with_dims(statement.name.id, dims)
     inputs = _inputs(bound, axis, scope) if bound.signature.parameter("kernel") else ()
-    place = Place(bound.signature.name, left, shown, axis=axis, inputs=inputs, product=product)
+    place = Place(bound.signature.name, dims, shown, axis=axis, inputs=inputs, product=product)
     check_values(bound, place, scope)
 
 
-def _inputs(bound: Bound, axis: str | None, scope: Scope) -> tuple[str, ...] | None:
+def _inputs(bound: BoundDistribution, axis: str | None, scope: Scope) -> tuple[str, ...] | None:
     """The input dimension of a Gaussian process, or None where its inputs are wrong."""
-    at = bound.value("at")
-    if at is None or isinstance(at, ast.String | ast.Bool):
+    inputs = bound.value("at")
+    if inputs is None or isinstance(inputs, ast.String | ast.Bool):
         return None
-    # Its errors are told when the argument itself is checked.
-    shape = Inference(scope.silent(), Context("")).infer(at)
+    # Its errors are reported when the argument itself is checked.
+    shape = Inference(scope.silent(), Context("")).infer(inputs)
     if shape is None or shape.indices[:1] != (axis,) or len(shape.indices) > 2:
         return None
     return shape.indices[1:]
@@ -93,21 +93,21 @@ def _touch(value: ast.Value, scope: Scope) -> None:
         scope.resolve(name)
 
 
-def _has_scale(bound: Bound) -> bool:
+def _has_scale(bound: BoundDistribution) -> bool:
     for name in bound.signature.carries_scale:
         if name == "kernel":
             if carries_scale(bound.value("kernel")):
                 return True
-        elif name in bound.given:
+        elif name in bound.matched:
             return True
     return False
 
 
 def _factors_fit(
-    statement: ast.Latent, signatures: list[Signature], left: tuple[str, ...], scope: Scope
+    statement: ast.Latent, signatures: list[Signature], dims: tuple[str, ...], scope: Scope
 ) -> bool:
     """Whether there is one factor for each axis, or one for the block; complains E205."""
-    shown = with_dims(statement.name.id, left)
+    shown = with_dims(statement.name.id, dims)
     factors = statement.factors
     if len(factors) > 1:
         wrong = [(f, s) for f, s in zip(factors, signatures, strict=True) if s.whole]
@@ -115,7 +115,7 @@ def _factors_fit(
             name = factor.name.id
             scope.findings.error(
                 "E205",
-                f"`{name}` is a block of any shape, and stands alone",
+                f"`{name}` is a block of any shape, and cannot be a factor",
                 factor.span,
                 f"a factor of `{shown}`",
                 help="write iid for an axis without structure, and give `sd` to one other factor"
@@ -126,30 +126,30 @@ def _factors_fit(
             return False
     elif signatures and signatures[0].whole:
         return True
-    if len(factors) == len(left):
+    if len(factors) == len(dims):
         return True
-    axes = f"{len(left)} {'axis' if len(left) == 1 else 'axes'}"
+    axes = f"{len(dims)} {'axis' if len(dims) == 1 else 'axes'}"
     count = f"{len(factors)} structure{'' if len(factors) == 1 else 's'}"
     span = factors[0].span.to(factors[-1].span) if factors else statement.name.span
     scope.findings.error(
         "E205",
-        f"`{shown}` has {axes if left else 'no axis'}, but {count}",
+        f"`{shown}` has {axes if dims else 'no axis'}, but {count}",
         span,
-        f"axes {bracketed(left)}" if left else "a single number",
-        help=_fit_help(statement, left),
+        f"axes {bracketed(dims)}" if dims else "a single number",
+        help=_fit_help(statement, dims),
     )
     return False
 
 
-def _fit_help(statement: ast.Latent, left: tuple[str, ...]) -> str:
+def _fit_help(statement: ast.Latent, dims: tuple[str, ...]) -> str:
     names = [text_of_dist(f) for f in statement.factors]
-    if not left:
+    if not dims:
         return f"latent {statement.name.id} ~ normal(sd = 1), or give it an index"
-    if len(names) > len(left):
+    if len(names) > len(dims):
         named = [text_of_dist(f) for f in statement.factors if not _identity(f)]
-        kept = named if len(named) == len(left) else names[: len(left)]
-        return f"one structure for each axis, in axis order: {' * '.join(kept)}"
-    filled = ["iid"] * (len(left) - len(names)) + names
+        factors = named if len(named) == len(dims) else names[: len(dims)]
+        return f"one structure for each axis, in axis order: {' * '.join(factors)}"
+    filled = ["iid"] * (len(dims) - len(names)) + names
     return "one structure for each axis, in axis order, iid where there is none: " + " * ".join(
         filled
     )

@@ -29,9 +29,9 @@ def _declare(statement: ast.Let | ast.Report, scope: Scope, context: Context) ->
     dims = check_dims(statement.dims, scope)
     inference = Inference(scope, context)
     shape = inference.infer(statement.value)
-    fine = shape is not None and usable(shape, statement.value, scope)
-    left = tuple(d.id for d in statement.dims)
-    if dims is not None and shape is not None and fine:
+    valid = shape is not None and usable(shape, statement.value, scope)
+    axes = tuple(d.id for d in statement.dims)
+    if dims is not None and shape is not None and valid:
         extra = [i for i in shape.indices if i not in dims]
         if extra:
             shown = with_dims(name.id, dims)
@@ -39,11 +39,11 @@ def _declare(statement: ast.Let | ast.Report, scope: Scope, context: Context) ->
     if not new:
         return
     # A value with an index too many still has the indices on its left.
-    known = fine and dims is not None and shape is not None
+    known = valid and dims is not None and shape is not None
     kind: Kind = "let" if isinstance(statement, ast.Let) else "report"
     degree: Degree = shape.degree if shape else "constant"
     scope.declare(
-        Symbol(name.id, kind, statement, left, _type(shape), degree=degree),
+        Symbol(name.id, kind, statement, axes, _type(shape), degree=degree),
         broken=not known,
     )
     if shape is not None and shape.latent:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lgmdsl.language.check.binding import bind, find
-from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.check.values import check_values
 from lgmdsl.language.shapes.scope import Scope, place_of
 from lgmdsl.language.shapes.shape import Context, usable
@@ -63,7 +63,7 @@ def _dims(dims: tuple[str, ...]) -> str:
 
 
 def _only_names(dist: ast.Dist, scope: Scope) -> None:
-    """Look at the arguments for wrong names and algebra, where nothing else can be judged."""
+    """Check only names and algebra of the arguments, where nothing else can be judged."""
     for argument in dist.arguments:
         value = argument.value
         if isinstance(value, ast.Name):
@@ -75,7 +75,7 @@ def _only_names(dist: ast.Dist, scope: Scope) -> None:
 
 def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: Scope) -> None:
     name = statement.name.id
-    what = "an index set" if kind == "index" else kind
+    shown = "an index set" if kind == "index" else kind
     wanted = " or ".join(
         "the name of an index" if o == "index" else o for o in signature.observed[:3]
     )
@@ -87,9 +87,9 @@ def _wrong_data(statement: ast.Observe, signature: Signature, kind: str, scope: 
         help += " ".join(families) + f"; or declare `{name}` as {wanted}"
     scope.findings.error(
         "E108",
-        f"`{signature.name}` observes {wanted} data, and `{name}` is {what}",
+        f"`{signature.name}` observes {wanted} data, and `{name}` is {shown}",
         statement.family.name.span,
-        f"`{name}` is {what}",
+        f"`{name}` is {shown}",
         help=help,
     )
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from lgmdsl.errors import meant
 from lgmdsl.language.check.argument_indices import check_over
-from lgmdsl.language.check.binding import Bound, example_of
-from lgmdsl.language.check.context import Place
+from lgmdsl.language.check.binding import BoundDistribution, example_of
 from lgmdsl.language.check.kernels import check_kernel
+from lgmdsl.language.check.place import Place
 from lgmdsl.language.shapes.naming import where
 from lgmdsl.language.shapes.scope import Scope
 from lgmdsl.language.shapes.shape import RANK, Context, Shape, usable
@@ -20,24 +20,24 @@ from lgmdsl.vocabulary.signature import Parameter, literal
 
 
 @dataclass(frozen=True)
-class Checked:
-    """The shapes of a distribution's arguments; `fine` is False after a complaint."""
+class CheckedArguments:
+    """The shapes of a distribution's arguments; `valid` is False after a complaint."""
 
     shapes: dict[str, Shape]
-    fine: bool
+    valid: bool
 
 
-def check_values(bound: Bound, place: Place, scope: Scope) -> Checked:
-    """Check every argument of a distribution where it stands."""
+def check_values(bound: BoundDistribution, place: Place, scope: Scope) -> CheckedArguments:
+    """Check every argument of a distribution in its place."""
     shapes: dict[str, Shape] = {}
-    fine = bound.complete
-    for name, (parameter, argument) in bound.given.items():
+    valid = bound.complete
+    for name, (parameter, argument) in bound.matched.items():
         shape = check_value(argument.value, parameter, place, scope, shapes)
         if shape is None:
-            fine = False
+            valid = False
         else:
             shapes[name] = shape
-    return Checked(shapes, fine)
+    return CheckedArguments(shapes, valid)
 
 
 def check_value(
@@ -136,16 +136,16 @@ def _group(value: ast.Expr, owner: str, place: Place, scope: Scope) -> Shape | N
         symbol = scope.resolve(value, "index or map")
         if symbol is None:
             return None
-        if symbol.kind == "index" and symbol.name in place.left:
+        if symbol.kind == "index" and symbol.name in place.dims:
             return Shape()
-        if symbol.target and set(symbol.dims) <= set(place.left):
+        if symbol.target and set(symbol.dims) <= set(place.dims):
             return Shape(symbol.dims)
     scope.findings.error(
         "E108",
         f"{owner} must be an index of the expression, or a map from its indices",
         value.span,
-        f"found {text_of(value)}; the expression {has_indices(place.left)}",
-        help=f"write group = {place.left[-1]}" if place.left else "leave `group` out",
+        f"found {text_of(value)}; the expression {has_indices(place.dims)}",
+        help=f"write group = {place.dims[-1]}" if place.dims else "leave `group` out",
     )
     return None
 
@@ -163,12 +163,12 @@ def _graph(
         return None
     if shape.type != "graph" or name is None:
         axis = place.axis or "region"
-        what = "an expression" if not shape.atom else shape.type
+        type = "an expression" if not shape.atom else shape.type
         scope.findings.error(
             "E108",
             f"{owner} must be a graph",
             value.span,
-            f"`{text_of(value)}` is {what}",
+            f"`{text_of(value)}` is {type}",
             help=f"declare one: data adj[{axis}, {axis}] : graph",
         )
         return None
@@ -184,7 +184,7 @@ def _matrix(
     shape = _infer(value, owner, place, scope)
     if shape is None or not _free(value, shape, owner, scope):
         return None
-    axis = (place.axis, place.axis) if parameter.over == "axis" else place.left[-2:]
+    axis = (place.axis, place.axis) if parameter.over == "axis" else place.dims[-2:]
     if shape.type in ("graph", "index") or not shape.atom:
         # A multiple of the identity may be written as a number where the size is known anyway.
         if parameter.over != "axis" and not shape.indices and shape.type not in ("graph", "index"):
@@ -231,8 +231,8 @@ def _off_axis(value: ast.Expr, shape: Shape, place: Place, scope: Scope) -> None
         f"{bracketed(shape.indices)}",
         value.span,
         f"[{place.axis}, {place.axis}] is wanted",
-        help=f"factors stand in the order of the axes: {', '.join(place.left)}"
-        if shape.indices and shape.indices[0] in place.left
+        help=f"factors follow the order of the axes: {', '.join(place.dims)}"
+        if shape.indices and shape.indices[0] in place.dims
         else f"declare it over the axis: {with_dims(text, (str(place.axis),) * 2)}",
     )
 

@@ -48,7 +48,7 @@ def unnamed_arguments(
         help = f"name each argument: {_names(signature)}"
         if not signature.parameters:
             message = f"`{function}` takes no arguments"
-            label, help = "nothing stands here", f"write {function}"
+            label, help = "nothing is here", f"write {function}"
         return Diagnostic("E102", message, span, label, note=note, help=help), None
     pairs = [
         show(v) if p is None else f"{p.name} = {show(v)}"
@@ -87,8 +87,8 @@ def _decimal_comma(
 
 
 def _signature(function: str, role: str) -> Signature | None:
-    found = (lookup(category, function) for category in _categories(role))
-    return next((s for s in found if s is not None), None)
+    signatures = (lookup(category, function) for category in _categories(role))
+    return next((s for s in signatures if s is not None), None)
 
 
 def _guess(

@@ -95,16 +95,16 @@ class Builder(ExpressionRules):
 
     def _hyper(self, children: list[Any], span: Span) -> ast.Hyper:
         """A hyper; a value after `~` and a prior after `=` are put in their places."""
-        given = next(c for c in reversed(children) if not is_token(c))
+        value = next(c for c in reversed(children) if not is_token(c))
         sign = next(c for c in children if is_token(c) and c.type in ("TILDE", "EQUAL"))
         wrong = ""
-        if isinstance(given, ast.Call) and sign.type == "TILDE":
+        if isinstance(value, ast.Call) and sign.type == "TILDE":
             wrong = "the value of a hyper is introduced with `=`; `~` introduces a prior"
-        elif isinstance(given, ast.Call) and lookup("prior", given.function.id):
+        elif isinstance(value, ast.Call) and lookup("prior", value.function.id):
             wrong = "a prior is introduced with `~`; `=` introduces a value"
-            prior = ast.Dist(given.function, given.named, span=given.span)
-            self.usable = self.usable and not given.positional
-            children = [prior if c is given else c for c in children]
+            prior = ast.Dist(value.function, value.named, span=value.span)
+            self.usable = self.usable and not value.positional
+            children = [prior if c is value else c for c in children]
         statement = cast("ast.Hyper", self._statement(children, span))
         if wrong:
             label = f"expected `{'~' if statement.prior else '='}`"

@@ -24,7 +24,7 @@ def an(word: str) -> str:
     return f"an {word}" if word[0] in "aeio" else f"a {word}"
 
 
-def found(token: Token) -> str:
+def token_text(token: Token) -> str:
     """A token in words."""
     if token.type == "STRING":
         return f"the text {_cut(token)}"
@@ -70,7 +70,7 @@ def expected(trouble: Trouble) -> str:
 def _name(trouble: Trouble) -> str:
     """What kind of name fits."""
     previous = trouble.previous.type
-    if trouble.at == 1:
+    if trouble.position == 1:
         return trouble.statement.subject
     if previous == "COLON":
         return "a type (e.g. real)"

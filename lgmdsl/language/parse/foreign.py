@@ -1,4 +1,4 @@
-"""Signs of other languages and keyboards: each is named, and where it has one meaning, mended."""
+"""Signs of other languages and keyboards: each is reported, and replaced if unambiguous."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ _NOT_HERE = {
     "->": "a map is a datum whose type is the index it goes to: data who[obs] : subject",
     "%": "comments begin with `#`",
     "$": "names have letters, digits and `_`",
-    "\\": "a statement may go on over several lines as it is: leave out the `\\`",
+    "\\": "a statement may extend over several lines: leave out the `\\`",
     "!": "there is no `not`, and there are no comparisons",
-    "'": 'texts stand in double quotes: "walk"',
+    "'": 'text goes in double quotes: "walk"',
     **dict.fromkeys(["<", ">", "<=", ">=", "!="], "there are no comparisons: prepare the data so"),
     **dict.fromkeys(["&&", "&"], "there are no conditions: prepare the data so"),
     **dict.fromkeys(
@@ -62,50 +62,52 @@ _NOT_HERE = {
 class _Reader:
     source: Source
     tokens: list[Token]
-    found: list[Diagnostic]
+    diagnostics: list[Diagnostic]
     seen: set[str]
 
     def say(self, message: str, span: Span, label: str, help: str = "") -> None:
         """Report each kind of mistake once in a file."""
         if message not in self.seen:
             self.seen.add(message)
-            self.found.append(Diagnostic("E109", message, span, label, help=help))
+            self.diagnostics.append(Diagnostic("E109", message, span, label, help=help))
 
 
-def replace_foreign(source: Source, tokens: list[Token], found: list[Diagnostic]) -> list[Token]:
-    """The tokens with every foreign one mended or, where its meaning is open, left as it is.
+def replace_foreign(
+    source: Source, tokens: list[Token], diagnostics: list[Diagnostic]
+) -> list[Token]:
+    """The tokens with every foreign one replaced or, where its meaning is ambiguous, unchanged.
 
-    Each is reported in `found`; a statement that still holds one is not read further.
+    Each is reported in `diagnostics`; a statement that still holds one is not read further.
     """
     if not any(t.type in FOREIGN_TYPES for t in tokens):
         return tokens
-    reader = _Reader(source, tokens, found, set())
+    reader = _Reader(source, tokens, diagnostics, set())
     result: list[Token] = []
-    at = 0
-    while at < len(tokens):
-        token = tokens[at]
+    position = 0
+    while position < len(tokens):
+        token = tokens[position]
         if token.type not in FOREIGN_TYPES:
             result.append(token)
-            at += 1
+            position += 1
         elif token.type == "QUOTED":
             result += _quoted(reader, token)
-            at += 1
+            position += 1
         elif token.type == "OPEN_STRING":
             result += _open_string(reader, token)
-            at += 1
+            position += 1
         elif token.type == "FOREIGN":
-            mended, at = _foreign(reader, at, result)
-            result += mended
+            replacement, position = _foreign(reader, position, result)
+            result += replacement
         else:
-            mended, at = _other(reader, at, result)
-            result += mended
+            replacement, position = _other(reader, position, result)
+            result += replacement
     return result
 
 
 def _quoted(reader: _Reader, token: Token) -> list[Token]:
     text = f'"{token[1:-1]}"'
     reader.say(
-        "texts stand in straight double quotes",
+        "text goes in straight double quotes",
         span_of(reader.source, token),
         f"expected {text}",
         f"write {text}",
@@ -119,22 +121,22 @@ def _open_string(reader: _Reader, token: Token) -> list[Token]:
         "the text is not closed",
         span_of(reader.source, token),
         'expected a `"` on the same line',
-        "a text stands on one line, between two double quotes",
+        "text goes on one line, between two double quotes",
     )
     return [token]
 
 
-def _foreign(reader: _Reader, at: int, before: Sequence[Token]) -> tuple[list[Token], int]:
-    token = reader.tokens[at]
+def _foreign(reader: _Reader, position: int, before: Sequence[Token]) -> tuple[list[Token], int]:
+    token = reader.tokens[position]
     sign, span = str(token), span_of(reader.source, token)
     if sign == ";":
         reader.say(
             "there are no semicolons",
             span,
             "leave this out",
-            "a statement ends where the next opening word stands",
+            "a statement ends at the next opening word",
         )
-        return [], at + 1
+        return [], position + 1
     if sign == "//":
         reader.say(
             "a comment begins with `#`",
@@ -143,22 +145,24 @@ def _foreign(reader: _Reader, at: int, before: Sequence[Token]) -> tuple[list[To
             "a comment goes from `#` to the end of its line",
         )
         end = reader.source.text.find("\n", span.start)
-        while at < len(reader.tokens) and (end < 0 or reader.tokens[at].start_pos < end):
-            at += 1
-        return [], at
-    mend, help = _FOREIGN.get(sign, (None, ""))
+        while position < len(reader.tokens) and (
+            end < 0 or reader.tokens[position].start_pos < end
+        ):
+            position += 1
+        return [], position
+    replacement, help = _FOREIGN.get(sign, (None, ""))
     if sign == "==" and _has_sign(before):  # a second one can only compare
-        mend, help = None, ""
-    if mend is None:
-        said = _NOT_HERE["<" if sign == "==" else sign]
-        reader.say(f"`{sign}` is not in the language", span, "this sign", said)
-        return [token], at + 1
-    if not mend:
+        replacement, help = None, ""
+    if replacement is None:
+        reason = _NOT_HERE["<" if sign == "==" else sign]
+        reader.say(f"`{sign}` is not in the language", span, "this sign", reason)
+        return [token], position + 1
+    if not replacement:
         opener = next((str(t) for t in reversed(before) if t.type in OPENERS), "")
         introduces = BY_WORD[opener].introduces if opener else None
-        mend = "~" if introduces and introduces[1] == "~" else "="
-    reader.say(f"`{sign}` is not in the language", span, f"expected `{mend}`", help)
-    return [token.retyped(_SIGNS[mend], mend)], at + 1
+        replacement = "~" if introduces and introduces[1] == "~" else "="
+    reader.say(f"`{sign}` is not in the language", span, f"expected `{replacement}`", help)
+    return [token.retyped(_SIGNS[replacement], replacement)], position + 1
 
 
 def _has_sign(before: Sequence[Token]) -> bool:
@@ -171,8 +175,8 @@ def _has_sign(before: Sequence[Token]) -> bool:
     return False
 
 
-def _other(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], int]:
-    token = reader.tokens[at]
+def _other(reader: _Reader, position: int, result: list[Token]) -> tuple[list[Token], int]:
+    token = reader.tokens[position]
     char, span = str(token), span_of(reader.source, token)
     plain = _LOOK_ALIKES.get(char, unicodedata.normalize("NFKC", char))
     if plain != char and plain in _SIGNS:
@@ -182,17 +186,17 @@ def _other(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], 
             f"expected `{plain}`",
             f"type a plain `{plain}`",
         )
-        return [token.retyped(_SIGNS[plain], plain)], at + 1
+        return [token.retyped(_SIGNS[plain], plain)], position + 1
     if unicodedata.category(char) in ("Cc", "Cf", "Co", "Cn", "Zl", "Zp"):
         reader.say(
-            f"an invisible character ({_called(char)}) stands here",
+            f"an invisible character ({_called(char)}) is here",
             span,
             "leave this out",
             "delete it; it may have come with a copied text",
         )
-        return [], at + 1
-    if char == "." and at + 1 < len(reader.tokens):
-        following = reader.tokens[at + 1]
+        return [], position + 1
+    if char == "." and position + 1 < len(reader.tokens):
+        following = reader.tokens[position + 1]
         if following.type in ("STAR", "SLASH", "CARET") and following.start_pos == token.end_pos:
             whole = span.to(span_of(reader.source, following))
             reader.say(
@@ -201,28 +205,28 @@ def _other(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], 
                 f"expected `{following}`",
                 "the algebra is by the names of indices",
             )
-            return [], at + 1
+            return [], position + 1
     if char == "." or char == "_" or unicodedata.category(char)[0] in "LNM":
-        return _word(reader, at, result)
+        return _word(reader, position, result)
     reader.say(
         f"`{char}` is not in the language",
         span,
         "this sign",
         _NOT_HERE.get(char, "names have letters, digits and `_`; comments begin with `#`"),
     )
-    end = at + 1
+    end = position + 1
     while end < len(reader.tokens) and reader.tokens[end].type == "OTHER":
         end += 1
     return [token], end
 
 
-def _word(reader: _Reader, at: int, result: list[Token]) -> tuple[list[Token], int]:
+def _word(reader: _Reader, position: int, result: list[Token]) -> tuple[list[Token], int]:
     """A word with letters or dots that a name cannot have, joined from its touching tokens."""
-    parts = [reader.tokens[at]]
+    parts = [reader.tokens[position]]
     wordlike = ("NAME", "NUMBER", "OTHER")
     while result and result[-1].type in wordlike and result[-1].end_pos == parts[0].start_pos:
         parts.insert(0, result.pop())
-    end = at + 1
+    end = position + 1
     while end < len(reader.tokens) and _touches(parts[-1], reader.tokens[end]):
         parts.append(reader.tokens[end])
         end += 1

@@ -23,7 +23,7 @@ def is_name(text: str) -> bool:
 
 
 def grammar_folder() -> Path:
-    """`lgmdsl/grammars` in an installed wheel, `../grammars` beside the package in a checkout."""
+    """`lgmdsl/grammars` in an installed wheel, `../grammars` next to the package in a checkout."""
     package = Path(__file__).resolve().parents[2]
     inside = package / "grammars"
     return inside if inside.is_dir() else package.parent / "grammars"

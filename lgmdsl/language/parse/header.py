@@ -1,4 +1,4 @@
-"""The first line, `lgm 1`, and words that stand where a statement should open."""
+"""The first line, `lgm 1`, and words where a statement should open."""
 
 from __future__ import annotations
 
@@ -66,13 +66,13 @@ _UNFINISHED = frozenset(
 
 
 def open_strays(
-    source: Source, tokens: list[Token], found: list[Diagnostic], lost: set[str]
+    source: Source, tokens: list[Token], diagnostics: list[Diagnostic], lost: set[str]
 ) -> list[Token]:
-    """Tokens with each misspelt opening word mended.
+    """Tokens with each misspelt opening word corrected.
 
     A name that is first on its line and follows a complete statement can only be meant as an
-    opening word; one that is like none is reported, and what follows it is passed over up to the
-    next opening word. The names passed over go to `lost`: nobody can say which are declared there.
+    opening word; one that resembles none is reported, and what follows is skipped up to the
+    next opening word. Skipped names go to `lost`, since any of them may be declared there.
     """
     result: list[Token] = []
     depth, skipping = 0, False
@@ -83,7 +83,7 @@ def open_strays(
         if token.type == "NAME" and depth <= 0 and _may_open(source, tokens, i):
             word = _meant(str(token))
             if word or not skipping or token.lower() in _ELSEWHERE:
-                found.append(_stray(source, token, word))
+                diagnostics.append(_stray(source, token, word))
             skipping = not word
             if word:
                 result.append(token.retyped(_TERMINALS[word], word))
@@ -161,12 +161,12 @@ def _impossible(tokens: Sequence[Token]) -> bool:
 
 def read_header(source: Source, tokens: Sequence[Token], any_statement: bool) -> list[Diagnostic]:
     """What is wrong with the tokens before the first statement."""
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     if not tokens:
         text = source.text
-        at = len(text) - len(text.lstrip())
-        end = text.find("\n", at)
-        whole = Span(source, at, len(text) if end < 0 else end)
+        begin = len(text) - len(text.lstrip())
+        end = text.find("\n", begin)
+        whole = Span(source, begin, len(text) if end < 0 else end)
         message = "the first statement is `lgm 1`, the version of the language"
         if not any_statement:
             message = "the model is empty"
@@ -206,7 +206,7 @@ def read_header(source: Source, tokens: Sequence[Token], any_statement: bool) ->
         ]
     if str(rest[0]) != str(VERSION):
         shown = str(rest[0])[:20]
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 "E109",
                 f"this lgmdsl reads version {VERSION} of the language, not {shown}",
@@ -217,7 +217,7 @@ def read_header(source: Source, tokens: Sequence[Token], any_statement: bool) ->
         )
     if len(rest) > 1:
         words = " ".join(BY_WORD)
-        found.append(
+        diagnostics.append(
             Diagnostic(
                 "E109",
                 f"`{str(rest[1])[:20]}` does not open a statement",
@@ -226,4 +226,4 @@ def read_header(source: Source, tokens: Sequence[Token], any_statement: bool) ->
                 help=f"a statement opens with one of: {words}",
             )
         )
-    return found
+    return diagnostics

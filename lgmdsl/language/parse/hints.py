@@ -1,11 +1,11 @@
-"""What to say where a statement stops making sense: a table of mistakes, each with its message.
+"""What to report where a statement cannot be read further: mistakes with their messages.
 
 The first mistake whose state fits is reported. One that can be repaired lets the reading go on, and
-the repaired statement is its help line where it has none of its own. Each has an example, which a
+the repaired statement is its help line where it has no other. Each has an example, which a
 test reads.
 """
 
-# Long because the mistakes stand in one table.
+# Long because the mistakes are one table.
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from dataclasses import dataclass
 
 from lgmdsl.errors import Diagnostic, Span
 from lgmdsl.language.parse import repairs
-from lgmdsl.language.parse.expected import OPERATORS, an, expected, found
+from lgmdsl.language.parse.expected import OPERATORS, an, expected, token_text
 from lgmdsl.language.parse.grammar import OPENERS
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.parse.trouble import Hint, Trouble, matching
-from lgmdsl.language.tree.statements import Statement
+from lgmdsl.language.tree.statements import StatementDescriptor
 from lgmdsl.vocabulary.lookup import HYPER_TYPES
 
 OPERAND = ("NAME", "NUMBER", "LPAR")
@@ -26,9 +26,9 @@ OPERAND = ("NAME", "NUMBER", "LPAR")
 
 @dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """A mistake: the state of the reader that gives it away, and what is said.
+    """A mistake: the state of the parser that identifies it, and the message.
 
-    The state, each part of it only where it is given: the `statement`, the place `at` (of the token
+    The state, each part of it only where it is given: the `statement`, the `position` (of the token
     that does not fit, counted from the opening word), the types of this `token` ("" for the end of
     the statement) and of the `previous` one, the innermost open `bracket` ("" for none), terminals
     that would fit (`accepts`), and what else has to hold (`when`).
@@ -43,8 +43,8 @@ class Mistake:
     help: str = ""
     note: str = ""
     code: str = "E109"
-    statement: Callable[[Statement], object] | None = None
-    at: int | None = None
+    statement: Callable[[StatementDescriptor], object] | None = None
+    position: int | None = None
     token: Collection[str] | None = None
     previous: Collection[str] | None = None
     bracket: Collection[str] | None = None
@@ -57,7 +57,7 @@ class Mistake:
         """Whether this is the mistake."""
         bracket = t.open_bracket
         return bool(
-            (self.at is None or t.at == self.at)
+            (self.position is None or t.position == self.position)
             and (self.token is None or (t.token.type if t.token else "") in self.token)
             and (self.previous is None or t.previous.type in self.previous)
             and (self.bracket is None or (bracket.type if bracket else "") in self.bracket)
@@ -67,17 +67,19 @@ class Mistake:
         )
 
     def hint(self, t: Trouble) -> Hint:
-        """What is said of it here."""
-        words = Words(t=t)
-        said = [text.format_map(words) for text in (self.message, self.label, self.note, self.help)]
-        message, label, note, help = said
+        """The diagnostic of this mistake at `t`, with its repair."""
+        words = TemplateFields(t=t)
+        texts = [
+            text.format_map(words) for text in (self.message, self.label, self.note, self.help)
+        ]
+        message, label, note, help = texts
         span = t.span if self.span is None else self.span(t)
         diagnostic = Diagnostic(self.code, message, span, label, note=note, help=help)
         return Hint(diagnostic, self.repair(t) if self.repair else None)
 
 
-class Words(dict[str, object]):
-    """The words of the templates, made when they are asked for."""
+class TemplateFields(dict[str, object]):
+    """The fields of the templates, computed on demand."""
 
     def __missing__(self, word: str) -> str:
         trouble = self["t"]
@@ -100,7 +102,7 @@ def _introduced(t: Trouble) -> bool:
 
 
 def _in_place(t: Trouble) -> str:
-    after = t.tokens[t.at + 2] if t.at + 2 < len(t.tokens) else None
+    after = t.tokens[t.position + 2] if t.position + 2 < len(t.tokens) else None
     return f": sum(..., {after})" if after is not None and after.type == "NAME" else ""
 
 
@@ -127,7 +129,7 @@ def _reads(t: Trouble) -> str:
 
 WORDS: dict[str, Callable[[Trouble], str]] = {
     "expected": expected,
-    "found": lambda t: found(t.token or t.previous),
+    "found": lambda t: token_text(t.token or t.previous),
     "a_statement": lambda t: an(t.opener),
     "what": lambda t: "a datum" if t.opener == "data" else an(t.opener),
     "role": lambda t: "opens a statement" if t.token and t.token.type in OPENERS
@@ -149,15 +151,15 @@ WORDS: dict[str, Callable[[Trouble], str]] = {
 }  # fmt: skip
 
 
-def _is(*words: str) -> Callable[[Statement], bool]:
+def _is(*words: str) -> Callable[[StatementDescriptor], bool]:
     return lambda statement: statement.word in words
 
 
-def _declares(statement: Statement) -> bool:
+def _declares(statement: StatementDescriptor) -> bool:
     return bool(statement.declares)
 
 
-def _indexed(statement: Statement) -> bool:
+def _indexed(statement: StatementDescriptor) -> bool:
     return statement.indexed
 
 
@@ -180,7 +182,7 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         example="data lgm",
         token=["LGM"],
-        message="`lgm 1` stands once, on the first line",
+        message="`lgm 1` appears once, on the first line",
         label="leave this out",
         help="one file holds one model",
     ),
@@ -188,8 +190,8 @@ MISTAKES: tuple[Mistake, ...] = (
         example="let a = 2 * true",
         token=["TRUE", "FALSE"],
         accepts=["NAME", "NUMBER"],
-        when=lambda t: t.at > 1,
-        message="`{t.token}` cannot stand in an expression",
+        when=lambda t: t.position > 1,
+        message="`{t.token}` cannot be part of an expression",
         label="{expected}",
         help="`{t.token}` is a value of options such as cyclic; in an expression write 1 or 0",
     ),
@@ -218,7 +220,7 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         example="index a, b",
         statement=_declares,
-        at=2,
+        position=2,
         token=["COMMA"],
         bracket=[""],
         message="{a_statement} statement declares one name",
@@ -239,18 +241,18 @@ MISTAKES: tuple[Mistake, ...] = (
         example="observe y[obs] ~ normal(mean = eta, sd = 1)",
         statement=_is("observe"),
         token=["LSQB"],
-        when=lambda t: t.at <= 2 and repairs.closed_at(t, "RSQB"),
-        message="an observed datum stands without its indices",
+        when=lambda t: t.position <= 2 and repairs.closed_at(t, "RSQB"),
+        message="an observed datum is written without its indices",
         label="leave this out",
         span=lambda t: repairs.between(
-            t, t.token or t.previous, t.tokens[repairs.closed_at(t, "RSQB") or t.at]
+            t, t.token or t.previous, t.tokens[repairs.closed_at(t, "RSQB") or t.position]
         ),
         repair=repairs.without_dims,
     ),
     Mistake(
         example="observe a + b ~ normal(sd = 1)",
         statement=_is("observe"),
-        at=2,
+        position=2,
         token=["LPAR", *OPERATORS],
         message="`observe` takes the name of a datum, not an expression",
         label="expected `~`",
@@ -268,7 +270,7 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         example="latent u[subject] = normal(sd = 1)",
         when=lambda t: (
-            t.at >= 2 and _introduced(t) and not (t.opener == "let" and t.is_type("COLON"))
+            t.position >= 2 and _introduced(t) and not (t.opener == "let" and t.is_type("COLON"))
         ),
         code="E101",
         message="{introduced} is introduced with `{sign}`, not `{t.token}`",
@@ -304,12 +306,12 @@ MISTAKES: tuple[Mistake, ...] = (
         accepts=["$END"],
         when=lambda t: (
             (end := repairs.closed_at(t, "RSQB")) is not None
-            and not any(k.type == "EQUAL" for k in t.tokens[t.at : end])
+            and not any(k.type == "EQUAL" for k in t.tokens[t.position : end])
         ),
-        message="the indices of {what} stand after its name",
+        message="the indices of {what} follow its name",
         label="these belong to `{t.name}`",
         span=lambda t: repairs.between(
-            t, t.token or t.previous, t.tokens[repairs.closed_at(t, "RSQB") or t.at]
+            t, t.token or t.previous, t.tokens[repairs.closed_at(t, "RSQB") or t.position]
         ),
         repair=repairs.early_dims,
     ),
@@ -345,7 +347,7 @@ MISTAKES: tuple[Mistake, ...] = (
         example="latent b0[] ~ normal(sd = 10)",
         bracket=["LSQB"],
         when=_empty,
-        message="what has no index stands without brackets",
+        message="a name without indices takes no brackets",
         label="leave `{t.previous}{t.token}` out",
         span=_pair,
         repair=repairs.leave_out(-1, 1),
@@ -373,7 +375,7 @@ MISTAKES: tuple[Mistake, ...] = (
         token=["NAME", "NUMBER", "TRUE", "FALSE", "MINUS"],
         bracket=["LBRACE"],
         accepts=["STRING"],
-        message="labels stand in double quotes",
+        message="labels go in double quotes",
         label='expected "{t.token}"',
         repair=repairs.quoted_labels,
     ),
@@ -384,7 +386,7 @@ MISTAKES: tuple[Mistake, ...] = (
         previous=["EQUAL"],
         bracket=["", "LPAR", "LSQB"],
         when=lambda t: t.token and repairs.closed_at(t, CLOSING[t.token.type]),
-        message="labels stand in braces",
+        message="labels go in braces",
         label="expected `{{`",
         repair=repairs.other_brackets("LBRACE", "{", "}"),
     ),
@@ -426,9 +428,9 @@ MISTAKES: tuple[Mistake, ...] = (
     Mistake(
         example="index a[b]",
         statement=_is("index"),
-        at=2,
+        position=2,
         token=["LSQB"],
-        message="an index has no indices of its own",
+        message="an index cannot have indices",
         label="leave this out",
         help="index {t.name}; a datum that maps it to another index is a `data` statement",
     ),
@@ -455,19 +457,19 @@ MISTAKES: tuple[Mistake, ...] = (
         token=["LSQB", "LBRACE"],
         previous=["NAME"],
         accepts=["LPAR"],
-        when=lambda t: t.at + 2 < len(t.tokens) and t.tokens[t.at + 2].type == "EQUAL",
-        message="arguments stand in round brackets",
+        when=lambda t: t.position + 2 < len(t.tokens) and t.tokens[t.position + 2].type == "EQUAL",
+        message="arguments go in round brackets",
         label="expected `(`",
         repair=repairs.other_brackets("LPAR", "(", ")"),
     ),
     Mistake(
         example="data X(obs) : real",
         statement=_indexed,
-        at=2,
+        position=2,
         token=["LPAR"],
         bracket=[""],
-        when=lambda t: matching(t.tokens, t.at),
-        message="indices stand in square brackets",
+        when=lambda t: matching(t.tokens, t.position),
+        message="indices go in square brackets",
         label="expected `[`",
         repair=repairs.other_brackets("LSQB", "[", "]", whole=True),
     ),
@@ -477,8 +479,8 @@ MISTAKES: tuple[Mistake, ...] = (
         token=["LSQB"],
         previous=["RSQB"],
         bracket=[""],
-        when=lambda t: matching(t.tokens, t.at) and t.tokens[2].type == "LSQB",
-        message="all indices stand in one pair of brackets",
+        when=lambda t: matching(t.tokens, t.position) and t.tokens[2].type == "LSQB",
+        message="all indices go in one pair of brackets",
         label="expected `,`",
         span=_pair,
         repair=repairs.joined_dims,
@@ -488,7 +490,7 @@ MISTAKES: tuple[Mistake, ...] = (
         token=["EQUAL"],
         bracket=["LSQB"],
         when=lambda t: t.open_bracket is not t.tokens[2],
-        message="arguments stand in round brackets, indices in square ones",
+        message="arguments go in round brackets, indices in square ones",
         label="{expected}",
         help="write {before_bracket}({t.previous} = ...)",
     ),
@@ -499,7 +501,7 @@ MISTAKES: tuple[Mistake, ...] = (
         bracket=["LSQB"],
         accepts=["NAME"],
         when=lambda t: "NUMBER" not in t.accepts,
-        message="here stand the names of indices",
+        message="names of indices are expected here",
         label="expected the name of an index",
         help="declare it first: index k = {new_index}",
     ),
@@ -508,8 +510,8 @@ MISTAKES: tuple[Mistake, ...] = (
         token=["LSQB", "LPAR"],
         previous=["NAME"],
         bracket=["LSQB"],
-        when=lambda t: matching(t.tokens, t.at),
-        message="the map `{t.previous}` stands in a slot without brackets of its own",
+        when=lambda t: matching(t.tokens, t.position),
+        message="the map `{t.previous}` takes no brackets when it is a slot",
         label="leave this out",
         span=repairs.group,
         repair=repairs.without_group,
@@ -608,9 +610,9 @@ MISTAKES: tuple[Mistake, ...] = (
     # ---- the rest ----
     Mistake(
         example="let",
-        at=1,
+        position=1,
         token=[""],
-        message="`{t.opener}` stands alone: {expected}",
+        message="`{t.opener}` has nothing after it: {expected}",
         label="{expected} after this",
         help="{reads}",
     ),

@@ -86,41 +86,41 @@ class Tables:
     @classmethod
     def read(cls, path: Path) -> Tables:
         """The tables of a file that `tables.write` made."""
-        kept = json.loads(path.read_text(encoding="utf-8"))
+        stored = json.loads(path.read_text(encoding="utf-8"))
         return cls(
-            re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in kept["terminals"])),
-            kept["words"],
-            frozenset(kept["ignored"]),
-            tuple(Rule(*rule) for rule in kept["rules"]),
-            tuple(kept["states"]),
-            kept["starts"],
-            kept["ends"],
+            re.compile("|".join(f"(?P<{name}>{pattern})" for name, pattern in stored["terminals"])),
+            stored["words"],
+            frozenset(stored["ignored"]),
+            tuple(Rule(*rule) for rule in stored["rules"]),
+            tuple(stored["states"]),
+            stored["starts"],
+            stored["ends"],
         )
 
     def lex(self, text: str) -> Iterator[Token]:
         """The tokens of a text; the grammar has a terminal for every character."""
-        at = 0
-        while at < len(text):
-            match = self.scanner.match(text, at)
-            if match is None or match.end() == at:
-                raise AssertionError(f"no terminal for {text[at]!r}")
+        offset = 0
+        while offset < len(text):
+            match = self.scanner.match(text, offset)
+            if match is None or match.end() == offset:
+                raise AssertionError(f"no terminal for {text[offset]!r}")
             type = match.lastgroup or ""
             if type not in self.ignored:
                 word = match.group()
                 if type == "NAME":
                     type = self.words.get(word, type)
-                yield Token(type, word, at, match.end())
-            at = match.end()
+                yield Token(type, word, offset, match.end())
+            offset = match.end()
 
     def parse(self, start: str, tokens: Sequence[Token]) -> Tree | Stop:
         """The tree of a whole sequence of tokens, or where it stopped making sense."""
         stack = [self.starts[start]]
         values: list[list[Token | Tree]] = []
         end = self.ends[start]
-        for at, token in enumerate([*tokens, Token(END, "", 0, 0)]):
+        for position, token in enumerate([*tokens, Token(END, "", 0, 0)]):
             before = tuple(stack)
             if not self._reduce(token.type, stack, end, values):
-                return Stop(at, self._accepted(before, end))
+                return Stop(position, self._accepted(before, end))
             values.append([token])
         tree = values[0][0]
         assert isinstance(tree, Tree)
@@ -160,7 +160,7 @@ class Tables:
 
 @dataclass(frozen=True)
 class Stop:
-    """Tokens could be read up to `at`, where only `accepts` (names of terminals) fit."""
+    """Tokens could be read up to `position`, where only `accepts` (names of terminals) fit."""
 
-    at: int
+    position: int
     accepts: frozenset[str]

@@ -23,7 +23,7 @@ MAX_REPAIRED = 1_000  # tokens: a longer statement is read up to its first mista
 @dataclass(frozen=True)
 class Parsed:
     """What could be read. `tree` holds the statements that are right, or whose mistake has one
-    plain mend; `lost` the names that the other statements would have declared."""
+    obvious fix; `lost` the names that the other statements would have declared."""
 
     tree: ast.Ast
     source: Source
@@ -43,23 +43,23 @@ def parse(text: str, name: str = "<text>") -> ast.Ast:
 
 
 def parse_all(text: str, name: str = "<text>") -> Parsed:
-    """As `parse`, but errors are returned beside what could be read.
+    """As `parse`, but errors are returned together with what could be read.
 
     Raises ModelError only for a text beyond the limits of size.
     """
     source = as_source(text, name)
     tokens, comments = tokenise(source)
-    found: list[Diagnostic] = []
+    diagnostics: list[Diagnostic] = []
     lost: set[str] = set()
-    tokens = open_strays(source, tokens, found, lost)
-    tokens = replace_foreign(source, tokens, found)
+    tokens = open_strays(source, tokens, diagnostics, lost)
+    tokens = replace_foreign(source, tokens, diagnostics)
     chunks = cut(source, tokens, comments)
-    found += read_header(source, chunks.header.tokens, bool(chunks.statements))
+    diagnostics += read_header(source, chunks.header.tokens, bool(chunks.statements))
     statements: list[ast.AnyStatement] = []
     for chunk in join_reserved(chunks.statements):
-        if len(found) > 10 * MAX_ERRORS:
+        if len(diagnostics) > 10 * MAX_ERRORS:
             break
-        statement = _statement(source, chunk, found)
+        statement = _statement(source, chunk, diagnostics)
         if statement is None:
             lost |= {str(t) for t in chunk.tokens[1:2] if t.type == "NAME"}
         else:
@@ -79,13 +79,15 @@ def parse_all(text: str, name: str = "<text>") -> Parsed:
         chunks.header.trailing,
         tuple(chunks.end_comments),
     )
-    found.sort(key=lambda d: d.span.start)
-    return Parsed(tree, source, tuple(found), frozenset(lost))
+    diagnostics.sort(key=lambda d: d.span.start)
+    return Parsed(tree, source, tuple(diagnostics), frozenset(lost))
 
 
-def _statement(source: Source, chunk: Chunk, found: list[Diagnostic]) -> ast.AnyStatement | None:
-    """One statement; what is wrong goes to `found`. A mistake with a plain mend is mended and
-    reading goes on, so that the mistakes after it are found too."""
+def _statement(
+    source: Source, chunk: Chunk, diagnostics: list[Diagnostic]
+) -> ast.AnyStatement | None:
+    """One statement; its errors go to `diagnostics`. A mistake with an obvious fix is repaired and
+    reading goes on, so that later mistakes are found too."""
     tokens = chunk.tokens
     if any(t.type in FOREIGN_TYPES for t in tokens):
         return None  # reported already
@@ -93,23 +95,23 @@ def _statement(source: Source, chunk: Chunk, found: list[Diagnostic]) -> ast.Any
     for _ in range(MAX_REPAIRS):
         deep = bracket_trouble(source, tokens)
         if deep is not None:
-            found.append(deep)
+            diagnostics.append(deep)
             return None
         outcome = _read(source, tokens)
         if not isinstance(outcome, Trouble):
             builder = Builder(source, str(tokens[0]))
             statement = builder.build(outcome)
-            found += builder.diagnostics
+            diagnostics += builder.diagnostics
             return statement
-        if outcome.at < reached:
+        if outcome.position < reached:
             return None
-        reached = outcome.at
+        reached = outcome.position
         hint = explain(outcome)
         if len(tokens) > MAX_REPAIRED:
-            found.append(hint.diagnostic)
+            diagnostics.append(hint.diagnostic)
             return None
-        mended = None if hint.repaired is None else _read(source, hint.repaired)
-        found.append(hint.finished(None if isinstance(mended, Trouble) else mended))
+        repaired = None if hint.repaired is None else _read(source, hint.repaired)
+        diagnostics.append(hint.finished(None if isinstance(repaired, Trouble) else repaired))
         if hint.repaired is None:
             return None
         tokens = hint.repaired
@@ -120,5 +122,5 @@ def _read(source: Source, tokens: list[Token]) -> Tree | Trouble:
     """The parse tree of one statement, or where and why it stopped."""
     result = parser().parse(OPENERS[tokens[0].type], tokens)
     if isinstance(result, Stop):
-        return Trouble(source, tuple(tokens), result.at, result.accepts)
+        return Trouble(source, tuple(tokens), result.position, result.accepts)
     return result

@@ -37,7 +37,7 @@ def insert(type: str, text: str) -> Repair:
 
 def leave_out(start: int, stop: int) -> Repair:
     """Without some tokens, counted from the one that does not fit."""
-    return lambda t: t.without(t.at + start, t.at + stop)
+    return lambda t: t.without(t.position + start, t.position + stop)
 
 
 # ---- places --------------------------------------------------------------------------------
@@ -55,7 +55,7 @@ def touching(tokens: Iterable[Token]) -> bool:
 
 def closed_at(t: Trouble, type: str) -> int | None:
     """The place of the first token of a type from the one that does not fit on."""
-    return next((i for i in range(t.at, len(t.tokens)) if t.tokens[i].type == type), None)
+    return next((i for i in range(t.position, len(t.tokens)) if t.tokens[i].type == type), None)
 
 
 def place_of_bracket(t: Trouble) -> int:
@@ -65,7 +65,7 @@ def place_of_bracket(t: Trouble) -> int:
 
 def group(t: Trouble) -> Span:
     """From the bracket that does not fit to the one that closes it."""
-    end = matching(t.tokens, t.at)
+    end = matching(t.tokens, t.position)
     return t.span if end is None else t.span.to(span_of(t.source, t.tokens[end]))
 
 
@@ -77,9 +77,9 @@ def name_parts(t: Trouble) -> list[Token]:
     if t.token is None or t.next is None:
         return []
     parts = [t.token, t.next]
-    if t.at == 1 and t.is_type("NUMBER") and t.next.type == "NAME":
+    if t.position == 1 and t.is_type("NUMBER") and t.next.type == "NAME":
         return parts if touching(parts) else []
-    if t.at == 2 and t.is_type("MINUS") and t.next.type in ("NAME", "NUMBER"):
+    if t.position == 2 and t.is_type("MINUS") and t.next.type in ("NAME", "NUMBER"):
         parts.insert(0, t.previous)
         return parts if touching(parts) else []
     return []
@@ -87,7 +87,7 @@ def name_parts(t: Trouble) -> list[Token]:
 
 def better_name(t: Trouble) -> str:
     """A name that is like what stands there."""
-    if t.at == 1:
+    if t.position == 1:
         return f"v{t.token}{t.next}".replace(".", "_").replace("+", "_").replace("-", "_")
     return f"{t.previous}_{t.next}".replace(".", "_")
 
@@ -116,7 +116,7 @@ def missing_sign(t: Trouble) -> str:
     introduces = t.statement.introduces
     for sign, terminal in SIGNS.items():
         usual = introduces[1] if introduces else sign if "COLON" in t.accepts else ""
-        if terminal in t.accepts and sign == usual and t.at > 1:
+        if terminal in t.accepts and sign == usual and t.position > 1:
             return "" if t.is_type("STRING") and t.opener != "index" else sign
     return ""
 
@@ -139,8 +139,8 @@ def typed(t: Trouble) -> Tokens:
     if t.is_type("TILDE") and t.next is not None:
         kind = next((k for k in HYPER_TYPES if str(t.next) in suited(k)), "real")
     new = t.inserted("NAME", kind)
-    colon = t.inserted("COLON", ":")[t.at]
-    return [*new[: t.at], colon, *new[t.at :]]
+    colon = t.inserted("COLON", ":")[t.position]
+    return [*new[: t.position], colon, *new[t.position :]]
 
 
 def place_of_tilde(t: Trouble) -> int:
@@ -150,7 +150,7 @@ def place_of_tilde(t: Trouble) -> int:
 
 def value_follows(t: Trouble) -> bool:
     """Whether a value stands after `~`, where a prior belongs."""
-    after = t.at - place_of_tilde(t)
+    after = t.position - place_of_tilde(t)
     if t.token is None or after <= 0:
         return False
     direct = after == 1 and t.is_type("NUMBER", "MINUS", "LPAR")
@@ -174,7 +174,7 @@ def other_brackets(open: str, sign: str, close: str, *, whole: bool = False) -> 
 
     def repair(t: Trouble) -> Tokens:
         assert t.token is not None
-        end = matching(t.tokens, t.at) if whole else closed_at(t, CLOSING[t.token.type])
+        end = matching(t.tokens, t.position) if whole else closed_at(t, CLOSING[t.token.type])
         repaired = t.swapped(open, sign)
         if end is not None:
             repaired[end] = repaired[end].retyped(CLOSING[open], close)
@@ -186,7 +186,7 @@ def other_brackets(open: str, sign: str, close: str, *, whole: bool = False) -> 
 def joined_dims(t: Trouble) -> Tokens:
     """`[obs][feat]` as `[obs, feat]`."""
     comma = t.previous.retyped("COMMA", ",")
-    return [*t.tokens[: t.at - 1], comma, *t.tokens[t.at + 1 :]]
+    return [*t.tokens[: t.position - 1], comma, *t.tokens[t.position + 1 :]]
 
 
 def early_dims(t: Trouble) -> Tokens:
@@ -194,7 +194,12 @@ def early_dims(t: Trouble) -> Tokens:
     end = closed_at(t, "RSQB")
     if end is None or t.tokens[2].type == "LSQB":
         return None
-    return [*t.tokens[:2], *t.tokens[t.at : end + 1], *t.tokens[2 : t.at], *t.tokens[end + 1 :]]
+    return [
+        *t.tokens[:2],
+        *t.tokens[t.position : end + 1],
+        *t.tokens[2 : t.position],
+        *t.tokens[end + 1 :],
+    ]
 
 
 def quoted_labels(t: Trouble) -> Tokens:
@@ -203,21 +208,21 @@ def quoted_labels(t: Trouble) -> Tokens:
         return None
     words = ("NAME", "NUMBER", "TRUE", "FALSE")
     return [
-        k.retyped("STRING", f'"{k}"') if i >= t.at and k.type in words else k
+        k.retyped("STRING", f'"{k}"') if i >= t.position and k.type in words else k
         for i, k in enumerate(t.tokens)
     ]
 
 
 def without_group(t: Trouble) -> Tokens:
     """Without the bracket that does not fit and all up to the one that closes it."""
-    end = matching(t.tokens, t.at)
-    return None if end is None else t.without(t.at, end + 1)
+    end = matching(t.tokens, t.position)
+    return None if end is None else t.without(t.position, end + 1)
 
 
 def without_dims(t: Trouble) -> Tokens:
     """Without the indices that begin here."""
     end = closed_at(t, "RSQB")
-    return None if end is None else t.without(t.at, end + 1)
+    return None if end is None else t.without(t.position, end + 1)
 
 
 def close_bracket(t: Trouble) -> Tokens:

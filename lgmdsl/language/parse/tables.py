@@ -44,14 +44,14 @@ def lark_parser() -> Lark:
 
 
 def text_of_tables() -> str:
-    """The content of `grammars/lgm.json` for the grammar as it stands, one state to a line."""
-    made = _tables(lark_parser())
-    parts = [f"{json.dumps(name)}: {_lines(value)}" for name, value in made.items()]
+    """The content of `grammars/lgm.json` for the current grammar, one state to a line."""
+    tables = _tables(lark_parser())
+    parts = [f"{json.dumps(name)}: {_lines(value)}" for name, value in tables.items()]
     return "{\n" + ",\n".join(parts) + "\n}\n"
 
 
 def write() -> None:
-    """Write the tables anew."""
+    """Rewrite the tables."""
     files.write(tables_file(), text_of_tables().encode())
 
 

@@ -1,7 +1,7 @@
 """Source to tokens, cut into one chunk for each statement, with the comments set aside.
 
 An opening word is reserved, so it always starts a chunk: whatever is wrong inside one statement,
-the next is read afresh.
+the next is read independently.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Chunk:
 
 @dataclass
 class Chunks:
-    """A whole file: `header` is what stands before the first statement."""
+    """A whole file: `header` is what precedes the first statement."""
 
     header: Chunk
     statements: list[Chunk]
@@ -65,7 +65,7 @@ def tokenise(source: Source) -> tuple[list[Token], list[Token]]:
 
 
 def cut(source: Source, tokens: list[Token], comments: list[Token]) -> Chunks:
-    """Tokens cut at the opening words; each comment at the statement it stands with."""
+    """Tokens cut at the opening words; each comment at its statement."""
     header = Chunk()
     chunks = [header]
     for token in tokens:

@@ -1,4 +1,4 @@
-"""Where the reading of a statement stopped, and what may be said about it."""
+"""Where the parsing of a statement stopped, and the hint about it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from lgmdsl.language.parse.build_ast import Builder, too_deep
 from lgmdsl.language.parse.lalr import Token
 from lgmdsl.language.parse.tokens import CLOSING, span_of
 from lgmdsl.language.tree.print_model import WIDTH, print_statement
-from lgmdsl.language.tree.statements import BY_WORD, Statement
+from lgmdsl.language.tree.statements import BY_WORD, StatementDescriptor
 
 if TYPE_CHECKING:
     from lgmdsl.language.parse.lalr import Tree
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Trouble:
-    """Statement `tokens` could be read up to `at`, where only `accepts` (terminal names) fit.
+    """Statement `tokens` could be read up to `position`, where only `accepts` (terminal names) fit.
 
-    `at` is the number of tokens where the statement ends too early.
+    `position` is the number of tokens where the statement ends too early.
     """
 
     source: Source
     tokens: tuple[Token, ...]
-    at: int
+    position: int
     accepts: frozenset[str]
 
     @property
@@ -35,28 +35,28 @@ class Trouble:
         return str(self.tokens[0])
 
     @property
-    def statement(self) -> Statement:
-        """What the language says of the statement."""
+    def statement(self) -> StatementDescriptor:
+        """The descriptor of the statement."""
         return BY_WORD[self.opener]
 
     @property
     def token(self) -> Token | None:
         """The token that does not fit, or None at the end of the statement."""
-        return self.tokens[self.at] if self.at < len(self.tokens) else None
+        return self.tokens[self.position] if self.position < len(self.tokens) else None
 
     @property
     def previous(self) -> Token:
-        return self.tokens[max(self.at - 1, 0)]
+        return self.tokens[max(self.position - 1, 0)]
 
     @property
     def next(self) -> Token | None:
         """The token after the one that does not fit."""
-        return self.tokens[self.at + 1] if self.at + 1 < len(self.tokens) else None
+        return self.tokens[self.position + 1] if self.position + 1 < len(self.tokens) else None
 
     @property
     def name(self) -> str:
         """The declared name, or an empty string."""
-        return str(self.tokens[1]) if len(self.tokens) > 1 and self.at > 1 else ""
+        return str(self.tokens[1]) if len(self.tokens) > 1 and self.position > 1 else ""
 
     @property
     def span(self) -> Span:
@@ -66,7 +66,7 @@ class Trouble:
     @property
     def open_bracket(self) -> Token | None:
         """The innermost bracket that is open at this point."""
-        stack = open_brackets(self.tokens[: self.at])
+        stack = open_brackets(self.tokens[: self.position])
         return stack[-1] if stack else None
 
     def is_type(self, *types: str) -> bool:
@@ -76,12 +76,12 @@ class Trouble:
         """The tokens with the one that does not fit replaced."""
         assert self.token is not None
         new = self.token.retyped(type, text)
-        return [*self.tokens[: self.at], new, *self.tokens[self.at + 1 :]]
+        return [*self.tokens[: self.position], new, *self.tokens[self.position + 1 :]]
 
     def inserted(self, type: str, text: str) -> list[Token]:
         """The tokens with a new one before the one that does not fit."""
         new = (self.token or self.previous).retyped(type, text)
-        return [*self.tokens[: self.at], new, *self.tokens[self.at :]]
+        return [*self.tokens[: self.position], new, *self.tokens[self.position :]]
 
     def without(self, start: int, stop: int) -> list[Token]:
         return [*self.tokens[:start], *self.tokens[stop:]]
@@ -95,7 +95,7 @@ class Hint:
     repaired: list[Token] | None = None
 
     def finished(self, tree: Tree | None) -> Diagnostic:
-        """The diagnostic; where it has no help yet, the mended statement is the help."""
+        """The diagnostic; where it has no help yet, the repaired statement is the help."""
         if self.diagnostic.help or tree is None:
             return self.diagnostic
         builder = Builder(self.diagnostic.span.source, tree.data)
@@ -117,13 +117,13 @@ def open_brackets(tokens: tuple[Token, ...] | list[Token]) -> list[Token]:
     return stack
 
 
-def matching(tokens: tuple[Token, ...] | list[Token], at: int) -> int | None:
-    """Where the bracket that opens at `at` is closed, or None."""
+def matching(tokens: tuple[Token, ...] | list[Token], start: int) -> int | None:
+    """Where the bracket that opens at `start` is closed, or None."""
     depth = 0
-    for i in range(at, len(tokens)):
+    for i in range(start, len(tokens)):
         depth += (tokens[i].type in CLOSING) - (tokens[i].type in CLOSING.values())
         if depth <= 0:
-            return i if i > at else None
+            return i if i > start else None
     return None
 
 

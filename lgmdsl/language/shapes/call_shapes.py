@@ -1,11 +1,11 @@
-"""The shapes that operators and functions give, and where they may stand."""
+"""The shapes that operators and functions give, and where they are allowed."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
 from lgmdsl.language.checked import Degree
-from lgmdsl.language.shapes.calls import Bound
+from lgmdsl.language.shapes.calls import BoundCall
 from lgmdsl.language.shapes.folding import applied, type_of
 from lgmdsl.language.shapes.naming import described
 from lgmdsl.language.shapes.scope import Scope
@@ -23,7 +23,7 @@ from lgmdsl.vocabulary.operators import REPORT_ONLY
 
 
 def call_shape(
-    node: ast.Call, bound: Bound, operands: list[Shape | None], scope: Scope, context: Context
+    node: ast.Call, bound: BoundCall, operands: list[Shape | None], scope: Scope, context: Context
 ) -> Shape | None:
     """The shape of a call, or None after a complaint."""
     if not bound.ok or bound.signature is None or None in operands:
@@ -37,7 +37,7 @@ def call_shape(
 
 
 def _function(
-    node: ast.Call, bound: Bound, inner: Shape, scope: Scope, context: Context
+    node: ast.Call, bound: BoundCall, inner: Shape, scope: Scope, context: Context
 ) -> Shape | None:
     name = node.function.id
     shown = with_dims("p", inner.indices)
@@ -46,10 +46,10 @@ def _function(
             "E203" if inner.latent else "E108",
             f"{context.subject} is not linear in the latents"
             if inner.latent
-            else f"`{name}` may stand only in a report",
+            else f"`{name}` is allowed only in a report",
             node.span,
             f"`{name}` of {described(inner.latent, scope)}" if inner.latent else "not a report",
-            help=f"`{name}` may stand only in a report: report {shown} = {text_of(node)}",
+            help=f"`{name}` is allowed only in a report: report {shown} = {text_of(node)}",
         )
         return None
     if RANK[inner.degree] >= RANK["affine"] and not context.reports:
@@ -58,7 +58,7 @@ def _function(
             f"{context.subject} is not linear in the latents",
             node.span,
             f"`{name}` of {described(inner.latent, scope)}",
-            help=f"`{name}` of a latent may stand only in a report; "
+            help=f"`{name}` of a latent is allowed only in a report; "
             "outside it takes data and hypers",
         )
         return None
@@ -84,7 +84,7 @@ def _function(
 
 
 def _operator(
-    node: ast.Call, bound: Bound, shapes: list[Shape], scope: Scope, context: Context
+    node: ast.Call, bound: BoundCall, shapes: list[Shape], scope: Scope, context: Context
 ) -> Shape | None:
     name, inner = node.function.id, replace(shapes[0], atom=False, value=None, type="real")
     match name:
@@ -144,7 +144,7 @@ def _axis(node: ast.Call, index: ast.Value | None, inner: Shape, scope: Scope) -
 
 
 def _diff(
-    node: ast.Call, bound: Bound, inner: Shape, axis: str, scope: Scope, context: Context
+    node: ast.Call, bound: BoundCall, inner: Shape, axis: str, scope: Scope, context: Context
 ) -> Shape | None:
     boundary = bound.settings.get("boundary")
     if isinstance(boundary, ast.String) and boundary.value != "none":
@@ -155,7 +155,7 @@ def _diff(
     if not context.potential:
         scope.findings.error(
             "E201",
-            f"`diff` without a boundary shortens `{base}`, and may stand only in a potential",
+            f"`diff` without a boundary shortens `{base}`, and is allowed only in a potential",
             node.span,
             f"has {bracketed(_swap(inner.indices, axis, f'{base}~{lost}'))}",
             help='add boundary = "zero" (or "circular", "reflect"), which keeps the length',
@@ -170,16 +170,16 @@ def _swap(indices: tuple[str, ...], old: str, new: str) -> tuple[str, ...]:
 
 
 def _conv2(
-    node: ast.Call, bound: Bound, inner: Shape, psf: Shape, scope: Scope, context: Context
+    node: ast.Call, bound: BoundCall, inner: Shape, psf: Shape, scope: Scope, context: Context
 ) -> Shape | None:
-    for shape, expr, what in (
+    for shape, expr, role in (
         (inner, bound.operands[0], "an image"),
         (psf, bound.operands[1], "a kernel"),
     ):
         if len(shape.indices) != 2:
             scope.findings.error(
                 "E108",
-                f"`conv2` wants {what} over two indices",
+                f"`conv2` wants {role} over two indices",
                 expr.span,
                 f"`{text_of(expr)}` {has_indices(shape.indices)}",
                 help='e.g. conv2(u, psf, boundary = "zero") with u[row, col], psf[krow, kcol]',
@@ -199,7 +199,9 @@ def _conv2(
     return replace(inner, degree=higher(inner.degree, psf.degree))
 
 
-def _mask(node: ast.Call, bound: Bound, inner: Shape, keep: Shape, scope: Scope) -> Shape | None:
+def _mask(
+    node: ast.Call, bound: BoundCall, inner: Shape, keep: Shape, scope: Scope
+) -> Shape | None:
     expr = bound.operands[1]
     if keep.type != "binary" or keep.degree != "constant":
         scope.findings.error(

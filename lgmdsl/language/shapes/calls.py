@@ -17,7 +17,7 @@ MOST = 1000
 
 
 @dataclass(frozen=True)
-class Bound:
+class BoundCall:
     """A call with its arguments matched: `operands` are the expressions to infer, `settings` the
     indices, strings and counts. `ok` is False after a complaint."""
 
@@ -27,24 +27,24 @@ class Bound:
     ok: bool = True
 
 
-def bind_call(node: ast.Call, scope: Scope) -> Bound:
+def bind_call(node: ast.Call, scope: Scope) -> BoundCall:
     """Match a call with its signature; complains E102, E103, E104, E108."""
     name = node.function.id
     signature = lookup("operator", name) or lookup("function", name)
     if signature is None:
         _unknown_function(node, scope)
-        return Bound(None, _values(node, scope), ok=False)
+        return BoundCall(None, _values(node, scope), ok=False)
     ok = True
-    given: dict[str, ast.Value] = {}
+    bound: dict[str, ast.Value] = {}
     for place, expr in enumerate(node.positional):
         if place < signature.positional:
-            given[signature.parameters[place].name] = expr
+            bound[signature.parameters[place].name] = expr
         elif ok:
             rest = [p.name for p in signature.parameters[signature.positional :]]
             ok = _complain_extra(node, expr, signature, rest, scope)
     for argument in node.named:
         parameter = signature.parameter(argument.name)
-        if parameter is None or argument.name in given:
+        if parameter is None or argument.name in bound:
             twice = "given twice" if parameter else "not an argument"
             scope.findings.error(
                 "E104",
@@ -58,11 +58,11 @@ def bind_call(node: ast.Call, scope: Scope) -> Bound:
             )
             ok = False
         else:
-            given[argument.name] = argument.value
+            bound[argument.name] = argument.value
     operands: list[ast.Expr] = []
     settings: dict[str, ast.Value] = {}
     for parameter in signature.parameters:
-        value = given.get(parameter.name)
+        value = bound.get(parameter.name)
         if value is None:
             if parameter.required:
                 scope.findings.error(
@@ -83,19 +83,19 @@ def bind_call(node: ast.Call, scope: Scope) -> Bound:
         else:
             ok = _setting(node, parameter, value, scope) and ok
             settings[parameter.name] = value
-    return Bound(signature, tuple(operands), settings, ok)
+    return BoundCall(signature, tuple(operands), settings, ok)
 
 
 def _values(node: ast.Call, scope: Scope) -> tuple[ast.Expr, ...]:
     """The arguments of an unknown function that look like values."""
-    found: list[ast.Expr] = []
+    values: list[ast.Expr] = []
     for value in (*node.positional, *(a.value for a in node.named)):
         if isinstance(value, ast.String | ast.Bool):
             continue
         symbol = scope.symbols.get(value.id) if isinstance(value, ast.Name) else None
         if symbol is None or symbol.kind != "index":
-            found.append(value)
-    return tuple(found)
+            values.append(value)
+    return tuple(values)
 
 
 def _unknown_function(node: ast.Call, scope: Scope) -> None:
@@ -112,7 +112,7 @@ def _unknown_function(node: ast.Call, scope: Scope) -> None:
         message = f"`{name}` is {_a(IN_WORDS[other])}, not a function"
         help = f"functions and operators: {' '.join(known)}"
         if other == "kernel":
-            help = f"a kernel stands in gp: gp(at = x, kernel = {name}(...))"
+            help = f"a kernel is an argument of gp: gp(at = x, kernel = {name}(...))"
     elif name.lower() in FUNCTIONS:
         message, help = f"unknown function `{name}`", FUNCTIONS[name.lower()]
     else:

@@ -1,4 +1,4 @@
-"""Arithmetic on the numbers that stand in a model file."""
+"""Arithmetic on the literal numbers of a model file."""
 
 from __future__ import annotations
 

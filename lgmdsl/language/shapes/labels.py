@@ -1,4 +1,4 @@
-"""The labels of an index as far as the text tells them."""
+"""The labels of an index as far as the model text defines them."""
 
 from __future__ import annotations
 

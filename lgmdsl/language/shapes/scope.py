@@ -46,7 +46,7 @@ class Scope:
 
     A name whose declaration had an error is `broken`: it counts as declared, and its uses say
     nothing more. `witness` gives for each let that depends on the latents one of them;
-    `labels` holds those that stand in the text; `current` is the name being declared;
+    `labels` holds those that the text defines; `current` is the name being declared;
     `observed` the first site of each datum.
     """
 
@@ -76,7 +76,7 @@ class Scope:
         return scope
 
     def silent(self) -> Scope:
-        """The same names, with complaints that nobody hears."""
+        """The same names, with complaints discarded."""
         other = copy(self)
         other.findings = Findings()
         other._mentioned = set(self._mentioned)
@@ -191,11 +191,11 @@ class Scope:
 
     def maps_to(self, index: str, dims: Iterable[str] | None = None) -> list[str]:
         """The data that map to an index set; with `dims`, those that live on these indices."""
-        found = [] if self.findings.full else self._maps.get(index, [])
+        maps = [] if self.findings.full else self._maps.get(index, [])
         if dims is not None:
             inside = set(dims)
-            found = [m for m in found if inside.issuperset(m.dims)]
-        return [m.name for m in found]
+            maps = [m for m in maps if inside.issuperset(m.dims)]
+        return [m.name for m in maps]
 
     def heads_of(self, index: str) -> list[str]:
         """The indices declared as head(index)."""

@@ -26,19 +26,18 @@ class Shape:
 
     @property
     def repeated(self) -> str:
-        """An index that stands twice, as in `S[term, term]`, or an empty string."""
+        """An index that appears twice, as in `S[term, term]`, or an empty string."""
         return next((i for k, i in enumerate(self.indices) if i in self.indices[:k]), "")
 
 
 @dataclass(frozen=True, slots=True)
 class Context:
     """Where an expression stands. `subject` names it in messages; `reports` lets it be nonlinear;
-    `potential` lets `diff` shorten an axis; `left` is what stands on the left: `eta[obs]`."""
+    `potential` lets `diff` shorten an axis."""
 
     subject: str
     reports: bool = False
     potential: bool = False
-    left: str = ""
 
 
 def higher(a: Degree, b: Degree) -> Degree:

@@ -1,8 +1,8 @@
 """Shapes of expressions: indices by name, degree in the latents, type.
 
 Every rule of the index algebra is in `_combine` and its kin: join by name, `@` contracts the one
-shared index, a slot keeps, gathers or picks. A shape of None means that the reason has been told
-already, so that nothing above it complains again. Expressions are walked with an explicit stack:
+shared index, a slot keeps, gathers or picks. A shape of None means that the reason is already
+reported, so that nothing above it complains again. Expressions are walked with an explicit stack:
 a chain of any length is no recursion.
 """
 
@@ -15,7 +15,7 @@ from dataclasses import replace
 from lgmdsl.errors import ModelError
 from lgmdsl.language.checked import Degree, Symbol
 from lgmdsl.language.shapes.call_shapes import call_shape
-from lgmdsl.language.shapes.calls import Bound, bind_call
+from lgmdsl.language.shapes.calls import BoundCall, bind_call
 from lgmdsl.language.shapes.folding import folded, type_of
 from lgmdsl.language.shapes.naming import as_hyper, described, name_shape, where
 from lgmdsl.language.shapes.scope import Scope
@@ -34,7 +34,7 @@ class Inference:
         self.scope = scope
         self.context = context
         self.shapes: dict[int, Shape | None] = {}
-        self.calls: dict[int, Bound] = {}
+        self.calls: dict[int, BoundCall] = {}
 
     def infer(self, root: ast.Expr) -> Shape | None:
         """The shape of an expression, or None after a complaint."""
@@ -61,7 +61,7 @@ class Inference:
             if ready:
                 yield node
             elif id(node) not in begun:
-                # A part that the builder used twice is looked at once.
+                # A part that the builder used twice is visited once.
                 begun.add(id(node))
                 stack.append((node, True))
                 stack.extend((child, False) for child in reversed(self._children(node)))
@@ -164,10 +164,10 @@ class Inference:
 
     def _no_shared(self, node: ast.Binary, left: Shape, right: Shape) -> str:
         a, b = text_of(node.left), text_of(node.right)
-        for there, here, wrapped in ((right, left, node.right), (left, right, node.left)):
-            for index in there.indices:
-                maps = self.scope.maps_to(index, here.indices)
-                if maps and isinstance(wrapped, ast.Name) and len(there.indices) == 1:
+        for missing, present, wrapped in ((right, left, node.right), (left, right, node.left)):
+            for index in missing.indices:
+                maps = self.scope.maps_to(index, present.indices)
+                if maps and isinstance(wrapped, ast.Name) and len(missing.indices) == 1:
                     picked = f"{wrapped.id}[{maps[0]}]"
                     pair = (a, picked) if wrapped is node.right else (picked, b)
                     return f"`{maps[0]}` maps to {index}: write {pair[0]} * {pair[1]}"
@@ -201,13 +201,13 @@ class Inference:
         if node.op == "^":
             it = one or two
             label = f"a power of {described(it, self.scope)}"
-            help = "a power may stand only in a report, or on data and hypers"
+            help = "a power is allowed only in a report, or on data and hypers"
         elif node.op == "/":
             label = f"divided by {described(two, self.scope)}"
             help = f"declare it as `hyper`, e.g. {as_hyper(two, self.scope)}"
         elif one == two:
             label = f"{described(one, self.scope)} is multiplied by itself"
-            help = "a product of latents may stand only in a report"
+            help = "a product of latents is allowed only in a report"
         else:
             label = (
                 f"both `{one}`{where(one, self.scope)} and `{two}`{where(two, self.scope)}"
@@ -230,7 +230,7 @@ def indices_of(expr: ast.Expr, symbols: Mapping[str, Symbol]) -> tuple[str, ...]
     """The index names of an expression, in order of first appearance.
 
     An axis that `diff` without a boundary shortened by k is called `row~k`; a repeated index, as
-    in `S[term, term]`, stands twice.
+    in `S[term, term]`, appears twice.
     """
     return shape_of(expr, symbols).indices
 

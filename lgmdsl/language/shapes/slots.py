@@ -49,16 +49,18 @@ def indexed_shape(node: ast.Indexed, scope: Scope, context: Context) -> Shape | 
         )
         return None
     indices: list[str] = []
-    fine = True
+    valid = True
     for slot, axis in zip(node.slots, symbol.dims, strict=True):
-        found = _slot(slot, axis, node, symbol, scope)
-        if found is None:
-            fine = False
+        slot_indices = _slot(slot, axis, node, symbol, scope)
+        if slot_indices is None:
+            valid = False
             continue
-        kept = found == (axis,) and isinstance(slot, ast.Name) and slot.id == axis
-        # An axis kept twice, as in S[term, term], stands twice; a gathered index joins.
-        indices.extend(i for i in found if i not in indices or (kept and symbol.dims.count(i) > 1))
-    if not fine:
+        unchanged = slot_indices == (axis,) and isinstance(slot, ast.Name) and slot.id == axis
+        # An axis kept twice, as in S[term, term], appears twice; a gathered index joins.
+        indices.extend(
+            i for i in slot_indices if i not in indices or (unchanged and symbol.dims.count(i) > 1)
+        )
+    if not valid:
         return None
     if symbol.type == "graph" and tuple(indices) != symbol.dims:
         scope.findings.error(
@@ -91,12 +93,12 @@ def _diagonal(node: ast.Indexed) -> bool:
 
 
 def _wrong_number(node: ast.Indexed, symbol: Symbol, scope: Scope) -> None:
-    axes, given = len(symbol.dims), len(node.slots)
+    axes, slots = len(symbol.dims), len(node.slots)
     shown = with_dims(symbol.name, symbol.dims)
     scope.findings.error(
         "E108",
-        f"`{shown}` has {axes} {'axis' if axes == 1 else 'axes'}, but {given} "
-        f"{'slot is' if given == 1 else 'slots are'} given",
+        f"`{shown}` has {axes} {'axis' if axes == 1 else 'axes'}, but {slots} "
+        f"{'slot is' if slots == 1 else 'slots are'} given",
         node.span,
         f"declared{in_line(place_of(symbol))}" if place_of(symbol).known else "",
         help=f"write {shown}, with an index, a map or a label in each slot"
@@ -119,7 +121,7 @@ def _slot(
                 f"unknown index or map `{slot.id}`",
                 slot.span,
                 "not declared",
-                help=f'a label stands in quotes: {symbol.name}["{slot.id}"]',
+                help=f'a label goes in quotes: {symbol.name}["{slot.id}"]',
             )
         return None
     target = scope.resolve(slot, "index or map")
@@ -131,10 +133,10 @@ def _slot(
         _wrong_index(slot, target, axis, node, symbol, scope)
         return None
     if target.kind != "data" or target.target is None:
-        what = f"`{target.type}` data" if target.kind == "data" else KIND_IN_WORDS[target.kind]
+        kind = f"`{target.type}` data" if target.kind == "data" else KIND_IN_WORDS[target.kind]
         scope.findings.error(
             "E108",
-            f"`{slot.id}` is {what}: a slot takes an index, a map or a label",
+            f"`{slot.id}` is {kind}: a slot takes an index, a map or a label",
             slot.span,
             f"a map to {axis} is wanted",
             help=_try_maps(axis, node, symbol, scope)
@@ -203,12 +205,12 @@ def _is_label(word: str, axis: str, scope: Scope) -> bool:
 def _label_exists(slot: ast.String | ast.Number, axis: str, symbol: Symbol, scope: Scope) -> bool:
     labels = scope.labels.get(axis)
     if labels is None:
-        found = isinstance(slot, ast.String) or slot.value.is_integer()
+        known = isinstance(slot, ast.String) or slot.value.is_integer()
     else:
-        found = (slot.value if isinstance(slot, ast.String) else f"{slot.value:.17g}") in labels
+        known = (slot.value if isinstance(slot, ast.String) else f"{slot.value:.17g}") in labels
         if labels.named and isinstance(slot, ast.Number):
-            found = False
-    if found:
+            known = False
+    if known:
         return True
     shown = f'"{slot.value}"' if isinstance(slot, ast.String) else slot.text or f"{slot.value:g}"
     scope.findings.error(

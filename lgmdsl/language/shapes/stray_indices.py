@@ -13,7 +13,7 @@ from lgmdsl.language.tree.wording import has_indices, shown_index, text_of, with
 def complain_outside(
     value: ast.Expr,
     extra: Sequence[str],
-    left: Sequence[str],
+    allowed: Sequence[str],
     shown: str,
     inference: Inference,
     scope: Scope,
@@ -24,13 +24,13 @@ def complain_outside(
 
     `may_add` says that the left side is a declaration whose indices can be changed.
     """
-    told: set[int] = set()
+    reported: set[int] = set()
     for index in extra:
         term = offender(value, index, inference)
-        if id(term) in told:
+        if id(term) in reported:
             continue
-        told.add(id(term))
-        if not left and _datum(shown, scope) and not scope.mention(f"{shown}[{index}]"):
+        reported.add(id(term))
+        if not allowed and _datum(shown, scope) and not scope.mention(f"{shown}[{index}]"):
             continue  # the datum lacks an index, and that is said once
         shape = inference.shapes.get(id(term))
         label = has_indices(shape.indices) if shape else f"has index [{shown_index(index)}]"
@@ -39,7 +39,7 @@ def complain_outside(
             f"index `{shown_index(index)}` does not belong to `{shown}`",
             term.span,
             label,
-            help=_help(term, index, left, shown, inference, scope, may_add),
+            help=_help(term, index, allowed, shown, inference, scope, may_add),
         )
 
 
@@ -72,7 +72,7 @@ def _both(children: Sequence[ast.Expr], index: str, inference: Inference) -> boo
 def _help(
     term: ast.Expr,
     index: str,
-    left: Sequence[str],
+    allowed: Sequence[str],
     shown: str,
     inference: Inference,
     scope: Scope,
@@ -81,7 +81,7 @@ def _help(
     text = text_of(term)
     if "~" in index:
         return 'give `diff` a boundary, which keeps the length: boundary = "zero"'
-    maps = scope.maps_to(index, left)
+    maps = scope.maps_to(index, allowed)
     base = term.id if isinstance(term, ast.Name) else ""
     slots: list[str] = []
     if isinstance(term, ast.Indexed):
@@ -99,16 +99,16 @@ def _help(
         shared = set.intersection(*(set(s.indices) for s in shapes if s is not None))
         if shared == {index}:
             return f"`@` multiplies and sums over the shared index: {pair[0]} @ {pair[1]}"
-    here = ", ".join(left)
+    over = ", ".join(allowed)
     summed = f"sum over it: sum({text}, {index})"
     if may_add:
         name = shown.partition("[")[0]
-        return f"add it on the left: {with_dims(name, [*left, index])}, or {summed}"
-    if not left and _datum(shown, scope):
+        return f"add it on the left: {with_dims(name, [*allowed, index])}, or {summed}"
+    if not allowed and _datum(shown, scope):
         return f"declare the datum over it: data {shown}[{index}] : {scope.symbols[shown].type}"
-    if not left:
+    if not allowed:
         return f"pick one label of it, or {summed}"
-    return f"declare a map, data {index}_of[{here}] : {index}, or {summed}"
+    return f"declare a map, data {index}_of[{over}] : {index}, or {summed}"
 
 
 def _datum(name: str, scope: Scope) -> bool:

@@ -89,8 +89,8 @@ def numeric_fits(
     strict = shape.atom or wanted in ("binary", "simplex", "ordered")
     if not strict or shape.type in ACCEPTED[wanted]:
         return True
-    found = f"`{text}` is {shape.type}" if shape.atom else f"`{text}` is an expression"
-    message = f"{owner} must be {wanted}, and {found}"
+    finding = f"`{text}` is {shape.type}" if shape.atom else f"`{text}` is an expression"
+    message = f"{owner} must be {wanted}, and {finding}"
     help = _help_type(value, wanted, shape, scope)
     return _complain(value, message, f"{wanted} is wanted", scope, help)
 

@@ -267,7 +267,7 @@ AnyStatement: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class Ast(Node):
-    """A whole file. `end_comments` stand after the last statement."""
+    """A whole file. `end_comments` follow the last statement."""
 
     statements: tuple[AnyStatement, ...]
     version: int = 1

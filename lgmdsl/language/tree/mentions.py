@@ -10,7 +10,7 @@ from lgmdsl.language.tree import ast
 
 @dataclass(frozen=True, slots=True)
 class Mention:
-    """A name where it stands for something declared. `slot`: as a slot, `u[who]`; `operand`: as a
+    """A mention of a declared name. `slot`: as a slot, `u[who]`; `operand`: as a
     whole operand of `@`."""
 
     name: ast.Name
@@ -22,7 +22,7 @@ def mentions(value: ast.Value, operand: bool = False) -> Iterator[Mention]:
     """Every mention in the order of the text: operands, slots and arguments of calls, not the
     functions that are called. A part that occurs twice (built in Python) is read once.
 
-    `operand`: whether the value itself stands as a whole operand.
+    `operand`: whether the value itself is a whole operand.
     """
     # A stack, not recursion: a sum of thousands of terms is a tree thousands of levels deep.
     waiting: list[tuple[ast.Value, bool, bool]] = [(value, False, operand)]

@@ -1,6 +1,6 @@
 """Expressions and distributions back to text, with no more brackets than the tree needs.
 
-The text comes as pieces, each saying how willingly a line may be broken before it, so that the
+The text comes as pieces, each with a preference for breaking the line before it, so that the
 formatter can fold long lines.
 """
 

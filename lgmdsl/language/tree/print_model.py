@@ -70,7 +70,7 @@ def _align(statements: Sequence[ast.AnyStatement], lines: list[Line]) -> list[Li
 
 
 def group(statement: ast.AnyStatement) -> str:
-    """What a statement stands with: those of one group are not parted in a built model."""
+    """The group of a statement: those of one group are not separated in a built model."""
     of = described(statement)
     return of.group or of.word
 
@@ -82,7 +82,7 @@ def _padded(
     key: Callable[[ast.AnyStatement], object],
     width: Callable[[Line], int],
 ) -> list[int]:
-    """The width of a column for each line: the widest of its run, or its own if that is too wide.
+    """The width of a column for each line: that of its run, or the line's if that is too wide.
     `signed` columns are those before a sign, so lines without one end a run."""
     result = [width(line) for line in lines]
     start = 0
@@ -121,8 +121,8 @@ def _pieces(line: Line) -> Pieces:
 def _fold(line: Line) -> list[str]:
     """A line as lines of at most 100 columns where its pieces allow it.
 
-    A continued line begins under the sign, so that its operator stands there; what does not begin
-    with an operator stands two columns further in.
+    A continued line begins under the sign, so that its operator is aligned with it; what does not
+    begin with an operator is indented two columns more.
     """
     row, pieces = line.row, _pieces(line)
     if len(flat(pieces)) <= WIDTH:

@@ -4,7 +4,7 @@ The parser's grammar, the tree builder, the formatter, the messages, `lgm info` 
 strategies take their lists from here. What a statement means is checked in `language/check`.
 """
 
-# Long because every statement stands here whole, next to the others.
+# Long because all statements are described here, one after another.
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from lgmdsl.vocabulary.signature import Category
 Sign = Literal["~", "=", ":", ""]
 
 
-class Read(Protocol):
-    """What stood in a statement's text, in the order of its rule."""
+class StatementParts(Protocol):
+    """The parts read from a statement's text, in the order of its rule."""
 
     @property
     def name(self) -> ast.Name: ...
@@ -48,21 +48,21 @@ class Row:
 
     @property
     def aligned(self) -> bool:
-        """Whether it has a sign that can stand under those of its neighbours."""
+        """Whether it has a sign that can be aligned with those of its neighbours."""
         return bool(self.kind or self.sign)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Statement:
+class StatementDescriptor:
     """All that the language says of one statement.
 
     `rule` is its grammar between the opening word and the description, which every statement may
     have; `build` makes the node of what was read, `row` lays it out. In messages: `declares` is
-    what its name is (`a latent`), empty where it declares none; `subject` what stands after the
+    what its name is (`a latent`), empty where it declares none; `subject` what follows the
     opening word; `introduces` what its sign introduces, empty where there are two; `distribution`
-    what stands after `~`, a part of one of the `categories`. `heading` is that of its list in `lgm
-    info`, `counted` its noun in the counts of `lgm check`. `group` is the statement that it stands
-    with in a built model's text, its own where that is empty.
+    what follows `~`, a part of one of the `categories`. `heading` is that of its list in `lgm
+    info`, `counted` its noun in the counts of `lgm check`. `group` is the statement that it is
+    grouped with in a built model's text, itself where that is empty.
     """
 
     node: type[ast.AnyStatement]
@@ -70,7 +70,7 @@ class Statement:
     syntax: str
     example: str
     rule: str
-    build: Callable[[Read], ast.AnyStatement]
+    build: Callable[[StatementParts], ast.AnyStatement]
     row: Callable[[Any], Row]
     declares: str = ""
     subject: str = "a name"
@@ -94,7 +94,7 @@ class Statement:
 
     @property
     def named(self) -> bool:
-        """Whether a name stands after the opening word, not an expression."""
+        """Whether a name follows the opening word, not an expression."""
         return self.rule.startswith("NAME")
 
     @property
@@ -174,7 +174,7 @@ def _constrain_row(s: ast.Constrain) -> Row:
     return Row(pieces_of(s.left), "", "=", pieces_of(s.right))
 
 
-def _hyper(read: Read) -> ast.Hyper:
+def _hyper(read: StatementParts) -> ast.Hyper:
     prior, value = read.distributions, read.values
     return ast.Hyper(
         read.name, read.dims, read.type, prior[0] if prior else None, value[0] if value else None
@@ -183,10 +183,10 @@ def _hyper(read: Read) -> ast.Hyper:
 
 # ---- the statements ------------------------------------------------------------------------
 
-STATEMENTS: tuple[Statement, ...] = (
-    Statement(
+STATEMENTS: tuple[StatementDescriptor, ...] = (
+    StatementDescriptor(
         node=ast.Index,
-        summary="Declares an index set, whose labels stand here or come with the data.",
+        summary="Declares an index set, whose labels are listed here or come with the data.",
         syntax='index NAME, or index NAME = 3, 1..12, {"a", "b"} or head(OTHER)',
         example='index mode = {"walk", "bike", "bus"}',
         rule="NAME [EQUAL (size | range | labels | head)]",
@@ -197,7 +197,7 @@ STATEMENTS: tuple[Statement, ...] = (
         heading="indices",
         in_graph=False,
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Data,
         summary="Declares what is known: an array that binds by its name when the model is fitted.",
         syntax="data NAME[INDEX, ...] : TYPE",
@@ -209,7 +209,7 @@ STATEMENTS: tuple[Statement, ...] = (
         introduces=("the type of a datum", ":"),
         heading="data",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Hyper,
         summary="Declares a hyperparameter, with a prior to be learned under or with its value.",
         syntax="hyper NAME : TYPE ~ PRIOR(...), or hyper NAME : TYPE = VALUE",
@@ -222,7 +222,7 @@ STATEMENTS: tuple[Statement, ...] = (
         categories=("prior",),
         heading="hyperparameters",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Latent,
         summary="Declares Gaussian unknowns over index sets, with one structure for each axis.",
         syntax="latent NAME[INDEX, ...] ~ STRUCTURE(...)",
@@ -237,7 +237,7 @@ STATEMENTS: tuple[Statement, ...] = (
         heading="latents",
         counted="latent",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Let,
         summary="Names an expression that is affine in the latents.",
         syntax="let NAME[INDEX, ...] = EXPRESSION",
@@ -249,7 +249,7 @@ STATEMENTS: tuple[Statement, ...] = (
         introduces=("the value of a let", "="),
         heading="predictors",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Observe,
         summary="Says how a datum was observed: the family of its distribution.",
         syntax="observe NAME ~ FAMILY(...)",
@@ -264,7 +264,7 @@ STATEMENTS: tuple[Statement, ...] = (
         heading="observations",
         counted="observation",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Potential,
         summary="Multiplies the density by a factor of an affine expression of the latents.",
         syntax="potential EXPRESSION ~ POTENTIAL(...)",
@@ -279,7 +279,7 @@ STATEMENTS: tuple[Statement, ...] = (
         counted="potential",
         group="observe",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Constrain,
         summary="Conditions the latents on the value of an affine expression.",
         syntax="constrain EXPRESSION = EXPRESSION",
@@ -291,7 +291,7 @@ STATEMENTS: tuple[Statement, ...] = (
         heading="constraints",
         group="observe",
     ),
-    Statement(
+    StatementDescriptor(
         node=ast.Report,
         summary="Names a quantity whose posterior is reported; it may be nonlinear.",
         syntax="report NAME[INDEX, ...] = EXPRESSION",
@@ -307,10 +307,10 @@ STATEMENTS: tuple[Statement, ...] = (
 )
 
 BY_WORD = {s.word: s for s in STATEMENTS}
-_BY_NODE: dict[type[ast.Statement], Statement] = {s.node: s for s in STATEMENTS}
+_BY_NODE: dict[type[ast.Statement], StatementDescriptor] = {s.node: s for s in STATEMENTS}
 
 
-def described(statement: ast.AnyStatement) -> Statement:
+def described(statement: ast.AnyStatement) -> StatementDescriptor:
     """The descriptor of a statement."""
     return _BY_NODE[type(statement)]
 

@@ -3,7 +3,7 @@
 scipy's array layer imports all parts of numpy by name, `numpy.f2py` and `numpy.testing` among them,
 and `scipy.special` writes the docstrings of its functions as it is imported: 0.1 s of each start,
 for what many commands never touch. Only the command line does so; a program that imports lgmdsl
-keeps its own ways. (`importlib.util.LazyLoader` would do, but before Python 3.11.9 and 3.12.3 a
+is not affected. (`importlib.util.LazyLoader` would do, but before Python 3.11.9 and 3.12.3 a
 second thread could see a module half run.)
 """
 
@@ -24,20 +24,20 @@ DEFERRED = frozenset({"numpy.f2py", "numpy.testing", "scipy.special"})
 _lock = RLock()
 
 
-class Waiting(ModuleType):
-    """A module that runs at the first look at an attribute of it; other threads wait."""
+class DeferredModule(ModuleType):
+    """A module executed on first access to one of its attributes; other threads wait."""
 
     def __getattribute__(self, name: str) -> Any:
         if name not in ("__class__", "__dict__", "__spec__"):
             with _lock:
                 spec = self.__dict__["__spec__"]
-                if self.__class__ is Waiting and not spec.loader.running:
+                if self.__class__ is DeferredModule and not spec.loader.running:
                     spec.loader.run(self)
         return ModuleType.__getattribute__(self, name)
 
 
-class Deferred:
-    """Makes a `Waiting` module of a spec and runs it later with the loader that the spec had."""
+class DeferredLoader:
+    """Makes a `DeferredModule` from a spec and runs it later with the original loader."""
 
     def __init__(self, loader: Loader) -> None:
         self.loader = loader
@@ -48,11 +48,11 @@ class Deferred:
         return self.loader.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Nothing yet."""
-        module.__class__ = Waiting
+        """Postpones execution until the first access."""
+        module.__class__ = DeferredModule
 
     def run(self, module: ModuleType) -> None:
-        """Run it; a module that raises waits again, as an import that failed can be repeated."""
+        """Execute it; a module that raises stays deferred, as a failed import can be repeated."""
         self.running = True
         try:
             self.loader.exec_module(module)
@@ -61,8 +61,8 @@ class Deferred:
             self.running = False
 
 
-class Deferring:
-    """Finds the modules in `DEFERRED`, and gives them a loader that waits."""
+class DeferringFinder:
+    """A finder that gives the modules in `DEFERRED` a deferred loader."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
@@ -72,11 +72,11 @@ class Deferring:
             return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
-            spec.loader = cast("Loader", Deferred(spec.loader))
+            spec.loader = cast("Loader", DeferredLoader(spec.loader))
         return spec
 
 
 def defer() -> None:
     """Defer the modules in `DEFERRED` that are not imported yet, in this process."""
-    if not any(isinstance(finder, Deferring) for finder in sys.meta_path):
-        sys.meta_path.insert(0, Deferring())
+    if not any(isinstance(finder, DeferringFinder) for finder in sys.meta_path):
+        sys.meta_path.insert(0, DeferringFinder())

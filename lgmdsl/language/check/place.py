@@ -1,4 +1,4 @@
-"""Where a distribution stands: what its arguments may be indexed by."""
+"""The place of a distribution in its statement: what its arguments may be indexed by."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Place:
-    """`name` is the distribution's; `left` the indices of what stands on the left, `shown` that in
+    """`name` is the distribution's; `dims` the indices of the left side, `shown` that in
     the user's words (`y[obs]`); `axis` the axis of a factor; `observed` the index set of a
     categorical datum; `inputs` the input dimension of a Gaussian process, None where
     it is not known."""
 
     name: str
-    left: tuple[str, ...] = ()
+    dims: tuple[str, ...] = ()
     shown: str = ""
     axis: str | None = None
     observed: str | None = None

@@ -59,7 +59,7 @@ def test_check_with_data_runs_none_of_them(root: Path) -> None:
 )
 def test_a_deferred_module_is_whole_when_it_is_used(use: str, root: Path) -> None:
     script = f"""
-        from lgmdsl.cli.deferred import defer
+        from lgmdsl.cli.deferred_imports import defer
         defer()
         {use}
         import sys, types
@@ -74,7 +74,7 @@ def test_a_deferred_module_is_whole_when_it_is_used(use: str, root: Path) -> Non
 def test_threads_that_come_at_once_all_see_it_whole(root: Path) -> None:
     script = """
         import sys, threading
-        from lgmdsl.cli.deferred import defer
+        from lgmdsl.cli.deferred_imports import defer
         defer()
         sys.setswitchinterval(1e-6)
         from scipy import special
@@ -99,7 +99,7 @@ def test_a_module_that_fails_is_tried_again(root: Path, tmp_path: Path) -> None:
     )
     script = """
         import os, sys
-        from lgmdsl.cli import deferred
+        from lgmdsl.cli import deferred_imports as deferred
         deferred.DEFERRED = frozenset({"frail"})
         deferred.defer()
         sys.path.insert(0, sys.argv[1])
@@ -120,4 +120,4 @@ def test_importing_the_library_defers_nothing(root: Path) -> None:
         import lgmdsl, lgmdsl.api.fit.fitting
         print([type(f).__name__ for f in sys.meta_path])
     """
-    assert "Deferring" not in run(root, script)
+    assert "DeferringFinder" not in run(root, script)

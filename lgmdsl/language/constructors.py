@@ -18,8 +18,8 @@ from lgmdsl.vocabulary import lookup
 
 
 @dataclass(frozen=True, repr=False)
-class Word(Distribution):
-    """A distribution's name. Called it takes arguments; by itself it has none (`flat`, `iid`)."""
+class DistributionConstructor(Distribution):
+    """A distribution by name: called with arguments, or used without any (`flat`, `iid`)."""
 
     def __call__(self, *values: Any, **arguments: Any) -> Distribution:
         """The distribution with arguments, each given by its name (E102 otherwise)."""
@@ -38,16 +38,16 @@ class Word(Distribution):
 
 
 @dataclass(frozen=True)
-class Operation:
-    """The name of a kernel, an operator or a function; called it makes an expression."""
+class OperationConstructor:
+    """A kernel, an operator or a function by name; a call makes an expression."""
 
     name: str
 
     def __call__(self, *values: Any, **arguments: Any) -> Expression:
         positional = [lift(v) for v in values]
         named = _arguments(self.name, arguments)
-        given = [lift_value(v) for v in arguments.values()]
-        parts = [*positional, *(g for g in given if isinstance(g, Expression))]
+        lifted = [lift_value(v) for v in arguments.values()]
+        parts = [*positional, *(g for g in lifted if isinstance(g, Expression))]
         call = ast.Call(ast.Name(self.name), tuple(p.node for p in positional), named)
         return Expression.inside(call, *parts)
 
@@ -62,23 +62,27 @@ def _arguments(function: str, arguments: dict[str, Any]) -> tuple[ast.Argument, 
                     help="argument names have letters, digits and `_`",
                 )
             )
-    given = {name: lift_value(value) for name, value in arguments.items()}
+    values = {name: lift_value(value) for name, value in arguments.items()}
     return tuple(
         ast.Argument(name, value.node if isinstance(value, Expression) else value)
-        for name, value in given.items()
+        for name, value in values.items()
     )
 
 
-def word(name: str) -> Word | Operation | None:
+def constructor(name: str) -> DistributionConstructor | OperationConstructor | None:
     """The builder's function for a name of the language, or None."""
     known = lookup.categories(name)
     if not known:
         return None
-    return Operation(name) if known[0] in lookup.CALLED else Word((ast.Dist(ast.Name(name)),))
+    return (
+        OperationConstructor(name)
+        if known[0] in lookup.CALLED
+        else DistributionConstructor((ast.Dist(ast.Name(name)),))
+    )
 
 
-def words() -> tuple[str, ...]:
-    """All names that `word` knows, sorted."""
+def constructor_names() -> tuple[str, ...]:
+    """All names that `constructor` knows, sorted."""
     return tuple(sorted({n for c in lookup.CATEGORIES for n in lookup.names(c)}))
 
 
