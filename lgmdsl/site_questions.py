@@ -108,11 +108,11 @@ def _three(asked: tuple[object, ...], parameters: dict[str, object]) -> list[obj
     """y, mean and variance: those given by position, the rest taken by name."""
     if len(asked) > len(ASKED):
         raise TypeError(f"at most y, mean and variance stand by position, not {len(asked)} values")
-    left = ASKED[len(asked) :]
-    absent = [n for n in left if n not in parameters and n != "y"]
+    remaining = ASKED[len(asked) :]
+    absent = [n for n in remaining if n not in parameters and n != "y"]
     if absent:
         raise TypeError(f"missing: {', '.join(absent)}")
-    return [*asked, *(parameters.pop(n, None) for n in left)]
+    return [*asked, *(parameters.pop(n, None) for n in remaining)]
 
 
 def _shaped(values: Array, shape: tuple[int, ...]) -> Array:
@@ -133,22 +133,24 @@ def _ask(
         raise ModelError(Diagnostic("E104", f"`{name}` needs y"))
     if spec.vector:
         return ask_vectors(cls, y, mean, variance, parameters)
-    given = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
+    arrays = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
     if y is not None:
-        given["y"] = as_floats("y", y)
+        arrays["y"] = as_floats("y", y)
     extra = given_parameters(spec, parameters)
-    shapes = {n: a.shape for n, a in given.items()}
+    shapes = {n: a.shape for n, a in arrays.items()}
     shapes |= {f"{n} (parameter)": own_shape(spec, n, a) for n, a in extra.items()}
     shape = common_shape(shapes)
     for key in ("mean", "variance"):
-        wrong = ~np.isfinite(given[key]) | ((given[key] < 0.0) if key == "variance" else False)
+        wrong = ~np.isfinite(arrays[key]) | ((arrays[key] < 0.0) if key == "variance" else False)
         if np.any(wrong):
-            found = float(given[key][wrong].ravel()[0]) if given[key].shape else float(given[key])
+            value = (
+                float(arrays[key][wrong].ravel()[0]) if arrays[key].shape else float(arrays[key])
+            )
             need = "finite and not negative" if key == "variance" else "finite"
-            raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {found:g}"))
-    observed = flat(given["y"], shape) if y is not None else None
+            raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {value:g}"))
+    observed = flat(arrays["y"], shape) if y is not None else None
     sites = make_sites(cls, observed, flat_parameters(spec, extra, shape))
-    return sites, flat(given["mean"], shape), flat(given["variance"], shape), shape
+    return sites, flat(arrays["mean"], shape), flat(arrays["variance"], shape), shape
 
 
 def _split(sites: Site, mean: Array, variance: Array, rule: str) -> ExpectedAnswer:
@@ -158,11 +160,11 @@ def _split(sites: Site, mean: Array, variance: Array, rule: str) -> ExpectedAnsw
     rows, cuts = np.nonzero(reached)
     each = make_sites(find(sites.into), values[reached], {})
     asked = cast(Expected, _answerer(each, Expected, rule))
-    found = asked.expected(mean[reached], variance[rows, cuts, cuts])
+    answer = asked.expected(mean[reached], variance[rows, cuts, cuts])
     d_mean, d_variance = np.zeros_like(mean), np.zeros_like(variance)
-    d_mean[reached], d_variance[rows, cuts, cuts] = found.d_mean, found.d_variance
+    d_mean[reached], d_variance[rows, cuts, cuts] = answer.d_mean, answer.d_variance
     value = np.zeros(len(mean))
-    np.add.at(value, rows, found.value)
+    np.add.at(value, rows, answer.value)
     return ExpectedAnswer(value, d_mean, d_variance)
 
 

@@ -73,29 +73,29 @@ def sequence(
     problem = pool.with_cases(*_cases(earlier if oracle is not None else []))
     q = conditioned(problem, weight)
     while len(earlier) < settings.steps:
-        kept = _marginals(pool, q, problem.engine.linear, settings, earlier)
-        if not kept.open.any():
+        marginals = _marginals(pool, q, problem.engine.linear, settings, earlier)
+        if not marginals.open.any():
             return  # every variance is an estimate below 0
         for number in range(len(earlier) + 1, min(len(earlier) + size, settings.steps) + 1):
             if waiting:
                 query = waiting.pop(0)
-                kept.join(query.row, query.label)
+                marginals.join(query.row, query.label)
             else:
-                if not kept.open.any():
+                if not marginals.open.any():
                     break  # the rest has negative variances until the next block
-                row, score = _choose(kept, settings.score, order)
+                row, score = _choose(marginals, settings.score, order)
                 label = None if oracle is None else oracle(row)
-                p = kept.join(row, label)
+                p = marginals.join(row, label)
                 query = Query(number, row, score, p, label)
                 yield query
             earlier.append(query)
         if oracle is None:
             return
-        kept.mend()
+        marginals.repair()
         problem = pool.with_cases(*_cases(earlier))
-        found = refit(problem, *kept.rows(), settings.outer)
-        q = found.conditioned
-        yield Refit(len(earlier), found.bound, q.latent_mean, q.weight)
+        posterior = refit(problem, *marginals.rows(), settings.outer)
+        q = posterior.conditioned
+        yield Refit(len(earlier), posterior.bound, q.latent_mean, q.weight)
 
 
 def _marginals(
@@ -110,12 +110,15 @@ def _marginals(
     return Marginals(pool, q, linear, chosen, follow=settings.score != "random")
 
 
-def _choose(kept: Marginals, score: str, order: IntArray) -> tuple[int, float | None]:
+def _choose(marginals: Marginals, score: str, order: IntArray) -> tuple[int, float | None]:
     if score == "random":
-        return int(next(i for i in order if kept.open[i])), None
-    able = np.flatnonzero(kept.open)
+        return int(next(i for i in order if marginals.open[i])), None
+    able = np.flatnonzero(marginals.open)
     won, value = best(
-        score, kept.pool.make, kept.candidate_mean[able], kept.candidate_variance[able]
+        score,
+        marginals.pool.make,
+        marginals.candidate_mean[able],
+        marginals.candidate_variance[able],
     )
     return int(able[won]), value
 

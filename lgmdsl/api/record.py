@@ -67,9 +67,9 @@ class Lines:
         return Diagnostic("E306", f"`{self.path}` {why}", help=remedy)
 
     def _open(self, path: Path) -> None:
-        what = irregular(path)
-        if what:
-            raise DataError(self.unusable(f"is {what}, no record"))
+        problem = irregular(path)
+        if problem:
+            raise DataError(self.unusable(f"is {problem}, no record"))
         try:
             lines = path.read_bytes().split(b"\n") if path.exists() else []
         except OSError as error:
@@ -83,8 +83,8 @@ class Lines:
         changed = [k for k in self.head if read[0].get(k) != self.head[k]]
         if changed:
             differ = "differs" if len(changed) == 1 else "differ"
-            what = f"is of another {self.kind} ({listed(changed)} {differ})"
-            raise DataError(self.unusable(what))
+            problem = f"is of another {self.kind} ({listed(changed)} {differ})"
+            raise DataError(self.unusable(problem))
         self.rows = read[1:]
         if lines[-1].strip():  # cut off in the middle of a line
             self.replace(self.rows)
@@ -124,7 +124,7 @@ def _plain(value: object) -> object:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        row = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return row if isinstance(row, dict) else None

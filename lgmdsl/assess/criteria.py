@@ -52,8 +52,8 @@ def widely(components: Sequence[Component]) -> Widely:
     lppd, effective = [], []
     for k in range(len(components[0].sites)):
         lppd.append(log_mean(weight, np.stack([density(c, k) for c in components])))
-        found = [moments(c, k) for c in components]
-        first, within = (np.stack([m[j] for m in found]) for j in (0, 1))
+        pairs = [moments(c, k) for c in components]
+        first, within = (np.stack([m[j] for m in pairs]) for j in (0, 1))
         centre = weight @ first
         effective.append(weight @ (within + (first - centre) ** 2))
     return Widely(tuple(lppd), tuple(effective))

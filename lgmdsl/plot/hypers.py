@@ -27,7 +27,7 @@ class Panel:
     the posterior median."""
 
     name: str
-    told: str
+    label: str
     x: Array
     density: Array
     median: float
@@ -84,4 +84,4 @@ def _density(axes: Axes, panel: Panel) -> None:
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
     axes.set_title(short(panel.name, 34), fontsize=10.5, color="black")
-    axes.set_xlabel(short(panel.told, 44), fontsize=9, color=GREY)
+    axes.set_xlabel(short(panel.label, 44), fontsize=9, color=GREY)

@@ -2,7 +2,7 @@
 
 New rows and levels extend the prior: their latents are jointly Gaussian with the fitted ones, and
 the fitted sites, with their weights and shifts, condition both. Nothing is refitted. New members of
-an ordered structure are what it says of them given the fitted ones, whose posterior stays as it is
+an ordered structure follow its conditional given the fitted ones, whose posterior is unchanged
 (`extended`).
 """
 
@@ -35,12 +35,12 @@ from lgmdsl.structures.catalogue import members_of
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A conditioned Gaussian over z, and where the latents of some canonical form lie in it.
+    """A conditioned Gaussian over z, and the positions in it of the latents of a canonical form.
 
     `places[name]` are positions in the block of z called `name`, or None for all of them in order.
     `pieces[name]` are the blocks of z that these positions run through, one after the other, where
-    there are several or where they have other names: those of new members, by what structures say
-    of them given the fitted ones, and those of places that members share.
+    there are several or where they have other names: those of new members, by their structures'
+    conditionals given the fitted ones, and those of places that members share.
     """
 
     conditioned: Gaussian
@@ -54,7 +54,7 @@ class Frame:
         columns: dict[str, Operator] = {}
         for name, operator in predictor.columns.items():
             pieces = self.pieces.get(name, (name,))
-            whole = _moved(operator, self.places[name], sum(self.sizes[p] for p in pieces))
+            whole = _relocated(operator, self.places[name], sum(self.sizes[p] for p in pieces))
             if len(pieces) == 1:
                 columns[pieces[0]] = whole
             else:
@@ -62,11 +62,11 @@ class Frame:
         return replace(predictor, columns=columns)
 
     def _divided(self, operator: Operator, pieces: tuple[str, ...]) -> dict[str, Operator]:
-        matrix, at = sp.csc_array(operator.sparse()), 0
+        matrix, start = sp.csc_array(operator.sparse()), 0
         out: dict[str, Operator] = {}
         for piece in pieces:
-            part = matrix[:, at : at + self.sizes[piece]]
-            at += self.sizes[piece]
+            part = matrix[:, start : start + self.sizes[piece]]
+            start += self.sizes[piece]
             if part.nnz:
                 out[piece] = Sparse(sp.csr_array(part))
         return out or {pieces[0]: Sparse(sp.csr_array((operator.shape[0], self.sizes[pieces[0]])))}
@@ -75,8 +75,8 @@ class Frame:
     def slices(self) -> dict[str, slice]:
         """Where each block is among all latents."""
         return {
-            name: slice(at, at + self.sizes[name])
-            for name, at in self.starts.items()
+            name: slice(start, start + self.sizes[name])
+            for name, start in self.starts.items()
             if name in self.sizes
         }
 
@@ -117,10 +117,10 @@ def extended_frame(
     if not added:
         return Frame(base, starts, sizes, places, pieces)
     whole = Extended(base, dict(starts), dict(sizes), tuple(added))
-    at = sum(sizes.values())
+    start = sum(sizes.values())
     for piece in added:
-        starts[piece.name], sizes[piece.name] = at, piece.size
-        at += piece.size
+        starts[piece.name], sizes[piece.name] = start, piece.size
+        start += piece.size
     return Frame(whole, starts, sizes, places, pieces)
 
 
@@ -148,15 +148,15 @@ def _conditioned(
     sizes = {b.name: b.size for b in blocks}
     olds = {b.name: _within(b.sizes, fitted.latent(b.name).sizes) for b in blocks}
 
-    def moved(columns: Mapping[str, Operator]) -> dict[str, Operator]:
-        return {name: _moved(op, olds[name], sizes[name]) for name, op in columns.items()}
+    def placed(columns: Mapping[str, Operator]) -> dict[str, Operator]:
+        return {name: _relocated(op, olds[name], sizes[name]) for name, op in columns.items()}
 
     joint = LinearGaussian(
         tuple(b.at(point.theta) for b in blocks),
-        tuple(replace(p, columns=moved(p.columns)) for p in linear.predictors),
+        tuple(replace(p, columns=placed(p.columns)) for p in linear.predictors),
         None
         if linear.constraints is None
-        else Constraints(moved(linear.constraints.columns), linear.constraints.values),
+        else Constraints(placed(linear.constraints.columns), linear.constraints.values),
     )
     engine, why = choose(joint, None if budget is None else Terms(budget), seed)
     outcome = Failed(why) if engine is None else engine.condition(point.weight, point.shift)
@@ -199,11 +199,11 @@ def _within(whole: tuple[int, ...], part: tuple[int, ...]) -> IntArray | None:
     """Positions of the first members along each axis; None where they are all of them."""
     if whole == part:
         return None
-    at = np.indices(part).reshape(len(part), -1)
-    return np.asarray(np.ravel_multi_index(tuple(at), whole), dtype=np.int64)
+    indices = np.indices(part).reshape(len(part), -1)
+    return np.asarray(np.ravel_multi_index(tuple(indices), whole), dtype=np.int64)
 
 
-def _moved(operator: Operator, places: IntArray | None, size: int) -> Operator:
+def _relocated(operator: Operator, places: IntArray | None, size: int) -> Operator:
     if places is None:
         return operator
     matrix = operator.sparse().tocoo()

@@ -1,4 +1,4 @@
-"""fit.density(): marginal densities of anything the model names, and how they are found."""
+"""fit.density(): marginal densities of anything the model names, and their computation."""
 
 from __future__ import annotations
 
@@ -69,31 +69,31 @@ def labelled_density(fit: Fit, name: str, size: int) -> xr.Dataset:
     """See `Fit.density`."""
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 2:
         raise ModelError(Diagnostic("E108", "a density is asked for at a whole number from 2"))
-    found = fit.marginals.density(name, int(size))
-    if np.isnan(found.density).all():
-        raise MethodError(_no_density(fit, name, found))
+    density = fit.marginals.density(name, int(size))
+    if np.isnan(density.density).all():
+        raise MethodError(_no_density(fit, name, density))
     layout = fit.canonical.layout
     arrays = {
-        label: labelled(layout, found.dims, values, last="point", labels=np.arange(size))
-        for label, values in (("x", found.x), ("density", found.density))
+        label: labelled(layout, density.dims, values, last="point", labels=np.arange(size))
+        for label, values in (("x", density.x), ("density", density.density))
     }
     out = dataset(arrays)
-    out.attrs.update({"name": name, "from": found.origin})
+    out.attrs.update({"name": name, "from": density.origin})
     return out
 
 
-def _no_density(fit: Fit, name: str, found: Density) -> Diagnostic:
+def _no_density(fit: Fit, name: str, density: Density) -> Diagnostic:
     block = fit.canonical.hypers.block(name)
-    if found.origin == "draws":
-        told, help = "its draws are fixed, or not finite", f'fit.sample(100, names=["{name}"])'
+    if density.origin == "draws":
+        reason, help = "its draws are fixed, or not finite", f'fit.sample(100, names=["{name}"])'
     elif np.isnan(fit.quantity(name).sd).any():
-        told = "the curvature at the mode is not known"
+        reason = "the curvature at the mode is not known"
         help = f"integrate: {setting('hyper', 'integrate')}"
     elif block is not None and block.value is None:
-        told = "it is fixed"
+        reason = "it is fixed"
         help = f"leave out {pin(name)}, and learn it: {setting('hyper', 'integrate')}"
     elif block is not None:
-        told, help = "it is fixed in the model", f"give `{name}` a prior: {name} : TYPE ~ PRIOR"
+        reason, help = "it is fixed in the model", f"give `{name}` a prior: {name} : TYPE ~ PRIOR"
     else:
-        told, help = "it is fixed", f'fit.mean("{name}") is its value'
-    return Diagnostic("E501", f"`{name}` has no density: {told}", help=help)
+        reason, help = "it is fixed", f'fit.mean("{name}") is its value'
+    return Diagnostic("E501", f"`{name}` has no density: {reason}", help=help)

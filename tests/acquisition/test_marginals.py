@@ -146,7 +146,7 @@ def test_negative_variances_leave_or_are_solved_for() -> None:
     below = kept.candidate_variance < 0.0
     assert below.any() and not kept.open[below].any()
     lost = [np.flatnonzero(v < 0.0) for v in kept.variance]
-    assert sum(map(len, lost)) > 0 and kept.mend() == sum(map(len, lost))
+    assert sum(map(len, lost)) > 0 and kept.repair() == sum(map(len, lost))
     for where, ours, theirs in zip(lost, kept.variance, exact.variance, strict=True):
         assert np.allclose(ours[where], theirs[where], rtol=1e-10) and (ours >= 0.0).all()
 

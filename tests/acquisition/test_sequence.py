@@ -186,7 +186,7 @@ def test_no_more_queries_than_open_candidates(monkeypatch: pytest.MonkeyPatch) -
     assert list(sequence(pool, fit.weight, settings, made.oracle["y"].__getitem__)) == []
 
 
-def test_negative_variances_of_model_sites_are_mended_before_the_refit(
+def test_negative_variances_of_model_sites_are_repaired_before_the_refit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = small("gaussian")

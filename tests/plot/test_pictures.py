@@ -128,7 +128,7 @@ def test_priors_behind_posteriors(fitted: lgm.Fit) -> None:
     np.testing.assert_allclose(computed, exact.pdf(x**2) * 2 * x, rtol=1e-5)
     assert prior_density(space, w, x) is None  # another hyper is in it
     shown = panels(fitted, ["v", "s"])
-    assert [p.name for p in shown] == ["v", "s"] and shown[1].told == "sd between sites"
+    assert [p.name for p in shown] == ["v", "s"] and shown[1].label == "sd between sites"
     for panel in shown:
         assert np.trapezoid(panel.density, panel.x) == pytest.approx(1.0, abs=2e-3)
         assert panel.median == pytest.approx(float(fitted.quantile(panel.name, [0.5])[0]))

@@ -1,8 +1,8 @@
 """Runs of a calibration on several cores: worker processes, one BLAS thread each.
 
 The workers are started as `python -m`, not forked: the caller may be any script or notebook, and a
-copy of a process with running BLAS threads may hang. Parts that were registered at run time go
-along with the task where their classes can be imported; installed plug-ins are known everywhere.
+copy of a process with running BLAS threads may hang. Parts that were registered at run time are
+sent with the task where their classes can be imported; installed plug-ins are known everywhere.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
     try:
         for reader in readers:
             reader.start()
-        left = len(workers)
-        while left:
+        running = len(workers)
+        while running:
             item = arrived.get()
             if isinstance(item, Outcome):
                 yield item
             elif item == 0:
-                left -= 1
+                running -= 1
             else:
                 raise NumericalError(
                     Diagnostic(
@@ -65,9 +65,9 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
 
 def _parts(task: Task) -> bytes:
     """The parts registered at run time, for `registry.unpack`."""
-    parts, left = packed()
-    used = set(words_in(loads(task.text, task.name).tree)) if left else set()
-    for entry in left:
+    parts, refused = packed()
+    used = set(words_in(loads(task.text, task.name).tree)) if refused else set()
+    for entry in refused:
         word = word_of(entry)
         if word is not None and word not in used:
             continue
@@ -76,7 +76,7 @@ def _parts(task: Task) -> bytes:
                 "E501",
                 f"worker processes cannot have the {entry.kind.words} `{entry.name}`: its class "
                 "is defined in a script, a notebook or a function, from where it is not imported",
-                help=f"put it into a module of its own, or run it with {number('jobs', 1)}",
+                help=f"move it to a separate module, or run it with {number('jobs', 1)}",
             )
         )
     return parts

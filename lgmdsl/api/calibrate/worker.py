@@ -16,7 +16,7 @@ from lgmdsl.vocabulary.plugins import PluginWarning
 
 def main() -> None:
     """Read (parts, task, numbers), make the runs in order, print each outcome as it is there."""
-    warnings.simplefilter("ignore", PluginWarning)  # who started it has said it
+    warnings.simplefilter("ignore", PluginWarning)  # reported by the process that started this one
     parts, task, numbers = pickle.load(sys.stdin.buffer)
     unpack(parts)
     assert isinstance(task, Task)

@@ -86,8 +86,8 @@ class Fit(Assessable):
     @property
     def memory_budget(self) -> int | None:
         """Bytes that the engine was chosen within; None in files of earlier versions."""
-        given = self.provenance.get("memory_budget")
-        return None if given is None else int(given)
+        budget = self.provenance.get("memory_budget")
+        return None if budget is None else int(budget)
 
     @cached_property
     def posterior(self) -> GaussianPosterior:
@@ -168,7 +168,7 @@ class Fit(Assessable):
 
         A mixture of normals for affine quantities, transformed for monotone reports; hypers from
         the nodes of their posterior, or normal in unconstrained coordinates after `map`. Reports
-        that only draws can tell have a kernel estimate of them (attribute `from`). NaN for entries
+        summarised by draws have a kernel estimate of them (attribute `from`). NaN for entries
         that are fixed; raises MethodError E501 where all are, ModelError E103 or E108.
         """
         from lgmdsl.posterior.marginal_density import labelled_density
@@ -212,7 +212,7 @@ class Fit(Assessable):
         to them, `lgm.fit(model, data, fixed=...).impute()`.
 
         Raises DataError: E305 where `data` name nothing that rows could be asked for by, or lack a
-        covariate; E302 for members that a structure cannot have. What can be meant in two ways is
+        covariate; E302 for members that a structure cannot have. Ambiguities are
         in the prediction's `warnings`, each a `lgm.PredictionWarning`: labels of groups that the
         fit does not know are new members (W307), and may be mistyped.
         """
@@ -227,7 +227,7 @@ class Fit(Assessable):
     def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
         """Every observed datum completed, by name: given entries as they are, missing ones their
         predictive mean (binary: the probability of 1; of classes that of each, over one more axis);
-        `.sd(name)` says how sure that is, and `.probability(name)` gives P(y = value).
+        `.sd(name)` is its uncertainty, and `.probability(name)` gives P(y = value).
 
         A fit read from a file needs its `data` again (`mapping` renames keys): DataError E305
         without, E303 for other data.

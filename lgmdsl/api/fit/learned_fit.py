@@ -61,10 +61,10 @@ def with_hypers(fit: Fit, learned: LearnedHypers, way: str) -> Fit:
         log_evidence=log_evidence,
         guarantee=guarantee,
         hypers=learned.marginals(),
-        mixed=tuple(_point(fit, at, share) for at, share in learned.points),
+        mixed=tuple(_point(fit, fitted, share) for fitted, share in learned.points),
         learning=learned.record(),
     )
 
 
-def _point(fit: Fit, at: Fitted, share: float) -> Point:
-    return point_of(fit, at.theta, share, at.log_evidence, at.weight, at.shift)
+def _point(fit: Fit, fitted: Fitted, share: float) -> Point:
+    return point_of(fit, fitted.theta, share, fitted.log_evidence, fitted.weight, fitted.shift)

@@ -86,14 +86,14 @@ def ambiguous(
         )
         if named and unknown.size:
             out.append(_unknown(before, unknown, names))
-        given = [
+        labelled = [
             b.name
             for b in fitted.blocks
             if not b.family.spec.potential and dim in b.data.dims and not b.own_trials
             if (entry := dataset.ask(b.name)) is not None and _says_something(entry)
         ]
-        if given and not _all_known(before, now):
-            out.append(_unused(dim, given[0], names))
+        if labelled and not _all_known(before, now):
+            out.append(_unused(dim, labelled[0], names))
     return tuple(out)
 
 
