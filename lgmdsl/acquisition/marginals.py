@@ -29,7 +29,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import SuperGaussian
 
 
-class Marginals:
+class PoolMarginals:
     """The state within a block of inclusions, from the posterior at its start.
 
     `mean`, `variance`, `weight`, `shift`: of the model's sites by block, the cases that joined at

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.acquisition.marginals import Marginals
+from lgmdsl.acquisition.marginals import PoolMarginals
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.refit import conditioned, refit
 from lgmdsl.acquisition.scores import best
@@ -31,7 +31,7 @@ class Query:
 
 
 @dataclass(frozen=True, eq=False)
-class Refit:
+class BlockEnd:
     """The end of a block after `included` inclusions: the bound on the log evidence, the posterior
     mean, and the weights from which the next block starts."""
 
@@ -59,8 +59,8 @@ def sequence(
     oracle: Oracle | None,
     done: Sequence[Query] = (),
     settled: int = 0,
-) -> Iterator[Query | Refit]:
-    """Queries as they are made, each block's followed by its `Refit`; without an oracle queries
+) -> Iterator[Query | BlockEnd]:
+    """Queries as they are made, each block's followed by its `BlockEnd`; without an oracle queries
     alone, all of one block.
 
     `weight`: of the sites after the first `settled` of `done`, queries of an earlier run. The rest
@@ -95,7 +95,7 @@ def sequence(
         problem = pool.with_cases(*_cases(earlier))
         posterior = refit(problem, *marginals.rows(), settings.outer)
         q = posterior.conditioned
-        yield Refit(len(earlier), posterior.bound, q.latent_mean, q.weight)
+        yield BlockEnd(len(earlier), posterior.bound, q.latent_mean, q.weight)
 
 
 def _marginals(
@@ -104,13 +104,13 @@ def _marginals(
     linear: LinearGaussian,
     settings: Settings,
     earlier: Sequence[Query],
-) -> Marginals:
+) -> PoolMarginals:
     chosen = np.zeros(pool.candidates.rows, dtype=bool)
     chosen[[query.row for query in earlier]] = True
-    return Marginals(pool, q, linear, chosen, follow=settings.score != "random")
+    return PoolMarginals(pool, q, linear, chosen, follow=settings.score != "random")
 
 
-def _choose(marginals: Marginals, score: str, order: IntArray) -> tuple[int, float | None]:
+def _choose(marginals: PoolMarginals, score: str, order: IntArray) -> tuple[int, float | None]:
     if score == "random":
         return int(next(i for i in order if marginals.open[i])), None
     able = np.flatnonzero(marginals.open)

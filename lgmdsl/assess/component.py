@@ -19,7 +19,7 @@ from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,9 +77,9 @@ class Component:
         return tuple(out)
 
 
-def of_each(components: Sequence[Component], make: Callable[[Component], Made]) -> list[Made]:
+def of_each(components: Sequence[Component], make: Callable[[Component], Result]) -> list[Result]:
     """What is made of the q(z) of each component: once where neighbours share it."""
-    out: list[Made] = []
+    out: list[Result] = []
     for k, c in enumerate(components):
         shared = k > 0 and c.same_latents(components[k - 1])
         out.append(out[-1] if shared else make(c))

@@ -31,7 +31,7 @@ Group = tuple[IntArray, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class GroupsOut:
+class GroupDensities:
     """`log_density`, (G,): log p(y_G | y_-G), NaN where there is none; `error`: the standard error
     of its integral; `flag`, (G,): `Failure`; `refitted`, (G,): whose value is from a refit."""
 
@@ -48,7 +48,7 @@ def groups_out(
     seed: int,
     refit: Refit | None = None,
     chosen: Choose | None = None,
-) -> GroupsOut:
+) -> GroupDensities:
     """Leave out every group; `n` quasi-random points for each that is not Gaussian. `refit` and
     `chosen` as in `loo`."""
     exact = gaussian(components)
@@ -59,7 +59,7 @@ def groups_out(
         again = flag > 0 if chosen is None else chosen(flag)
         for k in map(int, np.flatnonzero(again)):
             values[k] = _left_out(components, groups[k], n, seed, exact, refit)
-    return GroupsOut(
+    return GroupDensities(
         np.array([v.log for v in values]),
         np.array([v.error for v in values]),
         np.array([v.flag for v in values], dtype=np.int64),

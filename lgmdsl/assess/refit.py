@@ -20,7 +20,7 @@ from lgmdsl.inference.starts import run_from_starts
 
 
 @dataclass(frozen=True, eq=False)
-class Without:
+class RefitWithout:
     """Runs the plan of a fit on its model less some rows, from the Gaussian sites of the others.
 
     `observed`: the positions of the blocks that observe among all site blocks. Called with a

@@ -37,7 +37,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Row:
+class ForestRow:
     """One entry: its label and its quantiles (5,) at LEVELS."""
 
     label: str
@@ -81,7 +81,7 @@ def sorted_picture(curve: Curve, format: str = "png") -> bytes:
     return picture(draw, curve.title, 8.2, 4.0, format)
 
 
-def forest_picture(title: str, name: str, rows: Sequence[Row], format: str = "png") -> bytes:
+def forest_picture(title: str, name: str, rows: Sequence[ForestRow], format: str = "png") -> bytes:
     """A dot with whiskers for each row; rows of unlike scales have separate axes."""
     q = np.array([r.quantiles for r in rows])
     widths = np.maximum(q[:, 4] - q[:, 0], 1e-300)
@@ -116,7 +116,7 @@ def _bands(axes: Axes, x: Array, quantiles: Array, dots: bool) -> None:
     zero_line(axes, "y", float(np.nanmin(low)), float(np.nanmax(high)))
 
 
-def _whiskers(axes: Axes, rows: Sequence[Row]) -> None:
+def _whiskers(axes: Axes, rows: Sequence[ForestRow]) -> None:
     places = np.arange(len(rows))[::-1]
     q = np.array([r.quantiles for r in rows])
     axes.hlines(places, q[:, 0], q[:, 4], color=BLUE, linewidth=1.2)

@@ -22,7 +22,7 @@ EDGE = 0.002  # of the mass, at each end, that is not shown
 
 
 @dataclass(frozen=True)
-class Panel:
+class HyperPanel:
     """One hyperparameter: its density at x, (n,), that of its prior there where it is known, and
     the posterior median."""
 
@@ -34,7 +34,7 @@ class Panel:
     prior: Array | None = None
 
 
-def hyper_picture(title: str, panels: Sequence[Panel], format: str = "png") -> bytes:
+def hyper_picture(title: str, panels: Sequence[HyperPanel], format: str = "png") -> bytes:
     """A panel for each of the first SHOWN hyperparameters."""
     shown = panels[:SHOWN]
     columns = min(3, len(shown))
@@ -57,7 +57,7 @@ def hyper_picture(title: str, panels: Sequence[Panel], format: str = "png") -> b
     return picture(draw, title, max(3.6 * columns, 5.2), 2.6 * rows + 1.0, format)
 
 
-def _density(axes: Axes, panel: Panel) -> None:
+def _density(axes: Axes, panel: HyperPanel) -> None:
     steps = 0.5 * (panel.density[1:] + panel.density[:-1]) * np.diff(panel.x)
     below = np.concatenate([[0.0], np.cumsum(steps)])
     low, high = np.interp([EDGE, below[-1] - EDGE], below, panel.x)

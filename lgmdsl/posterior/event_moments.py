@@ -7,7 +7,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import take_rows
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.posterior.extended import Gaussian
+from lgmdsl.posterior.extended_gaussian import Gaussian
 
 # Rows whose joint covariance is formed at once: the blocks on its diagonal are kept.
 TOGETHER = 64

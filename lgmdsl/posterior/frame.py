@@ -3,7 +3,7 @@
 New rows and levels extend the prior: their latents are jointly Gaussian with the fitted ones, and
 the fitted sites, with their weights and shifts, condition both. Nothing is refitted. New members of
 an ordered structure follow its conditional given the fitted ones, whose posterior is unchanged
-(`extended`).
+(`extended_gaussian`).
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from lgmdsl.engines.choose import Terms, choose
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
-from lgmdsl.posterior.extended import Extended, Gaussian
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.extended_gaussian import Extended, Gaussian
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.new_axes import axes_of, counterpart, pieces_of
 from lgmdsl.structures.catalogue import members_of
 
@@ -88,7 +88,7 @@ def fitted_frame(canonical: CanonicalModel, conditioned: Conditioned) -> Frame:
 
 
 def extended_frame(
-    fitted: CanonicalModel, new: CanonicalModel, point: Point, seed: int, budget: int | None
+    fitted: CanonicalModel, new: CanonicalModel, point: HyperPoint, seed: int, budget: int | None
 ) -> Frame:
     """The frame of new data: the fitted sites condition the old and the new latents jointly, by the
     engine that the fit's memory `budget` allows.
@@ -139,7 +139,7 @@ def _joined(union: LatentBlock, fitted: LatentBlock, changed: set[str]) -> Laten
 def _conditioned(
     fitted: CanonicalModel,
     blocks: tuple[LatentBlock, ...],
-    point: Point,
+    point: HyperPoint,
     seed: int,
     budget: int | None,
 ) -> tuple[Conditioned, dict[str, int]]:

@@ -15,7 +15,7 @@ from lgmdsl.errors import Diagnostic, MethodError, ModelError
 from lgmdsl.learning.coordinates.ranges import ends_of_values
 from lgmdsl.learning.integration.kernel_density import TAIL, Range, kernel_density, sample_share
 from lgmdsl.posterior.labelled import dataset, labelled
-from lgmdsl.posterior.marginals import Normal
+from lgmdsl.posterior.marginals import NormalMarginal
 from lgmdsl.posterior.normal_mixtures import density, mixed_quantile
 from lgmdsl.remedies import pin, setting
 
@@ -36,7 +36,9 @@ class Density:
     origin: str = "marginals"
 
 
-def density_of_normals(weights: Array, parts: Sequence[Normal], size: int) -> tuple[Array, Array]:
+def density_of_normals(
+    weights: Array, parts: Sequence[NormalMarginal], size: int
+) -> tuple[Array, Array]:
     """(..., size) points at even normal scores of a mixture, and its density there; those of g(x)
     where the parts have a curve g, by the change of variables."""
     means, sds = np.array([n.mean for n in parts]), np.array([n.sd for n in parts])

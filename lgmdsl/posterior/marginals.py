@@ -34,7 +34,7 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalMarginal:
     """A quantity x ~ N(mean, sd^2), or g(x) where `tree` and the increasing `curve` are g."""
 
     dims: tuple[str, ...]
@@ -76,18 +76,18 @@ class Marginals:
         block = self.canonical.hypers.block(name)
         return block.dims if block is not None else named_tree(self.canonical, name)[0]
 
-    def normal(self, name: str) -> Normal | None:
+    def normal(self, name: str) -> NormalMarginal | None:
         """A latent, let or report that is Gaussian under q, or a monotone function of what is;
         None for hypers and other reports."""
         if self.canonical.hypers.block(name) is not None:
             return None
         dims, tree = named_tree(self.canonical, name)
         if isinstance(tree, Leaf):
-            return Normal(dims, *self._gaussian(name, tree.form, dims))
+            return NormalMarginal(dims, *self._gaussian(name, tree.form, dims))
         curve = derived.monotone(tree)
         if curve is None:
             return None
-        return Normal(dims, *self._gaussian(name, curve[0], dims), tree, curve[1])
+        return NormalMarginal(dims, *self._gaussian(name, curve[0], dims), tree, curve[1])
 
     def quantity(self, name: str) -> Quantity:
         """Mean and sd of a name; raises ModelError E103 for an unknown one."""

@@ -24,12 +24,12 @@ from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.coordinates.ranges import entry_ends
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
     FEWEST,
     Marginals,
-    Normal,
+    NormalMarginal,
     Quantity,
     all_names,
     check_draws,
@@ -37,7 +37,7 @@ from lgmdsl.posterior.marginals import (
     report_draws,
 )
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.posterior.shifted_draws import Carried, DrawnHypers, by_theta, hypers_of
+from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -49,8 +49,8 @@ CACHED = 1000
 
 def mixture(
     canonical: CanonicalModel,
-    points: Sequence[Point],
-    marginals_at: Callable[[Point], Marginals],
+    points: Sequence[HyperPoint],
+    marginals_at: Callable[[HyperPoint], Marginals],
     hypers: HyperMarginals | None,
     seed: int,
 ) -> Mixture:
@@ -60,7 +60,7 @@ def mixture(
     return Mixture(canonical, weights, parts, tuple(p.theta for p in points), hypers, seed)
 
 
-class Joint(NamedTuple):
+class PointDraws(NamedTuple):
     """Draws at one point: the points of all draws, this one's marginals, the draws' places among
     all, and z."""
 
@@ -94,7 +94,7 @@ class Mixture:
     thetas: tuple[Theta, ...]
     hypers: HyperMarginals | None
     seed: int = 0
-    _normal: dict[str, tuple[Normal, ...] | None] = field(default_factory=dict, repr=False)
+    _normal: dict[str, tuple[NormalMarginal, ...] | None] = field(default_factory=dict, repr=False)
 
     def part(self, k: int) -> Marginals:
         """The marginals at one point."""
@@ -187,16 +187,16 @@ class Mixture:
             self.hypers, self.thetas, self.weights, seed, mixing, lambda: self._carried
         )
 
-    def joint(self, size: int, rng: Generator) -> Iterator[Joint]:
+    def joint(self, size: int, rng: Generator) -> Iterator[PointDraws]:
         """Joint draws point by point."""
         if len(self.parts) == 1:
             part, one = self.part(0), np.zeros(size, dtype=np.int64)
-            yield Joint(one, part, np.arange(size), part.frame.conditioned.sample(rng, size))
+            yield PointDraws(one, part, np.arange(size), part.frame.conditioned.sample(rng, size))
             return
         chosen = rng.choice(len(self.parts), size=size, p=self.weights)
         for k in np.unique(chosen) if size else [0]:
             part, places = self.part(int(k)), np.flatnonzero(chosen == k)
-            yield Joint(chosen, part, places, part.frame.conditioned.sample(rng, len(places)))
+            yield PointDraws(chosen, part, places, part.frame.conditioned.sample(rng, len(places)))
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite."""
@@ -208,14 +208,14 @@ class Mixture:
     # ---- pieces ----------------------------------------------------------------------------
 
     @cached_property
-    def _carried(self) -> Carried:
+    def _carried(self) -> DrawShift:
         places = None if self.hypers is None else self.hypers.places(self.thetas)
         assert places is not None, "latents are shifted where hyperparameters have places"
         frames = [self.part(k).frame for k in range(len(self.parts))]
         first = frames[0]
         blocks = [slice(start, start + first.sizes[n]) for n, start in first.starts.items()]
         moments = [(f.conditioned.latent_mean, f.conditioned.latent_variance) for f in frames]
-        return Carried.of(places, moments, blocks)
+        return DrawShift.of(places, moments, blocks)
 
     @cached_property
     def _cached(self) -> tuple[Marginals, ...]:
@@ -239,7 +239,7 @@ class Mixture:
             return False
         return self.hypers.factored(hypers_of(named_tree(self.canonical, name)[1]))
 
-    def _parts_of(self, name: str) -> tuple[Normal, ...] | None:
+    def _parts_of(self, name: str) -> tuple[NormalMarginal, ...] | None:
         """The normal marginals of a name at every point; those of all names are found at once, so
         that each point is conditioned once."""
         if name not in self._normal:

@@ -16,7 +16,7 @@ from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.posterior.extended import Noise, Piece
+from lgmdsl.posterior.extended_gaussian import NewMemberNoise, NewMembers
 from lgmdsl.structures.catalogue import members_of
 
 
@@ -126,7 +126,7 @@ def _joined_numbers(
     return np.where(known >= 0, known, numbers)
 
 
-def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[Piece]:
+def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[NewMembers]:
     """The new members of a block, axis by axis.
 
     Raises DataError E302 where the other structures leave them without a proper prior.
@@ -134,7 +134,7 @@ def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[Piece]:
     factors = [f for f in block.factors for _ in f.dims] if len(block.factors) > 1 else []
     built = [f.build(theta) for f in factors]
     extensions = {k: g.extension(theta) for k, g in axes.grown.items()}
-    out: list[Piece] = []
+    out: list[NewMembers] = []
     before = block.size
     for axis, shape in axes.shapes(block.sizes).items():
         covariances: list[Array] = []
@@ -149,7 +149,7 @@ def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[Piece]:
             covariances.append(_with_new(prior, extensions[k]) if grows else prior)
         name = f"{block.name}+{block.dims[axis]}"
         weights = _weights(axes, block.sizes, axis, shape, extensions[axis], before)
-        out.append(Piece(name, block.name, weights, Noise(tuple(covariances))))
+        out.append(NewMembers(name, block.name, weights, NewMemberNoise(tuple(covariances))))
         before += out[-1].size
     return out
 

@@ -35,7 +35,7 @@ def hypers_of(tree: Derived) -> frozenset[str]:
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
+class DrawShift:
     """`places` (P, d) of the points, `mean` (P, n) of z at each, and the logs of its sds on average
     over each of the `blocks` of z, (P, b), so that what sums to zero in a block still does."""
 
@@ -47,7 +47,7 @@ class Carried:
     @classmethod
     def of(
         cls, places: Array, moments: Sequence[tuple[Array, Array]], blocks: Sequence[slice]
-    ) -> Carried:
+    ) -> DrawShift:
         """From means and variances of z at each point."""
         variance = np.array([v for _, v in moments])
         varying = tuple(b for b in blocks if b.stop > b.start and (variance[:, b] > 0.0).any())
@@ -96,7 +96,7 @@ class DrawnHypers:
     shares: Array
     seed: int
     mixing: bool = False
-    carried: Callable[[], Carried] | None = None
+    carried: Callable[[], DrawShift] | None = None
     thetas: tuple[Theta, ...] | None = None
 
     def at(self, chosen: IntArray, places: IntArray) -> tuple[Theta, ...]:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.assess.audit_words import Advice, advised, point, sentence
-from lgmdsl.api.own_data import with_responses
+from lgmdsl.api.assess.audit_verdict import Advice, advised, point, sentence
+from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.audit import audit as audit_draws

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.assess.observations import Observations
-from lgmdsl.api.own_data import with_responses
+from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.component import Component
 from lgmdsl.canonical.blocks.sites import SiteBlock
@@ -24,7 +24,7 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.event_moments import moments
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.mixture import CACHED, Mixture
 from lgmdsl.posterior.shifted_draws import DrawnHypers, by_theta, hypers_of
 from lgmdsl.posterior.site_draws import drawn_sites, parameter_rows
@@ -148,14 +148,14 @@ def _sites(block: SiteBlock, theta: Theta) -> Site:
     return block.family(**block.parameter_values(theta), **_response(block))
 
 
-def conditioned_once(point: Point) -> Callable[[], Conditioned]:
+def conditioned_once(point: HyperPoint) -> Callable[[], Conditioned]:
     """The point's Gaussian, conditioned on first use and cached."""
     q = point.condition()
     return lambda: q
 
 
 def component(
-    canonical: CanonicalModel, point: Point, condition: Callable[[], Conditioned]
+    canonical: CanonicalModel, point: HyperPoint, condition: Callable[[], Conditioned]
 ) -> Component:
     """The posterior at one point.
 

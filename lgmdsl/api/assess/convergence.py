@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lgmdsl.api.own_data import with_responses
 from lgmdsl.api.page import counted
+from lgmdsl.api.response_data import with_responses
 from lgmdsl.assess.convergence import observed_rate, spectral_radius
 from lgmdsl.contract.objectives.iterated import Iterated
 from lgmdsl.errors import Diagnostic, MethodError

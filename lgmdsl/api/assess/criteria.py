@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.api.assess.components import assessed
 from lgmdsl.api.assess.observations import Observations
 from lgmdsl.api.page import counted, wrapped
-from lgmdsl.assess.criteria import deviances, standard_error, widely
+from lgmdsl.assess.criteria import deviances, standard_error, waic_terms
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 
@@ -132,7 +132,7 @@ def dic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None)
 def waic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
     """The WAIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "waic")
-    parts = widely(asked.components)
+    parts = waic_terms(asked.components)
     lppd, effective = rows.total(parts.lppd), rows.total(parts.effective)
     local = tuple(a - b for a, b in zip(parts.lppd, parts.effective, strict=True))
     return Waic(

@@ -19,7 +19,7 @@ from lgmdsl.assess.criteria import density, standard_error
 from lgmdsl.assess.failure import WORDS, Failure
 from lgmdsl.assess.groups import groups_out
 from lgmdsl.assess.mixture import log_mean, weights_of
-from lgmdsl.assess.refit import Without
+from lgmdsl.assess.refit import RefitWithout
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 from lgmdsl.errors import Diagnostic, MethodError
@@ -173,7 +173,7 @@ def _groups(
     )
 
 
-def without(fit: Fit, asked: Assessed) -> Without:
+def without(fit: Fit, asked: Assessed) -> RefitWithout:
     """Refits without some responses: the method of the fit, its options and bound.
 
     The tolerance is at most a hundredth of the default, since small differences are taken of it.
@@ -183,7 +183,7 @@ def without(fit: Fit, asked: Assessed) -> Without:
     planned = plan(asked.canonical, fit.method, settings.get("bound"), options)
     tol = settings.get("tol")
     tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
-    return Without(planned, observed(asked.canonical), tolerances, settings.get("max_steps"))
+    return RefitWithout(planned, observed(asked.canonical), tolerances, settings.get("max_steps"))
 
 
 def _every(flag: IntArray) -> BoolArray:

@@ -16,8 +16,8 @@ from types import MappingProxyType
 import numpy as np
 
 from lgmdsl.api.calibrate import pool as calibrate_pool
-from lgmdsl.api.calibrate.record import Record
-from lgmdsl.api.calibrate.run import Outcome, Task, run_once
+from lgmdsl.api.calibrate.record import CalibrationRecord
+from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, run_once
 from lgmdsl.api.page import columns, counted, wrapped
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import Array
@@ -39,8 +39,8 @@ class Calibration:
     """The outcomes of a calibration, in the order of their numbers; `wanted` runs were asked for
     (more than there are where it was interrupted)."""
 
-    task: Task
-    outcomes: tuple[Outcome, ...]
+    task: CalibrationTask
+    outcomes: tuple[RunOutcome, ...]
     wanted: int
 
     @cached_property
@@ -67,7 +67,7 @@ class Calibration:
         return len(self.outcomes) < self.wanted
 
     @property
-    def failed(self) -> tuple[Outcome, ...]:
+    def failed(self) -> tuple[RunOutcome, ...]:
         """Runs without a posterior."""
         return tuple(o for o in self.outcomes if o.failure)
 
@@ -160,13 +160,13 @@ class Calibration:
         """The ECDFs with their band, as a png, svg or pdf. Raises MethodError E501 without
         matplotlib."""
         from lgmdsl.api.pictures.compare_picture import check_matplotlib
-        from lgmdsl.plot.ecdf import Panel, ecdf_picture
+        from lgmdsl.plot.ecdf import EcdfPanel, ecdf_picture
 
         check_matplotlib()
         panels = []
         for name, values in self.values.items():
             z, low, high = band(len(values), self.level)
-            panels.append(Panel(name, z, ecdf(values, z), low, high, name in self.faults))
+            panels.append(EcdfPanel(name, z, ecdf(values, z), low, high, name in self.faults))
         return ecdf_picture(f"Calibration of {self.method}", panels, format)
 
 
@@ -216,11 +216,13 @@ def calibrate(
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
             message = f"`{name}` must be a whole number from 1"
             raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
-    task = Task(model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), settings)
-    outcomes = Record(record, task)
+    task = CalibrationTask(
+        model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), settings
+    )
+    outcomes = CalibrationRecord(record, task)
     remaining = [k for k in range(runs) if k not in outcomes.done]
 
-    def add(outcome: Outcome) -> None:
+    def add(outcome: RunOutcome) -> None:
         outcomes.add(outcome)
         if on_run is not None:
             on_run(sum(k < runs for k in outcomes.done), runs)

@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lgmdsl.api.calibrate.run import Outcome, Task
+from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome
 from lgmdsl.api.third_parties import word_of, words_in
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.registry import packed
@@ -28,7 +28,7 @@ from lgmdsl.remedies import number
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]:
+def outcomes(task: CalibrationTask, numbers: Sequence[int], jobs: int) -> Iterator[RunOutcome]:
     """The outcomes of these runs, in the order in which they end. The workers end with the
     iterator, however it ends.
 
@@ -36,7 +36,7 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
     part that the runs use.
     """
     parts = _parts(task)
-    arrived: queue.Queue[Outcome | int] = queue.Queue()
+    arrived: queue.Queue[RunOutcome | int] = queue.Queue()
     workers = [_start(task, parts, numbers[k::jobs]) for k in range(min(jobs, len(numbers)))]
     readers = [threading.Thread(target=_read, args=(w, arrived), daemon=True) for w in workers]
     try:
@@ -45,7 +45,7 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
         running = len(workers)
         while running:
             item = arrived.get()
-            if isinstance(item, Outcome):
+            if isinstance(item, RunOutcome):
                 yield item
             elif item == 0:
                 running -= 1
@@ -63,7 +63,7 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
             reader.join()
 
 
-def _parts(task: Task) -> bytes:
+def _parts(task: CalibrationTask) -> bytes:
     """The parts registered at run time, for `registry.unpack`."""
     parts, refused = packed()
     used = set(words_in(loads(task.text, task.name).tree)) if refused else set()
@@ -82,7 +82,7 @@ def _parts(task: Task) -> bytes:
     return parts
 
 
-def _start(task: Task, parts: bytes, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
+def _start(task: CalibrationTask, parts: bytes, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
     environment[VARIABLE] = str(budget())  # the caller's: its engines are the workers' too
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
@@ -104,5 +104,5 @@ def _read(worker: subprocess.Popen[bytes], arrived: queue.Queue[Any]) -> None:
     with worker.stdout as lines:
         for line in lines:
             if line.endswith(b"\n"):  # the last line of a killed worker may be half a line
-                arrived.put(Outcome.of_json(json.loads(line)))
+                arrived.put(RunOutcome.of_json(json.loads(line)))
     arrived.put(worker.wait())

@@ -28,7 +28,7 @@ KNOWN = 1e-10
 
 
 @dataclass(frozen=True)
-class Task:
+class CalibrationTask:
     """What all runs share. `text` and `name` are the model's; `data` its given covariates."""
 
     text: str
@@ -40,7 +40,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """Run `number`: values in [0, 1] by quantity, uniform over runs where the posterior is exact;
     `failure` where there was no posterior (or no data)."""
 
@@ -57,7 +57,7 @@ class Outcome:
         }  # fmt: skip
 
     @classmethod
-    def of_json(cls, row: Mapping[str, Any]) -> Outcome:
+    def of_json(cls, row: Mapping[str, Any]) -> RunOutcome:
         return cls(
             int(row["run"]),
             {str(k): float(v) for k, v in row["values"].items()},
@@ -67,7 +67,7 @@ class Outcome:
         )
 
 
-def run_once(model: Model, task: Task, number: int) -> Outcome:
+def run_once(model: Model, task: CalibrationTask, number: int) -> RunOutcome:
     """One run. Its digits depend on the task and the number alone.
 
     An error in a fit of drawn data is the run's outcome; one that the first draw meets already (no
@@ -83,9 +83,9 @@ def run_once(model: Model, task: Task, number: int) -> Outcome:
     except LgmError as error:
         if number == 0:
             raise
-        return Outcome(number, {}, False, "", str(error).splitlines()[0])
+        return RunOutcome(number, {}, False, "", str(error).splitlines()[0])
     values = dict(_placed(fit, data, rng))
-    return Outcome(number, values, fit.converged, fit.method)
+    return RunOutcome(number, values, fit.converged, fit.method)
 
 
 def _placed(

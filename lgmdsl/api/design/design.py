@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.acquisition.scores import SCORES
-from lgmdsl.acquisition.sequence import Query, Refit, Settings, sequence
+from lgmdsl.acquisition.sequence import BlockEnd, Query, Settings, sequence
 from lgmdsl.api.design import page as design_page
 from lgmdsl.api.design.cases import METHOD, cases_of, response_of, tester
 from lgmdsl.api.design.labels import answers_of
-from lgmdsl.api.design.record import Point, Record, Task
+from lgmdsl.api.design.record import CoursePoint, DesignRecord, DesignTask
 from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.page import counted
 from lgmdsl.api.settings import check_numbers
@@ -42,13 +42,13 @@ class Design:
     before all of them were made or the last block was re-fitted.
     """
 
-    task: Task
+    task: DesignTask
     labelled: int
     index: str
     labels: AnyArray
     response: str
     queries: tuple[Query, ...]
-    course: tuple[Point, ...]
+    course: tuple[CoursePoint, ...]
     wanted: int
     interrupted: bool
 
@@ -115,7 +115,7 @@ def design(
     load_entry_points()
     _check(score, {"steps": steps, "block": block, "outer": outer})
     check_numbers(seed)
-    task = Task(
+    task = DesignTask(
         model.to_lgm(),
         model.checked.source.name,
         data,
@@ -149,10 +149,10 @@ def design(
     error = None
     if test is not None:
         error = tester(fit, response, read(test, mapping), cases.extended)
-    log = Record(record, task)
+    log = DesignRecord(record, task)
 
-    def point(included: int, evidence: float, z: np.ndarray) -> Point:
-        return Point(included, evidence, None if error is None else error(z))
+    def point(included: int, evidence: float, z: np.ndarray) -> CoursePoint:
+        return CoursePoint(included, evidence, None if error is None else error(z))
 
     try:
         z = fit.posterior.conditioned.latent_mean
@@ -161,7 +161,7 @@ def design(
         course_of = Settings(score, steps, block, seed, outer)
         done = log.queries[:]
         for event in sequence(cases.pool, weight, course_of, ask, done, log.settled):
-            if isinstance(event, Refit):
+            if isinstance(event, BlockEnd):
                 log.point(point(event.included, event.log_evidence, event.latent_mean), event)
             else:
                 log.query(event)

@@ -23,7 +23,7 @@ from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.memory import during
 from lgmdsl.posterior.frame import fitted_frame
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
@@ -71,7 +71,7 @@ class Fit(Assessable):
     audited: Audit | None = field(default=None, repr=False)
     hyper: str = "fixed"
     hypers: HyperMarginals | None = field(default=None, repr=False)
-    mixed: tuple[Point, ...] = field(default=(), repr=False)
+    mixed: tuple[HyperPoint, ...] = field(default=(), repr=False)
     learning: Learning | None = field(default=None, repr=False)
 
     @property
@@ -97,9 +97,9 @@ class Fit(Assessable):
         )
 
     @property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[HyperPoint, ...]:
         """The hyperparameter points that the posterior is a mixture of, the heaviest first."""
-        mode = Point(
+        mode = HyperPoint(
             self.theta,
             1.0,
             self.log_evidence,
@@ -120,7 +120,7 @@ class Fit(Assessable):
         frame = fitted_frame(self.canonical, self.posterior.conditioned)
         return Marginals(self.canonical, self.theta, frame, self.seed)
 
-    def _at(self, point: Point) -> Marginals:
+    def _at(self, point: HyperPoint) -> Marginals:
         if point.theta is self.theta:
             return self.conditional
         frame = fitted_frame(self.canonical, point.condition())

@@ -12,7 +12,7 @@ from lgmdsl.inference.driver import Run
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.search.learning_record import Learning
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -66,5 +66,5 @@ def with_hypers(fit: Fit, learned: LearnedHypers, way: str) -> Fit:
     )
 
 
-def _point(fit: Fit, fitted: Fitted, share: float) -> Point:
+def _point(fit: Fit, fitted: Fitted, share: float) -> HyperPoint:
     return point_of(fit, fitted.theta, share, fitted.log_evidence, fitted.weight, fitted.shift)

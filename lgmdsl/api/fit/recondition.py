@@ -15,7 +15,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.engines.choose import Terms, choose, names
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def point_of(
     fit: Fit, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
-) -> Point:
+) -> HyperPoint:
     """A point of the mixture that a fit is: conditioned when asked for, by the fit's engine."""
-    return Point(
+    return HyperPoint(
         theta,
         share,
         log_evidence,

@@ -12,7 +12,7 @@ from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.errors import LgmError
-from lgmdsl.plot.hypers import Panel
+from lgmdsl.plot.hypers import HyperPanel
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -21,7 +21,7 @@ POINTS = 401
 GRID = 800  # values of a free hyper at which a computed one's prior is evaluated
 
 
-def panels(fit: Fit, names: Sequence[str]) -> list[Panel]:
+def panels(fit: Fit, names: Sequence[str]) -> list[HyperPanel]:
     """One for each entry that has a density; each pair of a covariance once."""
     layout, space, out = fit.canonical.layout, fit.canonical.hypers, []
     for name in names:
@@ -40,7 +40,7 @@ def panels(fit: Fit, names: Sequence[str]) -> list[Panel]:
             entry = ", ".join(str(members[k]) for members, k in zip(labels, index, strict=True))
             title = f"{name}[{entry}]" if index else name
             prior = prior_density(space, block, x)
-            out.append(Panel(title, doc, x, density, float(median[index]), prior))
+            out.append(HyperPanel(title, doc, x, density, float(median[index]), prior))
     return out
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from lgmdsl.api.pictures.compare_picture import check_matplotlib
 from lgmdsl.api.pictures.hyper_pictures import panels
-from lgmdsl.api.pictures.positions import Line, Places, line, places
+from lgmdsl.api.pictures.positions import LinePositions, MapPositions, line, places
 from lgmdsl.api.summary import learned_names
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.lower import distinct
@@ -21,7 +21,14 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.files import write
 from lgmdsl.plot.canvas import FORMATS
-from lgmdsl.plot.effects import LEVELS, Curve, Row, curve_picture, forest_picture, sorted_picture
+from lgmdsl.plot.effects import (
+    LEVELS,
+    Curve,
+    ForestRow,
+    curve_picture,
+    forest_picture,
+    sorted_picture,
+)
 from lgmdsl.plot.fields import Heat, Map, heat_picture, map_picture
 from lgmdsl.plot.hypers import hyper_picture
 from lgmdsl.plot.pit import pit_picture
@@ -112,7 +119,7 @@ def _pictures(
     """File names without endings, and what draws them."""
     canonical = fit.canonical
     hypers = {b.name for b in canonical.hypers.blocks}
-    scalars: list[Row] = []
+    scalars: list[ForestRow] = []
     for name in wanted:
         if name in hypers or (name == PIT and name not in all_names(canonical)):
             continue
@@ -122,7 +129,7 @@ def _pictures(
             if quantiles is None:
                 left_out.append(f"{name}: it is fixed, or not finite")
             else:
-                scalars.append(Row(titled(canonical, name), quantiles.reshape(-1)))
+                scalars.append(ForestRow(titled(canonical, name), quantiles.reshape(-1)))
         elif np.prod(canonical.layout.shape(dims)) > LARGEST:
             left_out.append(f"{name}: more than {LARGEST:,} entries")
         else:
@@ -190,8 +197,8 @@ def _one_index(
     dims: tuple[str, ...],
     title: str,
     quantiles: Array,
-    along: Line | None,
-    where: Places | None,
+    along: LinePositions | None,
+    where: MapPositions | None,
 ) -> Draw | None:
     """A curve, dots or sorted entries; None for many entries that a map shows already."""
     flat = quantiles.reshape(len(LEVELS), -1)
@@ -202,7 +209,7 @@ def _one_index(
         for dim in dims:
             members = [str(v) for v in canonical.layout.labels[dim].tolist()]
             labels = [f"{a}, {b}" if a else b for a in labels for b in members]
-        rows = [Row(label, q) for label, q in zip(labels, flat.T, strict=True)]
+        rows = [ForestRow(label, q) for label, q in zip(labels, flat.T, strict=True)]
         return partial(forest_picture, title, name, rows)
     if where is not None:
         return None

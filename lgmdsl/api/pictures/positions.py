@@ -25,7 +25,7 @@ DEGREES = ("lon", "long", "longitude")
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class LinePositions:
     """Members of an index along a line: x (n,), what x is, and labels where x only numbers them."""
 
     x: Array
@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class MapPositions:
     """Members of an index on a map: places (n, 2), what the coordinates are, and the length of one
     unit of the second over one of the first."""
 
@@ -43,7 +43,7 @@ class Places:
     ratio: float = 1.0
 
 
-def line(canonical: CanonicalModel, dim: str) -> Line | None:
+def line(canonical: CanonicalModel, dim: str) -> LinePositions | None:
     """The index as a line, where a structure goes along it or the model counts it from one number
     to another; None where its members have no order."""
     index = canonical.grounded.indices[dim]
@@ -52,17 +52,19 @@ def line(canonical: CanonicalModel, dim: str) -> Line | None:
     for factor in _factors(canonical, dim):
         inputs = _inputs(canonical, factor)
         if inputs is not None and inputs.shape[1] == 1:
-            return Line(inputs[:, 0], _axis_title(canonical, factor, dim))
+            return LinePositions(inputs[:, 0], _axis_title(canonical, factor, dim))
         chained |= factor.declared.ordered_axis
     if not chained:
         return None
     if index.labels.dtype.kind in "iuf":
-        return Line(index.labels.astype(np.float64), described(canonical.grounded.model, dim))
+        return LinePositions(
+            index.labels.astype(np.float64), described(canonical.grounded.model, dim)
+        )
     labels = tuple(map(str, index.labels.tolist()))
-    return Line(np.arange(index.size, dtype=np.float64), dim, labels)
+    return LinePositions(np.arange(index.size, dtype=np.float64), dim, labels)
 
 
-def places(canonical: CanonicalModel, dim: str) -> Places | None:
+def places(canonical: CanonicalModel, dim: str) -> MapPositions | None:
     """The index on a map: inputs of two columns that a Gaussian process over it has, or two data
     over it that are named as coordinates are (PAIRS)."""
     grounded = canonical.grounded
@@ -75,7 +77,7 @@ def places(canonical: CanonicalModel, dim: str) -> Places | None:
             named = [str(v) for v in labels]
             if columns and grounded.indices[columns[0]].counted:
                 named = [f"{name}[{v}]" for v in named]
-            return Places(inputs, (named[0], named[1]))
+            return MapPositions(inputs, (named[0], named[1]))
     pair = coordinate_pairs(grounded.graph).get(dim)
     if pair is None or any(name not in grounded.values for name in pair):
         return None
@@ -84,7 +86,7 @@ def places(canonical: CanonicalModel, dim: str) -> Places | None:
     if pair[0].lower() in DEGREES and np.abs(coordinates[:, 1]).max() < 89.0:
         ratio = float(1.0 / np.cos(np.radians(coordinates[:, 1].mean())))
     axes = tuple(described(grounded.model, n) for n in pair)
-    return Places(coordinates, (axes[0], axes[1]), ratio)
+    return MapPositions(coordinates, (axes[0], axes[1]), ratio)
 
 
 def coordinate_pairs(graph: ModelGraph) -> dict[str, tuple[str, str]]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.own_data import with_responses
 from lgmdsl.api.predict.predict import Prediction
+from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.layout import Layout

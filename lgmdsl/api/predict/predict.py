@@ -23,7 +23,7 @@ from lgmdsl.memory import during
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.frame import extended_frame, fitted_frame
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
@@ -284,7 +284,7 @@ def predicted(
     renamed = any(a.name != b.name for a, b in zip(fit.canonical.latents, new.latents, strict=True))
     extended = renamed or any(changed & set(b.dims) for b in new.latents)
 
-    def at(point: Point) -> Marginals:
+    def at(point: HyperPoint) -> Marginals:
         if extended:
             frame = extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
         else:

@@ -61,7 +61,7 @@ class Findings:
     corrected: Mapping[str, Corrected]
 
 
-class Chunks:
+class DrawChunks:
     """n draws x = z - E z with their squared distances, in chunks; the same each time."""
 
     def __init__(self, q: Conditioned, linear: LinearGaussian, n: int, seed: int) -> None:
@@ -100,9 +100,9 @@ def audit(
     latents, which are judged too: a bias spread thinly over many latents adds up there.
     Raises NumericalError E601 where the posterior cannot be drawn from.
     """
-    ratio, chunks = DensityRatio(sites, q), Chunks(q, linear, n, seed)
+    ratio, chunks = DensityRatio(sites, q), DrawChunks(q, linear, n, seed)
     every = (*functionals, *predictors(linear, q), projection(linear, q, seed))
-    follow = Followed(ratio, every[-1]) if linear.size > MANY else None
+    follow = FollowedDirections(ratio, every[-1]) if linear.size > MANY else None
     radius, log_weights, stretched_weights = np.empty(n), np.empty(n), np.empty(n)
     stretch = np.sqrt((DF - 2.0) / np.random.default_rng([seed, n, DF]).chisquare(DF, n))
     for where, x, distance in chunks:
@@ -129,7 +129,7 @@ def audit(
 
 
 def _corrected(
-    functionals: Sequence[Functional], chunks: Chunks, proposal: Proposal, evidence: Evidence
+    functionals: Sequence[Functional], chunks: DrawChunks, proposal: Proposal, evidence: Evidence
 ) -> dict[str, Corrected]:
     sums = [Moments(f) for f in functionals]
     for where, x, _ in chunks:
@@ -161,7 +161,7 @@ def projection(linear: LinearGaussian, q: Conditioned, seed: int) -> Functional:
     return Functional(PROJECTION, mean, sd, lambda x: np.asarray(x @ row[:, None]))
 
 
-class Followed:
+class FollowedDirections:
     """Single directions, drawn along with q: the random projection, and the predictors whose
     sites' own contributions to the log weights vary most (in the first chunk of draws)."""
 

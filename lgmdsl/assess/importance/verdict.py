@@ -34,7 +34,7 @@ class Outcome(Enum):
 
 
 @dataclass(frozen=True)
-class Moved:
+class EntryShift:
     """The entry of a functional (its flat position) whose mean moved farthest, in sds."""
 
     name: str
@@ -52,7 +52,7 @@ class Verdict:
     outcome: Outcome
     reason: str
     k_hat: float
-    farthest: Moved | None
+    farthest: EntryShift | None
     stretch: float = 1.0
 
 
@@ -93,12 +93,12 @@ def judge(findings: Findings) -> Verdict:
     return Verdict(Outcome.trust, "", worst, farthest)
 
 
-def _reach(m: Moved) -> float:
+def _reach(m: EntryShift) -> float:
     """How far the mean may be off."""
     return abs(m.shift) + CLEAR * m.error
 
 
-def _stretched(findings: Findings) -> Iterable[tuple[float, Moved]]:
+def _stretched(findings: Findings) -> Iterable[tuple[float, EntryShift]]:
     """Of each functional that counts, the ratio of corrected to fitted sd farthest from 1."""
     for f in findings.functionals:
         if not f.judged or not f.mean.size:
@@ -107,11 +107,11 @@ def _stretched(findings: Findings) -> Iterable[tuple[float, Moved]]:
         vary = (f.sd > 0.0) & (corrected.sd > 0.0)
         ratio = np.where(vary, corrected.sd / np.where(vary, f.sd, 1.0), 1.0)
         k = int(np.argmax(np.abs(np.log(ratio))))
-        shift = Moved(f.name, k, float(corrected.shift[k]), float(corrected.error[k]))
+        shift = EntryShift(f.name, k, float(corrected.shift[k]), float(corrected.error[k]))
         yield float(ratio[k]), shift
 
 
-def _shifts(findings: Findings) -> Iterable[Moved]:
+def _shifts(findings: Findings) -> Iterable[EntryShift]:
     """Of each functional that counts, the entry farthest off, the one whose shift is the most
     errors beyond SHIFT, and the one that may be farthest off."""
     for f in findings.functionals:
@@ -125,4 +125,6 @@ def _shifts(findings: Findings) -> Iterable[Moved]:
             int(np.argmax(np.where(shift > SHIFT, shift / np.maximum(error, 1e-300), 0.0))),
         }
         for place in sorted(places):
-            yield Moved(f.name, place, float(corrected.shift[place]), float(corrected.error[place]))
+            yield EntryShift(
+                f.name, place, float(corrected.shift[place]), float(corrected.error[place])
+            )

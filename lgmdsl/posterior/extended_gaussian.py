@@ -40,7 +40,7 @@ class Gaussian(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class NewMemberNoise:
     """N(0, C_1 (x) C_2 (x) ...), row-major over the axes: each C an array, or its diagonal."""
 
     covariances: tuple[Array, ...]
@@ -122,14 +122,14 @@ def _root(c: Array) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
+class NewMembers:
     """New members of the latent `block`, under a separate name: `weights` (M, k) on the k
     members of the block before them, those of the pieces before this one included."""
 
     name: str
     block: str
     weights: SparseMatrix
-    noise: Noise
+    noise: NewMemberNoise
 
     @property
     def size(self) -> int:
@@ -144,9 +144,9 @@ class Extended:
     base: Gaussian
     starts: Mapping[str, int]
     sizes: Mapping[str, int]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[NewMembers, ...]
 
-    def _before(self, piece: Piece) -> list[tuple[str, int, int]]:
+    def _before(self, piece: NewMembers) -> list[tuple[str, int, int]]:
         """What a piece's weights are on: the block, and its pieces before; begin and end."""
         out, end = [(piece.block, 0, self.sizes[piece.block])], self.sizes[piece.block]
         for other in self.pieces:

@@ -11,7 +11,15 @@ import numpy as np
 
 from lgmdsl.assess.importance.audit import PROJECTION, Findings
 from lgmdsl.assess.importance.pareto import threshold
-from lgmdsl.assess.importance.verdict import CLEAR, LEAST, SHIFT, Moved, Outcome, Verdict, exact
+from lgmdsl.assess.importance.verdict import (
+    CLEAR,
+    LEAST,
+    SHIFT,
+    EntryShift,
+    Outcome,
+    Verdict,
+    exact,
+)
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.inference.accuracy import more_accurate
 
@@ -121,7 +129,7 @@ def _next(advice: Advice, otherwise: str) -> str:
     return ", or ".join(words)
 
 
-def place(canonical: CanonicalModel, findings: Findings, shift: Moved) -> str:
+def place(canonical: CanonicalModel, findings: Findings, shift: EntryShift) -> str:
     """`w[dose]`, `the predictor of y[3]`, `a random projection`."""
     if shift.name == PROJECTION:
         return f"{PROJECTION} of all latents"
