@@ -1,4 +1,4 @@
-"""`lgm.sites.expected` and `lgm.sites.tilted`: ask any site its Gaussian questions directly."""
+"""`lgm.sites.expected` and `lgm.sites.tilted`: Gaussian expectations of any site."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def expected(
     """f = E[log t(s)], s ~ N(mean, variance), with df/dmean (`d_mean`), df/dvariance.
 
     `y`, `mean`, `variance` and parameters broadcast; the answer's arrays have the common shape.
-    y, mean and variance stand by position, or by name where no parameter of the family has it
+    y, mean and variance are given by position, or by name where no parameter of the family has it
     (normal.log_var has a `mean`); y is None for potentials. With rule "quadrature" the value is
     exact to 1e-9 (closed forms are used where there are any); other rules are bounds, by name.
     `second` adds d2f/dmdv and d2f/dv2.
@@ -83,8 +83,8 @@ def tilted(
     """log E_{N(mean, variance)}[t(s)^power], and mean and variance of the tilted density.
 
     Arguments and errors as in `expected`; 0 < power <= 1. categorical.stick, by quasi-random
-    points, to about 1e-4. The family exp_power has a parameter of
-    that name too: there `power` is the density's, and the tilted power is 1.
+    points, to about 1e-4. The family exp_power has a parameter of the same name: there
+    `power` is the density's, and the tilted power is 1.
 
     >>> answer = tilted("bernoulli.probit", 1, 0.0, 1.0)
     >>> round(float(np.exp(answer.log_mass)), 12)
@@ -107,7 +107,7 @@ ASKED = ("y", "mean", "variance")
 def _three(asked: tuple[object, ...], parameters: dict[str, object]) -> list[object]:
     """y, mean and variance: those given by position, the rest taken by name."""
     if len(asked) > len(ASKED):
-        raise TypeError(f"at most y, mean and variance stand by position, not {len(asked)} values")
+        raise TypeError(f"at most y, mean and variance are positional, not {len(asked)} values")
     remaining = ASKED[len(asked) :]
     absent = [n for n in remaining if n not in parameters and n != "y"]
     if absent:

@@ -21,7 +21,7 @@ Oracle = Callable[[int], float]
 @dataclass(frozen=True)
 class Query:
     """Inclusion `number` (from 1): the candidate's row, its score and Q(y = 1) when it was chosen,
-    and the label (None where nobody was asked)."""
+    and the label (None without an oracle)."""
 
     number: int
     row: int
@@ -64,8 +64,7 @@ def sequence(
     alone, all of one block.
 
     `weight`: of the sites after the first `settled` of `done`, queries of an earlier run. The rest
-    of them are gone through again and not yielded: the digits are those of a run that was never cut
-    off.
+    of them are replayed and not yielded: the digits are those of an uninterrupted run.
     """
     order = np.random.default_rng(settings.seed).permutation(pool.candidates.rows)
     size = settings.steps if oracle is None else settings.block

@@ -1,7 +1,7 @@
-"""JSON lines that a long run writes as it goes, so that one that was cut off goes on from there.
+"""JSON lines written during a long run, from which an interrupted run is resumed.
 
-A head says what the run is, and a file with another head is refused; then a line for each result.
-A last line that was cut short is left out.
+A head identifies the run, and a file with another head is refused; then a line for each result.
+An incomplete last line is discarded.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ FORMAT = 1
 
 
 class Lines:
-    """The lines of a file, or of nothing where `path` is None. `kind` is what the run is, in a
-    word; `task` a dataclass with all that the results depend on, but for its fields in `free`.
+    """The lines of a file, or of nothing where `path` is None. `kind` names the run in one
+    word; `task` is a dataclass with all that the results depend on, except its fields in `free`.
 
     `rows`: what the file holds already. Raises DataError E306 for a file of something else.
     """
@@ -51,7 +51,7 @@ class Lines:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """One more line; it is on disk when this returns. Raises DataError E306, and leaves the
-        lines before it as they were, where it finds no room."""
+        lines before it as they were, where the disk is full."""
         if self.path is not None:
             append(self.path, f"{json.dumps(row)}\n".encode())
 
@@ -114,7 +114,7 @@ def _bytes(data: Any) -> bytes:
         try:
             return Path(data).read_bytes()
         except OSError:
-            return str(data).encode()  # who reads it says what is wrong with it
+            return str(data).encode()  # reported when the data are read
     return pickle.dumps(data)
 
 

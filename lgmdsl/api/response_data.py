@@ -20,8 +20,8 @@ def with_responses(
 ) -> CanonicalModel:
     """The canonical model with its responses: the fit's own, or made again from the data.
 
-    `what` needs them, `how` says how to give them. Raises DataError: E305 where the fit comes from
-    a file and no data are given, E303 for other data than the fit's.
+    `caller` needs them, `how` shows how to give them. Raises DataError: E305 where the fit comes
+    from a file and no data are given, E303 for other data than the fit's.
     """
     canonical = fit.canonical
     if data is None:

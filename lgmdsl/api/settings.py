@@ -25,8 +25,8 @@ def check_numbers(seed: object, tol: object = None, max_steps: object = None) ->
 
 
 def check_named(values: object, setting: str, example: str) -> dict[str, object]:
-    """Values by name, none where nothing is given. Raises MethodError E108 for anything else, which
-    the `example` shows."""
+    """Values by name, empty for None. Raises MethodError E108 for anything else, with the
+    `example`."""
     if values is None:
         return {}
     if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):

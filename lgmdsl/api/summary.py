@@ -227,7 +227,7 @@ def _short(label: str) -> str:
 
 
 def _format(mean: Array, sd: Array) -> _Digits:
-    """As many decimals as the smallest sd has meaning for; powers of ten where numbers are wild."""
+    """As many decimals as the smallest sd supports; powers of ten for a wide range of numbers."""
     spread = sd[np.isfinite(sd) & (sd > 0)]
     finite = np.abs(np.concatenate([mean[np.isfinite(mean)], spread]))
     largest = float(finite.max(initial=0.0))

@@ -89,7 +89,7 @@ def engine_missing(engine: str, provenance: Mapping[str, str]) -> LgmError:
 
 
 def _recorded(provenance: Mapping[str, str]) -> list[Used]:
-    return [Used(**fields) for fields in json.loads(provenance.get(KEY, "[]"))]
+    return [Used(**row) for row in json.loads(provenance.get(KEY, "[]"))]
 
 
 def _absent(message: str, missing: Sequence[Used]) -> LgmError:

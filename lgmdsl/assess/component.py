@@ -78,7 +78,7 @@ class Component:
 
 
 def of_each(components: Sequence[Component], make: Callable[[Component], Result]) -> list[Result]:
-    """What is made of the q(z) of each component: once where neighbours share it."""
+    """`make` of each component, once where neighbours share q(z)."""
     out: list[Result] = []
     for k, c in enumerate(components):
         shared = k > 0 and c.same_latents(components[k - 1])

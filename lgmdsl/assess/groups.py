@@ -136,8 +136,8 @@ def _expected(
 
 @dataclass(frozen=True, eq=False)
 class _Removed:
-    """The predictors of a group without its sites, and the sites' own W and b; Cov(z, s) pull is
-    how z moves without them."""
+    """The predictors of a group without its sites, and W and b of the sites; Cov(z, s) pull is the
+    change of E z without them."""
 
     mean: Array
     covariance: Array

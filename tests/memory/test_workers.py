@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from lgmdsl.api.calibrate import pool as calibrate_pool
-from lgmdsl.api.calibrate.run import Task
+from lgmdsl.api.calibrate.run import CalibrationTask
 
 
 class Stopped(Exception):

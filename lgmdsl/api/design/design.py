@@ -100,8 +100,8 @@ def design(
     `block` all sites are re-fitted by `outer` outer iterations. `test` holds covariates and labels
     of cases on which the error is taken after each block.
 
-    Without an oracle the queries are ranked for someone to label: each that was chosen joins with
-    its expected weight, which narrows the variances of all that are like it and leaves the means.
+    Without an oracle the queries are ranked for later labelling: each chosen case joins with its
+    expected weight, which narrows the variances of similar cases and leaves the means.
 
     `record` is a file written as queries are made, and read again: a design that was cut off goes
     on with the same digits. `on_query` is called with the number of queries there are and of those

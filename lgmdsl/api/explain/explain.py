@@ -1,4 +1,4 @@
-"""What the compiler makes of a model: sizes, canonical form, rewrites, engine, methods."""
+"""The result of compiling a model: sizes, canonical form, rewrites, engine, methods."""
 
 from __future__ import annotations
 

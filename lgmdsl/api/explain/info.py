@@ -1,4 +1,4 @@
-"""What a model declares, and what data make of it: `lgm info`."""
+"""The declarations of a model, with sizes, labels and ranges from data: `lgm info`."""
 
 from __future__ import annotations
 

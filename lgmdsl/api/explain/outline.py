@@ -1,7 +1,7 @@
-"""As far as the compiler gets with a model: the parts it can lower, and what it refuses.
+"""A partly compiled model: the parts that can be lowered, and what is refused.
 
-`compile.py` stops at the first stage that refuses something; explain, methods and check want to
-know about every part, so here each part is lowered by itself.
+`compile.py` stops at the first stage that refuses something; explain, methods and check report
+on every part, so here each part is lowered separately.
 """
 
 from __future__ import annotations

@@ -38,14 +38,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fit(Assessable):
-    """A posterior of a model, and how it was found: Gaussian at fixed or maximised hyperparameters,
+    """A posterior of a model with its record: Gaussian at fixed or maximised hyperparameters,
     a mixture of Gaussians over `points` where they were integrated (`hyper`).
 
     `log_evidence` is log p(y | hypers) in nats, as the method estimates it, and log p(y) where
-    hyperparameters were integrated; `guarantee` says what that promises. `theta`, `weight` and
+    hyperparameters were integrated; `guarantee` says whether it is exact, a bound or
+    an approximation. `theta`, `weight` and
     `shift` (the sites' W and b), `posterior` and `trace` are those at the hyperparameters' mode.
     Everything named in the model can be asked for by name; results are xarray.DataArrays with the
-    model's labels. `starts`: how each start ended, where the sites are not log-concave and
+    model's labels. `starts`: the result of each start, where the sites are not log-concave and
     several were tried. `audited`: the audit that summary and file show, where one was asked for.
     `hypers`: marginals of what was learned; `learning`: how.
     """
@@ -202,8 +203,8 @@ class Fit(Assessable):
 
         Index sets over which a structure is ordered (`ar1 ar rw1 rw2 seasonal ou`) take labels
         under their own name, `{"t": [30, 31]}`, before, between and beyond those of the fit, known
-        ones among them, and so do maps into them. New members are what the fitted prior says of
-        them given the fitted ones: its scale and its sum to zero stay as they are. Rows without
+        ones among them, and so do maps into them. New members follow the fitted prior
+        given the fitted ones: its scale and its sum to zero stay as they are. Rows without
         labels are new ones: their own latents have their prior.
 
         `data` holds what the predictors of the new rows need, and `n` or `exposure` for responses

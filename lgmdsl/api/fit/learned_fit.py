@@ -1,4 +1,4 @@
-"""A fit with what was learned of its hyperparameters: marginals and mixture points."""
+"""A fit with the posterior of its hyperparameters: marginals and mixture points."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 
 
 class LearnedHypers(Protocol):
-    """What a fit asks of how its hyperparameters were learned: a mode with its curvature, an
-    integral, or factors."""
+    """Hyperparameters as they were learned: a mode with its curvature, an integral, or factors."""
 
     @property
     def theta(self) -> Theta:
@@ -32,7 +31,7 @@ class LearnedHypers(Protocol):
 
     @property
     def status(self) -> Status:
-        """How the whole ended."""
+        """The status of the whole search."""
 
     @property
     def of_fit_alone(self) -> bool:

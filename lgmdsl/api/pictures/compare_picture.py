@@ -1,4 +1,4 @@
-"""What the picture of a comparison is drawn from: the runs, and which latents are shown."""
+"""Data for the picture of a comparison: the runs, and which latents are shown."""
 
 from __future__ import annotations
 

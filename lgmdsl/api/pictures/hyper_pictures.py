@@ -1,4 +1,4 @@
-"""What the picture of the hyperparameters is drawn from: posterior and prior of each entry."""
+"""Data for the picture of the hyperparameters: posterior and prior of each entry."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""fit.plot(): the pictures of a fit, what is drawn and how, as files in a folder."""
+"""fit.plot(): the pictures of a fit, as files in a folder."""
 
 from __future__ import annotations
 

@@ -254,7 +254,7 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
 
     Raises DataError for data that do not fit the model, that name nothing of it (E305), or that
     would change the prior of what was fitted: E303 by their values, E302 by new members of an axis
-    whose structure says nothing of them.
+    whose structure does not extend to them.
     """
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     model = fit.canonical.grounded.model
@@ -265,10 +265,10 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
 def predicted(
     fit: Fit, dataset: Dataset, check: Callable[[GroundedModel], None] | None = None
 ) -> Prediction:
-    """As `predict`, also where nothing says at what: then at the rows of the fit. `check` looks at
-    the new data first."""
+    """As `predict`, also for data that do not say where: then at the rows of the fit. `check`
+    examines the new data first."""
     usage = usage_of(fit.canonical.grounded.graph)
-    # Counts of words say how long a text is, and nothing else here.
+    # Counts of words only give the length of a text here.
     lengths = {b.name for b in fit.canonical.blocks if b.own_trials}
     responses = usage.responses - lengths
     grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))

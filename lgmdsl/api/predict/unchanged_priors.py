@@ -19,7 +19,7 @@ from lgmdsl.language.tree import ast
 from lgmdsl.posterior.joined_cases import runs_over
 from lgmdsl.structures.catalogue import members_of
 
-# Values that went through float32 are still the same ones.
+# Values that went through float32 count as unchanged.
 SAME = 1e-6
 
 
@@ -59,7 +59,7 @@ def check_prior_data(fitted: GroundedModel, new: GroundedModel) -> None:
 
 def check_members(fitted: CanonicalModel, new: GroundedModel) -> None:
     """Raise DataError E302 for new members of an axis whose structure, or a hyperparameter over it,
-    is of the fitted members alone, and for those of latents that potentials have a say in."""
+    is of the fitted members alone, and for those of latents that potentials act on."""
     problems = []
     old, model = fitted.grounded, fitted.grounded.model
     for symbol in model.of_kind("latent"):

@@ -32,9 +32,9 @@ from lgmdsl.memory import during
 from lgmdsl.sites import catalogue as sites
 
 TRUTH = "truth."
-WORDS = 100.0  # mean length of a row of words, where no data tell it
+WORDS = 100.0  # mean length of a row of words, where no data give it
 
-# Counts beyond this are not whole in float64 any more; real responses that large mean no good.
+# Counts beyond this are not whole in float64 any more; real responses are never that large.
 MOST = 2.0**53
 
 
@@ -234,7 +234,7 @@ def _refuse_potentials(canonical: CanonicalModel) -> None:
                     "E501",
                     "a model with a potential cannot be simulated",
                     block.span,
-                    "makes the prior something that is not Gaussian",
+                    "makes the prior non-Gaussian",
                     help="leave it out, and give its latents a prior, e.g. normal(sd = 1)",
                 )
             )
@@ -249,7 +249,7 @@ def _refuse_censored(canonical: CanonicalModel, theta: Theta) -> None:
                     "E501",
                     f"`{block.name}` is censored in some rows, which cannot be simulated",
                     block.span,
-                    "says that rows are censored, but not how that comes about",
+                    "says that rows are censored, but not by which mechanism",
                     help="leave out `event`, `lower` and `upper`, and censor the draws yourself",
                 )
             )

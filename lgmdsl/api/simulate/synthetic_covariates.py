@@ -1,4 +1,4 @@
-"""Synthetic covariates: a complete data set for a model whose data are not (all) there.
+"""Synthetic covariates: a complete data set for a model whose data are missing or incomplete.
 
 `lgm simulate` draws responses over them; `lgm explain` without data lowers the model over them.
 """
@@ -21,20 +21,20 @@ from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import either
 
-# The size of an index set that nobody gave one, where only the form of the model matters.
+# The size of an index set without a given one, where only the form of the model matters.
 SKETCH = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Complete:
-    """A grounded model all of whose covariates have values; `drawn` names the invented ones."""
+    """A grounded model all of whose covariates have values; `drawn` names the synthetic ones."""
 
     grounded: GroundedModel
     drawn: tuple[str, ...]
 
 
 def sketch(graph: ModelGraph) -> GroundedModel:
-    """A model over small invented data, so that its form can be lowered. Numbers mean nothing."""
+    """A model over small synthetic data, to lower its form; its numbers are arbitrary."""
     model = graph.model
     used = labels_in_use(model)
     sizes = {name: max(SKETCH, len(used.get(name, ())) + 1) for name in _open_indices(model)}
@@ -47,7 +47,7 @@ def complete(
     sizes: Mapping[str, int],
     rng: np.random.Generator,
 ) -> Complete:
-    """Ground what the dataset has, draw every covariate that it has not.
+    """Ground what the dataset has, draw every covariate that it lacks.
 
     Raises DataError: E305 for index sets without a size, and whatever grounding finds.
     """
