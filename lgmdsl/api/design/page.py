@@ -44,9 +44,8 @@ def table(design: Design) -> str:
         lines += [
             "",
             *wrapped(
-                "No oracle was given: each query counts with its expected weight on those that "
-                "follow, "
-                "and leaves the means. Label some, add them to the data, and ask again."
+                "No oracle was given: each query counts with its expected weight for those that "
+                "follow, and leaves the means. Label some, add them to the data, and run again."
             ),
         ]
     if design.interrupted:
