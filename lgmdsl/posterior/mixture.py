@@ -155,17 +155,17 @@ class Mixture:
         return Density(dims, *density_of_normals(self.weights, parts, size))
 
     def draws(
-        self, names: Sequence[str], size: int, seed: int, own: bool = True
+        self, names: Sequence[str], size: int, seed: int, own_hypers: bool = True
     ) -> dict[str, Array]:
         """Joint draws of several names, each with a leading sample axis, in random order of the
         points. Functions of hyperparameters and latents are evaluated at the draw's hyperparameters
-        (`own`), or else at those of its point. Raises ModelError E108 for a size or
+        (`own_hypers`), or else at those of its point. Raises ModelError E108 for a size or
         seed that is not a whole number from 0."""
         check_draws(size, seed)
         out: dict[str, Array] = {}
         of = {n: f for n in names if (f := self.of_hypers(n)) is not None}
         mixed = {n for n in names if n not in of and hypers_of(named_tree(self.canonical, n)[1])}
-        hypers = self.drawn(seed, own and bool(mixed))
+        hypers = self.drawn(seed, own_hypers and bool(mixed))
         for chosen, part, places, z in self.joint(size, np.random.default_rng(seed)):
             theirs = hypers.at(chosen, places) if of or hypers.mixing else ()
             shifted = hypers.carry(chosen, places, z)
@@ -255,4 +255,4 @@ class Mixture:
 
     def _report_draws(self, name: str) -> Array:
         draws = report_draws(self.canonical, self.quantity_dims(name))
-        return self.draws([name], draws, self.seed, own=self._factored(name))[name]
+        return self.draws([name], draws, self.seed, own_hypers=self._factored(name))[name]
