@@ -1,4 +1,4 @@
-"""`lgm.sites.expected` and `lgm.sites.tilted`: ask any site its Gaussian questions directly."""
+"""`lgm.sites.expected` and `lgm.sites.tilted`: Gaussian expectations of any site."""
 
 from __future__ import annotations
 
@@ -83,8 +83,8 @@ def tilted(
     """log E_{N(mean, variance)}[t(s)^power], and mean and variance of the tilted density.
 
     Arguments and errors as in `expected`; 0 < power <= 1. categorical.stick, by quasi-random
-    points, to about 1e-4. The family exp_power has a parameter of
-    that name too: there `power` is the density's, and the tilted power is 1.
+    points, to about 1e-4. The family exp_power has a parameter of the same name: there
+    `power` is the density's, and the tilted power is 1.
 
     >>> answer = tilted("bernoulli.probit", 1, 0.0, 1.0)
     >>> round(float(np.exp(answer.log_mass)), 12)
@@ -107,9 +107,7 @@ ASKED = ("y", "mean", "variance")
 def _three(asked: tuple[object, ...], parameters: dict[str, object]) -> list[object]:
     """y, mean and variance: those given by position, the rest taken by name."""
     if len(asked) > len(ASKED):
-        raise TypeError(
-            f"at most y, mean and variance are given by position, not {len(asked)} values"
-        )
+        raise TypeError(f"at most y, mean and variance are positional, not {len(asked)} values")
     remaining = ASKED[len(asked) :]
     absent = [n for n in remaining if n not in parameters and n != "y"]
     if absent:
@@ -135,28 +133,24 @@ def _ask(
         raise ModelError(Diagnostic("E104", f"`{name}` needs y"))
     if spec.vector:
         return ask_vectors(cls, y, mean, variance, parameters)
-    arguments = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
+    arrays = {"mean": as_floats("mean", mean), "variance": as_floats("variance", variance)}
     if y is not None:
-        arguments["y"] = as_floats("y", y)
+        arrays["y"] = as_floats("y", y)
     extra = given_parameters(spec, parameters)
-    shapes = {n: a.shape for n, a in arguments.items()}
+    shapes = {n: a.shape for n, a in arrays.items()}
     shapes |= {f"{n} (parameter)": own_shape(spec, n, a) for n, a in extra.items()}
     shape = common_shape(shapes)
     for key in ("mean", "variance"):
-        wrong = ~np.isfinite(arguments[key]) | (
-            (arguments[key] < 0.0) if key == "variance" else False
-        )
+        wrong = ~np.isfinite(arrays[key]) | ((arrays[key] < 0.0) if key == "variance" else False)
         if np.any(wrong):
-            number = (
-                float(arguments[key][wrong].ravel()[0])
-                if arguments[key].shape
-                else float(arguments[key])
+            value = (
+                float(arrays[key][wrong].ravel()[0]) if arrays[key].shape else float(arrays[key])
             )
             need = "finite and not negative" if key == "variance" else "finite"
-            raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {number:g}"))
-    observed = flat(arguments["y"], shape) if y is not None else None
+            raise DataError(Diagnostic("E303", f"`{key}` must be {need}, not {value:g}"))
+    observed = flat(arrays["y"], shape) if y is not None else None
     sites = make_sites(cls, observed, flat_parameters(spec, extra, shape))
-    return sites, flat(arguments["mean"], shape), flat(arguments["variance"], shape), shape
+    return sites, flat(arrays["mean"], shape), flat(arrays["variance"], shape), shape
 
 
 def _split(sites: Site, mean: Array, variance: Array, rule: str) -> ExpectedAnswer:

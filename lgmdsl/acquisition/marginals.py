@@ -1,4 +1,4 @@
-"""Marginals of all model and candidate sites, kept valid while cases join (section 3).
+"""Marginals of all model and candidate sites, updated while cases join (section 3).
 
 With d = A^-1 b, rho = b'd, w = BJ d and kappa = 1 + rho / gamma, a site of width gamma and shift
 beta on s = b'u + c changes
@@ -10,7 +10,7 @@ and A'^-1 b' = A^-1 b' - d (d'b') / (rho + gamma): later solves need the block's
 the d of those that joined since. An inclusion costs one solve and one product with the rows.
 
 Variances that are estimates may become negative in these updates. Such candidates are left out
-until the next block; model sites are computed anew from one solve each (`mend`).
+until the next block; those of model sites are recomputed from one solve each (`repair`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import SuperGaussian
 
 
-class Marginals:
+class PoolMarginals:
     """The state within a block of inclusions, from the posterior at its start.
 
     `mean`, `variance`, `weight`, `shift`: of the model's sites by block, the cases that joined at
@@ -80,10 +80,10 @@ class Marginals:
         weights, pulls, betas = [], [], []
         for y in (0.0, 1.0) if label is None else (label,):
             site = cast(SuperGaussian, self.pool.make(np.array([y])))
-            found = include(site, m, v)
-            weights.append(float(found.weight[0]))
+            inclusion = include(site, m, v)
+            weights.append(float(inclusion.weight[0]))
             betas.append(float(site.beta[0]))
-            pulls.append((betas[-1] - mean * weights[-1]) / float(found.kappa[0]))
+            pulls.append((betas[-1] - mean * weights[-1]) / float(inclusion.kappa[0]))
         share = [1.0 - p, p] if label is None else [1.0]
         weight = float(np.dot(share, weights))
         kappa = 1.0 + variance * weight
@@ -94,15 +94,15 @@ class Marginals:
         self.open[number] = False
         return p
 
-    def mend(self) -> int:
+    def repair(self) -> int:
         """Solve for the variances of model sites that are negative; how many there were."""
-        mended = 0
+        repaired = 0
         for k, variance in enumerate(self.variance):
             for j in np.flatnonzero(variance < 0.0):
                 b = self._model_row(k, int(j))
                 variance[j] = max(float(b @ self.solve(b)), 0.0)
-                mended += 1
-        return mended
+                repaired += 1
+        return repaired
 
     def rows(self) -> tuple[Rows, Rows, Rows, Rows]:
         """mean, variance, weight and shift of the model's sites by block."""

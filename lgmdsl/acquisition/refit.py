@@ -1,6 +1,6 @@
 """The re-fit at the end of a block: outer iterations of the double loop from kept marginals.
 
-The first one needs no variances of its own: those of the model's sites were kept valid. The
+The first iteration computes no variances: those of the model's sites were kept up to date. The
 variances of the posterior that it ends in are computed when the next block asks for them.
 """
 

@@ -29,12 +29,12 @@ def times(predictor: Predictor, z: Array, linear: LinearGaussian) -> Array:
 
 def grown(predictor: Predictor, more: Predictor, rows: Sequence[int]) -> Predictor:
     """The predictor with some rows of another below its own."""
-    at = np.asarray(rows, dtype=np.int64)
+    added = np.asarray(rows, dtype=np.int64)
     taken = {
-        name: Sparse(op.sparse()[at]) if op.is_sparse else Dense(_taken(op, at))
+        name: Sparse(op.sparse()[added]) if op.is_sparse else Dense(_taken(op, added))
         for name, op in more.columns.items()
     }
-    return replace(stack((predictor, Predictor(taken, more.offset[at]))), event=predictor.event)
+    return replace(stack((predictor, Predictor(taken, more.offset[added]))), event=predictor.event)
 
 
 def _row(operator: Operator, number: int) -> Array:
@@ -47,7 +47,7 @@ def _row(operator: Operator, number: int) -> Array:
     return operator.rmatvec(unit)
 
 
-def _taken(operator: Operator, at: IntArray) -> Array:
+def _taken(operator: Operator, rows: IntArray) -> Array:
     if isinstance(operator, Dense):
-        return np.asarray(operator.array[at])
-    return np.array([_row(operator, int(k)) for k in at]).reshape(len(at), operator.shape[1])
+        return np.asarray(operator.array[rows])
+    return np.array([_row(operator, int(k)) for k in rows]).reshape(len(rows), operator.shape[1])

@@ -1,4 +1,4 @@
-"""What is to be learnt from a candidate's label, given the marginal N(mu, rho) of its predictor.
+"""The expected gain from a candidate's label, given the marginal N(mu, rho) of its predictor.
 
 uncertainty: -|Q(y = 1) - 1/2|, Q(y = 1) = E_Q[t(s)] to 1e-9.
 information: sum over labels of Q(y) D[Q' || Q], Q' the marginal once the label's site has joined.

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.acquisition.marginals import Marginals
+from lgmdsl.acquisition.marginals import PoolMarginals
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.refit import conditioned, refit
 from lgmdsl.acquisition.scores import best
@@ -21,7 +21,7 @@ Oracle = Callable[[int], float]
 @dataclass(frozen=True)
 class Query:
     """Inclusion `number` (from 1): the candidate's row, its score and Q(y = 1) when it was chosen,
-    and the label (None where nobody was asked)."""
+    and the label (None without an oracle)."""
 
     number: int
     row: int
@@ -31,7 +31,7 @@ class Query:
 
 
 @dataclass(frozen=True, eq=False)
-class Refit:
+class BlockEnd:
     """The end of a block after `included` inclusions: the bound on the log evidence, the posterior
     mean, and the weights from which the next block starts."""
 
@@ -59,13 +59,12 @@ def sequence(
     oracle: Oracle | None,
     done: Sequence[Query] = (),
     settled: int = 0,
-) -> Iterator[Query | Refit]:
-    """Queries as they are made, each block's followed by its `Refit`; without an oracle queries
+) -> Iterator[Query | BlockEnd]:
+    """Queries as they are made, each block's followed by its `BlockEnd`; without an oracle queries
     alone, all of one block.
 
     `weight`: of the sites after the first `settled` of `done`, queries of an earlier run. The rest
-    of them are gone through again and not yielded: the digits are those of a run that was never cut
-    off.
+    of them are replayed and not yielded: the digits are those of an uninterrupted run.
     """
     order = np.random.default_rng(settings.seed).permutation(pool.candidates.rows)
     size = settings.steps if oracle is None else settings.block
@@ -73,29 +72,29 @@ def sequence(
     problem = pool.with_cases(*_cases(earlier if oracle is not None else []))
     q = conditioned(problem, weight)
     while len(earlier) < settings.steps:
-        kept = _marginals(pool, q, problem.engine.linear, settings, earlier)
-        if not kept.open.any():
+        marginals = _marginals(pool, q, problem.engine.linear, settings, earlier)
+        if not marginals.open.any():
             return  # every variance is an estimate below 0
         for number in range(len(earlier) + 1, min(len(earlier) + size, settings.steps) + 1):
             if waiting:
                 query = waiting.pop(0)
-                kept.join(query.row, query.label)
+                marginals.join(query.row, query.label)
             else:
-                if not kept.open.any():
+                if not marginals.open.any():
                     break  # the rest has negative variances until the next block
-                row, score = _choose(kept, settings.score, order)
+                row, score = _choose(marginals, settings.score, order)
                 label = None if oracle is None else oracle(row)
-                p = kept.join(row, label)
+                p = marginals.join(row, label)
                 query = Query(number, row, score, p, label)
                 yield query
             earlier.append(query)
         if oracle is None:
             return
-        kept.mend()
+        marginals.repair()
         problem = pool.with_cases(*_cases(earlier))
-        found = refit(problem, *kept.rows(), settings.outer)
-        q = found.conditioned
-        yield Refit(len(earlier), found.bound, q.latent_mean, q.weight)
+        posterior = refit(problem, *marginals.rows(), settings.outer)
+        q = posterior.conditioned
+        yield BlockEnd(len(earlier), posterior.bound, q.latent_mean, q.weight)
 
 
 def _marginals(
@@ -104,18 +103,21 @@ def _marginals(
     linear: LinearGaussian,
     settings: Settings,
     earlier: Sequence[Query],
-) -> Marginals:
+) -> PoolMarginals:
     chosen = np.zeros(pool.candidates.rows, dtype=bool)
     chosen[[query.row for query in earlier]] = True
-    return Marginals(pool, q, linear, chosen, follow=settings.score != "random")
+    return PoolMarginals(pool, q, linear, chosen, follow=settings.score != "random")
 
 
-def _choose(kept: Marginals, score: str, order: IntArray) -> tuple[int, float | None]:
+def _choose(marginals: PoolMarginals, score: str, order: IntArray) -> tuple[int, float | None]:
     if score == "random":
-        return int(next(i for i in order if kept.open[i])), None
-    able = np.flatnonzero(kept.open)
+        return int(next(i for i in order if marginals.open[i])), None
+    able = np.flatnonzero(marginals.open)
     won, value = best(
-        score, kept.pool.make, kept.candidate_mean[able], kept.candidate_variance[able]
+        score,
+        marginals.pool.make,
+        marginals.candidate_mean[able],
+        marginals.candidate_variance[able],
     )
     return int(able[won]), value
 

@@ -1,5 +1,5 @@
-"""A site that joins a Gaussian: the width of its bound by scalar convex minimisation, and what it
-does to the marginal (Nickisch and Seeger 2009, appendix, active learning scores; sigma = 1).
+"""A site that joins a Gaussian: the width of its bound by scalar convex minimisation, and its
+effect on the marginal (Nickisch and Seeger 2009, appendix, active learning scores; sigma = 1).
 
 With Q(s) = N(mu, rho), weight w = 1/gamma and kappa = 1 + rho w, the bound on the evidence gains
 
@@ -18,7 +18,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import SuperGaussian
 
-# Newton doubles its digits; a bisection that has to do all the work alone gains one bit.
+# Newton doubles its digits; bisection alone gains one bit a step.
 STEPS = 100
 
 
@@ -79,9 +79,9 @@ def best_weight(site: SuperGaussian, mean: Array, variance: Array) -> Array:
         with np.errstate(all="ignore"):  # a slope of zero bisects
             step = weight - gap / steepness
         inside = (step > low) & (step < high)
-        moved = np.where(inside, step, 0.5 * (low + high))
-        settled = np.abs(moved - weight) <= 4e-16 * high
-        weight = np.where(settled, weight, moved)
+        candidate = np.where(inside, step, 0.5 * (low + high))
+        settled = np.abs(candidate - weight) <= 4e-16 * high
+        weight = np.where(settled, weight, candidate)
         if settled.all():
             break
     return weight

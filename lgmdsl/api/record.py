@@ -1,7 +1,7 @@
-"""JSON lines that a long run writes as it goes, so that one that was cut off goes on from there.
+"""JSON lines written during a long run, from which an interrupted run is resumed.
 
-A head says what the run is, and a file with another head is refused; then a line for each result.
-A last line that was cut short is left out.
+A head identifies the run, and a file with another head is refused; then a line for each result.
+An incomplete last line is discarded.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ FORMAT = 1
 
 
 class Lines:
-    """The lines of a file, or of nothing where `path` is None. `kind` is what the run is, in a
-    word; `task` a dataclass with all that the results depend on, but for its fields in `free`.
+    """The lines of a file, or of nothing where `path` is None. `kind` names the run in one
+    word; `task` is a dataclass with all that the results depend on, except its fields in `free`.
 
     `rows`: what the file holds already. Raises DataError E306 for a file of something else.
     """
@@ -51,7 +51,7 @@ class Lines:
 
     def append(self, row: Mapping[str, Any]) -> None:
         """One more line; it is on disk when this returns. Raises DataError E306, and leaves the
-        lines before it as they were, where it finds no room."""
+        lines before it as they were, where the disk is full."""
         if self.path is not None:
             append(self.path, f"{json.dumps(row)}\n".encode())
 
@@ -67,9 +67,9 @@ class Lines:
         return Diagnostic("E306", f"`{self.path}` {why}", help=remedy)
 
     def _open(self, path: Path) -> None:
-        what = irregular(path)
-        if what:
-            raise DataError(self.unusable(f"is {what}, no record"))
+        problem = irregular(path)
+        if problem:
+            raise DataError(self.unusable(f"is {problem}, no record"))
         try:
             lines = path.read_bytes().split(b"\n") if path.exists() else []
         except OSError as error:
@@ -83,8 +83,8 @@ class Lines:
         changed = [k for k in self.head if read[0].get(k) != self.head[k]]
         if changed:
             differ = "differs" if len(changed) == 1 else "differ"
-            what = f"is of another {self.kind} ({listed(changed)} {differ})"
-            raise DataError(self.unusable(what))
+            problem = f"is of another {self.kind} ({listed(changed)} {differ})"
+            raise DataError(self.unusable(problem))
         self.rows = read[1:]
         if lines[-1].strip():  # cut off in the middle of a line
             self.replace(self.rows)
@@ -114,7 +114,7 @@ def _bytes(data: Any) -> bytes:
         try:
             return Path(data).read_bytes()
         except OSError:
-            return str(data).encode()  # who reads it says what is wrong with it
+            return str(data).encode()  # reported when the data are read
     return pickle.dumps(data)
 
 
@@ -124,7 +124,7 @@ def _plain(value: object) -> object:
 
 def _parsed(line: bytes) -> dict[str, Any] | None:
     try:
-        found = json.loads(line)
+        row = json.loads(line)
     except ValueError:
         return None
-    return found if isinstance(found, dict) else None
+    return row if isinstance(row, dict) else None

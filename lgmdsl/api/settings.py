@@ -20,28 +20,30 @@ def check_numbers(seed: object, tol: object = None, max_steps: object = None) ->
         ("tol", tol, tol is None or (isinstance(tol, real) and tol >= 0), "a number"),
     ):
         if not good or isinstance(value, bool):
-            told = f"`{name}` must be {wanted} not below 0"
-            raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
+            message = f"`{name}` must be {wanted} not below 0"
+            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
 
 
-def check_named(given: object, setting: str, example: str) -> dict[str, object]:
-    """Values by name, none where nothing is given. Raises MethodError E108 for anything else, which
-    the `example` shows."""
-    if given is None:
+def check_named(values: object, setting: str, example: str) -> dict[str, object]:
+    """Values by name, empty for None. Raises MethodError E108 for anything else, with the
+    `example`."""
+    if values is None:
         return {}
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        told = f"`{setting}` are values by name"
+    if not isinstance(values, Mapping) or not all(isinstance(name, str) for name in values):
+        message = f"`{setting}` are values by name"
         raise MethodError(
-            Diagnostic("E108", told, details=(f"got {given!r}",), help=f"as in {setting}={example}")
+            Diagnostic(
+                "E108", message, details=(f"got {values!r}",), help=f"as in {setting}={example}"
+            )
         )
-    return dict(given)
+    return dict(values)
 
 
-def check_options(given: object) -> dict[str, object]:
+def check_options(options: object) -> dict[str, object]:
     """The options of a method."""
-    return check_named(given, "options", '{"integration": "grid"}')
+    return check_named(options, "options", '{"integration": "grid"}')
 
 
-def check_fixed(given: object) -> dict[str, object]:
+def check_fixed(fixed: object) -> dict[str, object]:
     """Values that hyperparameters are pinned at."""
-    return check_named(given, "fixed", '{"s": 0.5}')
+    return check_named(fixed, "fixed", '{"s": 0.5}')

@@ -120,16 +120,16 @@ def _learned(fit: Fitted, how: Learning) -> str:
     if fit.hyper == "integrate":
         return _cut_short(fit, fits)
     by = " by EM" if fit.hyper == "em" else ""
-    told = {n: np.isfinite(fit.quantity(n).sd) for n in learned_names(fit)}
-    if not any(known.any() for known in told.values()):
+    known_entries = {n: np.isfinite(fit.quantity(n).sd) for n in learned_names(fit)}
+    if not any(known.any() for known in known_entries.values()):
         return f"at the mode of evidence and prior{by}, {fits}; without standard errors"
-    open_ = [f"`{n}`" for n, known in told.items() if not known.all()]
+    open_ = [f"`{n}`" for n, known in known_entries.items() if not known.all()]
     but = f"; none where {listed(open_)} may turn, or end at an edge" if open_ else ""
     return f"at the mode of evidence and prior{by}, {fits}; sds from the curvature there{but}"
 
 
 def _cut_short(fit: Fitted, fits: str) -> str:
-    """Of an integration that did not come to its end."""
+    """Of an integration that did not finish."""
     known = all(np.isfinite(fit.quantity(n).sd).all() for n in learned_names(fit))
     sds = "hyperparameters have sds from the curvature there" if known else "without sds of them"
     return (
@@ -166,8 +166,8 @@ def _hypers(fit: Fitted, full: bool) -> list[str]:
 
 def _cut(labels: Sequence[str], values: Array, full: bool) -> list[tuple[str, float, str]]:
     shown = _shown(len(values), full)
-    found = [(labels[k], float(values[k]), "") if k >= 0 else ("", 0.0, "") for k in shown]
-    return [(a, b, _left_out(len(values)) if not a else c) for a, b, c in found]
+    rows = [(labels[k], float(values[k]), "") if k >= 0 else ("", 0.0, "") for k in shown]
+    return [(a, b, _left_out(len(values)) if not a else c) for a, b, c in rows]
 
 
 def _shown(size: int, full: bool) -> list[int]:
@@ -185,8 +185,8 @@ def _labels(fit: Fitted, dims: tuple[str, ...]) -> list[str]:
     """The label of every entry, row by row: `1, walk`."""
     labels = [""]
     for dim in dims:
-        own = [str(v) for v in fit.canonical.layout.labels[dim].tolist()]
-        labels = [f"{a}, {b}" if a else b for a in labels for b in own]
+        members = [str(v) for v in fit.canonical.layout.labels[dim].tolist()]
+        labels = [f"{a}, {b}" if a else b for a in labels for b in members]
     return labels
 
 
@@ -198,13 +198,13 @@ def _table(fit: Fitted, name: str, full: bool) -> list[Row]:
     quantity = fit.quantity(name)
     size = int(quantity.mean.size)
     shown = _shown(size, full)
-    kept = [k for k in shown if k >= 0]
+    entries = [k for k in shown if k >= 0]
     dims, quantiles = fit.marginals.quantile(name, np.array(LEVELS))
     columns_ = np.stack(
         [
-            quantity.mean.reshape(-1)[kept],
-            quantity.sd.reshape(-1)[kept],
-            *(q.reshape(-1)[kept] for q in quantiles),
+            quantity.mean.reshape(-1)[entries],
+            quantity.sd.reshape(-1)[entries],
+            *(q.reshape(-1)[entries] for q in quantiles),
         ]
     )
     shape = _format(columns_[0], columns_[1])
@@ -227,7 +227,7 @@ def _short(label: str) -> str:
 
 
 def _format(mean: Array, sd: Array) -> _Digits:
-    """As many decimals as the smallest sd has meaning for; powers of ten where numbers are wild."""
+    """As many decimals as the smallest sd supports; powers of ten for a wide range of numbers."""
     spread = sd[np.isfinite(sd) & (sd > 0)]
     finite = np.abs(np.concatenate([mean[np.isfinite(mean)], spread]))
     largest = float(finite.max(initial=0.0))
@@ -261,20 +261,22 @@ def _joined(title: str, tables: list[list[Row]]) -> list[str]:
     widths = [
         max([len(h), *(len(r[k + 1]) for r in rows if len(r) > 1)]) for k, h in enumerate(HEADER)
     ]
-    left = max([len(title), *(len(r[0]) + (2 if len(r) > 1 else 0) for r in rows)])
+    width = max([len(title), *(len(r[0]) + (2 if len(r) > 1 else 0) for r in rows)])
     room = WIDTH - sum(widths) - 2 * len(widths)
-    left = min(max(left, 14), max(room, 8))
-    lines = ["", _line(title, HEADER, left, widths)]
+    width = min(max(width, 14), max(room, 8))
+    lines = ["", _line(title, HEADER, width, widths)]
     for row in rows:
-        lines.append(_line(f"  {row[0]}", row[1:], left, widths) if len(row) > 1 else f"  {row[0]}")
+        lines.append(
+            _line(f"  {row[0]}", row[1:], width, widths) if len(row) > 1 else f"  {row[0]}"
+        )
     return lines
 
 
-def _line(label: str, cells: Sequence[str], left: int, widths: Sequence[int]) -> str:
-    if len(label) > left:
-        label = label[: left - 1] + "…"
+def _line(label: str, cells: Sequence[str], width: int, widths: Sequence[int]) -> str:
+    if len(label) > width:
+        label = label[: width - 1] + "…"
     numbers = "  ".join(c.rjust(w) for c, w in zip(cells, widths, strict=True))
-    return f"{label:<{left}}  {numbers}"
+    return f"{label:<{width}}  {numbers}"
 
 
 def _seconds(seconds: float) -> str:

@@ -35,10 +35,10 @@ class Used:
     version: str
 
     def __str__(self) -> str:
-        what = f"the {self.kind} `{self.word or self.name}`"
+        part = f"the {self.kind} `{self.word or self.name}`"
         if self.distribution:
-            return f"{what} of {self.distribution} {self.version}".rstrip()
-        return f"{what}, which `{self.module}` registered at run time"
+            return f"{part} of {self.distribution} {self.version}".rstrip()
+        return f"{part}, which `{self.module}` registered at run time"
 
 
 def used_parts(
@@ -76,20 +76,20 @@ def unreadable(error: ModelError, provenance: Mapping[str, str], place: Path) ->
         verb = "has another version here" if len(missing) == 1 else "have other versions here"
     if not missing:
         return error
-    what = f"`{place}` cannot be read"
-    return _absent(f"{what}: {listed([str(u) for u in missing])} {verb}", missing)
+    message = f"`{place}` cannot be read"
+    return _absent(f"{message}: {listed([str(u) for u in missing])} {verb}", missing)
 
 
 def engine_missing(engine: str, provenance: Mapping[str, str]) -> LgmError:
     """What to raise where the posterior of a stored fit is wanted and its engine is not here."""
     missing = [u for u in _recorded(provenance) if (u.kind, u.name) == ("engine", engine)]
     name = str(missing[0]) if missing else f"the engine `{engine}`"
-    what = "the posterior of this fit cannot be rebuilt: means, sds and evidence are stored"
-    return _absent(f"{what}, but {name} is not here", missing)
+    message = "the posterior of this fit cannot be rebuilt: means, sds and evidence are stored"
+    return _absent(f"{message}, but {name} is not here", missing)
 
 
 def _recorded(provenance: Mapping[str, str]) -> list[Used]:
-    return [Used(**given) for given in json.loads(provenance.get(KEY, "[]"))]
+    return [Used(**row) for row in json.loads(provenance.get(KEY, "[]"))]
 
 
 def _absent(message: str, missing: Sequence[Used]) -> LgmError:

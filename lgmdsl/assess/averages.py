@@ -72,8 +72,8 @@ def distribution(site: Site, mean: Array, variance: Array) -> tuple[Array, Array
 
 def _of_quadratic(site: Pointwise, mean: Array, variance: Array) -> Array:
     """Var of l = l(m) + g d + d^2 h / 2, d ~ N(0, v): g^2 v + h^2 v^2 / 2."""
-    at = site.pointwise(mean)
-    spread = at.slope**2 * variance + 0.5 * (at.curvature * variance) ** 2
+    local = site.pointwise(mean)
+    spread = local.slope**2 * variance + 0.5 * (local.curvature * variance) ** 2
     return np.asarray(spread)
 
 
@@ -88,17 +88,17 @@ def _average(
     centre, scale, _ = landmarks(site, len(mean))
     sd = np.maximum(np.sqrt(variance), 1e-12 * np.maximum(1.0, np.abs(mean)))
 
-    def at(where: IntArray, s: Array, t: Array) -> Array:
+    def integrand(where: IntArray, s: Array, t: Array) -> Array:
         many = np.repeat(index[where], s.shape[1])
-        found = values(site.take(many), s.reshape(-1), many)
-        return found.reshape(len(found), *s.shape)
+        averaged = values(site.take(many), s.reshape(-1), many)
+        return averaged.reshape(len(averaged), *s.shape)
 
     if Property.KINKED in site.spec.properties:
-        return _beside_kink(at, mean, sd, centre, index)
-    return expectations(at, mean, sd, centre, scale, checked=True)
+        return _around_kink(integrand, mean, sd, centre, index)
+    return expectations(integrand, mean, sd, centre, scale, checked=True)
 
 
-def _beside_kink(
+def _around_kink(
     values: Callable[[IntArray, Array, Array], Array],
     mean: Array,
     sd: Array,
@@ -107,9 +107,12 @@ def _beside_kink(
 ) -> Array:
     """Gauss-Legendre on both sides of a kink, as far as the normal density reaches."""
     nodes, weights = _legendre(SIDE)
-    at = np.clip((kink - mean) / sd, -REACH, REACH)
+    boundary = np.clip((kink - mean) / sd, -REACH, REACH)
     total: Array | None = None
-    for low, high in ((np.full_like(at, -REACH), at), (at, np.full_like(at, REACH))):
+    for low, high in (
+        (np.full_like(boundary, -REACH), boundary),
+        (boundary, np.full_like(boundary, REACH)),
+    ):
         half = 0.5 * (high - low)
         t = 0.5 * (high + low)[:, None] + half[:, None] * nodes
         mass = half[:, None] * weights * np.exp(-0.5 * t * t) / np.sqrt(2.0 * np.pi)

@@ -1,4 +1,4 @@
-"""What an assessment is made of: the Gaussian at each hyperparameter point, and its weight.
+"""The input of every assessment: the Gaussian at each hyperparameter point, and its weight.
 
 A posterior over hyperparameters is a mixture of Gaussians; a fit at fixed hyperparameters is one of
 a single component of weight 1.
@@ -19,7 +19,7 @@ from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 
-Made = TypeVar("Made")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,9 +30,9 @@ class Component:
     `sites`: the families as the model writes them, bound at this point with their responses.
     `mean`, `variance`: of the predictors that `sites` take, under q; `site_weight`, `site_shift`:
     the W and b of their Gaussian sites. One array for each observed datum, (N,) or (N, K) and
-    (N, K, K). `predict` gives the predictors themselves as maps of z, whose latent blocks stand at
+    (N, K, K). `predict` gives the predictors themselves as maps of z, whose latent blocks are at
     `slices` of the `conditioned` Gaussian. `theta`: the hyperparameters of q(z) by name, those of
-    `sites` too unless these have a factor of their own.
+    `sites` too unless these have a separate factor.
     """
 
     weight: float
@@ -52,7 +52,7 @@ class Component:
 
     @property
     def conditioned(self) -> Conditioned:
-        """q(z) at this point; large ones are made anew at every call."""
+        """q(z) at this point; large ones are conditioned again at every call."""
         return self.condition()
 
     @cached_property
@@ -77,9 +77,9 @@ class Component:
         return tuple(out)
 
 
-def of_each(components: Sequence[Component], make: Callable[[Component], Made]) -> list[Made]:
-    """What is made of the q(z) of each component: once where neighbours share it."""
-    out: list[Made] = []
+def of_each(components: Sequence[Component], make: Callable[[Component], Result]) -> list[Result]:
+    """`make` of each component, once where neighbours share q(z)."""
+    out: list[Result] = []
     for k, c in enumerate(components):
         shared = k > 0 and c.same_latents(components[k - 1])
         out.append(out[-1] if shared else make(c))
@@ -87,5 +87,5 @@ def of_each(components: Sequence[Component], make: Callable[[Component], Made]) 
 
 
 def factored(components: Sequence[Component]) -> bool:
-    """Whether the sites' parameters have a factor of their own, beside one q(z)."""
+    """Whether the sites' parameters have a separate factor, next to one q(z)."""
     return len(components) > 1 and components[0].same_latents(components[1])

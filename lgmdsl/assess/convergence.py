@@ -40,8 +40,8 @@ def derivative(problem: Problem, turn: Round, weight: Rows, shift: Rows) -> Arra
     w, b = np.concatenate(weight), np.concatenate(shift)
 
     def after(x: Array) -> Array | None:
-        found = turn(problem, split_like(x[: len(w)], weight), split_like(x[len(w) :], shift))
-        return None if isinstance(found, Failed) else np.concatenate([*found[0], *found[1]])
+        result = turn(problem, split_like(x[: len(w)], weight), split_like(x[len(w) :], shift))
+        return None if isinstance(result, Failed) else np.concatenate([*result[0], *result[1]])
 
     x = np.concatenate([w, b])
     scale = STEP * (1.0 + np.abs(x))
@@ -63,8 +63,8 @@ def derivative(problem: Problem, turn: Round, weight: Rows, shift: Rows) -> Arra
 
 def spectral_radius(problem: Problem, turn: Round, weight: Rows, shift: Rows) -> float:
     """The largest modulus of an eigenvalue of a round's derivative at its fixed point (W, b); nan
-    where it cannot be had."""
-    found = derivative(problem, turn, weight, shift)
-    if found is None or not np.isfinite(found).all():
+    where it cannot be computed."""
+    jacobian = derivative(problem, turn, weight, shift)
+    if jacobian is None or not np.isfinite(jacobian).all():
         return float("nan")
-    return float(np.abs(np.linalg.eigvals(found)).max(initial=0.0))
+    return float(np.abs(np.linalg.eigvals(jacobian)).max(initial=0.0))

@@ -39,24 +39,24 @@ def deviances(components: Sequence[Component], points: Sequence[Component]) -> D
 
 
 @dataclass(frozen=True, eq=False)
-class Widely:
+class WaicTerms:
     """`lppd`: log posterior mean of p(y_i | s_i); `effective`: posterior variance of its log."""
 
     lppd: Rows
     effective: Rows
 
 
-def widely(components: Sequence[Component]) -> Widely:
+def waic_terms(components: Sequence[Component]) -> WaicTerms:
     """The parts of WAIC (Watanabe 2010; p_WAIC2 of Gelman, Hwang and Vehtari 2014)."""
     weight = weights_of(components)
     lppd, effective = [], []
     for k in range(len(components[0].sites)):
         lppd.append(log_mean(weight, np.stack([density(c, k) for c in components])))
-        found = [moments(c, k) for c in components]
-        first, within = (np.stack([m[j] for m in found]) for j in (0, 1))
+        pairs = [moments(c, k) for c in components]
+        first, within = (np.stack([m[j] for m in pairs]) for j in (0, 1))
         centre = weight @ first
         effective.append(weight @ (within + (first - centre) ** 2))
-    return Widely(tuple(lppd), tuple(effective))
+    return WaicTerms(tuple(lppd), tuple(effective))
 
 
 def moments(component: Component, block: int) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Why a leave-one-out value is not to be trusted, or is not there at all."""
+"""Flags of leave-one-out values that are unreliable or do not exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LEAST_EVEN = 0.1
 
 
 class Failure(IntEnum):
-    """Flags of a response, the worst of what holds; `words` says each in a sentence."""
+    """Flags of a response, the most severe that applies; `words` is the sentence for it."""
 
     none = 0
     influential = 1

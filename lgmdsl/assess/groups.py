@@ -31,7 +31,7 @@ Group = tuple[IntArray, ...]
 
 
 @dataclass(frozen=True, eq=False)
-class GroupsOut:
+class GroupDensities:
     """`log_density`, (G,): log p(y_G | y_-G), NaN where there is none; `error`: the standard error
     of its integral; `flag`, (G,): `Failure`; `refitted`, (G,): whose value is from a refit."""
 
@@ -48,7 +48,7 @@ def groups_out(
     seed: int,
     refit: Refit | None = None,
     chosen: Choose | None = None,
-) -> GroupsOut:
+) -> GroupDensities:
     """Leave out every group; `n` quasi-random points for each that is not Gaussian. `refit` and
     `chosen` as in `loo`."""
     exact = gaussian(components)
@@ -59,7 +59,7 @@ def groups_out(
         again = flag > 0 if chosen is None else chosen(flag)
         for k in map(int, np.flatnonzero(again)):
             values[k] = _left_out(components, groups[k], n, seed, exact, refit)
-    return GroupsOut(
+    return GroupDensities(
         np.array([v.log for v in values]),
         np.array([v.error for v in values]),
         np.array([v.flag for v in values], dtype=np.int64),
@@ -87,34 +87,34 @@ def _left_out(
     if not sound:
         return _Value(np.nan, np.nan, int(Failure.improper))
     logs, errors, expected = [], [], []
-    for c, found in zip(components, removed, strict=True):
-        assert found is not None
+    for c, without in zip(components, removed, strict=True):
+        assert without is not None
         taken = [(s.take(r), m[r].shape) for s, m, r in zip(c.sites, c.mean, group, strict=True)]
         taken = [(s, shape) for s, shape in taken if shape[0]]
         density = joint_density(
             [s for s, _ in taken],
             [shape for _, shape in taken],
-            found.mean,
-            found.covariance,
-            found.weight,
-            found.shift,
+            without.mean,
+            without.covariance,
+            without.weight,
+            without.shift,
             n,
             seed,
         )
         logs.append(density.log)
         errors.append(density.error)
         if factored(components):
-            expected.append(_expected(taken, found.mean, found.covariance))
+            expected.append(_expected(taken, without.mean, without.covariance))
     moved_by = np.array(expected)[:, None] if expected else None
     mixed = left_out(weights_of(components), np.array(logs)[:, None], moved_by)
     error = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))
-    moved = 0.0
+    influence = 0.0
     if not exact and refit is None:
         top = int(np.argmax([c.weight for c in components]))
-        found = removed[top]
-        assert found is not None
-        moved = group_influence(components[top], group, found.predictor, found.pull)
-    flag = judged(mixed.log_density, np.array([True]), mixed.evenness, np.array([moved]))
+        without = removed[top]
+        assert without is not None
+        influence = group_influence(components[top], group, without.predictor, without.pull)
+    flag = judged(mixed.log_density, np.array([True]), mixed.evenness, np.array([influence]))
     return _Value(float(mixed.log_density[0]), error, int(flag[0]))
 
 
@@ -123,21 +123,21 @@ def _expected(
 ) -> float:
     """The sum of E l over the sites of shapes (N,) or (N, K), for predictors of that joint mean
     and covariance."""
-    total, at = 0.0, 0
+    total, start = 0.0, 0
     for site, shape in taken:
-        rows = at + np.arange(int(np.prod(shape))).reshape(shape)
+        rows = start + np.arange(int(np.prod(shape))).reshape(shape)
         spread = covariance[rows, rows]
         if len(shape) > 1:
             spread = covariance[rows[:, :, None], rows[:, None, :]]
         total += float(expected_log(site, mean[rows], spread).sum())
-        at += rows.size
+        start += rows.size
     return total
 
 
 @dataclass(frozen=True, eq=False)
 class _Removed:
-    """The predictors of a group without its sites, and the sites' own W and b; Cov(z, s) pull is
-    how z moves without them."""
+    """The predictors of a group without its sites, and W and b of the sites; Cov(z, s) pull is the
+    change of E z without them."""
 
     mean: Array
     covariance: Array
@@ -151,15 +151,22 @@ def _removed(component: Component, group: Group, refit: Refit | None) -> _Remove
     weight, shift = own_sites(component, group)
     predictor = joined(component, group)
     if refit is not None:
-        found = refit(component, group)
-        return None if found is None else _Removed(*found, weight, shift, predictor, 0.0 * shift)
+        refitted = refit(component, group)
+        return (
+            None if refitted is None else _Removed(*refitted, weight, shift, predictor, 0.0 * shift)
+        )
     mean, covariance = component.conditioned.project(predictor, full=True)
-    left = cavity(mean[None], covariance[None], weight[None], shift[None])
-    if not left.sound[0]:
+    without = cavity(mean[None], covariance[None], weight[None], shift[None])
+    if not without.sound[0]:
         return None
     pull = np.linalg.solve(np.eye(len(mean)) - weight @ covariance, weight @ mean - shift)
     return _Removed(
-        left.mean[0], left.variance[0], weight, shift, predictor, np.asarray(pull, dtype=np.float64)
+        without.mean[0],
+        without.variance[0],
+        weight,
+        shift,
+        predictor,
+        np.asarray(pull, dtype=np.float64),
     )
 
 

@@ -2,7 +2,7 @@
 
 Without the sites of rows G the mean of z moves by -Cov(z, s_G) u, u = (I - W V_G)^-1 alpha, as the
 cavity's mean does. Sites that are not Gaussian would then have other W and b than q gave them: the
-largest move of another response's predictor, in its sds, tells where cavities go wrong.
+largest move of another response's predictor, in its sds, shows where cavities are inaccurate.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from lgmdsl.contract.linear import Predictor
 # log p(y_i | y_-i) a refit changes by more than 0.05, with 9 % of all flagged; without a flag no
 # error was above 0.3.
 MOST_MOVED = 0.7
-# Only so many responses of a datum, those whose own predictors move most, are looked at.
+# Only so many responses of a datum, those whose own predictors move most, are examined.
 LOOKED_AT = 1000
 BATCH = 64
 
@@ -33,11 +33,11 @@ def influences(component: Component, block: int, removed: Cavity) -> Array:
     if mean.ndim > 1:
         return out
     sd = np.sqrt(np.maximum(variance, 1e-300))
-    own = np.abs(removed.mean - mean) / sd
-    looked = np.flatnonzero(removed.sound & (own > MOST_MOVED))
-    looked = np.sort(looked[np.argsort(-own[looked], kind="stable")[:LOOKED_AT]])
-    for at in range(0, len(looked), BATCH):
-        some = looked[at : at + BATCH]
+    own_move = np.abs(removed.mean - mean) / sd
+    looked = np.flatnonzero(removed.sound & (own_move > MOST_MOVED))
+    looked = np.sort(looked[np.argsort(-own_move[looked], kind="stable")[:LOOKED_AT]])
+    for start in range(0, len(looked), BATCH):
+        some = looked[start : start + BATCH]
         pull = (removed.mean[some] - mean[some]) / np.maximum(variance[some], 1e-300)
         moves = _moves(component, component.rows(block, some), np.diag(pull))
         moves[block][np.arange(len(some)), some] = 0.0
@@ -62,8 +62,11 @@ def _moves(component: Component, predictor: Predictor, pull: Array) -> list[Arra
     z = component.conditioned.latent_mean
     back = np.zeros((len(z), pull.shape[1]))
     predictor.add_transposed(pull, component.slices, back)
-    moved = component.conditioned.solve(back).T
-    return [s - s0 for s, s0 in zip(component.at(moved), component.at(0.0 * moved), strict=True)]
+    deviations = component.conditioned.solve(back).T
+    return [
+        s - s0
+        for s, s0 in zip(component.at(deviations), component.at(0.0 * deviations), strict=True)
+    ]
 
 
 def _largest(component: Component, block: int, move: Array) -> Array:

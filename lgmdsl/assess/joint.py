@@ -57,15 +57,15 @@ def joint_density(
     or fewer where those give the log to CLOSE.
     """
     values, vectors = np.linalg.eigh(covariance)
-    kept = values > RANGE * max(float(values.max(initial=0.0)), 1e-300)
-    root = vectors[:, kept] * np.sqrt(values[kept])
+    in_range = values > RANGE * max(float(values.max(initial=0.0)), 1e-300)
+    root = vectors[:, in_range] * np.sqrt(values[in_range])
     if all(Property.GAUSSIAN in s.spec.properties for s in sites):
         return JointDensity(_gaussian(sites, mean, covariance), 0.0)
-    if not kept.any():
+    if not in_range.any():
         return JointDensity(float(_level(sites, shapes, mean[None])[0]), 0.0)
     target = _proposal(root, mean, weight, shift)
     most = max(1 << int(np.ceil(np.log2(max(n, 1) / SCRAMBLINGS))), FEWEST)
-    found = JointDensity(-np.inf, np.inf)
+    density = JointDensity(-np.inf, np.inf)
     for count in sorted({FEWEST, most}):
         logs = np.array(
             [
@@ -75,10 +75,10 @@ def joint_density(
                 for r in range(SCRAMBLINGS)
             ]
         )
-        found = _averaged(logs)
-        if found.error <= CLOSE:
+        density = _averaged(logs)
+        if density.error <= CLOSE:
             break
-    return found
+    return density
 
 
 def _averaged(logs: Array) -> JointDensity:
@@ -93,16 +93,16 @@ def _averaged(logs: Array) -> JointDensity:
 
 def _gaussian(sites: Sequence[Site], mean: Array, covariance: Array) -> float:
     """log N of the responses: each Gaussian site is e^a N(s; r, 1/w) in s."""
-    zero, at = np.zeros(len(mean)), 0
+    zero, start = np.zeros(len(mean)), 0
     r, noise, total = np.empty(len(mean)), np.empty(len(mean)), 0.0
     for site in sites:
-        where = slice(at, at + len(site))
-        found = cast(Pointwise, site).pointwise(zero[where])
-        precision = -found.curvature
-        r[where], noise[where] = found.slope / precision, 1.0 / precision
-        peak = found.value + 0.5 * found.slope * r[where]
+        where = slice(start, start + len(site))
+        local = cast(Pointwise, site).pointwise(zero[where])
+        precision = -local.curvature
+        r[where], noise[where] = local.slope / precision, 1.0 / precision
+        peak = local.value + 0.5 * local.slope * r[where]
         total += float(np.sum(peak + 0.5 * (LOG_TWO_PI - np.log(precision))))
-        at = where.stop
+        start = where.stop
     factor = np.linalg.cholesky(covariance + np.diag(noise))
     half = sl.solve_triangular(factor, r - mean, lower=True)
     return float(
@@ -149,19 +149,19 @@ def _scrambled(
         prior = -0.5 * np.einsum("ij,ij->i", e, e) + 0.5 * np.einsum("ij,ij->i", x, x)
         return np.asarray(_level(sites, shapes, mean + e @ root.T) + prior + log_root)
 
-    own, far = ratio(normal), ratio(normal * stretch[:, None])
-    return Evidence(best_proposal(own, far, radius, stretch, rank)).log
+    normal_weights, stretched_weights = ratio(normal), ratio(normal * stretch[:, None])
+    return Evidence(best_proposal(normal_weights, stretched_weights, radius, stretch, rank)).log
 
 
 @np.errstate(all="ignore")
 def _level(sites: Sequence[Site], shapes: Shapes, s: Array) -> Array:
     """sum of l over the sites at s, (k, P): (k,)."""
-    total, at = np.zeros(len(s)), 0
+    total, start = np.zeros(len(s)), 0
     for site, (n, *event) in zip(sites, shapes, strict=True):
         width = int(np.prod([n, *event]))
         many = site.take(np.tile(np.arange(n), len(s)))
-        flat = s[:, at : at + width].reshape(len(s) * n, *event)
+        flat = s[:, start : start + width].reshape(len(s) * n, *event)
         level = many.log_density(flat).reshape(len(s), n).sum(axis=1)
         total += np.where(np.isnan(level), -np.inf, level)
-        at += width
+        start += width
     return np.asarray(total)

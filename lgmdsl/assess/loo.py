@@ -54,15 +54,15 @@ def loo(
     for k in range(len(components[0].sites)):
         removed = of_each(components, partial(_cavity, block=k))
         top = max(range(len(components)), key=lambda j: components[j].weight)
-        moved = np.zeros(len(removed[0].mean))
+        influence = np.zeros(len(removed[0].mean))
         if not exact:
-            moved = influences(components[top], k, removed[top])
-        block = _block(components, k, removed, moved, np.zeros(len(moved), dtype=np.bool_))
+            influence = influences(components[top], k, removed[top])
+        block = _block(components, k, removed, influence, np.zeros(len(influence), dtype=np.bool_))
         if refit is not None:
             pick = block.flag > 0 if chosen is None else chosen(block.flag)
             places = np.flatnonzero(pick)
             again = of_each(components, partial(_refitted, block=k, rows=places, refit=refit))
-            block = _block(components, k, again, np.where(pick, 0.0, moved), pick)
+            block = _block(components, k, again, np.where(pick, 0.0, influence), pick)
         blocks.append(block)
     return tuple(blocks)
 
@@ -88,14 +88,14 @@ def _block(
     refitted: BoolArray,
 ) -> LooBlock:
     sound = np.logical_and.reduce([c.sound for c in cavities])
-    at = np.flatnonzero(sound)
+    rows = np.flatnonzero(sound)
     logs = np.full((len(components), len(sound)), np.nan)
     expected = logs.copy() if factored(components) else None
     for row, (c, removed) in enumerate(zip(components, cavities, strict=True)):
-        asked = c.sites[k].take(at), removed.mean[at], removed.variance[at]
-        logs[row, at] = log_density(*asked)
+        asked = c.sites[k].take(rows), removed.mean[rows], removed.variance[rows]
+        logs[row, rows] = log_density(*asked)
         if expected is not None:
-            expected[row, at] = expected_log(*asked)
+            expected[row, rows] = expected_log(*asked)
     mixed = left_out(weights_of(components), logs, expected)
     flag = judged(mixed.log_density, sound, mixed.evenness, influence)
     return LooBlock(mixed.log_density, flag, refitted, tuple(cavities), mixed.weight)
@@ -108,10 +108,10 @@ def _refitted(component: Component, block: int, rows: IntArray, refit: Refit) ->
     none = [np.arange(0)] * len(component.sites)
     for row in rows:
         without = (*none[:block], np.array([row]), *none[block + 1 :])
-        found = refit(component, without)
-        sound[row] = found is not None
+        moments = refit(component, without)
+        sound[row] = moments is not None
         mean[row], variance[row] = np.nan, np.nan
-        if found is not None:
-            mean[row] = found[0] if mean.ndim > 1 else found[0][0]
-            variance[row] = found[1] if mean.ndim > 1 else found[1][0, 0]
-    return Cavity(mean, variance, old.left, sound)
+        if moments is not None:
+            mean[row] = moments[0] if mean.ndim > 1 else moments[0][0]
+            variance[row] = moments[1] if mean.ndim > 1 else moments[1][0, 0]
+    return Cavity(mean, variance, old.remaining, sound)

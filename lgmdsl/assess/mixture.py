@@ -20,8 +20,8 @@ def weights_of(components: Sequence[Component]) -> Array:
 def log_mean(weight: Array, logs: Array) -> Array:
     """log sum_c w_c exp(logs_c), logs (C, N): the density at y of the mixture."""
     with np.errstate(divide="ignore"):
-        found = special.logsumexp(logs + np.log(weight)[:, None], axis=0)
-    return np.asarray(found)
+        density = special.logsumexp(logs + np.log(weight)[:, None], axis=0)
+    return np.asarray(density)
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,8 +46,8 @@ def left_out(weight: Array, logs: Array, expected: Array | None = None) -> LeftO
     with np.errstate(all="ignore"):
         level = np.log(weight)[:, None] - (logs if expected is None else expected)
         total = special.logsumexp(level, axis=0)
-        moved = np.exp(level - total)
-        ratio = np.where(weight[:, None] > 0.0, moved / weight[:, None], 0.0)
+        reweighted = np.exp(level - total)
+        ratio = np.where(weight[:, None] > 0.0, reweighted / weight[:, None], 0.0)
         evenness = 1.0 / np.sum(weight[:, None] * ratio**2, axis=0)
-        found = -total if expected is None else special.logsumexp(level - total + logs, axis=0)
-    return LeftOut(np.asarray(found), moved, evenness)
+        density = -total if expected is None else special.logsumexp(level - total + logs, axis=0)
+    return LeftOut(np.asarray(density), reweighted, evenness)

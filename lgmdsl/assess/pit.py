@@ -33,18 +33,18 @@ class PitBlock:
         return 0.5 * (self.lower + self.upper)
 
 
-def pit(components: Sequence[Component], left: Sequence[LooBlock]) -> tuple[PitBlock, ...]:
+def pit(components: Sequence[Component], blocks: Sequence[LooBlock]) -> tuple[PitBlock, ...]:
     """The transforms at what `loo` has left out."""
     out = []
-    for k, block in enumerate(left):
+    for k, block in enumerate(blocks):
         n = len(block.log_density)
-        at = np.flatnonzero(np.logical_and.reduce([c.sound for c in block.cavities]))
+        rows = np.flatnonzero(np.logical_and.reduce([c.sound for c in block.cavities]))
         total = np.full((2, n), np.nan)
-        total[:, at] = 0.0
+        total[:, rows] = 0.0
         for c, removed, weight in zip(components, block.cavities, block.weight, strict=True):
-            site = c.sites[k].take(at)
-            both = distribution(site, removed.mean[at], removed.variance[at])
-            total[:, at] += weight[at] * np.stack(both)
+            site = c.sites[k].take(rows)
+            both = distribution(site, removed.mean[rows], removed.variance[rows])
+            total[:, rows] += weight[rows] * np.stack(both)
         out.append(PitBlock(total[0], total[1]))
     return tuple(out)
 

@@ -15,7 +15,7 @@ from lgmdsl.errors import Diagnostic, NumericalError
 
 # Predictor entries of all draws that are held at once.
 CHUNK = 1 << 21
-# Counts beyond this are not whole in float64 any more; real responses that large mean no good.
+# Counts beyond this are not whole in float64 any more; real responses are never that large.
 MOST = 2.0**53
 
 
@@ -45,8 +45,8 @@ def joint_draws(components: Sequence[Component], size: int, seed: int) -> Iterat
         latents = len(component.conditioned.latent_mean)
         widest = max(1, latents, sum(m.size for m in component.mean))
         step = max(1, CHUNK // widest)
-        for at in range(0, len(places), step):
-            some = places[at : at + step]
+        for start in range(0, len(places), step):
+            some = places[start : start + step]
             yield Drawn(point, component, some, component.conditioned.sample(rng, len(some)))
 
 
@@ -64,14 +64,16 @@ def responses(site: Site, s: Array, rng: np.random.Generator, name: str) -> Arra
     """One draw of every response of the sites of k draws, draws first, at predictors (k, N) or
     (k, N, K): (k, N), or (k, N, K) of counts over classes.
 
-    Raises NumericalError E602 where a family cannot be drawn from so far out.
+    Raises NumericalError E602 where a family cannot be drawn at such extreme predictors.
     """
     try:
         y = site.sample(s.reshape(-1, *s.shape[2:]), rng)
     except ValueError:  # numpy's generators refuse rates beyond 1e18
         y = np.full(s.shape[:2], np.nan)
     if not (np.abs(y) <= MOST).all():
-        told = f"`{name}` cannot be drawn: its predictor reaches {np.abs(s).max(initial=0.0):.3g}"
+        message = (
+            f"`{name}` cannot be drawn: its predictor reaches {np.abs(s).max(initial=0.0):.3g}"
+        )
         advice = "give the latents priors on the scale of the link, e.g. sd = 1"
-        raise NumericalError(Diagnostic("E602", told, help=advice))
+        raise NumericalError(Diagnostic("E602", message, help=advice))
     return np.asarray(y, dtype=np.float64).reshape(*s.shape[:2], *y.shape[1:])

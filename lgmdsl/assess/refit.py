@@ -20,7 +20,7 @@ from lgmdsl.inference.starts import run_from_starts
 
 
 @dataclass(frozen=True, eq=False)
-class Without:
+class RefitWithout:
     """Runs the plan of a fit on its model less some rows, from the Gaussian sites of the others.
 
     `observed`: the positions of the blocks that observe among all site blocks. Called with a
@@ -37,9 +37,9 @@ class Without:
         self, component: Component, rows: tuple[IntArray, ...]
     ) -> tuple[Array, Array] | None:
         gone = dict(zip(self.observed, rows, strict=True))
-        left = [gone.get(k, np.arange(0)) for k in range(len(self.plan.canonical.blocks))]
-        pairs = list(zip(self.plan.canonical.blocks, left, strict=True))
-        kept = [np.flatnonzero(~np.isin(b.data.owner, out)) for b, out in pairs]
+        removed = [gone.get(k, np.arange(0)) for k in range(len(self.plan.canonical.blocks))]
+        pairs = list(zip(self.plan.canonical.blocks, removed, strict=True))
+        remaining = [np.flatnonzero(~np.isin(b.data.owner, out)) for b, out in pairs]
         blocks = [b.without(out) for b, out in pairs]
         filled = [k for k, b in enumerate(blocks) if len(b.rows)]
         canonical: CanonicalModel = replace(
@@ -48,17 +48,15 @@ class Without:
         routes = tuple(self.plan.routes[k] for k in filled)
         problem = replace(self.plan, canonical=canonical, routes=routes).at(component.theta)
         q = component.conditioned
-        weight = tuple(q.weight[k][kept[k]] for k in filled)
-        shift = tuple(q.shift[k][kept[k]] for k in filled)
+        weight = tuple(q.weight[k][remaining[k]] for k in filled)
+        shift = tuple(q.shift[k][remaining[k]] for k in filled)
         start = problem.engine.condition(weight, shift)
         if isinstance(start, Failed):
             return None
-        if not filled:  # the prior: no method has anything to do
+        if not filled:  # no site is left: the prior
             return start.project(joined(component, rows), full=True)
         warm = GaussianPosterior(weight, shift, start, -np.inf, self.plan.backend.spec.guarantee)
-        found, _ = run_from_starts(
-            self.plan.backend, problem, self.tolerances, self.max_steps, warm
-        )
-        if found.posterior is None or found.status in (Status.diverged, Status.numerical_error):
+        run, _ = run_from_starts(self.plan.backend, problem, self.tolerances, self.max_steps, warm)
+        if run.posterior is None or run.status in (Status.diverged, Status.numerical_error):
             return None
-        return found.posterior.conditioned.project(joined(component, rows), full=True)
+        return run.posterior.conditioned.project(joined(component, rows), full=True)

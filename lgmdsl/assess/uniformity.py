@@ -1,4 +1,4 @@
-"""Whether values are uniform on (0, 1): the ECDF with a simultaneous band, and what went wrong.
+"""Whether values are uniform on (0, 1): the ECDF with a simultaneous band, and a diagnosis.
 
 At z_i = i / K the ECDF of N uniforms has N F(z_i) ~ Binomial(N, z_i). With g the smallest of the
 two-sided tail probabilities over i, the band {g > g_alpha} holds the whole ECDF with probability
@@ -57,7 +57,7 @@ def uniformity(values: Array) -> Uniformity:
 
 
 def band(count: int, alpha: float) -> tuple[Array, Array, Array]:
-    """Places z, (K,), and between what the ECDF of `count` uniforms stays with 1 - alpha."""
+    """Places z, (K,), and the band that holds the ECDF of `count` uniforms with 1 - alpha."""
     z = _places(count)
     level = float(np.quantile(_null(count), alpha))
     low = stats.binom.ppf(0.5 * level, count, z) / count
@@ -98,7 +98,7 @@ def _tails(count: int) -> Array:
 def _null(count: int) -> Array:
     """g of DRAWS samples that are uniform; always the same ones."""
     rng = np.random.default_rng(20_220_101)
-    found = [
+    tails = [
         _smallest_tail(np.sort(rng.random((CHUNK, count)), axis=1)) for _ in range(DRAWS // CHUNK)
     ]
-    return np.concatenate(found)
+    return np.concatenate(tails)

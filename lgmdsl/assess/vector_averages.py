@@ -59,9 +59,9 @@ def _peak(site: Site, mean: Array, root: Array) -> tuple[Array, Array]:
     as far as it is concave."""
     asked, t = cast(Pointwise, site), np.zeros_like(mean)
 
-    def height(at: Array) -> Array:
-        s = mean + np.einsum("nij,nj->ni", root, at)
-        return np.asarray(site.log_density(s) - 0.5 * (at * at).sum(axis=1))
+    def height(point: Array) -> Array:
+        s = mean + np.einsum("nij,nj->ni", root, point)
+        return np.asarray(site.log_density(s) - 0.5 * (point * point).sum(axis=1))
 
     now = height(t)
     for _ in range(NEWTONS):
@@ -76,18 +76,18 @@ def _peak(site: Site, mean: Array, root: Array) -> tuple[Array, Array]:
             if not low.any():
                 break
             share = np.where(low, 0.5 * share, share)
-        moved = tried >= now
-        t, now = np.where(moved[:, None], t + share[:, None] * step, t), np.maximum(now, tried)
+        uphill = tried >= now
+        t, now = np.where(uphill[:, None], t + share[:, None] * step, t), np.maximum(now, tried)
     _, values, turn = _curve(asked, mean, root, t)
     return t, turn / np.sqrt(values)[:, None, :]
 
 
 def _curve(site: Pointwise, mean: Array, root: Array, t: Array) -> tuple[Array, Array, Array]:
     """The slope in t; eigenvalues (at least 1) and vectors of the curvature, its sign turned."""
-    at = site.pointwise(mean + np.einsum("nij,nj->ni", root, t))
-    bend = np.eye(t.shape[1]) - root @ at.curvature @ root
+    local = site.pointwise(mean + np.einsum("nij,nj->ni", root, t))
+    bend = np.eye(t.shape[1]) - root @ local.curvature @ root
     values, turn = np.linalg.eigh(0.5 * (bend + bend.transpose(0, 2, 1)))
-    return np.einsum("nij,nj->ni", root, at.slope) - t, np.maximum(values, 1.0), turn
+    return np.einsum("nij,nj->ni", root, local.slope) - t, np.maximum(values, 1.0), turn
 
 
 def _root(variance: Array) -> Array:

@@ -36,7 +36,9 @@ def write(place: Path, dataset: xr.Dataset) -> None:
         import numpy as np
 
         packed = io.BytesIO()
-        arrays: dict[str, Any] = {str(n): np.asarray(v.values) for n, v in dataset.variables.items()}
+        arrays: dict[str, Any] = {
+            str(n): np.asarray(v.values) for n, v in dataset.variables.items()
+        }
         np.savez_compressed(packed, **arrays)
         content = packed.getbuffer()
     else:
@@ -64,7 +66,9 @@ def _wide_axis(name: str, variable: xr.Variable) -> Hashable | None:
 def _rows(dataset: xr.Dataset) -> tuple[Hashable, ...]:
     """The axes that the rows of a table are over: those of most members."""
     shared = [_long_axes(n, v) for n, v in _data(dataset).items()]
-    return max(shared, key=lambda dims: (prod(dataset.sizes[d] for d in dims), len(dims)), default=())
+    return max(
+        shared, key=lambda dims: (prod(dataset.sizes[d] for d in dims), len(dims)), default=()
+    )
 
 
 def _long_axes(name: str, variable: xr.Variable) -> tuple[Hashable, ...]:

@@ -1,4 +1,4 @@
-"""A figure and its bytes, in the house's looks, without pyplot: no window, no global state."""
+"""A figure and its bytes, in the library's style, without pyplot: no window, no global state."""
 
 from __future__ import annotations
 

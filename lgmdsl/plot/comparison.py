@@ -1,4 +1,4 @@
-"""The picture of a comparison: how each method got to its optimum, and where it ended.
+"""The picture of a comparison: each method's path to its optimum, and its result.
 
 Left, against time, a marker for each step: the objective, and how far it is below its optimum.
 Right: Gaussian marginals of a few latents, one curve for each method.
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-# Okabe and Ito 2008: told apart by the colour-blind too. Markers and dashes say it once more.
+# Okabe and Ito 2008: distinguishable by the colour-blind. Markers and dashes differ too.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000", "#7F7F7F")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "*")
 DASHES: tuple[tuple[float, ...], ...] = ((), (5, 2), (1.5, 1.5), (6, 2, 1.5, 2), (3, 1.5), (8, 3))

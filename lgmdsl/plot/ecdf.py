@@ -21,7 +21,7 @@ SHOWN = 12  # panels on one picture; those at fault come first
 
 
 @dataclass(frozen=True)
-class Panel:
+class EcdfPanel:
     """One quantity: its ECDF at z and the band there, (K,) each, and whether it leaves it."""
 
     name: str
@@ -32,7 +32,7 @@ class Panel:
     outside: bool
 
 
-def ecdf_picture(title: str, panels: Sequence[Panel], format: str = "png") -> bytes:
+def ecdf_picture(title: str, panels: Sequence[EcdfPanel], format: str = "png") -> bytes:
     """The panels, those at fault first, as the bytes of a png, svg or pdf. Raises ImportError
     without matplotlib."""
     import matplotlib
@@ -65,7 +65,7 @@ def ecdf_picture(title: str, panels: Sequence[Panel], format: str = "png") -> by
         return out.getvalue()
 
 
-def _draw(axes: Axes, panel: Panel) -> None:
+def _draw(axes: Axes, panel: EcdfPanel) -> None:
     z, low, high, off = panel.z, panel.low - panel.z, panel.high - panel.z, panel.ecdf - panel.z
     axes.fill_between(z, low, high, color="#BBBBBB", alpha=0.5, linewidth=0)
     axes.axhline(0.0, color="#777777", linewidth=0.8)

@@ -19,7 +19,7 @@ LEVELS = (0.05, 0.25, 0.5, 0.75, 0.95)
 BANDS = "median, with 50 % and 90 % bands"
 WHISKERS = "median, with 50 % and 90 % intervals"
 DOTTED = 30  # a curve has a dot at every place up to so many
-UNLIKE = 40.0  # rows whose scales differ by more have axes of their own
+UNLIKE = 40.0  # rows whose scales differ by more have separate axes
 TICKS = 12
 
 
@@ -37,7 +37,7 @@ class Curve:
 
 
 @dataclass(frozen=True)
-class Row:
+class ForestRow:
     """One entry: its label and its quantiles (5,) at LEVELS."""
 
     label: str
@@ -57,10 +57,10 @@ def curve_picture(curve: Curve, format: str = "png") -> bytes:
         if curve.labels is None:
             _whole_ticks(axes, curve.x)
         else:
-            kept = order[np.unique(np.linspace(0, len(order) - 1, TICKS).astype(int))]
-            longest = max(len(curve.labels[k]) for k in kept)
-            texts = [short(curve.labels[k], 16) for k in kept]
-            axes.set_xticks(curve.x[kept], texts)
+            ticks = order[np.unique(np.linspace(0, len(order) - 1, TICKS).astype(int))]
+            longest = max(len(curve.labels[k]) for k in ticks)
+            texts = [short(curve.labels[k], 16) for k in ticks]
+            axes.set_xticks(curve.x[ticks], texts)
             if longest > 6:
                 turn(axes)
 
@@ -81,8 +81,8 @@ def sorted_picture(curve: Curve, format: str = "png") -> bytes:
     return picture(draw, curve.title, 8.2, 4.0, format)
 
 
-def forest_picture(title: str, name: str, rows: Sequence[Row], format: str = "png") -> bytes:
-    """A dot with whiskers for each row; rows of unlike scales have axes of their own."""
+def forest_picture(title: str, name: str, rows: Sequence[ForestRow], format: str = "png") -> bytes:
+    """A dot with whiskers for each row; rows of unlike scales have separate axes."""
     q = np.array([r.quantiles for r in rows])
     widths = np.maximum(q[:, 4] - q[:, 0], 1e-300)
     apart = len(rows) > 1 and float(np.ptp(q)) > UNLIKE * float(widths.min())
@@ -116,7 +116,7 @@ def _bands(axes: Axes, x: Array, quantiles: Array, dots: bool) -> None:
     zero_line(axes, "y", float(np.nanmin(low)), float(np.nanmax(high)))
 
 
-def _whiskers(axes: Axes, rows: Sequence[Row]) -> None:
+def _whiskers(axes: Axes, rows: Sequence[ForestRow]) -> None:
     places = np.arange(len(rows))[::-1]
     q = np.array([r.quantiles for r in rows])
     axes.hlines(places, q[:, 0], q[:, 4], color=BLUE, linewidth=1.2)

@@ -22,19 +22,19 @@ EDGE = 0.002  # of the mass, at each end, that is not shown
 
 
 @dataclass(frozen=True)
-class Panel:
+class HyperPanel:
     """One hyperparameter: its density at x, (n,), that of its prior there where it is known, and
     the posterior median."""
 
     name: str
-    told: str
+    label: str
     x: Array
     density: Array
     median: float
     prior: Array | None = None
 
 
-def hyper_picture(title: str, panels: Sequence[Panel], format: str = "png") -> bytes:
+def hyper_picture(title: str, panels: Sequence[HyperPanel], format: str = "png") -> bytes:
     """A panel for each of the first SHOWN hyperparameters."""
     shown = panels[:SHOWN]
     columns = min(3, len(shown))
@@ -57,7 +57,7 @@ def hyper_picture(title: str, panels: Sequence[Panel], format: str = "png") -> b
     return picture(draw, title, max(3.6 * columns, 5.2), 2.6 * rows + 1.0, format)
 
 
-def _density(axes: Axes, panel: Panel) -> None:
+def _density(axes: Axes, panel: HyperPanel) -> None:
     steps = 0.5 * (panel.density[1:] + panel.density[:-1]) * np.diff(panel.x)
     below = np.concatenate([[0.0], np.cumsum(steps)])
     low, high = np.interp([EDGE, below[-1] - EDGE], below, panel.x)
@@ -84,4 +84,4 @@ def _density(axes: Axes, panel: Panel) -> None:
     axes.spines["left"].set_visible(False)
     axes.locator_params(axis="x", nbins=5)
     axes.set_title(short(panel.name, 34), fontsize=10.5, color="black")
-    axes.set_xlabel(short(panel.told, 44), fontsize=9, color=GREY)
+    axes.set_xlabel(short(panel.label, 44), fontsize=9, color=GREY)

@@ -20,20 +20,20 @@ def class_moments(
     """For s ~ N(mean, variance): (N,) each, or (N, L) and (N, L, L) of vector sites. A class is a
     count of one trial.
 
-    Raises MethodError E501 for a third party's vector site, whose expectations nobody knows.
+    Raises MethodError E501 for a third party's vector site, whose expectations are unknown.
     """
     site = block.bind_family(theta)
     if isinstance(site, Classes):
         answer = site.class_moments(mean, variance)
         if not block.own_trials:
             return answer
-        # how many there were only the counts say: where they are missing nobody knows
+        # the number of trials is the sum of the counts: unknown where they are missing
         known = np.isin(np.arange(len(mean)), block.data.rows)[:, None]
         counts = (np.where(known, one, np.nan) for one in (answer.mean, answer.sd))
         return ClassMoments(answer.probability, *counts)
     if block.each or (site.spec.vector and not isinstance(site, Tilted)):
-        told = f"the predictive distribution of {site.spec.name} is not known: a vector site"
-        raise MethodError(Diagnostic("E501", told))
+        message = f"the predictive distribution of {site.spec.name} is not known: a vector site"
+        raise MethodError(Diagnostic("E501", message))
     p = np.empty((len(mean), classes))
     for k in range(classes):
         site = block.bind_family(theta, np.full(len(mean), float(k)))

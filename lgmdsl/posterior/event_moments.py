@@ -1,4 +1,4 @@
-"""Moments of predictors that come several to a datum, with their covariances."""
+"""Moments of vector predictors (several for each datum), with their covariances."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import take_rows
 from lgmdsl.contract.linear import Predictor
-from lgmdsl.posterior.extended import Gaussian
+from lgmdsl.posterior.extended_gaussian import Gaussian
 
 # Rows whose joint covariance is formed at once: the blocks on its diagonal are kept.
 TOGETHER = 64
@@ -24,9 +24,9 @@ def moments(conditioned: Gaussian, predictor: Predictor) -> tuple[Array, Array]:
     step = max(1, TOGETHER // k)
     for start in range(0, n, step):
         count = min(step, n - start)
-        at = np.arange(start * k, (start + count) * k)
-        columns = {name: take_rows(op, at) for name, op in predictor.columns.items()}
-        part, joint = conditioned.project(Predictor(columns, predictor.offset[at]), full=True)
+        rows = np.arange(start * k, (start + count) * k)
+        columns = {name: take_rows(op, rows) for name, op in predictor.columns.items()}
+        part, joint = conditioned.project(Predictor(columns, predictor.offset[rows]), full=True)
         mean[start : start + count] = part.reshape(count, k)
         blocks = joint.reshape(count, k, count, k)
         variance[start : start + count] = blocks[np.arange(count), :, np.arange(count), :]

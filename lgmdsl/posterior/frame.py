@@ -2,8 +2,8 @@
 
 New rows and levels extend the prior: their latents are jointly Gaussian with the fitted ones, and
 the fitted sites, with their weights and shifts, condition both. Nothing is refitted. New members of
-an ordered structure are what it says of them given the fitted ones, whose posterior stays as it is
-(`extended`).
+an ordered structure follow its conditional given the fitted ones, whose posterior is unchanged
+(`extended_gaussian`).
 """
 
 from __future__ import annotations
@@ -28,20 +28,20 @@ from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.inference.proper import labels_of
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.explicit import Sparse
-from lgmdsl.posterior.extended import Extended, Gaussian
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.extended_gaussian import Extended, Gaussian
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.new_axes import axes_of, counterpart, pieces_of
 from lgmdsl.structures.catalogue import members_of
 
 
 @dataclass(frozen=True, eq=False)
 class Frame:
-    """A conditioned Gaussian over z, and where the latents of some canonical form lie in it.
+    """A conditioned Gaussian over z, and the positions in it of the latents of a canonical form.
 
     `places[name]` are positions in the block of z called `name`, or None for all of them in order.
     `pieces[name]` are the blocks of z that these positions run through, one after the other, where
-    there are several or where they have other names: those of new members, by what structures say
-    of them given the fitted ones, and those of places that members share.
+    there are several or where they have other names: those of new members, by their structures'
+    conditionals given the fitted ones, and those of places that members share.
     """
 
     conditioned: Gaussian
@@ -55,7 +55,7 @@ class Frame:
         columns: dict[str, Operator] = {}
         for name, operator in predictor.columns.items():
             pieces = self.pieces.get(name, (name,))
-            whole = _moved(operator, self.places[name], sum(self.sizes[p] for p in pieces))
+            whole = _relocated(operator, self.places[name], sum(self.sizes[p] for p in pieces))
             if len(pieces) == 1:
                 columns[pieces[0]] = whole
             else:
@@ -63,11 +63,11 @@ class Frame:
         return replace(predictor, columns=columns)
 
     def _divided(self, operator: Operator, pieces: tuple[str, ...]) -> dict[str, Operator]:
-        matrix, at = sp.csc_array(operator.sparse()), 0
+        matrix, start = sp.csc_array(operator.sparse()), 0
         out: dict[str, Operator] = {}
         for piece in pieces:
-            part = matrix[:, at : at + self.sizes[piece]]
-            at += self.sizes[piece]
+            part = matrix[:, start : start + self.sizes[piece]]
+            start += self.sizes[piece]
             if part.nnz:
                 out[piece] = Sparse(sp.csr_array(part))
         return out or {pieces[0]: Sparse(sp.csr_array((operator.shape[0], self.sizes[pieces[0]])))}
@@ -76,8 +76,8 @@ class Frame:
     def slices(self) -> dict[str, slice]:
         """Where each block is among all latents."""
         return {
-            name: slice(at, at + self.sizes[name])
-            for name, at in self.starts.items()
+            name: slice(start, start + self.sizes[name])
+            for name, start in self.starts.items()
             if name in self.sizes
         }
 
@@ -89,7 +89,7 @@ def fitted_frame(canonical: CanonicalModel, conditioned: Conditioned) -> Frame:
 
 
 def extended_frame(
-    fitted: CanonicalModel, new: CanonicalModel, point: Point, seed: int, budget: int | None
+    fitted: CanonicalModel, new: CanonicalModel, point: HyperPoint, seed: int, budget: int | None
 ) -> Frame:
     """The frame of new data: the fitted sites condition the old and the new latents jointly, by the
     engine that the fit's memory `budget` allows.
@@ -118,10 +118,10 @@ def extended_frame(
     if not added:
         return Frame(base, starts, sizes, places, pieces)
     whole = Extended(base, dict(starts), dict(sizes), tuple(added))
-    at = sum(sizes.values())
+    start = sum(sizes.values())
     for piece in added:
-        starts[piece.name], sizes[piece.name] = at, piece.size
-        at += piece.size
+        starts[piece.name], sizes[piece.name] = start, piece.size
+        start += piece.size
     return Frame(whole, starts, sizes, places, pieces)
 
 
@@ -141,7 +141,7 @@ def _conditioned(
     fitted: CanonicalModel,
     new: CanonicalModel,
     blocks: tuple[LatentBlock, ...],
-    point: Point,
+    point: HyperPoint,
     seed: int,
     budget: int | None,
 ) -> tuple[Conditioned, dict[str, int]]:
@@ -150,15 +150,15 @@ def _conditioned(
     sizes = {b.name: b.size for b in blocks}
     olds = {b.name: _within(b.sizes, fitted.latent(b.name).sizes) for b in blocks}
 
-    def moved(columns: Mapping[str, Operator]) -> dict[str, Operator]:
-        return {name: _moved(op, olds[name], sizes[name]) for name, op in columns.items()}
+    def placed(columns: Mapping[str, Operator]) -> dict[str, Operator]:
+        return {name: _relocated(op, olds[name], sizes[name]) for name, op in columns.items()}
 
     joint = LinearGaussian(
         tuple(b.at(point.theta) for b in blocks),
-        tuple(replace(p, columns=moved(p.columns)) for p in linear.predictors),
+        tuple(replace(p, columns=placed(p.columns)) for p in linear.predictors),
         None
         if linear.constraints is None
-        else Constraints(moved(linear.constraints.columns), linear.constraints.values),
+        else Constraints(placed(linear.constraints.columns), linear.constraints.values),
     )
     engine, why = choose(joint, None if budget is None else Terms(budget), seed)
     outcome = Failed(why) if engine is None else engine.condition(point.weight, point.shift)
@@ -213,11 +213,11 @@ def _within(whole: tuple[int, ...], part: tuple[int, ...]) -> IntArray | None:
     """Positions of the first members along each axis; None where they are all of them."""
     if whole == part:
         return None
-    at = np.indices(part).reshape(len(part), -1)
-    return np.asarray(np.ravel_multi_index(tuple(at), whole), dtype=np.int64)
+    indices = np.indices(part).reshape(len(part), -1)
+    return np.asarray(np.ravel_multi_index(tuple(indices), whole), dtype=np.int64)
 
 
-def _moved(operator: Operator, places: IntArray | None, size: int) -> Operator:
+def _relocated(operator: Operator, places: IntArray | None, size: int) -> Operator:
     if places is None:
         return operator
     matrix = operator.sparse().tocoo()

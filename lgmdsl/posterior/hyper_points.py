@@ -10,9 +10,9 @@ from lgmdsl.contract.engine import Conditioned, Rows
 
 
 @dataclass(frozen=True, eq=False)
-class Point:
+class HyperPoint:
     """`share`: the posterior weight of theta; `weight`, `shift`: the sites' W and b there;
-    `condition()`: the Gaussian q(z | theta), made anew at every call or held."""
+    `condition()`: the Gaussian q(z | theta), conditioned at every call or cached."""
 
     theta: Theta
     share: float

@@ -1,4 +1,4 @@
-"""What cases that join would change beside their own sites, which a design does not follow."""
+"""Effects of joining cases other than their own observations, which a design does not model."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def check_joining(new: GroundedModel) -> None:
     constraint runs over, or along which an expression sums or applies an operator.
 
     A case joins by its own observation alone: terms of the others that change with it, and
-    potentials and constraints of its own, would be left out. All are told in one pass.
+    its potentials and constraints, would be left out. All are reported in one pass.
     """
     grown = frozenset({*new.replaced, *new.new_levels})
     problems: list[Diagnostic] = []
@@ -34,7 +34,9 @@ def runs_over(node: Node, graph: ModelGraph, grown: Collection[str]) -> tuple[st
     along."""
     symbols = graph.model.symbols
     over = [i for e in expressions(node.statement) for i in indices(e, symbols) if i in grown]
-    over += [i for found in reductions(_parts(node, graph), graph, grown) for i in found.along]
+    over += [
+        i for reduction in reductions(_parts(node, graph), graph, grown) for i in reduction.along
+    ]
     return tuple(dict.fromkeys(over))
 
 
@@ -43,26 +45,26 @@ def _parts(node: Node, graph: ModelGraph) -> tuple[Node, ...]:
 
 
 def _over(node: Node, graph: ModelGraph, grown: Collection[str]) -> Iterator[Diagnostic]:
-    found = runs_over(node, graph, grown)
-    if found and node.statement is not None:
-        what = "potential" if node.kind == "potential" else "constraint"
-        over = listed([f"`{i}`" for i in found])
+    axes = runs_over(node, graph, grown)
+    if axes and node.statement is not None:
+        kind = "potential" if node.kind == "potential" else "constraint"
+        over = listed([f"`{i}`" for i in axes])
         yield Diagnostic(
             "E501",
-            f"no design takes a {what} over {over}, to which the candidates add",
+            f"no design takes a {kind} over {over}, to which the candidates add",
             node.statement.span,
             "a case joins by its observation alone",
-            help=f"leave the {what} out, or put it on latents that the candidates share",
+            help=f"leave the {kind} out, or put it on latents that the candidates share",
         )
 
 
 def _along(node: Node, graph: ModelGraph, grown: Collection[str]) -> Iterator[Diagnostic]:
-    for found in reductions(_parts(node, graph), graph, grown):
-        over = listed([f"`{i}`" for i in found.along])
+    for reduction in reductions(_parts(node, graph), graph, grown):
+        over = listed([f"`{i}`" for i in reduction.along])
         yield Diagnostic(
             "E501",
-            f"no design takes `{found.name}` over {over}, to which the candidates add",
-            found.span,
+            f"no design takes `{reduction.name}` over {over}, to which the candidates add",
+            reduction.span,
             "a case that joins would change it for the others",
             help="write the predictor of a case without the other cases",
         )

@@ -1,4 +1,4 @@
-"""Results as xarray objects: arrays of their own, with the model's labels.
+"""Results as xarray objects: copied arrays with the model's labels.
 
 An axis that a result adds (`sample`, `quantile`, `value`) is called NAME_2 where an index set or a
 variable of the model has its name, as a repeated index is.
@@ -28,8 +28,8 @@ def labelled(
     last: str = "",
     labels: AnyArray | None = None,
 ) -> xr.DataArray:
-    """A copy of `values` over `dims`, with an axis `first` before or `last` behind them, whose
-    coordinates are `labels`: nothing that is done to a result reaches the fit."""
+    """A copy of `values` over `dims`, with an axis `first` before or `last` after them, whose
+    coordinates are `labels`: changes to a result do not affect the fit."""
     import xarray as xr
 
     added = free_name(first or last, layout.labels) if first or last else ""

@@ -1,4 +1,4 @@
-"""fit.density(): marginal densities of anything the model names, and how they are found."""
+"""fit.density(): marginal densities of anything the model names, and their computation."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from lgmdsl.errors import Diagnostic, MethodError, ModelError
 from lgmdsl.learning.coordinates.ranges import ends_of_values
 from lgmdsl.learning.integration.kernel_density import TAIL, Range, kernel_density, sample_share
 from lgmdsl.posterior.labelled import dataset, labelled
-from lgmdsl.posterior.marginals import Normal
+from lgmdsl.posterior.marginals import NormalMarginal
 from lgmdsl.posterior.normal_mixtures import density, mixed_quantile
 from lgmdsl.remedies import pin, setting
 
@@ -36,7 +36,9 @@ class Density:
     origin: str = "marginals"
 
 
-def density_of_normals(weights: Array, parts: Sequence[Normal], size: int) -> tuple[Array, Array]:
+def density_of_normals(
+    weights: Array, parts: Sequence[NormalMarginal], size: int
+) -> tuple[Array, Array]:
     """(..., size) points at even normal scores of a mixture, and its density there; those of g(x)
     where the parts have a curve g, by the change of variables."""
     means, sds = np.array([n.mean for n in parts]), np.array([n.sd for n in parts])
@@ -69,33 +71,34 @@ def labelled_density(fit: Fit, name: str, size: int) -> xr.Dataset:
     """See `Fit.density`."""
     if not isinstance(size, int | np.integer) or isinstance(size, bool) or size < 2:
         raise ModelError(Diagnostic("E108", "a density is asked for at a whole number from 2"))
-    found = fit.marginals.density(name, int(size))
-    if np.isnan(found.density).all():
-        raise MethodError(_no_density(fit, name, found))
+    density = fit.marginals.density(name, int(size))
+    if np.isnan(density.density).all():
+        raise MethodError(_no_density(fit, name, density))
     layout = fit.canonical.layout
     arrays = {
-        label: labelled(layout, found.dims, values, last="point", labels=np.arange(size))
-        for label, values in (("x", found.x), ("density", found.density))
+        label: labelled(layout, density.dims, values, last="point", labels=np.arange(size))
+        for label, values in (("x", density.x), ("density", density.density))
     }
     out = dataset(arrays)
-    out.attrs.update({"name": name, "from": found.origin})
+    out.attrs.update({"name": name, "from": density.origin})
     return out
 
 
-def _no_density(fit: Fit, name: str, found: Density) -> Diagnostic:
+def _no_density(fit: Fit, name: str, density: Density) -> Diagnostic:
     block = fit.canonical.hypers.block(name)
-    if found.origin == "draws":
-        told, help = "its draws are fixed, or not finite", f'fit.sample(100, names=["{name}"])'
+    if density.origin == "draws":
+        reason, help = "its draws are fixed, or not finite", f'fit.sample(100, names=["{name}"])'
     elif not np.isfinite(fit.quantity(name).mean).all():
-        told, help = "its values overflow", f'a report of its log, or fit.quantile("{name}", 0.5)'
+        reason = "its values overflow"
+        help = f'a report of its log, or fit.quantile("{name}", 0.5)'
     elif np.isnan(fit.quantity(name).sd).any():
-        told = "the curvature at the mode is not known"
+        reason = "the curvature at the mode is not known"
         help = f"integrate: {setting('hyper', 'integrate')}"
     elif block is not None and block.value is None:
-        told = "it is fixed"
+        reason = "it is fixed"
         help = f"leave out {pin(name)}, and learn it: {setting('hyper', 'integrate')}"
     elif block is not None:
-        told, help = "it is fixed in the model", f"give `{name}` a prior: {name} : TYPE ~ PRIOR"
+        reason, help = "it is fixed in the model", f"give `{name}` a prior: {name} : TYPE ~ PRIOR"
     else:
-        told, help = "it is fixed", f'fit.mean("{name}") is its value'
-    return Diagnostic("E501", f"`{name}` has no density: {told}", help=help)
+        reason, help = "it is fixed", f'fit.mean("{name}") is its value'
+    return Diagnostic("E501", f"`{name}` has no density: {reason}", help=help)

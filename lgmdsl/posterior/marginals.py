@@ -34,7 +34,7 @@ class Quantity:
 
 
 @dataclass(frozen=True)
-class Normal:
+class NormalMarginal:
     """A quantity x ~ N(mean, sd^2), or g(x) where `tree` and the increasing `curve` are g."""
 
     dims: tuple[str, ...]
@@ -76,18 +76,18 @@ class Marginals:
         block = self.canonical.hypers.block(name)
         return block.dims if block is not None else named_tree(self.canonical, name)[0]
 
-    def normal(self, name: str) -> Normal | None:
+    def normal(self, name: str) -> NormalMarginal | None:
         """A latent, let or report that is Gaussian under q, or a monotone function of what is;
         None for hypers and other reports."""
         if self.canonical.hypers.block(name) is not None:
             return None
         dims, tree = named_tree(self.canonical, name)
         if isinstance(tree, Leaf):
-            return Normal(dims, *self._gaussian(name, tree.form, dims))
+            return NormalMarginal(dims, *self._gaussian(name, tree.form, dims))
         curve = derived.monotone(tree)
         if curve is None:
             return None
-        return Normal(dims, *self._gaussian(name, curve[0], dims), tree, curve[1])
+        return NormalMarginal(dims, *self._gaussian(name, curve[0], dims), tree, curve[1])
 
     def quantity(self, name: str) -> Quantity:
         """Mean and sd of a name; raises ModelError E103 for an unknown one."""
@@ -95,9 +95,9 @@ class Marginals:
         if block is not None:
             value = np.asarray(self.theta[name])
             return Quantity(block.dims, value, np.zeros_like(value))
-        found = self.normal(name)
-        if found is not None:
-            return Quantity(found.dims, *found.moments())
+        normal = self.normal(name)
+        if normal is not None:
+            return Quantity(normal.dims, *normal.moments())
         dims = self.quantity_dims(name)
         draws = self._report_draws(name)
         with np.errstate(all="ignore"):  # an infinite draw has no moments
@@ -109,13 +109,13 @@ class Marginals:
         if block is not None:
             value = np.asarray(self.theta[name])
             return block.dims, np.broadcast_to(value, (len(levels), *value.shape)).copy()
-        found = self.normal(name)
-        if found is None:
+        normal = self.normal(name)
+        if normal is None:
             with np.errstate(all="ignore"):
                 dims = self.quantity_dims(name)
                 return dims, np.quantile(self._report_draws(name), levels, axis=0)
-        z = special.ndtri(levels).reshape(-1, *(1 for _ in found.mean.shape))
-        return found.dims, found.curved(found.mean + z * found.sd)
+        z = special.ndtri(levels).reshape(-1, *(1 for _ in normal.mean.shape))
+        return normal.dims, normal.curved(normal.mean + z * normal.sd)
 
     def draws(self, names: Sequence[str], size: int, seed: int) -> dict[str, Array]:
         """Joint draws of several names, each with a leading sample axis.
@@ -221,15 +221,15 @@ def report_draws(canonical: CanonicalModel, dims: tuple[str, ...]) -> int:
 def check_draws(size: int, seed: int) -> None:
     """Raise ModelError E108 for a size or a seed that is not a whole number from 0."""
     asked = ((size, "draws are asked for in a number"), (seed, "a seed is a number"))
-    for value, what in asked:
+    for value, wanted in asked:
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 0:
-            raise ModelError(Diagnostic("E108", f"{what} that is whole and not below 0"))
+            raise ModelError(Diagnostic("E108", f"{wanted} that is whole and not below 0"))
 
 
-def probability_levels(given: object) -> Array:
+def probability_levels(probabilities: object) -> Array:
     """(Q,) the probabilities that quantiles are asked for at; raises ModelError E108."""
     try:
-        levels = np.atleast_1d(np.asarray(given, dtype=np.float64))
+        levels = np.atleast_1d(np.asarray(probabilities, dtype=np.float64))
     except (TypeError, ValueError):
         levels = np.zeros(0)
     if levels.ndim != 1 or levels.size == 0 or not ((levels > 0) & (levels < 1)).all():

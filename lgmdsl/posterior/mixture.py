@@ -2,10 +2,10 @@
 
     q(z, theta) = sum_k weight_k q_k(z) delta(theta - theta_k)
 
-Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and what is
-made of them alone, have the smooth marginals that `learning` found, in draws too: each draw's are
-of the part of their posterior that its point stands for (`learning.integration.coupled`), while its
-lets and reports that have latents in them are made at the point itself.
+Means, sds, quantiles and draws of latents are those of the mixture; hyperparameters, and
+functions of them alone, have the smooth marginals from `learning`, in draws too: those of a draw
+come from the part of their posterior that its point represents (`learning.integration.coupled`),
+while lets and reports with latents are evaluated at the point itself.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.coordinates.ranges import entry_ends
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginal_density import Density, density_of_draws, density_of_normals
 from lgmdsl.posterior.marginals import (
     FEWEST,
     Marginals,
-    Normal,
+    NormalMarginal,
     Quantity,
     all_names,
     check_draws,
@@ -37,30 +37,30 @@ from lgmdsl.posterior.marginals import (
     report_draws,
 )
 from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
-from lgmdsl.posterior.shifted_draws import Carried, DrawnHypers, by_theta, hypers_of
+from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-# Conditioned Gaussians are kept where the model has no more latents than this, and rebuilt at
+# Conditioned Gaussians are cached where the model has no more latents than this, and rebuilt at
 # every use where it has more: a mixture has up to some dozens.
-KEPT = 1000
+CACHED = 1000
 
 
 def mixture(
     canonical: CanonicalModel,
-    points: Sequence[Point],
-    at: Callable[[Point], Marginals],
+    points: Sequence[HyperPoint],
+    marginals_at: Callable[[HyperPoint], Marginals],
     hypers: HyperMarginals | None,
     seed: int,
 ) -> Mixture:
     """The mixture of the marginals `at` each point."""
     weights = np.array([p.share for p in points])
-    parts = tuple(partial(at, p) for p in points)
+    parts = tuple(partial(marginals_at, p) for p in points)
     return Mixture(canonical, weights, parts, tuple(p.theta for p in points), hypers, seed)
 
 
-class Joint(NamedTuple):
+class PointDraws(NamedTuple):
     """Draws at one point: the points of all draws, this one's marginals, the draws' places among
     all, and z."""
 
@@ -71,8 +71,8 @@ class Joint(NamedTuple):
 
 
 def evaluated(part: Marginals, name: str, z: Array, thetas: Sequence[Theta]) -> Array:
-    """A name at draws z (k, n) and the hyperparameters of each; of the part, where these have
-    none of their own."""
+    """A name at draws z (k, n) and the hyperparameters of each; of the part, where the draws
+    have no hyperparameters."""
     if not thetas:
         return part.evaluate(name, z)
     out: Array | None = None
@@ -94,11 +94,11 @@ class Mixture:
     thetas: tuple[Theta, ...]
     hypers: HyperMarginals | None
     seed: int = 0
-    _normal: dict[str, tuple[Normal, ...] | None] = field(default_factory=dict, repr=False)
+    _normal: dict[str, tuple[NormalMarginal, ...] | None] = field(default_factory=dict, repr=False)
 
     def part(self, k: int) -> Marginals:
         """The marginals at one point."""
-        return self._held[k] if self._held else self.parts[k]()
+        return self._cached[k] if self._cached else self.parts[k]()
 
     def quantity_dims(self, name: str) -> tuple[str, ...]:
         """The declared indices of a name."""
@@ -114,9 +114,9 @@ class Mixture:
         factored = self._factored(name)
         if len(self.parts) == 1 and not factored:
             return self.part(0).quantity(name)
-        found = None if factored else self._parts_of(name)
-        if found is not None:
-            moments = [n.moments() for n in found]
+        parts = None if factored else self._parts_of(name)
+        if parts is not None:
+            moments = [n.moments() for n in parts]
             means, sds = (np.array([m[i] for m in moments]) for i in (0, 1))
             return Quantity(dims, *mixed_moments(self.weights, means, sds))
         draws = self._report_draws(name)
@@ -132,12 +132,12 @@ class Mixture:
         factored = self._factored(name)
         if len(self.parts) == 1 and not factored:
             return self.part(0).quantile(name, levels)
-        found = None if factored else self._parts_of(name)
-        if found is None:
+        parts = None if factored else self._parts_of(name)
+        if parts is None:
             with np.errstate(all="ignore"):
                 return dims, np.quantile(self._report_draws(name), levels, axis=0)
-        means, sds = np.array([n.mean for n in found]), np.array([n.sd for n in found])
-        return dims, found[0].curved(mixed_quantile(self.weights, means, sds, levels))
+        means, sds = np.array([n.mean for n in parts]), np.array([n.sd for n in parts])
+        return dims, parts[0].curved(mixed_quantile(self.weights, means, sds, levels))
 
     def density(self, name: str, size: int) -> Density:
         """Points and densities with a last axis of `size`; NaN where an entry is fixed."""
@@ -149,54 +149,54 @@ class Mixture:
         if block is not None:
             value = np.repeat(self.part(0).quantity(name).mean[..., None], size, axis=-1)
             return Density(dims, value, np.full(value.shape, np.nan))
-        found = None if self._factored(name) else self._parts_of(name)
-        if found is None:
+        parts = None if self._factored(name) else self._parts_of(name)
+        if parts is None:
             return Density(dims, *density_of_draws(self._report_draws(name), size), "draws")
-        return Density(dims, *density_of_normals(self.weights, found, size))
+        return Density(dims, *density_of_normals(self.weights, parts, size))
 
     def draws(
-        self, names: Sequence[str], size: int, seed: int, own: bool = True
+        self, names: Sequence[str], size: int, seed: int, own_hypers: bool = True
     ) -> dict[str, Array]:
         """Joint draws of several names, each with a leading sample axis, in random order of the
-        points. What is made of hyperparameters and latents is so at the draw's `own`, or else at
-        those of its point. Raises ModelError E108 for a size or seed that is not a whole number
-        from 0."""
+        points. Functions of hyperparameters and latents are evaluated at the draw's hyperparameters
+        (`own_hypers`), or else at those of its point. Raises ModelError E108 for a size or
+        seed that is not a whole number from 0."""
         check_draws(size, seed)
         out: dict[str, Array] = {}
         of = {n: f for n in names if (f := self.of_hypers(n)) is not None}
-        made = {n for n in names if n not in of and hypers_of(named_tree(self.canonical, n)[1])}
-        hypers = self.drawn(seed, own and bool(made))
+        mixed = {n for n in names if n not in of and hypers_of(named_tree(self.canonical, n)[1])}
+        hypers = self.drawn(seed, own_hypers and bool(mixed))
         for chosen, part, places, z in self.joint(size, np.random.default_rng(seed)):
             theirs = hypers.at(chosen, places) if of or hypers.mixing else ()
-            moved = hypers.carry(chosen, places, z)
+            shifted = hypers.carry(chosen, places, z)
             for name in names:
                 if name in of and theirs:
                     values = np.array([of[name](t) for t in theirs])
-                elif name in made and hypers.mixing:
-                    values = evaluated(part, name, moved, theirs)
+                elif name in mixed and hypers.mixing:
+                    values = evaluated(part, name, shifted, theirs)
                 else:
-                    values = part.evaluate(name, moved)
+                    values = part.evaluate(name, shifted)
                 if name not in out:
                     out[name] = np.empty((size, *values.shape[1:]))
                 out[name][places] = values
         return out
 
     def drawn(self, seed: int, mixing: bool) -> DrawnHypers:
-        """The hyperparameters of draws; `mixing`: latents go along with them."""
+        """The hyperparameters of draws; `mixing`: latents are shifted to them."""
         return DrawnHypers(
             self.hypers, self.thetas, self.weights, seed, mixing, lambda: self._carried
         )
 
-    def joint(self, size: int, rng: Generator) -> Iterator[Joint]:
+    def joint(self, size: int, rng: Generator) -> Iterator[PointDraws]:
         """Joint draws point by point."""
         if len(self.parts) == 1:
             part, one = self.part(0), np.zeros(size, dtype=np.int64)
-            yield Joint(one, part, np.arange(size), part.frame.conditioned.sample(rng, size))
+            yield PointDraws(one, part, np.arange(size), part.frame.conditioned.sample(rng, size))
             return
         chosen = rng.choice(len(self.parts), size=size, p=self.weights)
         for k in np.unique(chosen) if size else [0]:
             part, places = self.part(int(k)), np.flatnonzero(chosen == k)
-            yield Joint(chosen, part, places, part.frame.conditioned.sample(rng, len(places)))
+            yield PointDraws(chosen, part, places, part.frame.conditioned.sample(rng, len(places)))
 
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite."""
@@ -208,18 +208,18 @@ class Mixture:
     # ---- pieces ----------------------------------------------------------------------------
 
     @cached_property
-    def _carried(self) -> Carried:
+    def _carried(self) -> DrawShift:
         places = None if self.hypers is None else self.hypers.places(self.thetas)
         assert places is not None, "latents are shifted where hyperparameters have places"
         frames = [self.part(k).frame for k in range(len(self.parts))]
         first = frames[0]
-        blocks = [slice(at, at + first.sizes[n]) for n, at in first.starts.items()]
+        blocks = [slice(start, start + first.sizes[n]) for n, start in first.starts.items()]
         moments = [(f.conditioned.latent_mean, f.conditioned.latent_variance) for f in frames]
-        return Carried.of(places, moments, blocks)
+        return DrawShift.of(places, moments, blocks)
 
     @cached_property
-    def _held(self) -> tuple[Marginals, ...]:
-        small = len(self.parts) == 1 or sum(b.size for b in self.canonical.latents) <= KEPT
+    def _cached(self) -> tuple[Marginals, ...]:
+        small = len(self.parts) == 1 or sum(b.size for b in self.canonical.latents) <= CACHED
         return tuple(make() for make in self.parts) if small else ()
 
     def of_hypers(self, name: str) -> Callable[[Theta], Array] | None:
@@ -233,26 +233,26 @@ class Mixture:
         return lambda theta: np.array(expand(offset.evaluate(theta), dims, sizes))
 
     def _factored(self, name: str) -> bool:
-        """Whether a report is made of latents and of hyperparameters that have factors: draws of
-        both tell of it."""
+        """Whether a report is made of latents and of hyperparameters that have factors: it is
+        then summarised by draws of both."""
         if self.hypers is None or self.of_hypers(name) is not None:
             return False
         return self.hypers.factored(hypers_of(named_tree(self.canonical, name)[1]))
 
-    def _parts_of(self, name: str) -> tuple[Normal, ...] | None:
+    def _parts_of(self, name: str) -> tuple[NormalMarginal, ...] | None:
         """The normal marginals of a name at every point; those of all names are found at once, so
         that each point is conditioned once."""
         if name not in self._normal:
-            names = [name] if self._held else all_names(self.canonical)
+            names = [name] if self._cached else all_names(self.canonical)
             rows = []
             for k in range(len(self.parts)):
                 part = self.part(k)
                 rows.append([part.normal(n) for n in names])
             for n, column in zip(names, zip(*rows, strict=True), strict=True):
-                found = tuple(c for c in column if c is not None)
-                self._normal[n] = found or None
+                normals = tuple(c for c in column if c is not None)
+                self._normal[n] = normals or None
         return self._normal[name]
 
     def _report_draws(self, name: str) -> Array:
         draws = report_draws(self.canonical, self.quantity_dims(name))
-        return self.draws([name], draws, self.seed, own=self._factored(name))[name]
+        return self.draws([name], draws, self.seed, own_hypers=self._factored(name))[name]

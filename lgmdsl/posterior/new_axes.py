@@ -16,7 +16,7 @@ from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.structure import Extension, Members, Shape, Structure
 from lgmdsl.errors import DataError, Diagnostic
-from lgmdsl.posterior.extended import Noise, Piece
+from lgmdsl.posterior.extended_gaussian import NewMemberNoise, NewMembers
 from lgmdsl.structures.catalogue import members_of
 
 
@@ -40,35 +40,35 @@ class Axes:
         grid = np.meshgrid(*self.numbers, indexing="ij") if self.numbers else []
         return self.position(sizes, tuple(g.reshape(-1) for g in grid))
 
-    def position(self, sizes: tuple[int, ...], at: tuple[IntArray, ...]) -> IntArray:
+    def position(self, sizes: tuple[int, ...], numbers: tuple[IntArray, ...]) -> IntArray:
         """Positions of members by their number along each axis."""
-        out = np.full(len(at[0]) if at else 1, -1, dtype=np.int64)
+        out = np.full(len(numbers[0]) if numbers else 1, -1, dtype=np.int64)
         start = int(np.prod(sizes, dtype=np.int64))
         inside = np.ones(len(out), dtype=np.bool_)
         for axis, shape in self.shapes(sizes).items():
             n = self.grown[axis].fitted
-            here = at[axis] >= n
+            new_members = numbers[axis] >= n
             # the last axis along which a member is new is the one whose piece holds it
             for later in self.grown:
                 if later > axis:
-                    here = here & (at[later] < self.grown[later].fitted)
-            own = tuple(a[here] - (n if k == axis else 0) for k, a in enumerate(at))
-            out[here] = start + np.ravel_multi_index(own, shape)
+                    new_members = new_members & (numbers[later] < self.grown[later].fitted)
+            local = tuple(a[new_members] - (n if k == axis else 0) for k, a in enumerate(numbers))
+            out[new_members] = start + np.ravel_multi_index(local, shape)
             start += int(np.prod(shape, dtype=np.int64))
-            inside &= ~here
-        if inside.any() and at:
-            out[inside] = np.ravel_multi_index(tuple(a[inside] for a in at), sizes)
+            inside &= ~new_members
+        if inside.any() and numbers:
+            out[inside] = np.ravel_multi_index(tuple(a[inside] for a in numbers), sizes)
         return out
 
     def shapes(self, sizes: tuple[int, ...]) -> dict[int, tuple[int, ...]]:
         """The shape of each axis's piece: its new members, by all along the axes before it that
         grow and by the fitted ones along those after it."""
         out = {}
-        for axis, here in sorted(self.grown.items()):
+        for axis, growth in sorted(self.grown.items()):
             shape = [
                 g.size if (g := self.grown.get(k)) and k < axis else n for k, n in enumerate(sizes)
             ]
-            shape[axis] = len(here.new)
+            shape[axis] = len(growth.new)
             out[axis] = tuple(shape)
         return out
 
@@ -85,7 +85,7 @@ def axes_of(block: LatentBlock, fitted: CanonicalModel, new: CanonicalModel, the
     now, old = new.grounded, fitted.grounded
     later = counterpart(new, block.name)
     numbers: list[IntArray] = []
-    found: dict[int, Grown] = {}
+    growing: dict[int, Grown] = {}
     for factor, again in zip(block.factors, later.factors, strict=True):
         ordered = members_of(factor.name) is Members.ORDERED
         for dim in again.dims:
@@ -96,15 +96,15 @@ def axes_of(block: LatentBlock, fitted: CanonicalModel, new: CanonicalModel, the
                 axis = grown(factor, theta, before, after, again, dim in now.new_levels)
                 numbers.append(axis.numbers)
                 if len(axis.new):
-                    found[len(numbers) - 1] = axis
+                    growing[len(numbers) - 1] = axis
             else:
                 numbers.append(fitted_numbers(factor, before.size))
-    return Axes(tuple(numbers), found)
+    return Axes(tuple(numbers), growing)
 
 
 def check_places(fitted: CanonicalModel, new: CanonicalModel, theta: Theta) -> None:
     """Raise DataError E302 for new members that have no place among the fitted ones, or no proper
-    prior there: what is asked for is refused before anything is computed."""
+    prior there: checked before anything is computed."""
     for block in fitted.latents:
         axes = axes_of(block, fitted, new, theta)
         if axes.grown:
@@ -116,17 +116,17 @@ def _joined_numbers(
 ) -> IntArray:
     """Members among the old ones and, after them, the new ones. Labels that the fit knew keep their
     latents, unless inputs say what members are, or labels are only row numbers."""
-    at = np.arange(now.size)
+    numbers = np.arange(now.size)
     if dim not in new.replaced:
-        return at
-    at = at + old.size
+        return numbers
+    numbers = numbers + old.size
     if "at" in factor.arguments or (dim not in new.steps and (old.counted or now.counted)):
-        return at
+        return numbers
     known = old.positions(now.labels)
-    return np.where(known >= 0, known, at)
+    return np.where(known >= 0, known, numbers)
 
 
-def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[Piece]:
+def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[NewMembers]:
     """The new members of a block, axis by axis.
 
     Raises DataError E302 where the other structures leave them without a proper prior.
@@ -134,7 +134,7 @@ def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[Piece]:
     factors = [f for f in block.factors for _ in f.dims] if len(block.factors) > 1 else []
     built = [f.build(theta) for f in factors]
     extensions = {k: g.extension(theta) for k, g in axes.grown.items()}
-    out: list[Piece] = []
+    out: list[NewMembers] = []
     before = block.size
     for axis, shape in axes.shapes(block.sizes).items():
         covariances: list[Array] = []
@@ -149,7 +149,7 @@ def pieces_of(block: LatentBlock, axes: Axes, theta: Theta) -> list[Piece]:
             covariances.append(_with_new(prior, extensions[k]) if grows else prior)
         name = f"{block.name}+{block.dims[axis]}"
         weights = _weights(axes, block.sizes, axis, shape, extensions[axis], before)
-        out.append(Piece(name, block.name, weights, Noise(tuple(covariances))))
+        out.append(NewMembers(name, block.name, weights, NewMemberNoise(tuple(covariances))))
         before += out[-1].size
     return out
 
@@ -162,20 +162,20 @@ def _weights(
     extension: Extension,
     before: int,
 ) -> sp.csr_array:
-    """I (x) weights (x) I, its columns where the members on the fitted side stand."""
-    given = extension.weights.tocoo()
+    """I (x) weights (x) I, its columns at the positions of the fitted members."""
+    entries = extension.weights.tocoo()
     others = tuple(1 if k == axis else n for k, n in enumerate(shape))
     grid = np.indices(others).reshape(len(shape), -1)
     count = grid.shape[1]
     rows, columns = [], []
     for k in range(len(shape)):
-        across = np.tile(grid[k], len(given.data))
-        rows.append(np.repeat(given.row, count) if k == axis else across)
-        columns.append(np.repeat(given.col, count) if k == axis else across)
+        across = np.tile(grid[k], len(entries.data))
+        rows.append(np.repeat(entries.row, count) if k == axis else across)
+        columns.append(np.repeat(entries.col, count) if k == axis else across)
     row = np.ravel_multi_index(tuple(r.astype(np.int64) for r in rows), shape)
     column = axes.position(sizes, tuple(c.astype(np.int64) for c in columns))
     size = int(np.prod(shape, dtype=np.int64))
-    return sp.csr_array((np.repeat(given.data, count), (row, column)), shape=(size, before))
+    return sp.csr_array((np.repeat(entries.data, count), (row, column)), shape=(size, before))
 
 
 def covariance_of(structure: Structure) -> Array:

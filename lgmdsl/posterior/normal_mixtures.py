@@ -34,9 +34,9 @@ def mixed_quantile(weights: Array, means: Array, sds: Array, levels: Array) -> A
             high, low = np.where(below >= 0.0, x, high), np.where(below <= 0.0, x, low)
             step = x - below / density(weights, means, sds, x)
             middle = 0.5 * (low + high)
-            moved = np.where((step > low) & (step < high), step, middle)
-            done = np.abs(moved - x) <= 1e-12 * (np.abs(x) + high - low)
-            x = moved
+            candidate = np.where((step > low) & (step < high), step, middle)
+            done = np.abs(candidate - x) <= 1e-12 * (np.abs(x) + high - low)
+            x = candidate
             if done.all():
                 break
     return x

@@ -18,12 +18,12 @@ def precision(fit: Fit, name: str) -> xr.DataArray:
     """See `Fit.precision`."""
     known = [b.name for b in fit.canonical.hypers.blocks if b.type == "covariance"]
     if name not in known:
-        there = f"the covariances are: {', '.join(known)}" if known else "the model has none"
+        listing = f"the covariances are: {', '.join(known)}" if known else "the model has none"
         raise ModelError(
             Diagnostic(
                 "E103",
                 f"no covariance is named `{name}`",
-                help=suggestion(name, known, there),
+                help=suggestion(name, known, listing),
             )
         )
     quantity = fit.quantity(name)

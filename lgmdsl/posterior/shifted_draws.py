@@ -1,11 +1,11 @@
-"""Latents that go along with the hyperparameters of their draw.
+"""Latent draws shifted and rescaled to the hyperparameters of their draw.
 
 The latents of a mixture over hyperparameter points are drawn at the points, the hyperparameters
 from the part of their posterior that each point stands for. What a model makes of both, s u where
 u has sd 1, is often known far better than either, and would be as wide as that part of the
-posterior. So each draw is moved as the mean of z moves from the point to the draw's own
-hyperparameters, and stretched as its sds do, both by quadratics through what they are at the points
-around.
+posterior. So each draw is shifted by the change of the mean of z from the point to the draw's
+hyperparameters, and rescaled by the change of its sds, both by quadratics through their values at
+neighbouring points.
 """
 
 from __future__ import annotations
@@ -24,18 +24,18 @@ from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 # Draws are carried so far from their point at most, in units of the standardised hyperparameters,
 # and stretched or shrunk by e at most.
 FARTHEST, MOST = 2.5, 1.0
-# What is made of latents and hyperparameters is made anew for each value of these, so that draws
-# share them where there are more.
+# Functions of latents and hyperparameters are evaluated once for each value of the latter; draws
+# share hyperparameters where there are more draws than this.
 DISTINCT = 500
 
 
 def hypers_of(tree: Derived) -> frozenset[str]:
-    """The hyperparameters that a let or report is made of."""
+    """The hyperparameters that a let or report depends on."""
     return frozenset[str]().union(*(leaf.form.depends for leaf in derived.leaves(tree)))
 
 
 @dataclass(frozen=True, eq=False)
-class Carried:
+class DrawShift:
     """`places` (P, d) of the points, `mean` (P, n) of z at each, and the logs of its sds on average
     over each of the `blocks` of z, (P, b), so that what sums to zero in a block still does."""
 
@@ -47,21 +47,21 @@ class Carried:
     @classmethod
     def of(
         cls, places: Array, moments: Sequence[tuple[Array, Array]], blocks: Sequence[slice]
-    ) -> Carried:
+    ) -> DrawShift:
         """From means and variances of z at each point."""
         variance = np.array([v for _, v in moments])
-        kept = tuple(b for b in blocks if b.stop > b.start and (variance[:, b] > 0.0).any())
+        varying = tuple(b for b in blocks if b.stop > b.start and (variance[:, b] > 0.0).any())
         with np.errstate(divide="ignore"):
             logs = [
                 np.mean(0.5 * np.log(v), axis=1)
-                for b in kept
+                for b in varying
                 for v in [variance[:, b][:, (variance[:, b] > 0.0).all(axis=0)]]
             ]
-        log_sd = np.array(logs).T.reshape(len(places), len(kept))
-        return cls(places, np.array([m for m, _ in moments]), log_sd, kept)
+        log_sd = np.array(logs).T.reshape(len(places), len(varying))
+        return cls(places, np.array([m for m, _ in moments]), log_sd, varying)
 
-    def __call__(self, point: int, z: Array, at: Array) -> Array:
-        """Draws z (k, n) of one point, carried to their own places (k, d)."""
+    def __call__(self, point: int, z: Array, targets: Array) -> Array:
+        """Draws z (k, n) of one point, shifted to their places (k, d)."""
         away = self.places - self.places[point]
         squares = np.sum(away**2, axis=1)
         design = _quadratic(away)
@@ -69,7 +69,7 @@ class Carried:
         root = np.exp(-0.5 * squares / max(float(reach), 1e-300))[:, None]
         wanted = np.concatenate([self.mean, self.log_sd], axis=1)
         slopes = np.linalg.lstsq(design * root, (wanted - wanted[point]) * root, rcond=1e-8)[0]
-        step = _quadratic(np.clip(at - self.places[point], -FARTHEST, FARTHEST)) @ slopes
+        step = _quadratic(np.clip(targets - self.places[point], -FARTHEST, FARTHEST)) @ slopes
         n = self.mean.shape[1]
         spread = z - self.mean[point]
         for block, stretch in zip(self.blocks, step[:, n:].T, strict=True):
@@ -87,8 +87,8 @@ def _quadratic(x: Array) -> Array:
 class DrawnHypers:
     """The hyperparameters of joint draws: found when the points of all draws are known.
 
-    `points` and `shares`: those of the mixture. `carried`, where latents go along with the
-    hyperparameters of their draw (`mixing`), makes what moves them.
+    `points` and `shares`: those of the mixture. `carried`, where latents are shifted to the
+    hyperparameters of their draw (`mixing`), makes the shift.
     """
 
     hypers: HyperMarginals | None
@@ -96,30 +96,30 @@ class DrawnHypers:
     shares: Array
     seed: int
     mixing: bool = False
-    carried: Callable[[], Carried] | None = None
-    found: tuple[Theta, ...] | None = None
+    carried: Callable[[], DrawShift] | None = None
+    thetas: tuple[Theta, ...] | None = None
 
     def at(self, chosen: IntArray, places: IntArray) -> tuple[Theta, ...]:
         """Those of the draws at `places`, where the points of all draws are `chosen`; none where
         draws have the hyperparameters of their points."""
-        if self.found is None:
-            self.found = ()
+        if self.thetas is None:
+            self.thetas = ()
             if self.hypers is not None:
                 rng = np.random.default_rng([self.seed, 2])
-                self.found = self.hypers.draws(self.points, self.shares, chosen, rng)
-            if self.mixing and len(self.found) > DISTINCT:
-                self.found = _fewer(self.found, chosen)
-        return tuple(self.found[i] for i in places) if self.found else ()
+                self.thetas = self.hypers.draws(self.points, self.shares, chosen, rng)
+            if self.mixing and len(self.thetas) > DISTINCT:
+                self.thetas = _fewer(self.thetas, chosen)
+        return tuple(self.thetas[i] for i in places) if self.thetas else ()
 
     def carry(self, chosen: IntArray, places: IntArray, z: Array) -> Array:
         """Draws z of one point, at their own hyperparameters."""
         thetas, hypers = self.at(chosen, places), self.hypers
         if not (self.mixing and thetas) or len(self.points) == 1:
             return z
-        at = None if hypers is None else hypers.places(thetas)
-        if at is None or self.carried is None:
+        targets = None if hypers is None else hypers.places(thetas)
+        if targets is None or self.carried is None:
             return z
-        return self.carried()(int(chosen[places[0]]), z, at)
+        return self.carried()(int(chosen[places[0]]), z, targets)
 
 
 def _fewer(thetas: Sequence[Theta], chosen: IntArray) -> tuple[Theta, ...]:
@@ -127,9 +127,9 @@ def _fewer(thetas: Sequence[Theta], chosen: IntArray) -> tuple[Theta, ...]:
     out = list(thetas)
     for k in np.unique(chosen):
         places = np.flatnonzero(chosen == k)
-        kept = max(1, round(DISTINCT * len(places) / len(thetas)))
+        distinct = max(1, round(DISTINCT * len(places) / len(thetas)))
         for j, place in enumerate(places):
-            out[place] = thetas[places[j % kept]]
+            out[place] = thetas[places[j % distinct]]
     return tuple(out)
 
 

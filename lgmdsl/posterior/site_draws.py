@@ -1,4 +1,4 @@
-"""The sites at draws of the hyperparameters: each draw of a response is made at its own."""
+"""The sites at draws of the hyperparameters: a response is drawn at those of its draw."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ def drawn_sites(
         same: dict[str, Any] = {**block.parameter_values(theta, all_rows), "y": y}
         yield slice(0, count), repeated(block.family(**same), count)
         return
-    found = [block.parameter_values(t, all_rows) for t in thetas]
+    parameters = [block.parameter_values(t, all_rows) for t in thetas]
     shared = block.family.spec.shared
     if any(n in shared for n in free):
-        for k, each in enumerate(found):
-            own: dict[str, Any] = {**each, "y": y}
-            yield slice(k, k + 1), block.family(**own)
+        for k, each in enumerate(parameters):
+            arguments: dict[str, Any] = {**each, "y": y}
+            yield slice(k, k + 1), block.family(**arguments)
         return
     whole: dict[str, Any] = {
-        n: value if n in shared else np.concatenate([each[n] for each in found])
-        for n, value in found[0].items()
+        n: value if n in shared else np.concatenate([each[n] for each in parameters])
+        for n, value in parameters[0].items()
     }
     whole["y"] = np.concatenate([y] * count)
     yield slice(0, count), block.family(**whole)

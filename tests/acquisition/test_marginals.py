@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lgmdsl.acquisition.marginals import Marginals
+from lgmdsl.acquisition.marginals import PoolMarginals
 from lgmdsl.acquisition.pool import Pool
 from lgmdsl.acquisition.rows import row
 from lgmdsl.acquisition.scores import probability
@@ -30,17 +30,19 @@ CASES = [
 ]  # fmt: skip
 
 
-def begun(name: str, engine: type[Any]) -> tuple[Pool, Marginals, np.ndarray]:
+def begun(name: str, engine: type[Any]) -> tuple[Pool, PoolMarginals, np.ndarray]:
     made = small(name)
     fit = made.fit()
     pool = made.pool(fit)
     q = engine(pool.linear).condition(fit.weight, fit.shift)
     assert not isinstance(q, Failed)
     chosen = np.zeros(pool.candidates.rows, dtype=bool)
-    return pool, Marginals(pool, q, pool.linear, chosen, follow=True), made.oracle["y"]
+    return pool, PoolMarginals(pool, q, pool.linear, chosen, follow=True), made.oracle["y"]
 
 
-def from_scratch(pool: Pool, kept: Marginals, engine: type[Engine], y: np.ndarray) -> Conditioned:
+def from_scratch(
+    pool: Pool, kept: PoolMarginals, engine: type[Engine], y: np.ndarray
+) -> Conditioned:
     problem = pool.with_cases(ORDER, [float(y[i]) for i in ORDER])
     made: Any = engine
     q = made(problem.engine.linear).condition(tuple(kept.weight), tuple(kept.shift))
@@ -137,7 +139,7 @@ def test_negative_variances_leave_or_are_solved_for() -> None:
     estimated: Any = Underestimated
     q = estimated(exact.conditioned, 0.05)
     chosen = np.zeros(pool.candidates.rows, dtype=bool)
-    kept = Marginals(pool, q, pool.linear, chosen, follow=True)
+    kept = PoolMarginals(pool, q, pool.linear, chosen, follow=True)
     for i in ORDER:
         kept.join(i, float(y[i]))
         exact.join(i, float(y[i]))
@@ -146,7 +148,7 @@ def test_negative_variances_leave_or_are_solved_for() -> None:
     below = kept.candidate_variance < 0.0
     assert below.any() and not kept.open[below].any()
     lost = [np.flatnonzero(v < 0.0) for v in kept.variance]
-    assert sum(map(len, lost)) > 0 and kept.mend() == sum(map(len, lost))
+    assert sum(map(len, lost)) > 0 and kept.repair() == sum(map(len, lost))
     for where, ours, theirs in zip(lost, kept.variance, exact.variance, strict=True):
         assert np.allclose(ours[where], theirs[where], rtol=1e-10) and (ours >= 0.0).all()
 

@@ -11,10 +11,10 @@ import pytest
 import lgmdsl as lgm
 from lgmdsl.acquisition import refit as refitting
 from lgmdsl.acquisition import sequence as module
-from lgmdsl.acquisition.marginals import Marginals
+from lgmdsl.acquisition.marginals import PoolMarginals
 from lgmdsl.acquisition.refit import conditioned, refit
 from lgmdsl.acquisition.scores import score as scores_of
-from lgmdsl.acquisition.sequence import Query, Refit, Settings, sequence
+from lgmdsl.acquisition.sequence import BlockEnd, Query, Settings, sequence
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.profile import maximise_mean
 from lgmdsl.contract.objectives.super_gaussian import super_gaussian
@@ -23,13 +23,13 @@ from lgmdsl.engines.shared.conditioned import DenseConditioned
 from tests.acquisition.pools import Small, small
 
 
-def events(made: Small, settings: Settings, asked: bool = True) -> list[Query | Refit]:
+def events(made: Small, settings: Settings, asked: bool = True) -> list[Query | BlockEnd]:
     fit = made.fit()
     oracle = made.oracle["y"].__getitem__ if asked else None
     return list(sequence(made.pool(fit), fit.weight, settings, oracle))
 
 
-def queries(found: list[Query | Refit]) -> list[Query]:
+def queries(found: list[Query | BlockEnd]) -> list[Query]:
     return [e for e in found if isinstance(e, Query)]
 
 
@@ -41,7 +41,7 @@ def test_with_many_outer_iterations_a_block_ends_in_the_fit_of_its_cases(
     made = small(name)
     found = events(made, Settings(kind, steps=4, block=4, outer=60))
     last = found[-1]
-    assert isinstance(last, Refit) and last.included == 4
+    assert isinstance(last, BlockEnd) and last.included == 4
     chosen = [q.row for q in queries(found)]
     data = {
         "X": np.vstack([made.data["X"], made.candidates["X"][chosen]]),
@@ -61,7 +61,7 @@ def test_one_outer_iteration_raises_the_bound_and_comes_near(name: str) -> None:
     labels = [float(made.oracle["y"][i]) for i in rows]
     start = pool.with_cases([], []).engine.condition(fit.weight, fit.shift)
     assert not isinstance(start, Failed)
-    kept = Marginals(pool, start, pool.linear, np.zeros(12, dtype=bool), follow=False)
+    kept = PoolMarginals(pool, start, pool.linear, np.zeros(12, dtype=bool), follow=False)
     for i, y in zip(rows, labels, strict=True):
         kept.join(i, y)
     problem = pool.with_cases(rows, labels)
@@ -100,7 +100,7 @@ def test_scores_within_a_block_are_those_of_conditioning_anew() -> None:
             assert query.row == left[np.argmax(scores)]
             assert query.score == pytest.approx(scores.max(), rel=1e-8)
             start = fit.posterior.conditioned
-            kept = Marginals(pool, start, pool.linear, np.zeros(20, dtype=bool), follow=False)
+            kept = PoolMarginals(pool, start, pool.linear, np.zeros(20, dtype=bool), follow=False)
             rows.append(query.row)
             for i in rows:
                 kept.join(i, float(made.oracle["y"][i]))
@@ -154,7 +154,7 @@ def test_all_candidates_can_be_chosen_and_none_twice(kind: str) -> None:
 def resumed(made: Small, settings: Settings, found: list[Any], at: int) -> Iterator[Any]:
     fit = made.fit()
     seen = found[:at]
-    refits = [e for e in seen if isinstance(e, Refit) and e.included % settings.block == 0]
+    refits = [e for e in seen if isinstance(e, BlockEnd) and e.included % settings.block == 0]
     weight = refits[-1].weight if refits else fit.weight
     settled = refits[-1].included if refits else 0
     oracle = made.oracle["y"].__getitem__
@@ -186,7 +186,7 @@ def test_no_more_queries_than_open_candidates(monkeypatch: pytest.MonkeyPatch) -
     assert list(sequence(pool, fit.weight, settings, made.oracle["y"].__getitem__)) == []
 
 
-def test_negative_variances_of_model_sites_are_mended_before_the_refit(
+def test_negative_variances_of_model_sites_are_repaired_before_the_refit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = small("gaussian")

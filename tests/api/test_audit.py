@@ -283,7 +283,7 @@ def test_a_bound_is_left_out_first() -> None:
 def test_more_draws_are_advised_where_they_would_tell(fit: Fit) -> None:
     found = [fit.audit(n=100, seed=seed) for seed in range(30)]
     told = [a.verdict for a in found if "draws would" in a.verdict]
-    assert len(told) > 2 and all("too few to tell a shift of 0.25 sd" in v for v in told)
+    assert len(told) > 2 and all("too few to detect a shift of 0.25 sd" in v for v in told)
     wanted = [int(v.split("; ")[1].split()[0].replace(",", "")) for v in told]
     assert max(wanted) > 200
     undecided = sum(fit.audit(n=n).outcome is Outcome.unreliable for n in wanted)

@@ -87,7 +87,7 @@ def test_without_an_oracle_the_next_queries_are_ranked() -> None:
     found = design(oracle=None, steps=12)
     assert sorted(found.rows) == list(range(12)) and not found.interrupted
     assert all(q.label is None for q in found.queries) and len(found.course) == 1
-    assert found.table.startswith("next queries by uncertainty") and "Nobody" in found.table
+    assert found.table.startswith("next queries by uncertainty") and "No oracle" in found.table
     # The first one is what an oracle would be asked first.
     assert found.queries[0].row == design().queries[0].row
 

@@ -14,7 +14,7 @@ from scipy import stats
 import lgmdsl as lgm
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.posterior import shifted_draws as carrying
-from lgmdsl.posterior.shifted_draws import Carried
+from lgmdsl.posterior.shifted_draws import DrawShift
 
 MODEL = """lgm 1
 index obs
@@ -140,7 +140,7 @@ def test_gaussians_whose_moments_are_quadratic_are_carried_exactly() -> None:
     moments = [
         (m, (scale * np.exp(a)) ** 2) for m, a in zip(mean(places), log_sd(places), strict=True)
     ]
-    carried = Carried.of(places, moments, [slice(0, 2)])
+    carried = DrawShift.of(places, moments, [slice(0, 2)])
     rng = np.random.default_rng(0)
     at, z = rng.uniform(-1.5, 1.5, size=(20, 2)), rng.normal(size=(20, 2))
     k = 5

@@ -12,7 +12,7 @@ from scipy.special import logsumexp
 import lgmdsl as lgm
 from lgmdsl.api.assess.components import assessed, component
 from lgmdsl.assess.component import Component
-from lgmdsl.assess.criteria import deviances, widely
+from lgmdsl.assess.criteria import deviances, waic_terms
 from lgmdsl.assess.groups import groups_out
 from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import pit
@@ -148,7 +148,7 @@ def test_criteria_of_mixtures_average_over_the_points() -> None:
     weight = np.array([c.weight for c in parts])
     rng = np.random.default_rng(0)
     rows = np.arange(len(model.y))
-    deviance, effective = deviances(parts, parts), widely(parts)
+    deviance, effective = deviances(parts, parts), waic_terms(parts)
     point = rng.choice(3, size=50_000, p=weight)
     s = np.stack([c.mean[0] for c in parts])[point] + np.sqrt(
         np.stack([c.variance[0] for c in parts])[point]

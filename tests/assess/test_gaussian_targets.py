@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.audit import Followed, audit, projection
+from lgmdsl.assess.importance.audit import FollowedDirections, audit, projection
 from lgmdsl.assess.importance.moments import Functional
 from lgmdsl.assess.importance.pareto import effective_size, k_hat
 from lgmdsl.assess.importance.verdict import Outcome, judge
@@ -176,7 +176,7 @@ def test_the_followed_predictors_are_those_whose_sites_depart_most() -> None:
     off[[4, 11, 20]] = [0.9, 0.1, 0.6]
     q = posterior(PrecisionEngine, linear, (weight, off), (zero, zero))
     ratio = DensityRatio(sites((weight, weight), (zero, zero)), q)
-    follow = Followed(ratio, projection(linear, q, 0))
+    follow = FollowedDirections(ratio, projection(linear, q, 0))
     x = rng.normal(size=(1000, size)) * np.sqrt(q.latent_variance)
     bx = moves(linear, x)
     follow.add(x, bx)

@@ -77,17 +77,17 @@ def test_fewer_steps_of_a_record_end_well(run: Run, files: Path) -> None:
 
 
 def test_an_interrupt(run: Run, files: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from lgmdsl.acquisition.marginals import Marginals
+    from lgmdsl.acquisition.marginals import PoolMarginals
 
-    joined = Marginals.join
+    joined = PoolMarginals.join
     count = iter(range(100))
 
-    def stopping(self: Marginals, number: int, label: float | None) -> float:
+    def stopping(self: PoolMarginals, number: int, label: float | None) -> float:
         if next(count) == 3:
             raise KeyboardInterrupt
         return joined(self, number, label)
 
-    monkeypatch.setattr(Marginals, "join", stopping)
+    monkeypatch.setattr(PoolMarginals, "join", stopping)
     done = run(*arguments(files, "--steps", "5"))
     assert done.status == 130 and "interrupted after 3 of 5 queries" in done.out
 

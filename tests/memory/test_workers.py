@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from lgmdsl.api.calibrate import pool as calibrate_pool
-from lgmdsl.api.calibrate.run import Task
+from lgmdsl.api.calibrate.run import CalibrationTask
 
 
 class Stopped(Exception):
@@ -26,5 +26,5 @@ def test_the_budget_goes_with_the_work(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lgmdsl.memory._half", lambda: 10_000_000_000)
     monkeypatch.setattr(subprocess, "Popen", start)
     with pytest.raises(Stopped):
-        calibrate_pool._start(cast("Task", None), b"", [0])
+        calibrate_pool._start(cast("CalibrationTask", None), b"", [0])
     assert seen["LGM_MEMORY"] == "10000000000"

@@ -14,9 +14,16 @@ from lgmdsl.api.pictures.hyper_pictures import panels, prior_density
 from lgmdsl.api.pictures.pictures import bins
 from lgmdsl.api.pictures.positions import line, places
 from lgmdsl.plot import effects, fields
-from lgmdsl.plot.effects import LEVELS, Curve, Row, curve_picture, forest_picture, sorted_picture
+from lgmdsl.plot.effects import (
+    LEVELS,
+    Curve,
+    ForestRow,
+    curve_picture,
+    forest_picture,
+    sorted_picture,
+)
 from lgmdsl.plot.fields import Heat, Map, heat_picture, map_picture
-from lgmdsl.plot.hypers import Panel, hyper_picture
+from lgmdsl.plot.hypers import HyperPanel, hyper_picture
 from lgmdsl.plot.pit import pit_picture
 
 pytest.importorskip("matplotlib")
@@ -128,7 +135,7 @@ def test_priors_behind_posteriors(fitted: lgm.Fit) -> None:
     np.testing.assert_allclose(computed, exact.pdf(x**2) * 2 * x, rtol=1e-5)
     assert prior_density(space, w, x) is None  # another hyper is in it
     shown = panels(fitted, ["v", "s"])
-    assert [p.name for p in shown] == ["v", "s"] and shown[1].told == "sd between sites"
+    assert [p.name for p in shown] == ["v", "s"] and shown[1].label == "sd between sites"
     for panel in shown:
         assert np.trapezoid(panel.density, panel.x) == pytest.approx(1.0, abs=2e-3)
         assert panel.median == pytest.approx(float(fitted.quantile(panel.name, [0.5])[0]))
@@ -157,11 +164,13 @@ def test_from_arrays_alone() -> None:
         curve_picture(Curve("f[t]: " + "wörter " * 40, "f", "t", x, QUANTILES, labels)),
         curve_picture(Curve("f", "f", "t", x[:1], QUANTILES[:, :1])),
         sorted_picture(Curve("u", "u", "g", x, QUANTILES)),
-        forest_picture("b", "b", [Row("$a_1$", QUANTILES[:, 0])]),
-        forest_picture("b", "b", [Row("a", QUANTILES[:, 0]), Row("b", 1e6 + QUANTILES[:, 1])]),
+        forest_picture("b", "b", [ForestRow("$a_1$", QUANTILES[:, 0])]),
+        forest_picture(
+            "b", "b", [ForestRow("a", QUANTILES[:, 0]), ForestRow("b", 1e6 + QUANTILES[:, 1])]
+        ),
         heat_picture(Heat("h", ("a", "b"), (labels, ["1"]), QUANTILES[:1].T, QUANTILES[1:2].T)),
         map_picture(Map("m", ("x", "y"), np.zeros((3, 2)), np.array([1, np.nan, -1]), np.ones(3))),
-        hyper_picture("h", [Panel("s", "", x, stats.gamma(5).pdf(x), 4.7)] * 30),
+        hyper_picture("h", [HyperPanel("s", "", x, stats.gamma(5).pdf(x), 4.7)] * 30),
         pit_picture("p", np.ones(10), 0),
         pit_picture("p", np.linspace(0.5, 1.5, 10), 100),
     ]
@@ -171,9 +180,9 @@ def test_from_arrays_alone() -> None:
 def test_rows_of_unlike_scales_have_their_own_axes(monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
     monkeypatch.setattr(effects, "_whiskers", lambda axes, rows: counts.append(len(rows)))
-    alike = [Row("a", QUANTILES[:, 0]), Row("b", QUANTILES[:, 1])]
+    alike = [ForestRow("a", QUANTILES[:, 0]), ForestRow("b", QUANTILES[:, 1])]
     forest_picture("b", "b", alike)
-    forest_picture("b", "b", [*alike, Row("c", 1e5 + QUANTILES[:, 2])])
+    forest_picture("b", "b", [*alike, ForestRow("c", 1e5 + QUANTILES[:, 2])])
     assert counts == [2, 1, 1, 1]
 
 

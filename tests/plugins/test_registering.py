@@ -15,7 +15,7 @@ from scipy import stats
 
 import lgmdsl as lgm
 from lgmdsl.api.calibrate import pool as calibrate_pool
-from lgmdsl.api.calibrate.run import Task
+from lgmdsl.api.calibrate.run import CalibrationTask
 from lgmdsl.engines.choose import ENGINES, choose
 from lgmdsl.extend import (
     Array,
@@ -317,9 +317,9 @@ def test_workers_say_which_part_they_cannot_have(acme: None) -> None:
 
     lgm.register(Hidden)
     try:
-        other = Task(SCALE.format(prior="lomax(shape = 3)"), "m")
+        other = CalibrationTask(SCALE.format(prior="lomax(shape = 3)"), "m")
         assert calibrate_pool._parts(other)
-        task = Task(SCALE.format(prior="hidden(shape = 3)"), "m", sizes={"obs": 5})
+        task = CalibrationTask(SCALE.format(prior="hidden(shape = 3)"), "m", sizes={"obs": 5})
         with pytest.raises(lgm.MethodError, match="the hyperprior `hidden`") as told:
             list(calibrate_pool.outcomes(task, [1, 2], 2))
         assert "jobs=1" in str(told.value)

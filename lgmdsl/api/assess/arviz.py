@@ -76,24 +76,24 @@ def _drawn(
     density = [np.empty((size, len(m))) for m in first.mean]
     names = tuple(dict.fromkeys((*canonical.latent_names, *all_names(canonical))))
     of = {n: f for n in names if (f := fit.marginals.of_hypers(n)) is not None}
-    made = [hypers_of(named_tree(canonical, n)[1]) for n in names if n not in of]
-    noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed, any(made))
+    mixed = [hypers_of(named_tree(canonical, n)[1]) for n in names if n not in of]
+    noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed, any(mixed))
     for drawn in joint_draws(asked.at_points, size, seed):
         c = drawn.component
-        own = hypers.at(drawn.points, drawn.places)
+        thetas = hypers.at(drawn.points, drawn.places)
         marginals = Marginals(canonical, c.theta, fitted_frame(canonical, c.conditioned))
         z = hypers.carry(drawn.points, drawn.places, drawn.z)
         for name in names:
-            if name in of and own:
-                values = np.array([of[name](theta) for theta in own])
+            if name in of and thetas:
+                values = np.array([of[name](theta) for theta in thetas])
             else:
-                values = evaluated(marginals, name, z, own if hypers.mixing else ())
+                values = evaluated(marginals, name, z, thetas if hypers.mixing else ())
             if name not in posterior:
                 whole = np.empty((size, *values.shape[1:]))
                 posterior[name] = (marginals.quantity_dims(name), whole)
             posterior[name][1][drawn.places] = values
-        for k, s in enumerate(asked.predictors(c, z, own)):
-            for turn, site in asked.drawn_sites(k, c.theta, own, len(s)):
+        for k, s in enumerate(asked.predictors(c, z, thetas)):
+            for turn, site in asked.drawn_sites(k, c.theta, thetas, len(s)):
                 with np.errstate(all="ignore"):
                     density[k][drawn.places[turn]] = log_densities(site, s[turn])
                 y = responses(site, s[turn], noise, asked.observations.names[k])
@@ -103,11 +103,11 @@ def _drawn(
 
 def _chain(arrays: Mapping[str, xr.DataArray]) -> xr.Dataset:
     """With a chain of length 1 in front, and draws numbered."""
-    found = dataset(arrays)
-    for array in found.values():
+    group = dataset(arrays)
+    for array in group.values():
         draw = array.dims[0]
-        return found.assign_coords({draw: np.arange(found.sizes[draw])}).expand_dims(chain=[0])
-    return found
+        return group.assign_coords({draw: np.arange(group.sizes[draw])}).expand_dims(chain=[0])
+    return group
 
 
 def _constants(asked: Assessed) -> xr.Dataset:

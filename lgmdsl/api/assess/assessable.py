@@ -49,7 +49,7 @@ class Assessable:
     ) -> Loo:
         """Leave-one-out predictive densities log p(y_i | y_-i), from q without the site of y_i.
 
-        What cannot be trusted is flagged; `exact=True` fits again without each response that is
+        Unreliable values are flagged; `exact=True` fits again without each response that is
         flagged, by the same method and at the same hyperparameters (those of every point, where
         they were integrated: the points then have the weights that they have without the response;
         after `map` hyperparameters stay at the mode), `exact="all"` without each.
@@ -75,7 +75,7 @@ class Assessable:
     def convergence(
         self, data: object = None, mapping: Mapping[str, str] | None = None
     ) -> Convergence:
-        """How fast the fit converged: the rate of its own run, and for methods that are a map
+        """How fast the fit converged: the rate of its run, and for methods that are a map
         (px-vb) the spectral radius of a round at the limit, with and without the expansion, by
         finite differences on up to 500 sites.
 
@@ -96,7 +96,7 @@ class Assessable:
         """Replicated responses: posterior predictive draws of each observed datum, with a leading
         axis `sample`; NaN where an entry is missing. The same seed gives the same digits.
 
-        Raises NumericalError E602 where a family cannot be drawn from so far out.
+        Raises NumericalError E602 where a family cannot be drawn at such extreme predictors.
         """
         from lgmdsl.api.assess.predictive import sample_predictive
 

@@ -1,7 +1,7 @@
 """fit.audit(): importance sampling says how far a posterior is from the truth.
 
-The computation is in `assess`, on the sites and the engine's Gaussian; here the model's names are
-given to it and put on what it finds.
+The computation is in `assess`, on the sites and the engine's Gaussian; this module supplies the
+functionals by the model's names and labels the results.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.assess.audit_words import Advice, advised, point, sentence
-from lgmdsl.api.own_data import with_responses
+from lgmdsl.api.assess.audit_verdict import Advice, advised, point, sentence
+from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.audit import audit as audit_draws
 from lgmdsl.assess.importance.moments import Corrected, Functional
 from lgmdsl.assess.importance.pareto import FEWEST, check_arviz
 from lgmdsl.assess.importance.verdict import Outcome, judge
-from lgmdsl.assess.importance.weights import moved
+from lgmdsl.assess.importance.weights import displacement
 from lgmdsl.canonical.layout import Layout
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.lowering.lower import distinct
@@ -41,15 +41,15 @@ DRAWS = 4000
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What importance sampling says of a fit, at its hyperparameters.
+    """Importance-sampling diagnostics of a fit, at its hyperparameters.
 
     `k_hat`: shape of the tail of the importance weights of q's own draws, -inf where they are
     constant or the largest are one value, too heavy above 0.7 (`along`: the same along single
     directions, where there are many latents). `ess`: effective sample size of the draws of
-    `proposal` ("student-t" or "mixture") that the corrections come from; `own_ess`: of q's own.
+    `proposal` ("student-t" or "mixture") that the corrections come from; `own_ess`: of those of q.
     `log_evidence`, with its Monte Carlo error `log_evidence_se`, is log p(y | hypers).
-    `outcome` is trust, shifted or unreliable; `verdict` says it in a sentence, and which method
-    to try next.
+    `outcome` is trust, shifted or unreliable; `verdict` is a sentence with the reason
+    and the method to try next.
 
     Everything that the fit can be asked for has a corrected `mean` and `sd`, labelled as there; the
     outcome rests on the latents and lets (`judged`), the sites' predictors and a random projection.
@@ -94,7 +94,7 @@ class Audit:
 
     def as_json(self, longest: float = np.inf) -> dict[str, object]:
         """Plain values, the corrections of names with up to `longest` entries."""
-        kept = {n: c for n, c in self.corrected.items() if c.mean.size <= longest}
+        short = {n: c for n, c in self.corrected.items() if c.mean.size <= longest}
         return {
             "outcome": str(self.outcome),
             "verdict": self.verdict,
@@ -112,15 +112,17 @@ class Audit:
                     "dims": list(distinct(self.dims[name])), "mean": c.mean, "sd": c.sd,
                     "shift": c.shift, "error": c.error,
                 }
-                for name, c in kept.items()
+                for name, c in short.items()
             },
         }  # fmt: skip
 
     def _of(self, name: str) -> Corrected:
         if name not in self.corrected:
-            told = f"the audit knows no latent, let, report or hyper named `{name}`"
+            message = f"the audit knows no latent, let, report or hyper named `{name}`"
             has = f"it has: {', '.join(self.corrected)}"
-            raise ModelError(Diagnostic("E103", told, help=suggestion(name, self.corrected, has)))
+            raise ModelError(
+                Diagnostic("E103", message, help=suggestion(name, self.corrected, has))
+            )
         return self.corrected[name]
 
     def _labelled(self, name: str, values: Array) -> xr.DataArray:
@@ -146,8 +148,8 @@ def audit(
     check_arviz()
     for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            told = f"`{name}` must be a whole number not below {least}"
-            raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
+            message = f"`{name}` must be a whole number not below {least}"
+            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
     how = either("lgm summary FIT --audit --data DATA", "fit.audit(data=...)")
     canonical = with_responses(fit, data, mapping, "an audit", how)
     linear = canonical.linear(fit.theta)
@@ -157,35 +159,37 @@ def audit(
         _functional(fit, linear, name, q, name in judged) for name, q in quantities.items()
     )
     if fit.posterior.conditioned.errors is not None:
-        told = "an audit needs exact variances, and this fit's are estimates (iterative engine)"
-        raise MethodError(Diagnostic("E501", told, help="fit a smaller part of the data exactly"))
+        message = "an audit needs exact variances, and this fit's are estimates (iterative engine)"
+        raise MethodError(
+            Diagnostic("E501", message, help="fit a smaller part of the data exactly")
+        )
     q = fit.posterior.conditioned
-    found = audit_draws(canonical.sites(fit.theta), linear, q, functionals, int(n), int(seed))
-    return _told(fit, found, quantities, int(seed))
+    findings = audit_draws(canonical.sites(fit.theta), linear, q, functionals, int(n), int(seed))
+    return _report(fit, findings, quantities, int(seed))
 
 
-def _told(fit: Fit, found: Findings, quantities: Mapping[str, Quantity], seed: int) -> Audit:
-    judged = judge(found)
-    corrected = {name: found.corrected[name] for name in quantities}
+def _report(fit: Fit, findings: Findings, quantities: Mapping[str, Quantity], seed: int) -> Audit:
+    judged = judge(findings)
+    corrected = {name: findings.corrected[name] for name in quantities}
     dims = {name: q.dims for name, q in quantities.items()}
     for block in fit.canonical.hypers.blocks:
         value = np.asarray(fit.theta[block.name], dtype=np.float64).reshape(-1)
         zero = np.zeros_like(value)
         corrected[block.name] = Corrected(value, zero, zero, zero)
         dims[block.name] = block.dims
-    advice: Advice = advised(fit, found, judged)
+    advice: Advice = advised(fit, findings, judged)
     return Audit(
-        draws=found.draws,
+        draws=findings.draws,
         seed=seed,
-        k_hat=found.k_hat,
-        along=found.along,
-        own_ess=found.own_size,
-        proposal=found.proposal + _given(fit),
-        ess=found.effective,
-        log_evidence=found.log_evidence,
-        log_evidence_se=found.log_evidence_se,
+        k_hat=findings.k_hat,
+        along=findings.along,
+        own_ess=findings.own_size,
+        proposal=findings.proposal + _condition(fit),
+        ess=findings.effective,
+        log_evidence=findings.log_evidence,
+        log_evidence_se=findings.log_evidence_se,
         outcome=judged.outcome,
-        verdict=sentence(fit.canonical, found, judged, advice, point(fit)),
+        verdict=sentence(fit.canonical, findings, judged, advice, point(fit)),
         corrected=corrected,
         dims=dims,
         layout=fit.canonical.layout,
@@ -193,7 +197,7 @@ def _told(fit: Fit, found: Findings, quantities: Mapping[str, Quantity], seed: i
     )
 
 
-def _given(fit: Fit) -> str:
+def _condition(fit: Fit) -> str:
     """Which hyperparameters an audit of a fit that learned some is conditional on."""
     if fit.learning is None:
         return ""
@@ -226,7 +230,7 @@ def _functional(
     dims, tree = fit.canonical.named[name]
     if isinstance(tree, Leaf):
         predictor = fit.canonical.predictor(tree.form, dims, fit.theta)
-        return Functional(name, mean, sd, lambda x: moved(linear, predictor, x), judged)
+        return Functional(name, mean, sd, lambda x: displacement(linear, predictor, x), judged)
     centre, marginals = fit.posterior.conditioned.latent_mean, fit.conditional
 
     def curved(x: Array) -> Array:

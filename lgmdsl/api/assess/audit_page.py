@@ -50,22 +50,22 @@ def khat(value: float) -> str:
 
 
 def _along(audit: Audit) -> str:
-    told = [f"{name} {value:.2f}" for name, value in audit.along.items() if math.isfinite(value)]
-    return f" ({', '.join(told)})" if told else ""
+    shown = [f"{name} {value:.2f}" for name, value in audit.along.items() if math.isfinite(value)]
+    return f" ({', '.join(shown)})" if shown else ""
 
 
 def largest(audit: Audit) -> list[tuple[str, float, float, float, float]]:
     """Label, corrected mean and sd, shift and error of the entries of latents and lets that moved
     most."""
-    found: list[tuple[float, str, int]] = []
+    shifts: list[tuple[float, str, int]] = []
     for name in audit.judged:
         size = np.nan_to_num(np.abs(audit.corrected[name].shift), nan=np.inf)
         for place in np.argsort(-size, kind="stable")[:SHOWN]:
             if size[place] > LEAST:
-                found.append((float(size[place]), name, int(place)))
-    found.sort(key=lambda f: -f[0])
+                shifts.append((float(size[place]), name, int(place)))
+    shifts.sort(key=lambda f: -f[0])
     out = []
-    for _, name, place in found[:SHOWN]:
+    for _, name, place in shifts[:SHOWN]:
         c = audit.corrected[name]
         numbers = (float(x[place]) for x in (c.mean, c.sd, c.shift, c.error))
         out.append((entry(audit, name, place), *numbers))
@@ -77,8 +77,8 @@ def entry(audit: Audit, name: str, place: int) -> str:
     dims = audit.dims[name]
     if not dims:
         return name
-    at = np.unravel_index(place, audit.layout.shape(dims))
-    labels = [str(audit.layout.labels[d][i]) for d, i in zip(dims, at, strict=True)]
+    indices = np.unravel_index(place, audit.layout.shape(dims))
+    labels = [str(audit.layout.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
     return f"{name}[{', '.join(labels)}]"
 
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.assess.observations import Observations
-from lgmdsl.api.own_data import with_responses
+from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.component import Component
 from lgmdsl.canonical.blocks.sites import SiteBlock
@@ -24,8 +24,8 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.posterior.event_moments import moments
-from lgmdsl.posterior.hyper_points import Point
-from lgmdsl.posterior.mixture import KEPT, Mixture
+from lgmdsl.posterior.hyper_points import HyperPoint
+from lgmdsl.posterior.mixture import CACHED, Mixture
 from lgmdsl.posterior.shifted_draws import DrawnHypers, by_theta, hypers_of
 from lgmdsl.posterior.site_draws import drawn_sites, parameter_rows
 
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, eq=False)
 class Assessed:
     """A fit as its assessments see it: the model with its responses, the components of the
-    posterior, and where the responses stand.
+    posterior, and the positions of the responses.
 
     `at_points`: a component for each hyperparameter point; `components`: those to average over,
-    which are the same unless the sites' parameters have factors of their own (`hyper = vb`)."""
+    which are the same unless the sites' parameters have separate factors (`hyper = vb`)."""
 
     canonical: CanonicalModel
     at_points: tuple[Component, ...]
@@ -65,8 +65,8 @@ class Assessed:
         blocks = [self.canonical.blocks[k] for k in observed(self.canonical)]
         out = tuple(np.empty((len(z), *m.shape)) for m in component.mean)
         for theta, rows in by_theta(thetas):
-            made = partial(_predictors, self.canonical, blocks, theta)
-            for whole, s in zip(out, replace(component, predict=made).at(z[rows]), strict=True):
+            predict = partial(_predictors, self.canonical, blocks, theta)
+            for whole, s in zip(out, replace(component, predict=predict).at(z[rows]), strict=True):
                 whole[rows] = s
         return out
 
@@ -74,8 +74,8 @@ class Assessed:
         self, block: int, theta: Theta, thetas: Sequence[Theta], count: int
     ) -> Iterator[tuple[slice, Site]]:
         """`drawn_sites` of one observed datum."""
-        own = self.canonical.blocks[observed(self.canonical)[block]]
-        return drawn_sites(own, theta, thetas, count, _response(own)["y"])
+        source = self.canonical.blocks[observed(self.canonical)[block]]
+        return drawn_sites(source, theta, thetas, count, _response(source)["y"])
 
 
 def assessed(
@@ -86,22 +86,30 @@ def assessed(
     Raises MethodError E501 where the model observes nothing, the fit is a mode alone, or its
     variances are estimates; DataError as `with_responses`.
     """
-    what = f"fit.{call}()"
-    canonical = with_responses(fit, data, mapping, what, f"fit.{call}(data=...)")
+    caller = f"fit.{call}()"
+    canonical = with_responses(fit, data, mapping, caller, f"fit.{call}(data=...)")
     if not observed(canonical):
-        told = f"{what} is about observed data, and the model has potentials alone"
-        raise MethodError(Diagnostic("E501", told, help="fit.audit() tells how good the fit is"))
+        message = f"{caller} is about observed data, and the model has potentials alone"
+        raise MethodError(
+            Diagnostic("E501", message, help="fit.audit() checks the accuracy of the fit")
+        )
     if np.isnan(fit.log_evidence):
-        told = f"{what} is about the posterior, and method `{fit.method}` finds its mode alone"
-        raise MethodError(Diagnostic("E501", told, help="fit by laplace, ep or natural-gradient"))
+        message = f"{caller} is about the posterior, and method `{fit.method}` finds its mode alone"
+        raise MethodError(
+            Diagnostic("E501", message, help="fit by laplace, ep or natural-gradient")
+        )
     if fit.posterior.conditioned.errors is not None:
-        told = f"{what} needs exact variances, and this fit's are estimates (iterative engine)"
-        raise MethodError(Diagnostic("E501", told, help="fit a smaller part of the data exactly"))
+        message = f"{caller} needs exact variances, and this fit's are estimates (iterative engine)"
+        raise MethodError(
+            Diagnostic("E501", message, help="fit a smaller part of the data exactly")
+        )
     blocks = tuple(canonical.blocks[k] for k in observed(canonical))
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)
-    found = components(fit, canonical)
-    spread = tuple(c for one in found for c in _spread(fit, canonical, one, together))
-    return Assessed(canonical, found, spread, Observations(canonical.layout, where), fit.marginals)
+    at_points = components(fit, canonical)
+    spread = tuple(c for one in at_points for c in _spread(fit, canonical, one, together))
+    return Assessed(
+        canonical, at_points, spread, Observations(canonical.layout, where), fit.marginals
+    )
 
 
 def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
@@ -109,8 +117,10 @@ def components(fit: Fit, canonical: CanonicalModel) -> tuple[Component, ...]:
 
     `canonical` is the fit's model with its responses.
     """
-    kept = sum(b.size for b in canonical.latents) <= KEPT
-    return tuple(component(canonical, p, held(p) if kept else p.condition) for p in fit.points)
+    small = sum(b.size for b in canonical.latents) <= CACHED
+    return tuple(
+        component(canonical, p, conditioned_once(p) if small else p.condition) for p in fit.points
+    )
 
 
 def _spread(
@@ -123,9 +133,9 @@ def _spread(
     blocks = [canonical.blocks[k] for k in observed(canonical)]
 
     def rows(theta: Theta) -> Array:
-        found = [parameter_rows(b, theta) for b in blocks]
-        wide = max(f.shape[1] for f in found)
-        return np.concatenate([np.pad(f, ((0, 0), (0, wide - f.shape[1]))) for f in found])
+        parameters = [parameter_rows(b, theta) for b in blocks]
+        wide = max(f.shape[1] for f in parameters)
+        return np.concatenate([np.pad(f, ((0, 0), (0, wide - f.shape[1]))) for f in parameters])
 
     thetas, weights = fit.hypers.nodes(rows, together)
     return tuple(
@@ -138,27 +148,27 @@ def _sites(block: SiteBlock, theta: Theta) -> Site:
     return block.family(**block.parameter_values(theta), **_response(block))
 
 
-def held(point: Point) -> Callable[[], Conditioned]:
-    """The point's Gaussian, made once."""
+def conditioned_once(point: HyperPoint) -> Callable[[], Conditioned]:
+    """The point's Gaussian, conditioned on first use and cached."""
     q = point.condition()
     return lambda: q
 
 
 def component(
-    canonical: CanonicalModel, point: Point, condition: Callable[[], Conditioned]
+    canonical: CanonicalModel, point: HyperPoint, condition: Callable[[], Conditioned]
 ) -> Component:
     """The posterior at one point.
 
     The compiler's rewrites are undone: a site on eta - y becomes the family of y on eta.
     """
-    at, theta, q = observed(canonical), point.theta, condition()
-    blocks = [canonical.blocks[k] for k in at]
+    positions, theta, q = observed(canonical), point.theta, condition()
+    blocks = [canonical.blocks[k] for k in positions]
 
-    found = [
+    moments = [
         _scalar(b, theta, q, k) if b.whole is None else _whole(canonical, b, theta, q, k)
-        for k, b in zip(at, blocks, strict=True)
+        for k, b in zip(positions, blocks, strict=True)
     ]
-    mean, variance, site_weight, site_shift = zip(*found, strict=True)
+    mean, variance, site_weight, site_shift = zip(*moments, strict=True)
     return Component(
         weight=point.share,
         sites=tuple(_sites(b, theta) for b in blocks),
@@ -181,7 +191,7 @@ def _predictors(
 
 def _scalar(block: SiteBlock, theta: Theta, q: Conditioned, k: int) -> tuple[Array, ...]:
     """Mean and variance of the predictors as written, W and b of their sites."""
-    d = _moved(block, theta)
+    d = _recentring(block, theta)
     shift = q.shift[k] + q.weight[k] * d if d.any() else q.shift[k]
     return q.mean[k] + d, q.variance[k], q.weight[k], shift
 
@@ -217,7 +227,7 @@ def _response(block: SiteBlock) -> dict[str, Array]:
     return {"y": y}
 
 
-def _moved(block: SiteBlock, theta: Theta) -> Array:
+def _recentring(block: SiteBlock, theta: Theta) -> Array:
     """The predictor as written less the one that the back ends see, for each observed row."""
     if block.form is block.written:
         return np.zeros(1)

@@ -1,4 +1,4 @@
-"""fit.convergence(): how fast a method came to its end, and how fast its map contracts there."""
+"""fit.convergence(): how fast a method converged, and how fast its map contracts at the limit."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from lgmdsl.api.own_data import with_responses
 from lgmdsl.api.page import counted
+from lgmdsl.api.response_data import with_responses
 from lgmdsl.assess.convergence import observed_rate, spectral_radius
 from lgmdsl.contract.objectives.iterated import Iterated
 from lgmdsl.errors import Diagnostic, MethodError
@@ -26,10 +26,10 @@ MOST = 500
 class Convergence:
     """How fast a fit converged.
 
-    `rate`: by what factor the distance from the limit fell with each step at the end of the run;
-    nan for a run too short to tell. `radii`: spectral radius of a round's derivative at the limit,
-    by finite differences, for the method's own round and its variants; empty for methods whose
-    rounds are no such map, nan where the model has more than `MOST` sites.
+    `rate`: the factor by which the distance from the limit fell with each step at the end of the
+    run; nan for a run too short to measure it. `radii`: spectral radius of a round's derivative at
+    the limit, by finite differences, for the method's own round and its variants; empty for methods
+    whose rounds are no such map, nan where the model has more than `MOST` sites.
     """
 
     method: str
@@ -81,6 +81,6 @@ def _halving(rate: float) -> str:
 def _unfinished(fit: Fit) -> Diagnostic:
     return Diagnostic(
         "E501",
-        f"a rate is told at the limit, and this fit is not there: {fit.status}",
+        f"a rate is measured at the limit, and this fit has not reached it: {fit.status}",
         help="raise max_steps, and fit again",
     )

@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.api.assess.components import assessed
 from lgmdsl.api.assess.observations import Observations
 from lgmdsl.api.page import counted, wrapped
-from lgmdsl.assess.criteria import deviances, standard_error, widely
+from lgmdsl.assess.criteria import deviances, standard_error, waic_terms
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lgmdsl.api.fit.fit import Fit
 
-# Above this posterior variance of a log density its WAIC is not to be trusted (Vehtari, Gelman and
+# Above this posterior variance of a log density its WAIC is unreliable (Vehtari, Gelman and
 # Gabry 2017, section 2.3).
 MOST_EFFECTIVE = 0.4
 
@@ -108,41 +108,41 @@ class Waic:
             f"  WAIC                  {self.waic:.2f}",
         ]
         if self.doubtful:
-            told = (
+            text = (
                 f"{counted(self.doubtful, 'response')} with a log density of variance above "
                 f"{MOST_EFFECTIVE}: rather ask for fit.loo()"
             )
-            lines += wrapped(f"  doubtful              {told}", 0, 24)
+            lines += wrapped(f"  doubtful              {text}", 0, 24)
         return "\n".join(lines)
 
 
 def dic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
     """The DIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "dic")
-    found = deviances(asked.components, asked.at_points)
+    parts = deviances(asked.components, asked.at_points)
     return Dic(
-        rows.total(found.mean),
-        rows.total(found.at_mean),
+        rows.total(parts.mean),
+        rows.total(parts.at_mean),
         asked.observations,
-        found.mean,
-        found.at_mean,
+        parts.mean,
+        parts.at_mean,
     )
 
 
 def waic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
     """The WAIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "waic")
-    found = widely(asked.components)
-    lppd, effective = rows.total(found.lppd), rows.total(found.effective)
-    local = tuple(a - b for a, b in zip(found.lppd, found.effective, strict=True))
+    parts = waic_terms(asked.components)
+    lppd, effective = rows.total(parts.lppd), rows.total(parts.effective)
+    local = tuple(a - b for a, b in zip(parts.lppd, parts.effective, strict=True))
     return Waic(
         lppd - effective,
         standard_error(local),
         lppd,
         effective,
         asked.observations,
-        found.lppd,
-        found.effective,
+        parts.lppd,
+        parts.effective,
     )
 
 

@@ -31,7 +31,7 @@ def grouped(
         axis, labels, positions = _named(groups, canonical, where)
     else:
         axis = "group"
-        labels, positions = _given(groups, where)
+        labels, positions = _from_labels(groups, where)
     members = [g for g in range(len(labels)) if any((p == g).any() for p in positions)]
     rows = tuple(tuple(np.flatnonzero(p == g) for p in positions) for g in members)
     return GroupPlaces(axis, labels[np.array(members, dtype=np.int64)]), rows
@@ -52,22 +52,22 @@ def _named(
     else:
         known = (*indices, *maps)
         has = f"there are: {', '.join(known)}"
-        told = f"no index set, and no map to one, is called `{name}`"
-        raise ModelError(Diagnostic("E103", told, help=suggestion(name, known, has)))
+        message = f"no index set, and no map to one, is called `{name}`"
+        raise ModelError(Diagnostic("E103", message, help=suggestion(name, known, has)))
     positions = []
     for datum, dims, rows in where.blocks:
-        found = list(_ways(name, asked, maps, canonical, dims))
-        if len(found) > 1:
-            ways = listed([f"`{n}`" for n, _ in found], "or")
-            told = f"`{datum}` is grouped by `{name}` in several ways"
-            raise ModelError(Diagnostic("E108", told, help=f"name one: {ways}"))
+        candidates = list(_ways(name, asked, maps, canonical, dims))
+        if len(candidates) > 1:
+            ways = listed([f"`{n}`" for n, _ in candidates], "or")
+            message = f"`{datum}` is grouped by `{name}` in several ways"
+            raise ModelError(Diagnostic("E108", message, help=f"name one: {ways}"))
         none = np.full(len(rows), -1, dtype=np.int64)
-        positions.append(found[0][1].reshape(-1)[rows] if found else none)
+        positions.append(candidates[0][1].reshape(-1)[rows] if candidates else none)
     if all((p < 0).all() for p in positions):
         observed = listed([f"`{n}`" for n in where.names])
-        told = f"`{name}` groups no entry of {observed}"
+        message = f"`{name}` groups no entry of {observed}"
         advice = "give an array with a label for each observed entry"
-        raise ModelError(Diagnostic("E108", told, help=advice))
+        raise ModelError(Diagnostic("E108", message, help=advice))
     return target, indices[target].labels, positions
 
 
@@ -85,51 +85,51 @@ def _ways(
         return
     for n in maps_asked:
         values = canonical.grounded.values.get(n)
-        own = maps[n].dims
-        if values is not None and set(own) <= set(dims) and distinct(dims) == dims:
-            yield n, spread(own, np.asarray(values), dims, sizes)
+        axes = maps[n].dims
+        if values is not None and set(axes) <= set(dims) and distinct(dims) == dims:
+            yield n, spread(axes, np.asarray(values), dims, sizes)
 
 
 def spread(
-    own: tuple[str, ...], values: IntArray, dims: tuple[str, ...], sizes: Mapping[str, int]
+    axes: tuple[str, ...], values: IntArray, dims: tuple[str, ...], sizes: Mapping[str, int]
 ) -> IntArray:
     """Values over some axes, at every entry of `dims`."""
-    order = sorted(range(len(own)), key=lambda k: dims.index(own[k]))
-    shape = [sizes[d] if d in own else 1 for d in dims]
+    order = sorted(range(len(axes)), key=lambda k: dims.index(axes[k]))
+    shape = [sizes[d] if d in axes else 1 for d in dims]
     full = np.transpose(values, order).reshape(shape)
     return np.broadcast_to(full, [sizes[d] for d in dims])
 
 
-def _given(groups: object, where: Observations) -> tuple[AnyArray, list[IntArray]]:
+def _from_labels(groups: object, where: Observations) -> tuple[AnyArray, list[IntArray]]:
     if not isinstance(groups, Mapping):
         if len(where.names) > 1:
-            told = f"several data are observed: {', '.join(where.names)}"
+            message = f"several data are observed: {', '.join(where.names)}"
             advice = "give a dict of arrays of labels by datum, or the name of an index set"
-            raise ModelError(Diagnostic("E108", told, help=advice))
+            raise ModelError(Diagnostic("E108", message, help=advice))
         groups = {where.names[0]: groups}
     unknown = [n for n in groups if n not in where.names]
     if unknown:
-        told = f"no datum `{unknown[0]}` is observed"
-        raise ModelError(Diagnostic("E103", told, help=f"there are: {', '.join(where.names)}"))
+        message = f"no datum `{unknown[0]}` is observed"
+        raise ModelError(Diagnostic("E103", message, help=f"there are: {', '.join(where.names)}"))
     parts, present = [], []
     for datum, dims, rows in where.blocks:
         if datum not in groups:
             present.append(np.zeros(len(rows), dtype=np.bool_))
             continue
-        given = np.asarray(groups[datum])
+        column = np.asarray(groups[datum])
         shape = where.layout.shape(dims)
-        if given.shape == shape:
-            given = given.reshape(-1)[rows]
-        elif given.shape != (len(rows),):
-            told = f"labels of `{datum}`: wanted shape {shape}, got {given.shape}"
-            raise DataError(Diagnostic("E301", told))
-        parts.append(given)
+        if column.shape == shape:
+            column = column.reshape(-1)[rows]
+        elif column.shape != (len(rows),):
+            message = f"labels of `{datum}`: wanted shape {shape}, got {column.shape}"
+            raise DataError(Diagnostic("E301", message))
+        parts.append(column)
         present.append(np.ones(len(rows), dtype=np.bool_))
     labels, flat = np.unique(np.concatenate(parts), return_inverse=True)
-    positions, at = [], 0
-    for here in present:
-        found = np.full(len(here), -1, dtype=np.int64)
-        found[here] = flat[at : at + int(here.sum())]
-        at += int(here.sum())
-        positions.append(found)
+    positions, start = [], 0
+    for labelled_rows in present:
+        group = np.full(len(labelled_rows), -1, dtype=np.int64)
+        group[labelled_rows] = flat[start : start + int(labelled_rows.sum())]
+        start += int(labelled_rows.sum())
+        positions.append(group)
     return labels, positions

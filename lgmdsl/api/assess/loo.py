@@ -19,7 +19,7 @@ from lgmdsl.assess.criteria import density, standard_error
 from lgmdsl.assess.failure import WORDS, Failure
 from lgmdsl.assess.groups import groups_out
 from lgmdsl.assess.mixture import log_mean, weights_of
-from lgmdsl.assess.refit import Without
+from lgmdsl.assess.refit import RefitWithout
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 from lgmdsl.errors import Diagnostic, MethodError
@@ -65,7 +65,7 @@ class Loo:
 
     @property
     def failed(self) -> int:
-        """How many have no value, or one that means nothing."""
+        """How many have no value, or a meaningless one."""
         return int(sum(np.sum(f > Failure.influential) for f in self.flag))
 
     @property
@@ -82,7 +82,7 @@ class Loo:
         return self.places.labelled(self.errors, name)
 
     def flags(self, name: str | None = None) -> xr.DataArray:
-        """Why a value is not to be trusted, in words; empty for good ones."""
+        """Why a value is unreliable, in words; empty for reliable ones."""
         words = np.array([WORDS[f] for f in Failure])
         return self.places.labelled([words[f] for f in self.flag], name)
 
@@ -103,8 +103,8 @@ class Loo:
             worst = [(int(f), k, i) for k, b in enumerate(self.flag) for i, f in enumerate(b) if f]
             worst.sort(key=lambda w: -w[0])
             for flag, k, i in worst[:SHOWN]:
-                said = f"    {self.places.entry(k, i)}: {WORDS[Failure(flag)]}"
-                lines += wrapped(said, 0, 6)
+                text = f"    {self.places.entry(k, i)}: {WORDS[Failure(flag)]}"
+                lines += wrapped(text, 0, 6)
             if any(f in (Failure.influential, Failure.not_finite) for f, _, _ in worst):
                 advice = "fit.loo(exact=True) fits again without each that is flagged"
                 lines += wrapped(f"  help                  {advice}", 0, 24)
@@ -122,24 +122,24 @@ def loo(
 ) -> Loo:
     """Leave out each response, or each group. See `Fit.loo`."""
     if exact not in (False, True, "all"):
-        told = f"`exact` is true (what is flagged), false or all, not {exact!r}"
-        raise MethodError(Diagnostic("E108", told))
+        message = f"`exact` is true (what is flagged), false or all, not {exact!r}"
+        raise MethodError(Diagnostic("E108", message))
     for name, value, least in (("n", n, FEWEST), ("seed", seed, 0)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-            told = f"`{name}` must be a whole number not below {least}"
-            raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
+            message = f"`{name}` must be a whole number not below {least}"
+            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
     asked = assessed(fit, data, mapping, "loo", together=groups is not None)
     refit = without(fit, asked) if exact else None
     if groups is not None:
         return _groups(asked, groups, refit, exact == "all", int(n), int(seed))
     chosen = _every if exact == "all" else None
-    found = one.loo(asked.components, refit, chosen)
+    blocks = one.loo(asked.components, refit, chosen)
     weight = weights_of(asked.components)
     inside = [
         log_mean(weight, np.stack([density(c, k) for c in asked.components]))
-        for k in range(len(found))
+        for k in range(len(blocks))
     ]
-    local = tuple(b.log_density for b in found)
+    local = tuple(b.log_density for b in blocks)
     elpd = rows.total(local)
     return Loo(
         elpd=elpd,
@@ -149,8 +149,8 @@ def loo(
         places=asked.observations,
         log_density=local,
         errors=tuple(np.zeros_like(x) for x in local),
-        flag=tuple(b.flag for b in found),
-        refitted=tuple(b.refitted for b in found),
+        flag=tuple(b.flag for b in blocks),
+        refitted=tuple(b.refitted for b in blocks),
     )
 
 
@@ -159,31 +159,31 @@ def _groups(
 ) -> Loo:
     places, members = grouped(groups, asked.canonical, asked.observations)
     chosen = _every if every else None
-    found = groups_out(asked.components, members, n, seed, refit, chosen)
+    densities = groups_out(asked.components, members, n, seed, refit, chosen)
     return Loo(
-        elpd=float(found.log_density.sum()),
-        se=standard_error((found.log_density,)),
-        error=float(np.sqrt(np.sum(found.error**2))),
+        elpd=float(densities.log_density.sum()),
+        se=standard_error((densities.log_density,)),
+        error=float(np.sqrt(np.sum(densities.error**2))),
         p_loo=None,
         places=places,
-        log_density=(found.log_density,),
-        errors=(found.error,),
-        flag=(found.flag,),
-        refitted=(found.refitted,),
+        log_density=(densities.log_density,),
+        errors=(densities.error,),
+        flag=(densities.flag,),
+        refitted=(densities.refitted,),
     )
 
 
-def without(fit: Fit, asked: Assessed) -> Without:
-    """What fits again without some responses: the method of the fit, its options and bound.
+def without(fit: Fit, asked: Assessed) -> RefitWithout:
+    """Refits without some responses: the method of the fit, its options and bound.
 
-    The tolerance is at most a hundredth of the default, for small differences are asked of it.
+    The tolerance is at most a hundredth of the default, since small differences are taken of it.
     """
     settings = json.loads(fit.provenance.get("settings", "{}"))
     options = json.loads(fit.provenance.get("options", "{}"))
     planned = plan(asked.canonical, fit.method, settings.get("bound"), options)
-    given = settings.get("tol")
-    tolerances = Tolerances.scaled(1e-9 if given is None else min(float(given), 1e-9))
-    return Without(planned, observed(asked.canonical), tolerances, settings.get("max_steps"))
+    tol = settings.get("tol")
+    tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
+    return RefitWithout(planned, observed(asked.canonical), tolerances, settings.get("max_steps"))
 
 
 def _every(flag: IntArray) -> BoolArray:

@@ -1,5 +1,5 @@
-"""Where the observed responses stand among the labelled entries of their data, and how results
-about them are labelled."""
+"""Positions of the observed responses among the labelled entries of their data, and labels for
+results about them."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Places(Protocol):
     def labelled(self, values: Sequence[AnyArray], name: str | None) -> xr.DataArray:
         """The values of one name with their labels."""
 
-    def entry(self, block: int, at: int) -> str:
+    def entry(self, block: int, row: int) -> str:
         """One of them in words: `y[t 3]`."""
 
 
@@ -61,23 +61,23 @@ class Observations:
         datum, dims, rows = self.blocks[k]
         shape = self.layout.shape(dims)
         size = int(np.prod(shape, dtype=np.int64))
-        given = np.asarray(values[k])
+        column = np.asarray(values[k])
         if len(rows) == size:
-            full = given
+            full = column
         else:
-            absent = "" if given.dtype.kind == "U" else np.nan
-            kind = given.dtype if given.dtype.kind == "U" else np.float64
-            full = np.full((*given.shape[:-1], size), absent, dtype=kind)
-            full[..., rows] = given
+            absent = "" if column.dtype.kind == "U" else np.nan
+            kind = column.dtype if column.dtype.kind == "U" else np.float64
+            full = np.full((*column.shape[:-1], size), absent, dtype=kind)
+            full[..., rows] = column
         return labelled(
-            self.layout, dims, full.reshape(*given.shape[:-1], *shape), datum, first=first
+            self.layout, dims, full.reshape(*column.shape[:-1], *shape), datum, first=first
         )
 
-    def entry(self, block: int, at: int) -> str:
+    def entry(self, block: int, row: int) -> str:
         name, dims, rows = self.blocks[block]
         if not dims:
             return name
-        place = np.unravel_index(int(rows[at]), self.layout.shape(dims))
+        place = np.unravel_index(int(rows[row]), self.layout.shape(dims))
         labels = [str(self.layout.labels[d][i]) for d, i in zip(dims, place, strict=True)]
         return f"{name}[{', '.join(labels)}]"
 
@@ -101,8 +101,8 @@ class GroupPlaces:
         chosen(self.names, name)
         return xr.DataArray(np.array(values[0]), {self.axis: np.array(self.labels)}, (self.axis,))
 
-    def entry(self, block: int, at: int) -> str:
-        return f"{self.axis} {self.labels[at]}"
+    def entry(self, block: int, row: int) -> str:
+        return f"{self.axis} {self.labels[row]}"
 
 
 def class_labels(canonical: CanonicalModel, name: str) -> AnyArray | None:
@@ -117,6 +117,6 @@ def chosen(names: tuple[str, ...], name: str | None) -> int:
         return 0
     if name in names:
         return names.index(name)
-    told = "which one?" if name is None else f"there is no observed datum named `{name}`"
+    message = "which one?" if name is None else f"there is no observed datum named `{name}`"
     has = f"there are: {', '.join(names)}"
-    raise ModelError(Diagnostic("E103", told, help=suggestion(name or "", names, has)))
+    raise ModelError(Diagnostic("E103", message, help=suggestion(name or "", names, has)))

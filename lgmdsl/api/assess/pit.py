@@ -59,7 +59,7 @@ class Pit:
         return self.observations.labelled([b.upper for b in self.blocks], name)
 
     def flags(self, name: str | None = None) -> xr.DataArray:
-        """Why a value is not to be trusted, in words; empty for good ones."""
+        """Why a value is unreliable, in words; empty for reliable ones."""
         words = np.array([WORDS[f] for f in Failure])
         return self.observations.labelled([words[f] for f in self.flag], name)
 
@@ -99,15 +99,15 @@ def pit(
     asked = assessed(fit, data, mapping, "pit")
     for site in asked.components[0].sites:
         _check(site)
-    left = loo(asked.components, without(fit, asked) if exact else None)
-    found = transforms(asked.components, left)
-    return Pit(asked.observations, found, tuple(b.flag for b in left))
+    left_out = loo(asked.components, without(fit, asked) if exact else None)
+    blocks = transforms(asked.components, left_out)
+    return Pit(asked.observations, blocks, tuple(b.flag for b in left_out))
 
 
 def _check(site: Site) -> None:
     kind = type(site)
     if kind.cdf is Site.cdf and kind.distribution is Site.distribution:
-        told = f"`{site.spec.name}` gives no distribution function, which a PIT needs"
+        message = f"`{site.spec.name}` gives no distribution function, which a PIT needs"
         if site.spec.vector:
-            told += ": its classes have no order"
-        raise MethodError(Diagnostic("E501", told, help="fit.loo() needs none"))
+            message += ": its classes have no order"
+        raise MethodError(Diagnostic("E501", message, help="fit.loo() needs none"))

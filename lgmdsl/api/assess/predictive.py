@@ -35,18 +35,18 @@ def sample_predictive(
     check_draws(size, seed)
     asked = assessed(fit, data, mapping, "sample_predictive")
     where, first = every_value(asked.canonical), asked.at_points[0]
-    found = [np.empty((size, len(rows))) for _, _, rows in where.blocks]
+    replicated = [np.empty((size, len(rows))) for _, _, rows in where.blocks]
     noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed)
     for drawn in joint_draws(asked.at_points, size, seed):
-        own = hypers.at(drawn.points, drawn.places)
+        thetas = hypers.at(drawn.points, drawn.places)
         z = hypers.carry(drawn.points, drawn.places, drawn.z)
-        for k, s in enumerate(asked.predictors(drawn.component, z, own)):
-            for turn, site in asked.drawn_sites(k, drawn.component.theta, own, len(s)):
+        for k, s in enumerate(asked.predictors(drawn.component, z, thetas)):
+            for turn, site in asked.drawn_sites(k, drawn.component.theta, thetas, len(s)):
                 y = responses(site, s[turn], noise, where.names[k])
-                found[k][drawn.places[turn]] = y.reshape(len(y), -1)
+                replicated[k][drawn.places[turn]] = y.reshape(len(y), -1)
     typed = [
         like_data(y, site, class_labels(asked.canonical, name))
-        for y, site, name in zip(found, first.sites, where.names, strict=True)
+        for y, site, name in zip(replicated, first.sites, where.names, strict=True)
     ]
     return dataset({n: where.labelled(typed, n, first="sample") for n in where.names})
 
@@ -62,9 +62,9 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
     mixed = prediction.marginals
     hypers = mixed.drawn(seed, bool(hypers_of(Leaf(block.written))))
     for chosen, part, places, z in mixed.joint(size, np.random.default_rng(seed)):
-        own, z = hypers.at(chosen, places), hypers.carry(chosen, places, z)
+        thetas, z = hypers.at(chosen, places), hypers.carry(chosen, places, z)
         s: Array | None = None
-        turns = by_theta(own) if hypers.mixing and own else [(part.theta, np.arange(len(z)))]
+        turns = by_theta(thetas) if hypers.mixing and thetas else [(part.theta, np.arange(len(z)))]
         for theta, rows in turns:
             predictor = part.frame.embed(canonical.as_written(block, theta))
             if s is None:
@@ -73,9 +73,9 @@ def sample_response(prediction: Prediction, name: str, size: int, seed: int) -> 
         if s is None:
             continue
         shape = (len(z), -1, predictor.event) if predictor.event else (len(z), -1)
-        at = s.T.reshape(shape)
-        for turn, site in drawn_sites(block, part.theta, own, len(z), block.blank(), True):
-            y[places[turn]] = responses(site, at[turn], noise, name)
+        reshaped = s.T.reshape(shape)
+        for turn, site in drawn_sites(block, part.theta, thetas, len(z), block.blank(), True):
+            y[places[turn]] = responses(site, reshaped[turn], noise, name)
     typed = like_data(y, block.bind_family(mixed.thetas[0]), class_labels(canonical, name))
     dims = (*block.data.dims, *block.each)
     values = typed.reshape(size, *block.data_shape, *y.shape[2:])

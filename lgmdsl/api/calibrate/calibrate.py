@@ -1,4 +1,4 @@
-"""Simulation-based calibration: is the posterior what the model says it is?
+"""Simulation-based calibration of a method on a model.
 
 Draw latents and data from the model, fit the data, and ask where the truth lies in the posterior:
 if the method were exact, P(q < truth) would be uniform over runs (Cook, Gelman and Rubin 2006;
@@ -16,8 +16,8 @@ from types import MappingProxyType
 import numpy as np
 
 from lgmdsl.api.calibrate import pool as calibrate_pool
-from lgmdsl.api.calibrate.record import Record
-from lgmdsl.api.calibrate.run import Outcome, Task, run_once
+from lgmdsl.api.calibrate.record import CalibrationRecord
+from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, run_once
 from lgmdsl.api.page import columns, counted, wrapped
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import Array
@@ -39,22 +39,22 @@ class Calibration:
     """The outcomes of a calibration, in the order of their numbers; `wanted` runs were asked for
     (more than there are where it was interrupted)."""
 
-    task: Task
-    outcomes: tuple[Outcome, ...]
+    task: CalibrationTask
+    outcomes: tuple[RunOutcome, ...]
     wanted: int
 
     @cached_property
     def values(self) -> Mapping[str, Array]:
         """P(q < truth) of each quantity over the runs that ended in a posterior."""
-        found: dict[str, list[float]] = {}
+        values: dict[str, list[float]] = {}
         for outcome in self.outcomes:
             for name, value in outcome.values.items():
-                found.setdefault(name, []).append(value)
-        return {name: np.array(v) for name, v in found.items() if len(v) >= FEWEST}
+                values.setdefault(name, []).append(value)
+        return {name: np.array(v) for name, v in values.items() if len(v) >= FEWEST}
 
     @cached_property
     def tests(self) -> Mapping[str, Uniformity]:
-        """Each quantity's test; its `p` is its own, not yet that of the worst of them all."""
+        """Each quantity's test; `p` is not adjusted for the number of quantities."""
         return {name: uniformity(v) for name, v in self.values.items()}
 
     @property
@@ -67,7 +67,7 @@ class Calibration:
         return len(self.outcomes) < self.wanted
 
     @property
-    def failed(self) -> tuple[Outcome, ...]:
+    def failed(self) -> tuple[RunOutcome, ...]:
         """Runs without a posterior."""
         return tuple(o for o in self.outcomes if o.failure)
 
@@ -160,13 +160,13 @@ class Calibration:
         """The ECDFs with their band, as a png, svg or pdf. Raises MethodError E501 without
         matplotlib."""
         from lgmdsl.api.pictures.compare_picture import check_matplotlib
-        from lgmdsl.plot.ecdf import Panel, ecdf_picture
+        from lgmdsl.plot.ecdf import EcdfPanel, ecdf_picture
 
         check_matplotlib()
         panels = []
         for name, values in self.values.items():
             z, low, high = band(len(values), self.level)
-            panels.append(Panel(name, z, ecdf(values, z), low, high, name in self.faults))
+            panels.append(EcdfPanel(name, z, ecdf(values, z), low, high, name in self.faults))
         return ecdf_picture(f"Calibration of {self.method}", panels, format)
 
 
@@ -193,13 +193,12 @@ def calibrate(
     `data`, `sizes` as in `simulate`; method, fixed, bound, options, tol, max_steps as in `fit`.
     `jobs` processes share the runs (default: one for each core; 1 stays in this process, which a
     part needs that was registered from a script or a notebook); the digits do not depend on it.
-    `record` is a file that is
-    written as runs end, and read again: what it holds already is not run again. `on_run` is called
-    with the number of runs there are and of those wanted. An interrupt (Ctrl-C) ends it with the
-    runs there are.
+    `record` is a file to which each run is appended; runs that it already holds are not repeated.
+    `on_run` is called with the number of finished runs and of those wanted. After an interrupt
+    (Ctrl-C) the finished runs are returned.
 
     Raises what `simulate` and `fit` raise for the model and settings, DataError E306 for a
-    `record` that belongs to another calibration, MethodError E108 for a number that is none.
+    `record` that belongs to another calibration, MethodError E108 for an invalid number.
     """
     load_entry_points()
     check_numbers(seed, tol, max_steps)
@@ -215,27 +214,32 @@ def calibrate(
     workers = jobs if jobs is not None else os.cpu_count() or 1
     for name, value in (("runs", runs), ("jobs", workers)):
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            told = f"`{name}` must be a whole number from 1"
-            raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
-    task = Task(model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), settings)
-    kept = Record(record, task)
-    left = [k for k in range(runs) if k not in kept.done]
+            message = f"`{name}` must be a whole number from 1"
+            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
+    task = CalibrationTask(
+        model.to_lgm(), model.checked.source.name, data, mapping, dict(sizes), settings
+    )
+    outcomes = CalibrationRecord(record, task)
+    remaining = [k for k in range(runs) if k not in outcomes.done]
 
-    def add(outcome: Outcome) -> None:
-        kept.add(outcome)
+    def add(outcome: RunOutcome) -> None:
+        outcomes.add(outcome)
         if on_run is not None:
-            on_run(sum(k < runs for k in kept.done), runs)
+            on_run(sum(k < runs for k in outcomes.done), runs)
 
     try:
-        if left[:1] == [0]:  # in this process, so that errors of the model are raised as they are
-            add(run_once(model, task, left.pop(0)))
-        if workers == 1 or len(left) <= 1:
-            for number in left:
+        # Run 0 in this process, so that errors of the model are raised as they are.
+        if remaining[:1] == [0]:
+            add(run_once(model, task, remaining.pop(0)))
+        if workers == 1 or len(remaining) <= 1:
+            for number in remaining:
                 add(run_once(model, task, number))
         else:
-            for outcome in calibrate_pool.outcomes(task, left, workers):
+            for outcome in calibrate_pool.outcomes(task, remaining, workers):
                 add(outcome)
     except KeyboardInterrupt:
-        if not kept.done:
+        if not outcomes.done:
             raise
-    return Calibration(task, tuple(kept.done[k] for k in sorted(kept.done) if k < runs), runs)
+    return Calibration(
+        task, tuple(outcomes.done[k] for k in sorted(outcomes.done) if k < runs), runs
+    )

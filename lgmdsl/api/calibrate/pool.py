@@ -1,8 +1,8 @@
 """Runs of a calibration on several cores: worker processes, one BLAS thread each.
 
 The workers are started as `python -m`, not forked: the caller may be any script or notebook, and a
-copy of a process with running BLAS threads may hang. Parts that were registered at run time go
-along with the task where their classes can be imported; installed plug-ins are known everywhere.
+copy of a process with running BLAS threads may hang. Parts that were registered at run time are
+sent with the task where their classes can be imported; installed plug-ins are known everywhere.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from lgmdsl.api.calibrate.run import Outcome, Task
+from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome
 from lgmdsl.api.third_parties import word_of, words_in
 from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.registry import packed
@@ -28,7 +28,7 @@ from lgmdsl.remedies import number
 THREADS = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS")
 
 
-def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]:
+def outcomes(task: CalibrationTask, numbers: Sequence[int], jobs: int) -> Iterator[RunOutcome]:
     """The outcomes of these runs, in the order in which they end. The workers end with the
     iterator, however it ends.
 
@@ -36,19 +36,19 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
     part that the runs use.
     """
     parts = _parts(task)
-    arrived: queue.Queue[Outcome | int] = queue.Queue()
+    arrived: queue.Queue[RunOutcome | int] = queue.Queue()
     workers = [_start(task, parts, numbers[k::jobs]) for k in range(min(jobs, len(numbers)))]
     readers = [threading.Thread(target=_read, args=(w, arrived), daemon=True) for w in workers]
     try:
         for reader in readers:
             reader.start()
-        left = len(workers)
-        while left:
+        running = len(workers)
+        while running:
             item = arrived.get()
-            if isinstance(item, Outcome):
+            if isinstance(item, RunOutcome):
                 yield item
             elif item == 0:
-                left -= 1
+                running -= 1
             else:
                 raise NumericalError(
                     Diagnostic(
@@ -63,11 +63,11 @@ def outcomes(task: Task, numbers: Sequence[int], jobs: int) -> Iterator[Outcome]
             reader.join()
 
 
-def _parts(task: Task) -> bytes:
+def _parts(task: CalibrationTask) -> bytes:
     """The parts registered at run time, for `registry.unpack`."""
-    parts, left = packed()
-    used = set(words_in(loads(task.text, task.name).tree)) if left else set()
-    for entry in left:
+    parts, refused = packed()
+    used = set(words_in(loads(task.text, task.name).tree)) if refused else set()
+    for entry in refused:
         word = word_of(entry)
         if word is not None and word not in used:
             continue
@@ -76,13 +76,13 @@ def _parts(task: Task) -> bytes:
                 "E501",
                 f"worker processes cannot have the {entry.kind.words} `{entry.name}`: its class "
                 "is defined in a script, a notebook or a function, from where it is not imported",
-                help=f"put it into a module of its own, or run it with {number('jobs', 1)}",
+                help=f"move it to a separate module, or run it with {number('jobs', 1)}",
             )
         )
     return parts
 
 
-def _start(task: Task, parts: bytes, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
+def _start(task: CalibrationTask, parts: bytes, numbers: Sequence[int]) -> subprocess.Popen[bytes]:
     environment = {**os.environ, **dict.fromkeys(THREADS, "1")}
     environment[VARIABLE] = str(budget())  # the caller's: its engines are the workers' too
     environment["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
@@ -104,5 +104,5 @@ def _read(worker: subprocess.Popen[bytes], arrived: queue.Queue[Any]) -> None:
     with worker.stdout as lines:
         for line in lines:
             if line.endswith(b"\n"):  # the last line of a killed worker may be half a line
-                arrived.put(Outcome.of_json(json.loads(line)))
+                arrived.put(RunOutcome.of_json(json.loads(line)))
     arrived.put(worker.wait())

@@ -28,7 +28,7 @@ KNOWN = 1e-10
 
 
 @dataclass(frozen=True)
-class Task:
+class CalibrationTask:
     """What all runs share. `text` and `name` are the model's; `data` its given covariates."""
 
     text: str
@@ -40,7 +40,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RunOutcome:
     """Run `number`: values in [0, 1] by quantity, uniform over runs where the posterior is exact;
     `failure` where there was no posterior (or no data)."""
 
@@ -57,17 +57,17 @@ class Outcome:
         }  # fmt: skip
 
     @classmethod
-    def of_json(cls, given: Mapping[str, Any]) -> Outcome:
+    def of_json(cls, row: Mapping[str, Any]) -> RunOutcome:
         return cls(
-            int(given["run"]),
-            {str(k): float(v) for k, v in given["values"].items()},
-            bool(given["converged"]),
-            str(given["method"]),
-            str(given["failure"]),
+            int(row["run"]),
+            {str(k): float(v) for k, v in row["values"].items()},
+            bool(row["converged"]),
+            str(row["method"]),
+            str(row["failure"]),
         )
 
 
-def run_once(model: Model, task: Task, number: int) -> Outcome:
+def run_once(model: Model, task: CalibrationTask, number: int) -> RunOutcome:
     """One run. Its digits depend on the task and the number alone.
 
     An error in a fit of drawn data is the run's outcome; one that the first draw meets already (no
@@ -79,13 +79,13 @@ def run_once(model: Model, task: Task, number: int) -> Outcome:
         data = simulate(
             model, task.data, task.sizes, task.settings.fixed, seed, mapping=task.mapping
         )
-        found = fit_data(model, data, replace(task.settings, seed=seed))
+        fit = fit_data(model, data, replace(task.settings, seed=seed))
     except LgmError as error:
         if number == 0:
             raise
-        return Outcome(number, {}, False, "", str(error).splitlines()[0])
-    values = dict(_placed(found, data, rng))
-    return Outcome(number, values, found.converged, found.method)
+        return RunOutcome(number, {}, False, "", str(error).splitlines()[0])
+    values = dict(_placed(fit, data, rng))
+    return RunOutcome(number, values, fit.converged, fit.method)
 
 
 def _placed(
@@ -109,12 +109,12 @@ def _placed(
             if variance > KNOWN * float(c**2 @ q.latent_variance):
                 yield from _place(f"mean({block.name})", float(c @ z), mean, variance)
     for name in fit.canonical.named:
-        at = fit.conditional.evaluate(name, z[None, :]).reshape(-1)
+        entries = fit.conditional.evaluate(name, z[None, :]).reshape(-1)
         moments = fit.quantity(name)
-        if name in fit.conditional.affine and at.size:
-            k = int(rng.integers(at.size))
+        if name in fit.conditional.affine and entries.size:
+            k = int(rng.integers(entries.size))
             mean, sd = moments.mean.reshape(-1)[k], moments.sd.reshape(-1)[k]
-            yield from _place(f"{name}[.]" if at.size > 1 else name, at[k], mean, sd**2)
+            yield from _place(f"{name}[.]" if entries.size > 1 else name, entries[k], mean, sd**2)
     draws = np.vstack([z, q.sample(rng, DRAWS)])
     level = log_likelihood(fit, draws)
     below = np.count_nonzero(level[1:] < level[0]) + rng.random()
@@ -133,6 +133,8 @@ def log_likelihood(fit: Fit, z: Array) -> Array:
     for site, predictor in zip(fit.canonical.sites(fit.theta), linear.predictors, strict=True):
         s = predictor.values(z.T, linear.slices)
         for k in range(len(z)):
-            at = s[:, k] if not predictor.event else s[:, k].reshape(-1, predictor.event)
-            total[k] += float(np.sum(site.log_density(at)))
+            predictor_values = (
+                s[:, k] if not predictor.event else s[:, k].reshape(-1, predictor.event)
+            )
+            total[k] += float(np.sum(site.log_density(predictor_values)))
     return total

@@ -61,11 +61,12 @@ def compare(
     """Fit a model with several methods (default: every one that can run it) and compare them.
 
     `options` are those of each method by its name; all else is as for `fit`. `seconds` are those
-    of the iterations, without compiling; what one method loads first the next finds loaded.
-    A method that fails has a row that says why. Ctrl-C ends the method that runs and those after.
+    of the iterations, without compiling; modules that one method has loaded are not loaded again by
+    the next. A method that fails has a row that says why. Ctrl-C ends the method that runs and
+    those after.
     `audit`: audit every fit (`fit.audited`), with so many draws (True: 4000).
 
-    Raises what `fit` raises where no method gets anywhere: MethodError where none can run the
+    Raises what `fit` raises where every method fails: MethodError where none can run the
     model (and for a method or an option that does not exist), ModelError, DataError,
     NumericalError.
     """
@@ -83,8 +84,8 @@ def compare(
         hyper=hyper, fixed=check_fixed(fixed), bound=bound, seed=seed, tol=tol, max_steps=max_steps
     )
     example = '{"ep": {"damping": 0.5}}'
-    given = {m: check_options(o) for m, o in check_named(options, "options", example).items()}
-    names, unable = _asked(canonical, methods, bound, given)
+    by_method = {m: check_options(o) for m, o in check_named(options, "options", example).items()}
+    names, unable = _asked(canonical, methods, bound, by_method)
     rows: list[Compared] = []
     errors: list[Exception] = []
     for name in names:
@@ -92,8 +93,8 @@ def compare(
             rows.append(Compared(name, None, _interrupted()))
             continue
         try:
-            one = replace(settings, method=name, options=given.get(name, {}))
-            fit = fit_compiled(model, canonical, one, on_step=_told(on_step, name))
+            one = replace(settings, method=name, options=by_method.get(name, {}))
+            fit = fit_compiled(model, canonical, one, on_step=_reporter(on_step, name))
             rows.append(_audited(name, fit, draws, seed) if audit else Compared(name, fit))
         except KeyboardInterrupt:
             if not any(r.fit for r in rows):
@@ -118,7 +119,7 @@ def _audited(name: str, fit: Fit, draws: int, seed: int) -> Compared:
         return Compared(name, fit, _failure(error))
 
 
-def _told(
+def _reporter(
     on_step: Callable[[str, TraceEntry], None] | None, method: str
 ) -> Callable[[TraceEntry], None] | None:
     return None if on_step is None else lambda entry: on_step(method, entry)
@@ -137,23 +138,23 @@ def _asked(
         names = tuple(able) or (plan(canonical, "auto", bound).method,)  # raises: none can
         unable = tuple(m for m in known if m not in names)
     else:
-        given = (methods,) if isinstance(methods, str) else tuple(methods)
-        if not given or not all(isinstance(m, str) for m in given):
+        requested = (methods,) if isinstance(methods, str) else tuple(methods)
+        if not requested or not all(isinstance(m, str) for m in requested):
             raise TypeError("methods are names, at least one: methods=['laplace']")
         names = tuple(
-            dict.fromkeys(plan(canonical, m, bound).method if m == "auto" else m for m in given)
+            dict.fromkeys(plan(canonical, m, bound).method if m == "auto" else m for m in requested)
         )
         unable = ()
     for name in options:
         if name not in names:
-            told = f"options are given for `{name}`, which is not compared"
-            raise MethodError(Diagnostic("E104", told, help=f"compared are: {', '.join(names)}"))
+            message = f"options are given for `{name}`, which is not compared"
+            raise MethodError(Diagnostic("E104", message, help=f"compared are: {', '.join(names)}"))
     for name in names:
         try:
             plan(canonical, name, bound, learning_options(options.get(name, {}))[1])
         except MethodError as error:
             if {"E103", "E104"} & set(error.codes):
-                raise  # a wrong word, said before the work
+                raise  # a wrong name, reported before the work
     return names, unable
 
 
@@ -177,13 +178,13 @@ def _failure(error: Exception) -> Diagnostic:
 
 
 def _nothing(errors: Sequence[Exception]) -> Exception:
-    """Everything that was said, once; a defect where nothing else was."""
-    told = [e for e in errors if isinstance(e, LgmError)]
-    if not told:
+    """All diagnostics, once each; a defect where there are none."""
+    known = [e for e in errors if isinstance(e, LgmError)]
+    if not known:
         return errors[0]
     kinds = (NumericalError, ModelError, DataError, MethodError)
-    kind = next(k for k in kinds if any(isinstance(e, k) for e in told))
-    return kind(dict.fromkeys(d for e in told for d in e.diagnostics))
+    kind = next(k for k in kinds if any(isinstance(e, k) for e in known))
+    return kind(dict.fromkeys(d for e in known for d in e.diagnostics))
 
 
 def _best(rows: Sequence[Compared]) -> tuple[Compared, str]:

@@ -54,7 +54,7 @@ class Compared:
         return self.fit is not None and self.fit.converged
 
     def as_json(self) -> dict[str, object]:
-        """Plain values; what a failed method has not is None."""
+        """Plain values; values that a failed method lacks are None."""
         fit, d, trace = self.fit, self.difference, self.fit.trace if self.fit else ()
         audit = None if fit is None else fit.audited
         return {
@@ -105,7 +105,7 @@ class Comparison:
 
     @property
     def fits(self) -> dict[str, Fit]:
-        """The fits that there are, by method."""
+        """The fits that succeeded, by method."""
         return {r.method: r.fit for r in self.rows if r.fit is not None}
 
     @property
@@ -154,10 +154,10 @@ class Comparison:
 
 def moments(fit: Fit) -> tuple[Array, Array]:
     """(n,) means and sds of all latents, blocks in order."""
-    found = [fit.quantity(b.name) for b in fit.canonical.latents]
+    quantities = [fit.quantity(b.name) for b in fit.canonical.latents]
     return (
-        np.concatenate([q.mean.reshape(-1) for q in found]),
-        np.concatenate([q.sd.reshape(-1) for q in found]),
+        np.concatenate([q.mean.reshape(-1) for q in quantities]),
+        np.concatenate([q.sd.reshape(-1) for q in quantities]),
     )
 
 

@@ -30,32 +30,32 @@ AUDIT_HEADER = ("audit", "k-hat", "size", "evidence", "error", "largest shift", 
 STATUS = {Status.iteration_limit: "step limit", Status.numerical_error: "numerical"}
 
 
-def table(found: Comparison) -> str:
-    """A row for each method, what the numbers mean, and what went wrong where."""
-    ran = [(r, r.fit) for r in found if r.fit is not None]
-    rows = [_row(r, f, found.reference) for r, f in ran]
+def table(comparison: Comparison) -> str:
+    """A row for each method, what the numbers mean, and which methods failed and why."""
+    ran = [(r, r.fit) for r in comparison if r.fit is not None]
+    rows = [_row(r, f, comparison.reference) for r, f in ran]
     lines = _fitted([*HEADER, *rows])
     remarks = [f"{r.method}: {f.status.value}" for r, f in ran if f.status is not Status.converged]
-    for r in found:
+    for r in comparison:
         if r.failure is not None:
-            code, what = r.failure.code, "" if r.fit is None else "no audit: "
+            code, subject = r.failure.code, "" if r.fit is None else "no audit: "
             remarks.append(
-                f"{r.method}: {what}{_why(r)}" + (f" ({code})" if code[1:].isdigit() else "")
+                f"{r.method}: {subject}{_why(r)}" + (f" ({code})" if code[1:].isdigit() else "")
             )
     audits = [(f.method, f.audited) for _, f in ran if f.audited is not None]
     if audits:
         lines += ["", *_audits(audits)]
     if remarks:
         lines += ["", *(line for text in remarks for line in wrapped(text, 0, 2))]
-    return "\n".join([*lines, "", *_legend(found)])
+    return "\n".join([*lines, "", *_legend(comparison)])
 
 
 def _audits(audits: list[tuple[str, Audit]]) -> list[str]:
     """What the audit says of each method."""
     rows = [AUDIT_HEADER]
     for method, a in audits:
-        found = largest(a)
-        label, shift = (found[0][0], f"{found[0][3]:+.3f}") if found else ("", "0")
+        shifts = largest(a)
+        label, shift = (shifts[0][0], f"{shifts[0][3]:+.3f}") if shifts else ("", "0")
         k = f"{a.k_hat:.2f}" if math.isfinite(a.k_hat) else str(a.k_hat)
         error = f"{a.log_evidence_se:.2g}"
         rows.append(
@@ -71,8 +71,8 @@ def _audits(audits: list[tuple[str, Audit]]) -> list[str]:
         )
     n = audits[0][1].draws
     lines = columns(rows, 0, (1, 2, 3, 4))
-    told = f"audit: {n:,} draws; effective size, log evidence, largest shift of a mean in sds"
-    return [*lines, *wrapped(told, 0, 7)]
+    text = f"audit: {n:,} draws; effective size, log evidence, largest shift of a mean in sds"
+    return [*lines, *wrapped(text, 0, 7)]
 
 
 def _short(label: str) -> str:
@@ -112,18 +112,18 @@ def _fitted(rows: list[tuple[str, ...]]) -> list[str]:
     return columns(short, 0, RIGHT)
 
 
-def _legend(found: Comparison) -> list[str]:
-    best = found[found.reference]
+def _legend(comparison: Comparison) -> list[str]:
+    best = comparison[comparison.reference]
     assert best.fit is not None
     size = counted(sum(b.size for b in best.fit.canonical.latents), "latent")
-    name = found.reference
-    reason = found.reason if best.converged else f"{found.reason}; no method converged"
+    name = comparison.reference
+    reason = comparison.reason if best.converged else f"{comparison.reason}; no method converged"
     out = wrapped(f"reference   {name} ({reason})", 0, 12)
-    if any(f.guarantee is Guarantee.APPROXIMATE for f in found.fits.values()):
+    if any(f.guarantee is Guarantee.APPROXIMATE for f in comparison.fits.values()):
         out += wrapped(
             "bound none  an approximation of the log evidence without a guarantee", 0, 12
         )
-    if len(found.fits) > 1:
+    if len(comparison.fits) > 1:
         out += wrapped(
             f"mean diff.  the largest difference of a posterior mean from {name}'s, "
             f"in its posterior sds, of {size}",
@@ -131,9 +131,9 @@ def _legend(found: Comparison) -> list[str]:
             12,
         )
         out += wrapped(f"sd ratio    posterior sd / {name}'s, the one farthest from 1", 0, 12)
-    if found.unable:
+    if comparison.unable:
         out += wrapped(
-            f"cannot run  {', '.join(found.unable)} (`lgm methods MODEL` says why)", 0, 12
+            f"cannot run  {', '.join(comparison.unable)} (`lgm methods MODEL` says why)", 0, 12
         )
     return out
 

@@ -40,21 +40,21 @@ def response_of(canonical: CanonicalModel) -> int:
     seen = [k for k, b in enumerate(canonical.blocks) if not b.family.spec.potential]
     first = canonical.blocks[seen[0]] if seen else None
     if first is None:
-        found, reason = "active learning asks for labels, and the model observes none", ""
+        message, reason = "active learning asks for labels, and the model observes none", ""
     elif len(seen) > 1:
         names = listed([f"`{canonical.blocks[k].name}`" for k in seen])
-        found, reason = f"active learning labels one observation, not {names}", ""
+        message, reason = f"active learning labels one observation, not {names}", ""
     elif (first.family.spec.link, first.family.spec.observed) != ("logit", ("binary",)):
-        found = f"active learning needs `{WANTED}`, one label a case"
+        message = f"active learning needs `{WANTED}`, one label a case"
         reason = f"this is {first.family.spec.name}"
     elif len(first.dims) != 1:
-        found = "active learning needs one index of cases"
+        message = "active learning needs one index of cases"
         reason = f"`{first.name}` has {len(first.dims)}"
     else:
         return seen[0]
-    told = "observe y ~ bernoulli(logit = eta), with one label `y` for each case"
+    advice = "observe y ~ bernoulli(logit = eta), with one label `y` for each case"
     span = NOWHERE if first is None else first.span
-    raise MethodError(Diagnostic("E501", found, span, reason, help=told))
+    raise MethodError(Diagnostic("E501", message, span, reason, help=advice))
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,14 +93,14 @@ def cases_of(fit: Fit, response: int, candidates: Dataset) -> Cases:
 def tester(fit: Fit, response: int, test: Dataset, extended: bool) -> Callable[[Array], float]:
     """The share of test cases that a posterior mean of the latents puts on the wrong side.
 
-    Raises MethodError E501 where candidates or test cases have latents of their own.
+    Raises MethodError E501 where candidates or test cases have latents that the fit lacks.
     """
     new, block = _predicted(fit, response, test, "test cases")
     if extended or _extends(fit, new):
         raise MethodError(
             Diagnostic(
                 "E501",
-                "no test error where cases have latents of their own",
+                "no test error where cases have latents that the fit lacks",
                 block.span,
                 help="leave out the test cases",
             )
@@ -121,7 +121,7 @@ def _predicted(
     fit: Fit,
     response: int,
     cases: Dataset,
-    what: str,
+    kind: str,
     check: Callable[[GroundedModel], None] | None = None,
 ) -> tuple[Prediction, SiteBlock]:
     new = predicted(fit, cases, check)
@@ -138,7 +138,7 @@ def _predicted(
     raise DataError(
         Diagnostic(
             "E305",
-            f"the {what} bring no rows of `{index}`",
+            f"the {kind} bring no rows of `{index}`",
             details=(has,),
             help=f"{wanted}, one entry for each new case",
             layout="plain",
@@ -147,7 +147,7 @@ def _predicted(
 
 
 def _extends(fit: Fit, new: Prediction) -> bool:
-    """Whether new cases have latents that the fit has not."""
+    """Whether new cases have latents that the fit lacks."""
     grounded = new.canonical.grounded
     changed = {*grounded.replaced, *grounded.new_levels}
     return any(changed & set(b.dims) for b in fit.canonical.latents)

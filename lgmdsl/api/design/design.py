@@ -1,4 +1,4 @@
-"""Active learning: which cases of a pool to have labelled next (Nickisch and Seeger 2009, 3).
+"""Active learning: which cases of a pool to label next (Nickisch and Seeger 2009, 3).
 
 From the fit of the labelled cases, candidates join one by one, each by the score of its label; the
 marginals of all cases are kept valid by rank-one updates, and every block ends with a re-fit.
@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.acquisition.scores import SCORES
-from lgmdsl.acquisition.sequence import Query, Refit, Settings, sequence
+from lgmdsl.acquisition.sequence import BlockEnd, Query, Settings, sequence
 from lgmdsl.api.design import page as design_page
 from lgmdsl.api.design.cases import METHOD, cases_of, response_of, tester
 from lgmdsl.api.design.labels import answers_of
-from lgmdsl.api.design.record import Point, Record, Task
+from lgmdsl.api.design.record import CoursePoint, DesignRecord, DesignTask
 from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.page import counted
 from lgmdsl.api.settings import check_numbers
@@ -33,7 +33,7 @@ from lgmdsl.sites import catalogue as sites
 
 @dataclass(frozen=True)
 class Design:
-    """The queries in their order, and how the posterior went along with them.
+    """The queries in their order, and the course of the posterior.
 
     `labelled`: cases with labels at the start. `index`, `labels`: the candidates' index and their
     labels in it; `response` the datum that is asked for. `queries`: `row` is the position among
@@ -42,13 +42,13 @@ class Design:
     before all of them were made or the last block was re-fitted.
     """
 
-    task: Task
+    task: DesignTask
     labelled: int
     index: str
     labels: AnyArray
     response: str
     queries: tuple[Query, ...]
-    course: tuple[Point, ...]
+    course: tuple[CoursePoint, ...]
     wanted: int
     interrupted: bool
 
@@ -100,22 +100,22 @@ def design(
     `block` all sites are re-fitted by `outer` outer iterations. `test` holds covariates and labels
     of cases on which the error is taken after each block.
 
-    Without an oracle the queries are ranked for someone to label: each that was chosen joins with
-    its expected weight, which narrows the variances of all that are like it and leaves the means.
+    Without an oracle the queries are ranked for later labelling: each chosen case joins with its
+    expected weight, which narrows the variances of similar cases and leaves the means.
 
     `record` is a file written as queries are made, and read again: a design that was cut off goes
     on with the same digits. `on_query` is called with the number of queries there are and of those
     wanted. An interrupt (Ctrl-C) ends it with the queries there are. `seed` is for random.
 
     Raises what `fit` and `predict` raise; MethodError E501 for another model, or one where cases
-    bring more than their observation, E103 for an unknown score, E108 for numbers that are none or
+    bring more than their observation, E103 for an unknown score, E108 for invalid numbers or
     more steps than candidates; DataError E301 to E305 for candidates and labels that do not fit,
     E306 for a record of another design.
     """
     load_entry_points()
     _check(score, {"steps": steps, "block": block, "outer": outer})
     check_numbers(seed)
-    task = Task(
+    task = DesignTask(
         model.to_lgm(),
         model.checked.source.name,
         data,
@@ -138,10 +138,10 @@ def design(
     cases = cases_of(fit, response, pool_data)
     if steps > cases.members.size:
         number = cases.members.size
-        told = f"`steps` is {steps}, more than the {counted(number, 'candidate')}"
+        message = f"`steps` is {steps}, more than the {counted(number, 'candidate')}"
         if number == 1:
-            told = f"`steps` is {steps}, and there is 1 candidate"
-        raise MethodError(Diagnostic("E108", told, help=f"ask for {number} at most"))
+            message = f"`steps` is {steps}, and there is 1 candidate"
+        raise MethodError(Diagnostic("E108", message, help=f"ask for {number} at most"))
     ask = None
     if oracle is not None:
         known = answers_of(fit, response, pool_data, cases.members, read(oracle, mapping))
@@ -149,38 +149,38 @@ def design(
     error = None
     if test is not None:
         error = tester(fit, response, read(test, mapping), cases.extended)
-    kept = Record(record, task)
+    log = DesignRecord(record, task)
 
-    def point(included: int, evidence: float, z: np.ndarray) -> Point:
-        return Point(included, evidence, None if error is None else error(z))
+    def point(included: int, evidence: float, z: np.ndarray) -> CoursePoint:
+        return CoursePoint(included, evidence, None if error is None else error(z))
 
     try:
         z = fit.posterior.conditioned.latent_mean
-        kept.point(point(0, fit.log_evidence, z))
-        weight = fit.weight if kept.weight is None else kept.weight
+        log.point(point(0, fit.log_evidence, z))
+        weight = fit.weight if log.weight is None else log.weight
         course_of = Settings(score, steps, block, seed, outer)
-        done = kept.queries[:]
-        for event in sequence(cases.pool, weight, course_of, ask, done, kept.settled):
-            if isinstance(event, Refit):
-                kept.point(point(event.included, event.log_evidence, event.latent_mean), event)
+        done = log.queries[:]
+        for event in sequence(cases.pool, weight, course_of, ask, done, log.settled):
+            if isinstance(event, BlockEnd):
+                log.point(point(event.included, event.log_evidence, event.latent_mean), event)
             else:
-                kept.query(event)
+                log.query(event)
                 if on_query is not None:
-                    on_query(len(kept.queries), steps)
+                    on_query(len(log.queries), steps)
     except KeyboardInterrupt:
-        if not kept.queries:
+        if not log.queries:
             raise
-    points = [kept.points[k] for k in sorted(kept.points)]
+    points = [log.points[k] for k in sorted(log.points)]
     course = [p for p in points if p.included == steps or p.included % block == 0]
-    # A record that went further ended these queries too, if not with a re-fit of their own.
-    ended = len(kept.queries) >= steps and (ask is None or max(kept.points, default=0) >= steps)
+    # A record that went further ended these queries too, if without a re-fit after each.
+    ended = len(log.queries) >= steps and (ask is None or max(log.points, default=0) >= steps)
     return Design(
         task,
         len(canonical.blocks[response].rows),
         cases.members.name,
         cases.members.labels,
         canonical.blocks[response].name,
-        tuple(kept.queries[:steps]),
+        tuple(log.queries[:steps]),
         tuple(p for p in course if p.included <= steps),
         steps,
         not ended,
@@ -189,9 +189,9 @@ def design(
 
 def _check(score: str, counts: Mapping[str, object]) -> None:
     if score not in SCORES:
-        told = suggestion(score, SCORES, f"scores: {', '.join(SCORES)}")
-        raise MethodError(Diagnostic("E103", f"unknown score `{score}`", help=told))
+        message = suggestion(score, SCORES, f"scores: {', '.join(SCORES)}")
+        raise MethodError(Diagnostic("E103", f"unknown score `{score}`", help=message))
     for name, value in counts.items():
         if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-            told = f"`{name}` must be a whole number from 1"
-            raise MethodError(Diagnostic("E108", told, details=(f"got {value!r}",)))
+            message = f"`{name}` must be a whole number from 1"
+            raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))

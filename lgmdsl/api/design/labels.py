@@ -1,4 +1,4 @@
-"""The labels of cases, of their own source or of an oracle's, which are matched by name."""
+"""Labels of cases, from the same source or from an oracle, matched by name."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 
-def labels_of(fit: Fit, response: int, cases: Dataset, what: str) -> Array:
-    """(J,) labels, 0 or 1, of cases by their own source.
+def labels_of(fit: Fit, response: int, cases: Dataset, kind: str) -> Array:
+    """(J,) labels, 0 or 1, of cases from their source.
 
     Raises DataError: E305 where it has none, E304 for missing ones, and what grounding finds (E301
     for another length, E303 for values that are not binary).
@@ -36,7 +36,7 @@ def labels_of(fit: Fit, response: int, cases: Dataset, what: str) -> Array:
         raise DataError(
             Diagnostic(
                 "E304",
-                f"the {what} lack `{symbol.name}` in {int(missing.sum())} cases",
+                f"the {kind} lack `{symbol.name}` in {int(missing.sum())} cases",
                 symbol.statement.span,
                 details=(f"first at {index.name} {first}",),
                 help="leave these cases out",
@@ -79,10 +79,10 @@ def _asked(fit: Fit, response: int, source: Dataset) -> tuple[Symbol, Entry]:
 
 def _matched(bound: Bound, members: IndexSet, oracle: Dataset) -> Bound:
     # A frame's default 0..n-1 names no case.
-    own = None if bound.weak else bound.labels[0]
-    if own is None:
-        own = _key_labels(bound, members, oracle)
-    if own is None and not members.counted:
+    labels = None if bound.weak else bound.labels[0]
+    if labels is None:
+        labels = _key_labels(bound, members, oracle)
+    if labels is None and not members.counted:
         raise DataError(
             Diagnostic(
                 "E302",
@@ -93,13 +93,13 @@ def _matched(bound: Bound, members: IndexSet, oracle: Dataset) -> Bound:
                 layout="plain",
             )
         )
-    if own is None:
+    if labels is None:
         return bound
-    named = replace(bound, labels=(own,), weak=False)
-    found = align(named, {members.name: members}, {})
-    if isinstance(found, Diagnostic):
-        raise DataError(found)
-    return found
+    named = replace(bound, labels=(labels,), weak=False)
+    aligned = align(named, {members.name: members}, {})
+    if isinstance(aligned, Diagnostic):
+        raise DataError(aligned)
+    return aligned
 
 
 def _key_labels(bound: Bound, members: IndexSet, oracle: Dataset) -> LabelArray | None:
@@ -121,6 +121,6 @@ def _key_labels(bound: Bound, members: IndexSet, oracle: Dataset) -> LabelArray 
         )
     labels = as_labels(loaded)
     if labels.values.shape != bound.shape:
-        there = IndexSet(members.name, labels.values, f"from {origin}")
-        raise DataError(wrong_shape(bound.symbol, bound.shape, {members.name: there}))
+        index = IndexSet(members.name, labels.values, f"from {origin}")
+        raise DataError(wrong_shape(bound.symbol, bound.shape, {members.name: index}))
     return labels

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from lgmdsl.acquisition.sequence import Query, Refit
+from lgmdsl.acquisition.sequence import BlockEnd, Query
 from lgmdsl.api.record import Lines
 from lgmdsl.contract.engine import Rows
 from lgmdsl.errors import DataError
@@ -19,7 +19,7 @@ SOURCES = ("data", "candidates", "oracle", "test")
 
 
 @dataclass(frozen=True)
-class Task:
+class DesignTask:
     """What a design is. `text` and `name` are the model's; the rest as in `design`."""
 
     text: str
@@ -38,7 +38,7 @@ class Task:
 
 
 @dataclass(frozen=True)
-class Point:
+class CoursePoint:
     """After `included` inclusions: the lower bound on the log evidence of the labels there are,
     and the share of wrong test cases (None without test cases)."""
 
@@ -47,16 +47,16 @@ class Point:
     test_error: float | None
 
 
-class Record:
+class DesignRecord:
     """Queries, points, and the weights after the first `settled` queries (None before a block has
     ended): on disk, or nowhere where `path` is None."""
 
-    def __init__(self, path: str | os.PathLike[str] | None, task: Task) -> None:
+    def __init__(self, path: str | os.PathLike[str] | None, task: DesignTask) -> None:
         # More steps of the same design go on from those there are.
         self.lines = Lines(path, "design", task, hashed=SOURCES, free=("steps", "name"))
         self.block = task.block
         self.queries: list[Query] = []
-        self.points: dict[int, Point] = {}
+        self.points: dict[int, CoursePoint] = {}
         self.settled = 0
         self.weight: Rows | None = None
         try:
@@ -73,7 +73,7 @@ class Record:
         self.queries.append(query)
         self.lines.append(asdict(query))
 
-    def point(self, point: Point, refit: Refit | None = None) -> None:
+    def point(self, point: CoursePoint, refit: BlockEnd | None = None) -> None:
         """Keep the end of a block, and where the next one starts if the block is a whole one."""
         self.points[point.included] = point
         if refit is not None and point.included % self.block == 0:
@@ -92,7 +92,7 @@ class Record:
         if "number" in row:
             self.queries.append(Query(**row))
         elif "included" in row:
-            point = Point(**row)
+            point = CoursePoint(**row)
             self.points[point.included] = point
         else:
             self.settled = int(row["settled"])

@@ -1,4 +1,4 @@
-"""What the compiler makes of a model: sizes, canonical form, rewrites, engine, methods."""
+"""The result of compiling a model: sizes, canonical form, rewrites, engine, methods."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ def explain(
     *,
     mapping: Mapping[str, str] | None = None,
 ) -> Explanation:
-    """Compile a model as far as it goes and say what came out.
+    """Compile a model as far as possible and describe the result.
 
-    Without data the form is shown and no numbers. Hyperparameters that have no value get one that
-    means nothing, to size the engines. Raises ModelError, and DataError for wrong data; a model
+    Without data the form is shown and no numbers. Hyperparameters that have no value get an
+    arbitrary one, to size the engines. Raises ModelError, and DataError for wrong data; a model
     that this version cannot fit is explained all the same.
     """
     outline = outline_of(model, data, mapping)
@@ -54,7 +54,7 @@ def explain(
     linear, note = _linear(outline, fixed)
     return Explanation(
         model=graph.model.source.name,
-        data=grounded.source if outline.given else "",
+        data=grounded.source if outline.has_data else "",
         sizes=_sizes(outline),
         hypers=tuple(_hyper(b, fixed) for b in outline.hypers),
         latents=_latents(outline),
@@ -75,14 +75,14 @@ def explain(
 
 def _sizes(outline: Outline) -> tuple[tuple[str, int | None, str], ...]:
     """Index sets: name, size (None where only data would tell), and where the labels are from."""
-    found = []
+    sizes = []
     for name, index in outline.grounded.indices.items():
         statement = outline.grounded.model.symbols[name].statement
         assert isinstance(statement, ast.Index)
-        known = outline.given or _declared(statement, outline)
+        known = outline.has_data or _declared(statement, outline)
         origin = index.origin if known else "comes with the data"
-        found.append((name, index.size if known else None, origin))
-    return tuple(found)
+        sizes.append((name, index.size if known else None, origin))
+    return tuple(sizes)
 
 
 def _declared(statement: ast.Index, outline: Outline) -> bool:
@@ -109,7 +109,7 @@ def _hyper(block: HyperBlock, fixed: Mapping[str, object]) -> HyperView:
 
 
 def _latents(outline: Outline) -> tuple[LatentView, ...]:
-    found = []
+    views = []
     for symbol in outline.grounded.model.of_kind("latent"):
         statement = symbol.statement
         assert isinstance(statement, ast.Latent)
@@ -117,31 +117,31 @@ def _latents(outline: Outline) -> tuple[LatentView, ...]:
         size = 1
         for dim in symbol.dims:
             size *= outline.grounded.indices[dim].size
-        known = outline.given or all(
+        known = outline.has_data or all(
             _declared(outline.grounded.model.symbols[d].statement, outline)  # type: ignore[arg-type]
             for d in symbol.dims
         )
         structure = " * ".join(show(f) for f in statement.factors)
         forms = [lookup("structure", f.name.id) for f in statement.factors]
         proper = not any(s is not None and Trait.IMPROPER in s.traits for s in forms)
-        found.append(LatentView(name, structure, size if known else None, proper))
-    return tuple(found)
+        views.append(LatentView(name, structure, size if known else None, proper))
+    return tuple(views)
 
 
 def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, ...]:
-    found, number = [], 0
+    views, number = [], 0
     grounded = outline.grounded
     for node in grounded.graph.of_kind(*SITES):
         statement, block = node.statement, outline.blocks.get(node.id)
         assert isinstance(statement, ast.Observe | ast.Potential)
         shown = _subject(statement, outline)
         if block is None or not outline.lost.isdisjoint(grounded.graph.behind([node.id])):
-            found.append(_unlowered(shown, node.label, statement, outline))
+            views.append(_unlowered(shown, node.label, statement, outline))
             continue
         predictor = linear.predictors[number] if linear is not None else None
         number += 1
         operators: tuple[PartOfSite, ...] = ()
-        if predictor is not None and outline.given:
+        if predictor is not None and outline.has_data:
             operators = tuple(
                 PartOfSite(name, *op.shape, _stored(op), op.is_sparse)
                 for name, op in predictor.columns.items()
@@ -149,14 +149,14 @@ def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, .
         entries = 1
         for size in block.data_shape:
             entries *= size
-        count = len(block.rows) if outline.given else None
-        found.append(
+        count = len(block.rows) if outline.has_data else None
+        views.append(
             SiteView(
                 shown,
                 block.family.spec.name,
                 block.site.spec.name,
                 count,
-                entries - len(block.data.rows) if outline.given else 0,
+                entries - len(block.data.rows) if outline.has_data else 0,
                 parameters(
                     block.parameters, tuple(a.name for a in statement.family.arguments), grounded
                 ),
@@ -164,7 +164,7 @@ def _sites(outline: Outline, linear: LinearGaussian | None) -> tuple[SiteView, .
                 operators,
             )
         )
-    return tuple(found)
+    return tuple(views)
 
 
 def _unlowered(
@@ -179,8 +179,8 @@ def _unlowered(
         terms = tuple(show_form(outline.lets[value.id], outline.grounded))
     elif value is not None:
         terms = (_text(value, outline),)
-    told = ", ".join(f"{a.name} = {show(a.value)}" for a in arguments)
-    return SiteView(shown, family, family, None, 0, told, terms, ())
+    parameters = ", ".join(f"{a.name} = {show(a.value)}" for a in arguments)
+    return SiteView(shown, family, family, None, 0, parameters, terms, ())
 
 
 def _text(value: ast.Value, outline: Outline) -> str:
@@ -205,10 +205,10 @@ def _stored(operator: Any) -> int:
 
 
 def _linear(outline: Outline, fixed: Mapping[str, object]) -> tuple[LinearGaussian | None, str]:
-    """The linear-Gaussian part at the given hypers, stand-ins for the others; and a remark."""
+    """The linear-Gaussian part at the given hypers (placeholders for the others), and a remark."""
     if outline.canonical is None:
         return None, "no engine takes this model yet: see what is not available"
-    if not outline.given:
+    if not outline.has_data:
         return None, "chosen when data are given"
     space = outline.canonical.hypers
     free = [b for b in space.blocks if b.value is None and b.name not in fixed]
@@ -217,28 +217,28 @@ def _linear(outline: Outline, fixed: Mapping[str, object]) -> tuple[LinearGaussi
         linear = outline.canonical.linear(space.theta(values))
     except LgmError as error:
         return None, f"not sized: {error.diagnostics[0].message}"
-    note = f"sized at stand-in values for {', '.join(b.name for b in free)}" if free else ""
+    note = f"sized at placeholder values for {', '.join(b.name for b in free)}" if free else ""
     return linear, note
 
 
 def _plates(outline: Outline, linear: LinearGaussian | None) -> tuple[PlateView, ...]:
     if linear is None or outline.canonical is None:
         return ()
-    found = plates(outline.canonical, linear)
-    return tuple(PlateView(p.index, p.inside, p.shared) for p in found)
+    independent = plates(outline.canonical, linear)
+    return tuple(PlateView(p.index, p.inside, p.shared) for p in independent)
 
 
 def _parts(graph: ModelGraph, linear: LinearGaussian | None) -> tuple[PartView, ...]:
     """What each component of the graph would cost by itself, where there are several."""
     if linear is None or len(graph.components) == 1:
         return ()
-    found = []
+    views = []
     for latents in graph.components:
         part = linear.part([b.name for b in linear.blocks if owner(b.name) in latents])
         best = preferred(table(part)) if part.rows else None
         engine, flops = ("", 0.0) if best is None else (best.name, best.flops)
-        found.append(PartView(latents, part.size, part.rows, engine, flops))
-    return tuple(found)
+        views.append(PartView(latents, part.size, part.rows, engine, flops))
+    return tuple(views)
 
 
 def _engines(linear: LinearGaussian | None) -> tuple[EngineView, ...]:

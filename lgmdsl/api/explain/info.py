@@ -1,4 +1,4 @@
-"""What a model declares, and what data make of it: `lgm info`."""
+"""The declarations of a model, with sizes, labels and ranges from data: `lgm info`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = 4
 
 @dataclass(frozen=True)
 class Declaration:
-    """One statement: `definition` is its right-hand side as written, `found` what data say."""
+    """One statement: `definition` is its right-hand side as written, `found` what the data give."""
 
     kind: str
     name: str
@@ -79,8 +79,8 @@ def info(model: Model, data: object = None, *, mapping: Mapping[str, str] | None
 
         dataset = data if isinstance(data, Dataset) else read(data, mapping)
         grounded = ground(model_graph(checked), dataset, partial=True)
-    found = tuple(_declaration(s, checked, grounded) for s in checked.tree.statements)
-    return Info(checked.source.name, grounded.source if grounded else "", found)
+    declarations = tuple(_declaration(s, checked, grounded) for s in checked.tree.statements)
+    return Info(checked.source.name, grounded.source if grounded else "", declarations)
 
 
 def _declaration(
@@ -90,11 +90,11 @@ def _declaration(
     known = checked.symbols.get(name.id) if isinstance(name, ast.Name) else None
     size: int | None = None
     labels: tuple[str, ...] = ()
-    found = ""
+    summary = ""
     if isinstance(statement, ast.Index):
-        size, labels, found = _index(statement, grounded)
+        size, labels, summary = _index(statement, grounded)
     elif isinstance(statement, ast.Data) and grounded is not None:
-        found = _range(statement.name.id, grounded)
+        summary = _range(statement.name.id, grounded)
     return Declaration(
         kind=described(statement).word,
         name=name.id if isinstance(name, ast.Name) else "",
@@ -105,7 +105,7 @@ def _declaration(
         line=statement.span.line if statement.span.known else 0,
         size=size,
         labels=labels,
-        found=found,
+        found=summary,
     )
 
 
@@ -130,7 +130,7 @@ def _definition(statement: ast.AnyStatement) -> str:
 def _index(
     statement: ast.Index, grounded: GroundedModel | None
 ) -> tuple[int | None, tuple[str, ...], str]:
-    """Size, labels, and whence they come."""
+    """Size, labels, and their source."""
     if grounded is not None:
         index = grounded.indices[statement.name.id]
         return index.size, tuple(str(v) for v in index.labels.tolist()), index.origin
@@ -186,7 +186,7 @@ def _rows(mine: list[Declaration]) -> list[str]:
 
 
 def _labels(d: Declaration) -> str:
-    """The first labels, and whence they come."""
+    """The first labels, and their source."""
     shown = ", ".join(d.labels[:SHOWN])
     if len(d.labels) > SHOWN:
         last = f", ..., {d.labels[-1]}"

@@ -95,11 +95,11 @@ class ModelMethods:
         width = max((len(v.method) for v in self.verdicts), default=0)
         for v in self.verdicts:
             lines.append(f"{v.method:<{width}}  {'runs' if v.runs else 'cannot run this model'}")
-            told = [f"{site}: {how}" for site, how in v.routes] if v.runs else []
-            told += [f"{r.where}: {r.text} ({r.code})" for r in v.reasons]
+            notes = [f"{site}: {how}" for site, how in v.routes] if v.runs else []
+            notes += [f"{r.where}: {r.text} ({r.code})" for r in v.reasons]
             if v.runs and v.bounds:
-                told.append(f"--bound: {', '.join(v.bounds)}")
-            lines += [row for text in told for row in wrapped(text, width + 4, width + 6)]
+                notes.append(f"--bound: {', '.join(v.bounds)}")
+            lines += [row for text in notes for row in wrapped(text, width + 4, width + 6)]
         return "\n".join(lines)
 
 
@@ -142,7 +142,7 @@ class MethodTable:
             }
             for b in self.backends
         ]
-        told = [
+        lifts = [
             {
                 "bound": name,
                 "gives": b.spec.gives.__name__,
@@ -153,10 +153,10 @@ class MethodTable:
             }
             for name, b in _named_bounds()
         ]
-        return {"methods": methods, "bounds": told, "table": table}
+        return {"methods": methods, "bounds": lifts, "table": table}
 
     def markdown(self) -> str:
-        """The table as README has it."""
+        """The table in Markdown, as in the README."""
         names = [b.spec.name for b in self.backends]
         lines = [f"| site | {' | '.join(names)} |", f"|---|{'---|' * len(names)}"]
         for site in self.sites:
@@ -167,15 +167,15 @@ class MethodTable:
     def __str__(self) -> str:
         rows = [("site", *(b.spec.name for b in self.backends))]
         rows += [(_label(s), *(_short(self.cell(s, b)) for b in self.backends)) for s in self.sites]
-        told = [
+        legend = [
             row
             for b in self.backends
             for row in wrapped(f"{b.spec.name}: {b.spec.summary} ({b.spec.paper})", 0, 2)
         ]
         lifts = [
-            row for name, lift in _named_bounds() for row in wrapped(_told_of(name, lift), 0, 2)
+            row for name, lift in _named_bounds() for row in wrapped(_bound_line(name, lift), 0, 2)
         ]
-        return "\n".join([*columns(rows), "", *told, "", "bounds (--bound NAME)", *lifts])
+        return "\n".join([*columns(rows), "", *legend, "", "bounds (--bound NAME)", *lifts])
 
 
 def _named_bounds() -> list[tuple[str, Bound]]:
@@ -184,7 +184,7 @@ def _named_bounds() -> list[tuple[str, Bound]]:
     return [*((b.spec.name, b) for b in bounds()), *series]
 
 
-def _told_of(name: str, lift: Bound) -> str:
+def _bound_line(name: str, lift: Bound) -> str:
     spec = lift.spec
     says = f"{name}: {spec.summary}, gives {spec.gives.__name__}, {spec.guarantee.value}"
     if not math.isfinite(spec.error):
@@ -212,7 +212,7 @@ def methods_of(outline: Outline, name: str) -> ModelMethods:
         else Reason(d.code, "the model", d.message)
         for d in outline.refused
     )
-    found = []
+    verdicts = []
     for backend in backends().values():
         judged = verdict(blocks, backend, None)
         refused = tuple(Reason(r.code, block.name, r.reason) for block, r in judged.refusals)
@@ -222,7 +222,7 @@ def methods_of(outline: Outline, name: str) -> ModelMethods:
             if isinstance(r := route(b.site, backend), Route)
         )
         reasons = (*parts, *refused)
-        found.append(
+        verdicts.append(
             MethodVerdict(
                 backend.spec.name,
                 not reasons,
@@ -232,13 +232,13 @@ def methods_of(outline: Outline, name: str) -> ModelMethods:
                 _bounds(blocks, backend),
             )
         )
-    return ModelMethods(name, tuple(found))
+    return ModelMethods(name, tuple(verdicts))
 
 
 def _bounds(blocks: Sequence[SiteBlock], backend: BackendClass) -> tuple[str, ...]:
     """The bounds that lift a site of the model to what the back end asks."""
-    found = [name for b in blocks for name in applicable(b.site, backend.spec.needs)]
-    return tuple(dict.fromkeys(found))
+    names = [name for b in blocks for name in applicable(b.site, backend.spec.needs)]
+    return tuple(dict.fromkeys(names))
 
 
 def _where(line: int) -> str:

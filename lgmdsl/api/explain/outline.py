@@ -1,7 +1,7 @@
-"""As far as the compiler gets with a model: the parts it can lower, and what it refuses.
+"""A partly compiled model: the parts that can be lowered, and what is refused.
 
-`compile.py` stops at the first stage that refuses something; explain, methods and check want to
-know about every part, so here each part is lowered by itself.
+`compile.py` stops at the first stage that refuses something; explain, methods and check report
+on every part, so here each part is lowered separately.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ class Outline:
     """`canonical` is None where something is refused. `lets` holds the affine forms of the lets
     that could be lowered, by name; `blocks` the sites that could, by their node;
     `lost` the lets that could not, and those that use them.
-    Without data (`given` False) sizes and values are invented: only names and forms mean anything.
+    Without data (`has_data` False) sizes and values are placeholders: only names and forms hold.
     """
 
     grounded: GroundedModel
-    given: bool
+    has_data: bool
     canonical: CanonicalModel | None
     blocks: Mapping[str, SiteBlock]
     lets: Mapping[str, Affine]
@@ -81,9 +81,17 @@ def outline_of(
             refused += error.diagnostics
     hypers = hyper_space(lowering).blocks
     canonical = None if refused else canonicalise(grounded, sites.find_site)
-    found = tuple(dict.fromkeys(refused))
+    diagnostics = tuple(dict.fromkeys(refused))
     return Outline(
-        grounded, data is not None, canonical, blocks, lets, lost, hypers, tuple(rewrites), found
+        grounded,
+        data is not None,
+        canonical,
+        blocks,
+        lets,
+        lost,
+        hypers,
+        tuple(rewrites),
+        diagnostics,
     )
 
 
@@ -112,7 +120,7 @@ def _lets(
 
 
 def _blank(lowering: Lowering, affine: bool) -> Lowered:
-    """What stands for a let that could not be lowered, so that later parts are looked at too."""
+    """A placeholder for a let that could not be lowered, so that later parts are examined too."""
     zero = co.number(0.0)
     return Affine((), zero, lowering.sizes) if affine else zero
 
@@ -131,25 +139,25 @@ def neutral(block: HyperBlock) -> Array | float:
 
 def check_priors(outline: Outline) -> None:
     """Raise LgmError for arguments that hyperpriors refuse, where no other hyper is in them, and
-    for what the structures refuse of their axes and data: every block's, with stand-ins for
-    hyperparameters without a value (then what is out of range may be theirs)."""
-    if outline.canonical is None or not outline.given:
+    for what the structures refuse of their axes and data: every block's, with placeholders
+    for hyperparameters without a value (then what is out of range may be theirs)."""
+    if outline.canonical is None or not outline.has_data:
         return
     space = outline.canonical.hypers
     free = {b.name: neutral(b) for b in space.blocks if b.value is None}
-    wrong, found = _wrong_priors(space), list[Diagnostic]()
+    wrong, refused = _wrong_priors(space), list[Diagnostic]()
     try:
         theta = space.theta(free)
         for block in outline.canonical.latents:
             try:
                 block.at(theta)
             except LgmError as error:
-                found += error.diagnostics
+                refused += error.diagnostics
     except LgmError as error:
-        found += error.diagnostics
-    found = [d for d in dict.fromkeys(found) if not (free and d.code.startswith("E3"))]
-    if wrong or found:
-        raise LgmError(tuple(dict.fromkeys((*wrong, *found))))
+        refused += error.diagnostics
+    refused = [d for d in dict.fromkeys(refused) if not (free and d.code.startswith("E3"))]
+    if wrong or refused:
+        raise LgmError(tuple(dict.fromkeys((*wrong, *refused))))
 
 
 def _wrong_priors(space: HyperSpace) -> list[Diagnostic]:

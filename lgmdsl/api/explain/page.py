@@ -12,21 +12,25 @@ if TYPE_CHECKING:
     from lgmdsl.api.explain.views import Explanation, SiteView
 
 
-def page(found: Explanation) -> str:
+def page(explanation: Explanation) -> str:
     """The explanation as text in 80 columns."""
-    name = os.path.basename(found.model)
-    title = f"{name} with {found.data}" if found.data else f"{name} (no data given)"
+    name = os.path.basename(explanation.model)
+    title = f"{name} with {explanation.data}" if explanation.data else f"{name} (no data given)"
     parts = [title, ""]
-    parts += _section("indices", _sizes(found))
-    parts += _section("hyperparameters", _hypers(found))
-    parts += _section("priors", _priors(found))
-    parts += _section("sites", [row for site in found.sites for row in _site(site)])
-    parts += _section("constraints", [row for c in found.constraints for row in wrapped(c, 2, 4)])
-    rewrites = [row for block, text in found.rewrites for row in wrapped(f"{block}: {text}", 2, 4)]
+    parts += _section("indices", _sizes(explanation))
+    parts += _section("hyperparameters", _hypers(explanation))
+    parts += _section("priors", _priors(explanation))
+    parts += _section("sites", [row for site in explanation.sites for row in _site(site)])
+    parts += _section(
+        "constraints", [row for c in explanation.constraints for row in wrapped(c, 2, 4)]
+    )
+    rewrites = [
+        row for block, text in explanation.rewrites for row in wrapped(f"{block}: {text}", 2, 4)
+    ]
     parts += _section("rewrites", rewrites or ["  none"])
-    parts += _section("not available in this version", _refused(found))
-    parts += _section("engine", _engine(found))
-    parts += _section("methods", ["  " + line for line in str(found.methods).split("\n")])
+    parts += _section("not available in this version", _refused(explanation))
+    parts += _section("engine", _engine(explanation))
+    parts += _section("methods", ["  " + line for line in str(explanation.methods).split("\n")])
     return "\n".join(parts).rstrip("\n")
 
 
@@ -34,14 +38,14 @@ def _section(title: str, rows: list[str]) -> list[str]:
     return [title, *rows, ""] if rows else []
 
 
-def _sizes(found: Explanation) -> list[str]:
-    rows = [(n, "" if s is None else f"{s:,}", origin) for n, s, origin in found.sizes]
+def _sizes(explanation: Explanation) -> list[str]:
+    rows = [(n, "" if s is None else f"{s:,}", origin) for n, s, origin in explanation.sizes]
     return columns(rows, 2, right=(1,))
 
 
-def _hypers(found: Explanation) -> list[str]:
+def _hypers(explanation: Explanation) -> list[str]:
     rows, unset = [], []
-    for h in found.hypers:
+    for h in explanation.hypers:
         if not h.value:
             unset.append(h.name.partition("[")[0])
         state = f"= {h.value}" if h.value not in ("", "computed") else ""
@@ -55,22 +59,22 @@ def _hypers(found: Explanation) -> list[str]:
     return lines
 
 
-def _priors(found: Explanation) -> list[str]:
+def _priors(explanation: Explanation) -> list[str]:
     rows = []
-    for v in found.latents:
+    for v in explanation.latents:
         size = "" if v.size is None else f"{v.size:,}"
         rows.append((v.name, size, v.structure, "" if v.proper else "improper"))
     lines = [row for line in columns(rows, 2, right=(1,)) for row in wrapped(line.strip(), 2, 10)]
-    known = [v.size for v in found.latents if v.size is not None]
-    if len(known) == len(found.latents):
+    known = [v.size for v in explanation.latents if v.size is not None]
+    if len(known) == len(explanation.latents):
         blocks = counted(len(known), "block")
         lines.append(f"  {counted(sum(known), 'latent')} in {blocks}")
-    if len(found.groups) > 1:
-        groups = "; ".join(", ".join(g) for g in found.groups)
+    if len(explanation.groups) > 1:
+        groups = "; ".join(", ".join(g) for g in explanation.groups)
         lines += wrapped(f"independent of one another: {groups}", 2, 4)
-    for p in found.plates:
-        given = f", given {', '.join(p.shared)}" if p.shared else ""
-        lines += wrapped(f"independent over {p.index}{given}: {', '.join(p.latents)}", 2, 4)
+    for p in explanation.plates:
+        condition = f", given {', '.join(p.shared)}" if p.shared else ""
+        lines += wrapped(f"independent over {p.index}{condition}: {', '.join(p.latents)}", 2, 4)
     return lines
 
 
@@ -99,39 +103,39 @@ def _site(site: SiteView) -> list[str]:
     return lines + columns(rows, 6, right=(1,))
 
 
-def _refused(found: Explanation) -> list[str]:
+def _refused(explanation: Explanation) -> list[str]:
     lines = []
-    for d in found.refused:
+    for d in explanation.refused:
         where = f"line {d.span.line}: " if d.span.known else ""
         lines += wrapped(f"{where}{d.message} ({d.code})", 2, 4)
     return lines
 
 
-def _engine(found: Explanation) -> list[str]:
+def _engine(explanation: Explanation) -> list[str]:
     lines = []
-    for e in found.engines:
+    for e in explanation.engines:
         if e.refusal:
             text = f"{e.name}: cannot, {e.refusal}"
         else:
             text = f"{e.name}: {e.flops:.2g} flops for one conditioning"
             text += "" if e.exact else ", variances and evidence by estimates"
-            cheapest = min(o.flops for o in found.engines if not o.refusal)
+            cheapest = min(o.flops for o in explanation.engines if not o.refusal)
             kind = "cheapest" if e.flops == cheapest else "cheapest exact one"
             text += f"; chosen, the {kind} that can" if e.chosen else ""
         lines += wrapped(text, 2, 4)
-    if found.parts:
+    if explanation.parts:
         parts = [
             f"{', '.join(p.latents)} {p.flops:.2g} ({p.engine})"
             if p.engine
             else f"{', '.join(p.latents)} nothing"
-            for p in found.parts
+            for p in explanation.parts
         ]
-        whole = sum(p.flops for p in found.parts)
-        text = f"parts that do not interact would take {whole:.2g} flops in models of their own"
+        whole = sum(p.flops for p in explanation.parts)
+        text = f"parts that do not interact would take {whole:.2g} flops as separate models"
         lines += wrapped(f"{text}: {'; '.join(parts)}; their evidences add", 2, 4)
-    if found.engines:
-        size = size_text(found.memory_budget)
+    if explanation.engines:
+        size = size_text(explanation.memory_budget)
         lines.append(f"  memory budget {size}; another that can: --option engine=NAME")
-    if found.engine_note:
-        lines += wrapped(found.engine_note, 2, 4)
+    if explanation.engine_note:
+        lines += wrapped(explanation.engine_note, 2, 4)
     return lines

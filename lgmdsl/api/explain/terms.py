@@ -39,8 +39,8 @@ def show_term(term: Term, grounded: GroundedModel) -> str:
         name = term.applied.transform.written.replace(".", inner, 1)
         dims = tuple(plain(d) for d in term.applied.transform.after)
     slots = [show_slot(s, d, grounded) for s, d in zip(term.slots, dims, strict=True)]
-    kept = term.applied is not None and slots == list(dims)
-    latent = f"{name}[{', '.join(slots)}]" if slots and not kept else name
+    whole = term.applied is not None and slots == list(dims)
+    latent = f"{name}[{', '.join(slots)}]" if slots and not whole else name
     text = _product(term.factors, latent, grounded)
     summed = ", ".join(plain(d) for d in term.summed)
     if not summed:

@@ -1,4 +1,4 @@
-"""What `explain` finds, as plain values: the page and the JSON are both made from these."""
+"""The results of `explain` as plain values, from which the page and the JSON are made."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from lgmdsl.learning.mean_field.factor import factor
 from lgmdsl.learning.mean_field.marginals import FactorMarginals
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.learning.search.maximise import LearningStep
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -69,7 +69,7 @@ def write_learning(
 
 
 def read_learning(
-    file: Group, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., Point]
+    file: Group, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., HyperPoint]
 ) -> Fit:
     """The fit with what the groups hold; `point` makes one of its mixture's, of theta, share, log
     evidence and the sites' weight and shift."""
@@ -125,13 +125,13 @@ def _factors(fit: Fit, given: Mapping[str, Any], held: Mapping[str, AnyArray]) -
 
 
 def _points(
-    file: Group, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., Point]
-) -> tuple[Point, ...]:
+    file: Group, fit: Fit, array: Callable[[Any], AnyArray], point: Callable[..., HyperPoint]
+) -> tuple[HyperPoint, ...]:
     if "points" not in file.groups:
         return ()
     held = {n: array(v) for n, v in file["points"].variables.items()}
 
-    def made(m: int) -> Point:
+    def made(m: int) -> HyperPoint:
         theta = {b.name: held[f"theta_{b.name}"][m] for b in fit.canonical.hypers.blocks}
         weight, shift = (
             tuple(held[f"{kind}_{k}"][m] for k in range(len(fit.weight)))

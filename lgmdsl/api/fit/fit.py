@@ -23,7 +23,7 @@ from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.memory import during
 from lgmdsl.posterior.frame import fitted_frame
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, Quantity, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
@@ -38,14 +38,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Fit(Assessable):
-    """A posterior of a model, and how it was found: Gaussian at fixed or maximised hyperparameters,
+    """A posterior of a model with its record: Gaussian at fixed or maximised hyperparameters,
     a mixture of Gaussians over `points` where they were integrated (`hyper`).
 
     `log_evidence` is log p(y | hypers) in nats, as the method estimates it, and log p(y) where
-    hyperparameters were integrated; `guarantee` says what that promises. `theta`, `weight` and
+    hyperparameters were integrated; `guarantee` says whether it is exact, a bound or
+    an approximation. `theta`, `weight` and
     `shift` (the sites' W and b), `posterior` and `trace` are those at the hyperparameters' mode.
     Everything named in the model can be asked for by name; results are xarray.DataArrays with the
-    model's labels. `starts`: how each start ended, where the sites are not log-concave and
+    model's labels. `starts`: the result of each start, where the sites are not log-concave and
     several were tried. `audited`: the audit that summary and file show, where one was asked for.
     `hypers`: marginals of what was learned; `learning`: how.
     """
@@ -71,7 +72,7 @@ class Fit(Assessable):
     audited: Audit | None = field(default=None, repr=False)
     hyper: str = "fixed"
     hypers: HyperMarginals | None = field(default=None, repr=False)
-    mixed: tuple[Point, ...] = field(default=(), repr=False)
+    mixed: tuple[HyperPoint, ...] = field(default=(), repr=False)
     learning: Learning | None = field(default=None, repr=False)
 
     @property
@@ -86,8 +87,8 @@ class Fit(Assessable):
     @property
     def memory_budget(self) -> int | None:
         """Bytes that the engine was chosen within; None in files of earlier versions."""
-        given = self.provenance.get("memory_budget")
-        return None if given is None else int(given)
+        budget = self.provenance.get("memory_budget")
+        return None if budget is None else int(budget)
 
     @cached_property
     def posterior(self) -> GaussianPosterior:
@@ -97,9 +98,9 @@ class Fit(Assessable):
         )
 
     @property
-    def points(self) -> tuple[Point, ...]:
+    def points(self) -> tuple[HyperPoint, ...]:
         """The hyperparameter points that the posterior is a mixture of, the heaviest first."""
-        mode = Point(
+        mode = HyperPoint(
             self.theta,
             1.0,
             self.log_evidence,
@@ -120,7 +121,7 @@ class Fit(Assessable):
         frame = fitted_frame(self.canonical, self.posterior.conditioned)
         return Marginals(self.canonical, self.theta, frame, self.seed)
 
-    def _at(self, point: Point) -> Marginals:
+    def _at(self, point: HyperPoint) -> Marginals:
         if point.theta is self.theta:
             return self.conditional
         frame = fitted_frame(self.canonical, point.condition())
@@ -168,7 +169,7 @@ class Fit(Assessable):
 
         A mixture of normals for affine quantities, transformed for monotone reports; hypers from
         the nodes of their posterior, or normal in unconstrained coordinates after `map`. Reports
-        that only draws can tell have a kernel estimate of them (attribute `from`). NaN for entries
+        summarised by draws have a kernel estimate of them (attribute `from`). NaN for entries
         that are fixed; raises MethodError E501 where all are, ModelError E103 or E108.
         """
         from lgmdsl.posterior.marginal_density import labelled_density
@@ -202,8 +203,8 @@ class Fit(Assessable):
 
         Index sets over which a structure is ordered (`ar1 ar rw1 rw2 seasonal ou`) take labels
         under their own name, `{"t": [30, 31]}`, before, between and beyond those of the fit, known
-        ones among them, and so do maps into them. New members are what the fitted prior says of
-        them given the fitted ones: its scale and its sum to zero stay as they are. Rows without
+        ones among them, and so do maps into them. New members follow the fitted prior
+        given the fitted ones: its scale and its sum to zero stay as they are. Rows without
         labels are new ones: their own latents have their prior.
 
         `data` holds what the predictors of the new rows need, and `n` or `exposure` for responses
@@ -212,7 +213,7 @@ class Fit(Assessable):
         to them, `lgm.fit(model, data, fixed=...).impute()`.
 
         Raises DataError: E305 where `data` name nothing that rows could be asked for by, or lack a
-        covariate; E302 for members that a structure cannot have. What can be meant in two ways is
+        covariate; E302 for members that a structure cannot have. Ambiguities are
         in the prediction's `warnings`, each a `lgm.PredictionWarning`: labels of groups that the
         fit does not know are new members (W307), and may be mistyped.
         """
@@ -227,7 +228,7 @@ class Fit(Assessable):
     def impute(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Imputation:
         """Every observed datum completed, by name: given entries as they are, missing ones their
         predictive mean (binary: the probability of 1; of classes that of each, over one more axis);
-        `.sd(name)` says how sure that is, and `.probability(name)` gives P(y = value).
+        `.sd(name)` is its uncertainty, and `.probability(name)` gives P(y = value).
 
         A fit read from a file needs its `data` again (`mapping` renames keys): DataError E305
         without, E303 for other data.

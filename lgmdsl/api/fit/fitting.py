@@ -65,7 +65,7 @@ def fit(
     """Fit a model to data.
 
     `data` is a path, a dict, a frame or an xarray Dataset; `mapping` renames keys. `fixed` pins
-    hyperparameters by name (a scalar fills an indexed one). `hyper` says what becomes of those
+    hyperparameters by name (a scalar fills an indexed one). `hyper` says how to treat those
     that have a prior and are not pinned: `map` maximises evidence + log prior on their natural
     scale, `em` does so by EM steps for what enters the predictors linearly (loadings, offsets)
     and for noise sds, then L-BFGS (`map` where there is no such step; rotations of loadings have no
@@ -79,8 +79,8 @@ def fit(
     machine's memory; never what is free); `integration`: grid, ccd or gauss-hermite (default:
     grid for one or two hyperparameters, then ccd), `acceleration` of em: l-bfgs, squarem or none,
     and `batch` of em: rows of a mini-batch, with `epochs` (default 3), for models of very many rows
-    that fall apart over an index; `learning_steps`: the most that the search for hyperparameters
-    takes (200). `bound` names a bound through which the sites answer that it applies to
+    that factorise over an index; `learning_steps`: the most that the search for hyperparameters
+    takes (200). `bound` names a bound to use for the sites that it applies to
     (`lgm methods`). `seed` is that of draws, and of the estimates of an engine that gives any: the
     same seed, data and budget give the same bits in every process, pool and thread. Another
     processor, or for models of 1e9 flops a conditioning and more another number of BLAS threads,
@@ -94,7 +94,7 @@ def fit(
     Raises ModelError (E402 for an improper posterior), DataError, MethodError (E5xx), or
     NumericalError where there is no usable state at all; a fit that merely stopped early is
     returned with its status. MethodError E505 names what is larger than the memory budget.
-    TypeError for a model, mapping or path that is none.
+    TypeError for a model, mapping or path of another type.
     """
     load_entry_points()
     if not isinstance(model, Model):
@@ -130,14 +130,14 @@ def fit_data(
     return fit_compiled(model, canonical, settings, start_from, on_step)
 
 
-def _scatter(planned: Plan, found: Solved) -> tuple[str, ...]:
-    """What quasi-random points leave open of a variational evidence."""
+def _scatter(planned: Plan, solved: Solved) -> tuple[str, ...]:
+    """The quadrature error of a variational evidence from quasi-random points."""
     if planned.backend.spec.needs is not Expected:
         return ()
-    q, sites = found.posterior.conditioned, planned.canonical.sites(found.theta)
+    q, sites = solved.posterior.conditioned, planned.canonical.sites(solved.theta)
     error = standard_error(planned.routes, sites, q.mean, q.variance)
-    told = f"log evidence +- {error:.2g} (standard error of the points of its sites' averages)"
-    return (told,) if error else ()
+    note = f"log evidence +- {error:.2g} (standard error of the points of its sites' averages)"
+    return (note,) if error else ()
 
 
 def fit_compiled(
@@ -147,7 +147,7 @@ def fit_compiled(
     start_from: Fit | str | os.PathLike[str] | None = None,
     on_step: Callable[[TraceEntry], None] | None = None,
 ) -> Fit:
-    """Fit a model that is compiled already, for those who fit it more than once. See `fit`."""
+    """Fit a compiled model, for repeated fits of one model. See `fit`."""
     from lgmdsl.api.fit.fit import Fit
 
     learning, rest = learning_options(settings.options)
@@ -161,8 +161,8 @@ def fit_compiled(
     known = None if earlier is None else earlier.theta
     begin = starting_values(canonical.hypers, settings, known, way)
     with during(_doing(planned, way)):
-        found = solve(planned, way, settings, learning, warm, on_step, begin)
-    q, learned = found.posterior, found.learned
+        solved = solve(planned, way, settings, learning, warm, on_step, begin)
+    q, learned = solved.posterior, solved.learned
     chosen = {
         "bound": settings.bound,
         "hyper": None if settings.hyper == "auto" else settings.hyper,
@@ -172,38 +172,38 @@ def fit_compiled(
         "engine": None if planned.terms.engine == ANY_ENGINE else planned.terms.engine,
     }
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
-    origin |= {"engine": found.engine, "memory_budget": str(planned.terms.budget)}
+    origin |= {"engine": solved.engine, "memory_budget": str(planned.terms.budget)}
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
-    notes = (*q.notes, *_scatter(planned, found))
+    notes = (*q.notes, *_scatter(planned, solved))
     if notes:
         origin["notes"] = "; ".join(notes)
-    if found.starts:
-        origin["starts"] = "; ".join(map(str, found.starts))
+    if solved.starts:
+        origin["starts"] = "; ".join(map(str, solved.starts))
     bounds = [r.bound for r in planned.routes]
     engine = origin.get("engine", "")
     origin |= record(used_parts(model.tree, planned.method, bounds, engine))
     fit = Fit(
         model=model,
         method=planned.method,
-        status=found.run.status,
+        status=solved.run.status,
         log_evidence=q.log_evidence,
         guarantee=combined(q.guarantee, planned.routes),
         weight=q.weight,
         shift=q.shift,
-        trace=found.run.trace,
-        steps=found.run.steps,
-        seconds=found.run.seconds,
+        trace=solved.run.trace,
+        steps=solved.run.steps,
+        seconds=solved.run.seconds,
         seed=settings.seed,
-        starts=found.starts,
+        starts=solved.starts,
         canonical=canonical,
-        theta=found.theta,
+        theta=solved.theta,
         condition=lambda: q.conditioned,
         warnings=(
             *warnings_of(canonical.grounded.graph),
             *canonical.grounded.warnings,
-            *local_optima(canonical, found.starts),
-            *(unfinished(found.run) if learned is None or learned.of_fit_alone else ()),
-            *found.warnings,
+            *local_optima(canonical, solved.starts),
+            *(unfinished(solved.run) if learned is None or learned.of_fit_alone else ()),
+            *solved.warnings,
         ),
         provenance=origin,
     )
@@ -215,12 +215,16 @@ def fit_compiled(
 def _doing(planned: Plan, way: str) -> str:
     """What memory would run out of: `learning 3 hyperparameters by map of 2,000 latents`."""
     size = planned.canonical.size
-    at = f"{size:,} latent{'' if size == 1 else 's'} by method `{planned.method}`"
-    return f"fitting {at}" if way == "fixed" else f"fitting {at} and its hyperparameters ({way})"
+    size_text = f"{size:,} latent{'' if size == 1 else 's'} by method `{planned.method}`"
+    return (
+        f"fitting {size_text}"
+        if way == "fixed"
+        else f"fitting {size_text} and its hyperparameters ({way})"
+    )
 
 
-def _earlier(given: Fit | str | os.PathLike[str]) -> Fit:
+def _earlier(source: Fit | str | os.PathLike[str]) -> Fit:
     from lgmdsl.api.fit.fit import Fit
     from lgmdsl.api.fit.restore import load_fit
 
-    return given if isinstance(given, Fit) else load_fit(given)
+    return source if isinstance(source, Fit) else load_fit(source)

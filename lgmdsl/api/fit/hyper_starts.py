@@ -19,8 +19,8 @@ from lgmdsl.remedies import pin, setting, start
 def starting_values(
     space: HyperSpace, settings: FitSettings, earlier: Theta | None, way: str
 ) -> dict[str, Array]:
-    """By name, of the hypers that do not start in the middle of their priors. What of an `earlier`
-    fit does not fit this model is left out.
+    """By name, of the hypers that do not start in the middle of their priors. Values of an
+    `earlier` fit that do not suit this model are left out.
 
     Raises MethodError E103 for a name that no hyper has, E104 for one that is not learned;
     DataError E301 for a wrong shape, E303 for a value outside its type or its prior's range.

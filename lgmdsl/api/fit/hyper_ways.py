@@ -1,4 +1,4 @@
-"""What to do with hyperparameters: fixed, map, em, integrate, vb; what `auto` makes of a model."""
+"""How hyperparameters are treated: fixed, map, em, integrate, vb; the choice of `auto`."""
 
 from __future__ import annotations
 
@@ -116,16 +116,16 @@ OPTIONS = {
 
 
 def check_learning(settings: FitSettings, way: str) -> None:
-    """Raise MethodError E104 for an option about learning that this way of it does not have. (What
+    """Raise MethodError E104 for an option about learning that this way does not have. (What
     em cannot do in closed form is map, with its options.)"""
     options, hyper = settings.options, settings.hyper
     for name, ways in OPTIONS.items():
-        other = hyper == "map" and "em" in ways  # asked for, not what em came to
+        other = hyper == "map" and "em" in ways  # as requested, not the way that em was replaced by
         if name in options and (other or way not in (*ways, "fixed")):
-            found = f"`hyper = {way}`" + (", which auto chose" if hyper == "auto" else "")
-            told = f"`{name}` is an option of `hyper = {ways[0]}`, not of {found}"
+            used = f"`hyper = {way}`" + (", which auto chose" if hyper == "auto" else "")
+            message = f"`{name}` is an option of `hyper = {ways[0]}`, not of {used}"
             help = f"leave it out, or take {setting('hyper', ways[0])}"
-            raise MethodError(Diagnostic("E104", told, help=help))
+            raise MethodError(Diagnostic("E104", message, help=help))
 
 
 def _corners(block: HyperBlock) -> Diagnostic:
@@ -157,16 +157,16 @@ def learning_options(
 
 def _count(options: dict[str, object], name: str, default: int) -> int:
     """The value of an option that is a number of things, taken out."""
-    given = options.pop(name, default)
+    entered = options.pop(name, default)
     try:
-        value = int(str(given))
+        value = int(str(entered))
     except ValueError:
         value = -1
     if value <= 0:
         raise MethodError(
             Diagnostic(
                 "E104",
-                f"option `{name}` cannot be `{given}`",
+                f"option `{name}` cannot be `{entered}`",
                 help=f"it is a whole number above 0, as in {name}={default}",
             )
         )
@@ -175,13 +175,13 @@ def _count(options: dict[str, object], name: str, default: int) -> int:
 
 def _one_of(options: dict[str, object], name: str, known: tuple[str, ...]) -> str:
     """The value of an option, taken out; the first of those known by default."""
-    given = str(options.pop(name, known[0]))
-    if given not in known:
+    value = str(options.pop(name, known[0]))
+    if value not in known:
         raise MethodError(
             Diagnostic(
                 "E104",
-                f"option `{name}` cannot be `{given}`",
-                help=suggestion(given, known, f"there are: {', '.join(known)}"),
+                f"option `{name}` cannot be `{value}`",
+                help=suggestion(value, known, f"there are: {', '.join(known)}"),
             )
         )
-    return given
+    return value

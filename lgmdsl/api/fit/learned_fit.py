@@ -1,4 +1,4 @@
-"""A fit with what was learned of its hyperparameters: marginals and mixture points."""
+"""A fit with the posterior of its hyperparameters: marginals and mixture points."""
 
 from __future__ import annotations
 
@@ -12,15 +12,14 @@ from lgmdsl.inference.driver import Run
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.search.learning_record import Learning
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 
 class LearnedHypers(Protocol):
-    """What a fit asks of how its hyperparameters were learned: a mode with its curvature, an
-    integral, or factors."""
+    """Hyperparameters as they were learned: a mode with its curvature, an integral, or factors."""
 
     @property
     def theta(self) -> Theta:
@@ -32,7 +31,7 @@ class LearnedHypers(Protocol):
 
     @property
     def status(self) -> Status:
-        """How the whole ended."""
+        """The status of the whole search."""
 
     @property
     def of_fit_alone(self) -> bool:
@@ -61,10 +60,10 @@ def with_hypers(fit: Fit, learned: LearnedHypers, way: str) -> Fit:
         log_evidence=log_evidence,
         guarantee=guarantee,
         hypers=learned.marginals(),
-        mixed=tuple(_point(fit, at, share) for at, share in learned.points),
+        mixed=tuple(_point(fit, fitted, share) for fitted, share in learned.points),
         learning=learned.record(),
     )
 
 
-def _point(fit: Fit, at: Fitted, share: float) -> Point:
-    return point_of(fit, at.theta, share, at.log_evidence, at.weight, at.shift)
+def _point(fit: Fit, fitted: Fitted, share: float) -> HyperPoint:
+    return point_of(fit, fitted.theta, share, fitted.log_evidence, fitted.weight, fitted.shift)

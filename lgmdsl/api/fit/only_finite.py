@@ -1,4 +1,4 @@
-"""A fit whose numbers are not finite never says that it converged."""
+"""A fit with numbers that are not finite is never reported as converged."""
 
 from __future__ import annotations
 

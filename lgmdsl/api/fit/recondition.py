@@ -15,7 +15,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.engines.choose import Terms, choose, names
 from lgmdsl.errors import Diagnostic, NumericalError
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
 def point_of(
     fit: Fit, theta: Theta, share: float, log_evidence: float, weight: Rows, shift: Rows
-) -> Point:
+) -> HyperPoint:
     """A point of the mixture that a fit is: conditioned when asked for, by the fit's engine."""
-    return Point(
+    return HyperPoint(
         theta,
         share,
         log_evidence,
@@ -46,17 +46,17 @@ def recondition(
 ) -> Conditioned:
     """The posterior of given sites, by the engine of the fit (files before it was recorded: by the
     one chosen now). Raises NumericalError E602 where it does not factorise, DataError E306 where a
-    third party's engine is not here."""
+    third party's engine is not installed."""
     engine = provenance.get("engine", "")
     if engine and engine not in names():
         raise engine_missing(engine, provenance)
     linear = canonical.linear(theta)
-    made, why = None, ""
+    built, why = None, ""
     if engine:  # whatever the budget is now: the fit had it
-        made, why = choose(linear, Terms(math.inf, engine), seed)
-    if made is None:
-        made, why = choose(linear, seed=seed)
-    outcome = Failed(why) if made is None else made.condition(weight, shift)
+        built, why = choose(linear, Terms(math.inf, engine), seed)
+    if built is None:
+        built, why = choose(linear, seed=seed)
+    outcome = Failed(why) if built is None else built.condition(weight, shift)
     if isinstance(outcome, Failed):
         raise NumericalError(
             Diagnostic("E602", f"the stored posterior cannot be rebuilt: {outcome.reason}")

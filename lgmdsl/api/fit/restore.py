@@ -46,12 +46,12 @@ def load_fit(path: str | os.PathLike[str]) -> Fit:
     predictions) conditions the prior on the stored sites again, when first asked for.
 
     Raises DataError E306 for a file that is no result file, and for one whose model uses a part of
-    a third party that is not here, with the package that has it.
+    a third party that is not installed, with the package that provides it.
     """
     place = Path(path)
-    what = irregular(place)
-    if what:
-        raise DataError(unusable(place, f"is {what}, not a result file"))
+    irregularity = irregular(place)
+    if irregularity:
+        raise DataError(unusable(place, f"is {irregularity}, not a result file"))
     try:
         with opened(place) as file:
             if "lgmdsl_format" not in file.attrs:
@@ -173,7 +173,7 @@ def _read(file: Group, place: Path) -> Fit:
 def _audit(file: Group, canonical: CanonicalModel) -> Audit:
     from lgmdsl.api.assess.audit import Audit, judged_names
 
-    given = file["audit"].attrs
+    attributes = file["audit"].attrs
     groups = {kind: file[f"audit_{kind}"].variables for kind in KINDS}
     dims = {
         **canonical.layout.dims,
@@ -181,17 +181,17 @@ def _audit(file: Group, canonical: CanonicalModel) -> Audit:
         **{b.name: b.dims for b in canonical.hypers.blocks},
     }
     return Audit(
-        draws=int(given["draws"]),
-        seed=int(given["seed"]),
-        k_hat=float(given["k_hat"]),
-        own_ess=float(given["own_ess"]),
-        ess=float(given["ess"]),
-        log_evidence=float(given["log_evidence"]),
-        log_evidence_se=float(given["log_evidence_se"]),
-        along=json.loads(str(given["along"])),
-        proposal=str(given["proposal"]),
-        outcome=Outcome[str(given["outcome"])],
-        verdict=str(given["verdict"]),
+        draws=int(attributes["draws"]),
+        seed=int(attributes["seed"]),
+        k_hat=float(attributes["k_hat"]),
+        own_ess=float(attributes["own_ess"]),
+        ess=float(attributes["ess"]),
+        log_evidence=float(attributes["log_evidence"]),
+        log_evidence_se=float(attributes["log_evidence_se"]),
+        along=json.loads(str(attributes["along"])),
+        proposal=str(attributes["proposal"]),
+        outcome=Outcome[str(attributes["outcome"])],
+        verdict=str(attributes["verdict"]),
         corrected={
             n: Corrected(*(array(groups[kind][n]).reshape(-1) for kind in KINDS)) for n in dims
         },

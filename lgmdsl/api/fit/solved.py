@@ -32,8 +32,8 @@ from lgmdsl.numerics.blas_threads import one_thread
 
 @dataclass(frozen=True, eq=False)
 class Solved:
-    """`posterior` at `theta`, the run that found it, how theta was learned, if it was, with what
-    there is to warn of, and the name of the engine at theta."""
+    """`posterior` at `theta`, the run that found it, how theta was learned, if it was, with
+    warnings, and the name of the engine at theta."""
 
     theta: Theta
     posterior: GaussianPosterior
@@ -86,8 +86,8 @@ def _solve(
         result, starts = run_from_starts(
             planned.backend, problem, settings.tolerances, settings.max_steps, warm, on_step
         )
-        found = Solved(theta, _found(planned, problem, result), result, starts)
-        return _checked(planned, problem, found)
+        solved = Solved(theta, _usable_posterior(planned, problem, result), result, starts)
+        return _checked(planned, problem, solved)
     began = time.perf_counter()
 
     def report(step: LearningStep) -> None:
@@ -106,24 +106,24 @@ def _solve(
         mode = learn(planned, settings, options.of(way), warm, report, begin)
         learned, warnings, problem = mode, learning_warnings(mode), mode.mode.problem
     result = replace(learned.run, status=learned.status, seconds=time.perf_counter() - began)
-    posterior = _found(planned, problem, result)
-    found = Solved(learned.theta, posterior, result, (), learned, warnings)
-    return _checked(planned, problem, found)
+    posterior = _usable_posterior(planned, problem, result)
+    solved = Solved(learned.theta, posterior, result, (), learned, warnings)
+    return _checked(planned, problem, solved)
 
 
-def _found(planned: Plan, problem: Problem, result: Run) -> GaussianPosterior:
+def _usable_posterior(planned: Plan, problem: Problem, result: Run) -> GaussianPosterior:
     if result.posterior is None:
         lost = hidden(planned.canonical, problem, result.failure)
         raise NumericalError(lost or _no_state(planned.method, result))
     return result.posterior
 
 
-def _checked(planned: Plan, problem: Problem, found: Solved) -> Solved:
-    result = without_lost_evidence(found.run)
+def _checked(planned: Plan, problem: Problem, solved: Solved) -> Solved:
+    result = without_lost_evidence(solved.run)
     assert result.posterior is not None
     posterior = with_standard_errors(result.posterior)
     check_bounded(planned.canonical, problem, posterior.conditioned)
-    return replace(found, run=result, posterior=posterior, engine=result.engine)
+    return replace(solved, run=result, posterior=posterior, engine=result.engine)
 
 
 def _same_sites(earlier: GaussianPosterior, layout: Rows) -> bool:

@@ -1,4 +1,4 @@
-"""What a fit tells its user without being asked: W601 to W608."""
+"""Warnings that a fit carries: W601 to W608."""
 
 # Long because every warning of a fit is here, so that none is said twice.
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 SHOWN = 6  # names in a headline
-CLOSE = 3.0  # nats below a maximum, down to which another one is worth a word
+CLOSE = 3.0  # nats below a maximum, down to which another one is reported
 
 START_FROM = either("--start-from FIT", "start_from=fit")
 
@@ -52,13 +52,13 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
 def local_optima(canonical: CanonicalModel, starts: tuple[Started, ...]) -> tuple[Diagnostic, ...]:
     """W602 where a site is not log-concave, so that another optimum may exist."""
     curved = [b for b in canonical.blocks if Property.LOG_CONCAVE not in b.site.spec.properties]
-    told = (f"the highest of {len(starts)} starts is kept:", *map(str, starts)) if starts else ()
+    details = (f"the highest of {len(starts)} starts is kept:", *map(str, starts)) if starts else ()
     return tuple(
         Diagnostic(
             "W602",
             f"`{b.family.spec.name}` is not log-concave: the optimum found may be a local one",
             b.span,
-            details=told,
+            details=details,
             help=f"compare fits from other starts: {START_FROM}, or other methods",
             severity="warning",
         )
@@ -124,29 +124,29 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
                 "W601",
                 "the integration over the hyperparameters was interrupted",
                 "their mode was found: latents, predictions and log evidence are conditional on it",
-                help=f"run it again to its end, or take the mode alone: {setting('hyper', 'map')}",
+                help=f"run it to completion, or take the mode alone: {setting('hyper', 'map')}",
             )
         )
-    for found in findings(learned):
-        names = listed([f"`{n}`" for n in found.names])
-        if found.kind == "flat":
+    for finding in findings(learned):
+        names = listed([f"`{n}`" for n in finding.names])
+        if finding.kind == "flat":
             out.append(
                 _warning(
                     "W604",
-                    f"data and priors hardly say where {names} {_is(found.names)}",
+                    f"data and priors hardly say where {names} {_is(finding.names)}",
                     "the density hardly falls within 5 units (of the log of a scale, "
                     "the logit of a "
                     "share) of the mode",
-                    help=f"give a prior that says more, or pin it: {pin(found.names[0])}",
+                    help=f"give a prior that says more, or pin it: {pin(finding.names[0])}",
                 )
             )
-        elif found.kind == "bound":
-            out.append(at_bound(found, learned.integrated is not None))
+        elif finding.kind == "bound":
+            out.append(at_bound(finding, learned.integrated is not None))
         else:
             out.append(
                 _warning(
                     "W605",
-                    f"{names} {_is(found.names)} at the edge of the range",
+                    f"{names} {_is(finding.names)} at the edge of the range",
                     "the density rises up to the edge: there is no mode inside",
                     help="leave the term out, or give a prior that keeps away from the edge",
                 )
@@ -166,9 +166,9 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
     integrated = learned.integrated
     if integrated is None:
         out += [
-            _another_maximum(learned, at)
-            for at in learned.others[:1]
-            if learned.mode.value - at.value < CLOSE
+            _another_maximum(learned, other)
+            for other in learned.others[:1]
+            if learned.mode.value - other.value < CLOSE
         ]
     if integrated is not None:
         wrong = []
@@ -232,18 +232,19 @@ def _further(learned: Learned) -> str:
     return f"start from other values: {start('NAME')}, or pin what the data do not determine"
 
 
-def mean_field_warnings(found: MeanField) -> tuple[Diagnostic, ...]:
+def mean_field_warnings(mean_field: MeanField) -> tuple[Diagnostic, ...]:
     """W601 for rounds that stopped early."""
-    if found.status is Status.converged:
+    if mean_field.status is Status.converged:
         return ()
-    last = found.steps[-1]
+    last = mean_field.steps[-1]
     return (
         _warning(
             "W601",
             "the rounds over the factors of the hyperparameters stopped early",
-            f"{found.reason or 'at their limit'}, round {last.step}, {found.iterations} steps in "
-            f"all; {_nats(last.gain)} of the bound are left to gain",
-            help=f"{number('max-steps', 2 * max(found.iterations, 1))}, a larger "
+            f"{mean_field.reason or 'at their limit'}, round {last.step}, "
+            f"{mean_field.iterations} steps in all; {_nats(last.gain)} of the bound are left to "
+            "gain",
+            help=f"{number('max-steps', 2 * max(mean_field.iterations, 1))}, a larger "
             f"{either('--tol', 'tol')}, or {setting('hyper', 'map')}",
         ),
     )
@@ -263,10 +264,10 @@ def _another_mode(other: OtherMode) -> Diagnostic:
     help = {
         "mirrored": "give one loading a sign: a positive hyper, or 1 in its place; means, sds and "
         "draws are of this mode, and log evidence lacks the other's share",
-        "exchanged": "give the two priors that tell them apart, or put them in order (an ordered "
+        "exchanged": "give the two priors that distinguish them, or put them in order (an ordered "
         "hyper); means, sds and draws are of this mode, and log evidence lacks the other's share",
         "apart": f"fit again with {pin('NAME')} near the other mode, compare the log evidences, "
-        "and give priors that say which is meant",
+        "and give priors that select one",
     }[other.kind]
     return _warning(
         "W607",
@@ -281,14 +282,14 @@ def _another_mode(other: OtherMode) -> Diagnostic:
     )
 
 
-def _another_maximum(learned: Learned, at: Evaluation) -> Diagnostic:
+def _another_maximum(learned: Learned, other: Evaluation) -> Diagnostic:
     """W607: the highest maximum is not the only one that matters."""
-    moved = np.abs(at.x - learned.mode.x) > 1.0
-    names = tuple(n for n, m in zip(learned.coordinates.names, moved, strict=True) if m)
-    below = learned.mode.value - at.value
+    differs = np.abs(other.x - learned.mode.x) > 1.0
+    names = tuple(n for n, m in zip(learned.coordinates.names, differs, strict=True) if m)
+    below = learned.mode.value - other.value
     where = ", ".join(
         f"{n} = {np.array2string(np.asarray(v), precision=3, threshold=6)}"
-        for n, v in at.theta.items()
+        for n, v in other.theta.items()
         if any(name.partition("[")[0] == n for name in names)
     )
     shown = listed([f"`{n}`" for n in names[:SHOWN]])
@@ -297,8 +298,8 @@ def _another_maximum(learned: Learned, at: Evaluation) -> Diagnostic:
         f"the posterior of {shown} has another maximum, {below:.1f} nats lower",
         f"it is at {where}",
         "the higher of the two is reported",
-        help=f"integrate over both: {setting('hyper', 'integrate')}, or give priors that say "
-        "which is meant",
+        help=f"integrate over both: {setting('hyper', 'integrate')}, or give priors that "
+        "select one",
     )
 
 

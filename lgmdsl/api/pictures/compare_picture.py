@@ -1,4 +1,4 @@
-"""What the picture of a comparison is drawn from: the runs, and which latents are shown."""
+"""Data for the picture of a comparison: the runs, and which latents are shown."""
 
 from __future__ import annotations
 
@@ -27,33 +27,33 @@ PROMISES = {
 SHOWN = 6
 
 
-def picture(found: Comparison, format: str = "png") -> bytes:
+def picture(comparison: Comparison, format: str = "png") -> bytes:
     """The picture's bytes. Raises MethodError E501 without matplotlib."""
     check_matplotlib()
-    name = os.path.basename(found.model.checked.source.name)
+    name = os.path.basename(comparison.model.checked.source.name)
     title = "Comparison of methods" + ("" if name.startswith("<") else f": {name}")
-    return comparison_picture(title, courses(found), marginals(found), format)
+    return comparison_picture(title, courses(comparison), marginals(comparison), format)
 
 
 def check_matplotlib() -> None:
     """Raise MethodError E501 where matplotlib is not installed."""
     if find_spec("matplotlib") is None:
-        told = "a picture needs matplotlib"
-        raise MethodError(Diagnostic("E501", told, help="pip install 'lgmdsl[plot]'"))
+        message = "a picture needs matplotlib"
+        raise MethodError(Diagnostic("E501", message, help="pip install 'lgmdsl[plot]'"))
 
 
-def courses(found: Comparison) -> tuple[Course, ...]:
+def courses(comparison: Comparison) -> tuple[Course, ...]:
     """The runs, the reference first. Methods whose objective is a lower bound share the highest
-    that converged as their optimum, so that one that stopped below it is seen to."""
-    fits = ordered(found)
+    that converged as their optimum, which shows those that stopped below it."""
+    fits = ordered(comparison)
     lower = [f for f in fits.values() if f.guarantee is Guarantee.LOWER]
     bounds = [f.log_evidence for f in [f for f in lower if f.converged] or lower]
     out = []
     for method, fit in fits.items():
         objective = np.array([e.objective for e in fit.trace])
         seconds = np.array([e.seconds for e in fit.trace])
-        own = max(bounds) if fit.guarantee is Guarantee.LOWER else float(objective[-1])
-        out.append(Course(method, _label(fit), seconds, objective, own))
+        optimum = max(bounds) if fit.guarantee is Guarantee.LOWER else float(objective[-1])
+        out.append(Course(method, _label(fit), seconds, objective, optimum))
     return tuple(out)
 
 
@@ -65,20 +65,20 @@ def _label(fit: Fit) -> str:
     return text if fit.status is Status.converged else f"{text}, {fit.status}".replace("_", " ")
 
 
-def marginals(found: Comparison, number: int = SHOWN) -> tuple[Marginal, ...]:
+def marginals(comparison: Comparison, number: int = SHOWN) -> tuple[Marginal, ...]:
     """The latents that the methods that converged disagree on most: one of each block, then the
     others."""
-    fits = ordered(found)
-    base = fits[found.reference]
+    fits = ordered(comparison)
+    base = fits[comparison.reference]
     judged = [f for f in fits.values() if f.converged or f is base]
     scored: list[tuple[float, str, int]] = []
     first: list[tuple[float, str, int]] = []
     for block in base.canonical.latents:
         score = _disagreement([_flat(f, block.name) for f in judged])
         order = np.argsort(-score, kind="stable")[:number]
-        own = [(float(score[k]), block.name, int(k)) for k in order if np.isfinite(score[k])]
-        first += own[:1]
-        scored += own[1:]
+        ranked = [(float(score[k]), block.name, int(k)) for k in order if np.isfinite(score[k])]
+        first += ranked[:1]
+        scored += ranked[1:]
     # Sorting is stable: equal ones stay in the model's order.
     chosen = sorted(first, key=lambda s: -s[0])[:number]
     chosen += sorted(scored, key=lambda s: -s[0])[: number - len(chosen)]
@@ -93,10 +93,10 @@ def marginals(found: Comparison, number: int = SHOWN) -> tuple[Marginal, ...]:
     return tuple(out)
 
 
-def ordered(found: Comparison) -> dict[str, Fit]:
+def ordered(comparison: Comparison) -> dict[str, Fit]:
     """The fits, the reference first."""
-    fits = found.fits
-    return {found.reference: fits[found.reference], **fits}
+    fits = comparison.fits
+    return {comparison.reference: fits[comparison.reference], **fits}
 
 
 def _flat(fit: Fit, name: str) -> tuple[Array, Array]:
@@ -118,6 +118,6 @@ def _title(fit: Fit, name: str, k: int) -> str:
     dims = layout.dims[name]
     if not dims:
         return name
-    at = np.unravel_index(k, layout.shape(dims))
-    labels = ", ".join(str(layout.labels[d][i]) for d, i in zip(dims, at, strict=True))
+    indices = np.unravel_index(k, layout.shape(dims))
+    labels = ", ".join(str(layout.labels[d][i]) for d, i in zip(dims, indices, strict=True))
     return f"{name}[{labels}]"

@@ -1,4 +1,4 @@
-"""What the picture of the hyperparameters is drawn from: posterior and prior of each entry."""
+"""Data for the picture of the hyperparameters: posterior and prior of each entry."""
 
 from __future__ import annotations
 
@@ -12,33 +12,35 @@ from lgmdsl.canonical.expressions.named import expand
 from lgmdsl.canonical.lowering.hypers import HyperBlock, HyperSpace
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.errors import LgmError
-from lgmdsl.plot.hypers import Panel
+from lgmdsl.plot.hypers import HyperPanel
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 POINTS = 401
-GRID = 800  # values of a free hyper at which a computed one's prior is told
+GRID = 800  # values of a free hyper at which a computed one's prior is evaluated
 
 
-def panels(fit: Fit, names: Sequence[str]) -> list[Panel]:
+def panels(fit: Fit, names: Sequence[str]) -> list[HyperPanel]:
     """One for each entry that has a density; each pair of a covariance once."""
     layout, space, out = fit.canonical.layout, fit.canonical.hypers, []
     for name in names:
         block = space.block(name)
         assert block is not None, "a learned hyper"
-        found = fit.marginals.density(name, POINTS)
+        marginal = fit.marginals.density(name, POINTS)
         median = fit.marginals.quantile(name, np.array([0.5]))[1][0]
         doc = getattr(fit.canonical.grounded.model.symbols[name].statement, "doc", None) or ""
         labels = [layout.labels[d].tolist() for d in block.dims]
-        for at in np.ndindex(*block.sizes):
-            x, density = found.x[at], found.density[at]
-            if not np.isfinite(density).all() or (block.type == "covariance" and at[-2] < at[-1]):
+        for index in np.ndindex(*block.sizes):
+            x, density = marginal.x[index], marginal.density[index]
+            if not np.isfinite(density).all() or (
+                block.type == "covariance" and index[-2] < index[-1]
+            ):
                 continue
-            entry = ", ".join(str(own[k]) for own, k in zip(labels, at, strict=True))
-            title = f"{name}[{entry}]" if at else name
+            entry = ", ".join(str(members[k]) for members, k in zip(labels, index, strict=True))
+            title = f"{name}[{entry}]" if index else name
             prior = prior_density(space, block, x)
-            out.append(Panel(title, doc, x, density, float(median[at]), prior))
+            out.append(HyperPanel(title, doc, x, density, float(median[index]), prior))
     return out
 
 
@@ -57,15 +59,15 @@ def prior_density(space: HyperSpace, block: HyperBlock, x: Array) -> Array | Non
 def _own_density(block: HyperBlock, x: Array) -> Array | None:
     prior = block.prior
     joint = block.type in ("covariance", "simplex", "ordered")
-    own = block.sizes and any(a.dims for a in getattr(prior, "arguments", {}).values())
-    if prior is None or prior.depends or joint or own:
+    indexed = block.sizes and any(a.dims for a in getattr(prior, "arguments", {}).values())
+    if prior is None or prior.depends or joint or indexed:
         return None
-    made, count = prior.at({}), int(np.prod(block.sizes, dtype=np.int64))
+    bound_prior, count = prior.at({}), int(np.prod(block.sizes, dtype=np.int64))
     out = np.zeros(len(x))
     for k, value in enumerate(x):
         try:
             with np.errstate(all="ignore"):
-                out[k] = np.exp(made.log_density(np.full(block.sizes, value)) / count)
+                out[k] = np.exp(bound_prior.log_density(np.full(block.sizes, value)) / count)
         except (LgmError, ValueError):
             return None
     return np.where(np.isfinite(out), out, np.nan)
@@ -99,7 +101,7 @@ def _computed_density(block: HyperBlock, parent: HyperBlock, x: Array) -> Array 
     for _ in range(3):  # Newton's steps from a point of the grid's chord
         step = 1e-6 * np.maximum(np.abs(v), 1e-12)
         slope = (curve(v + step) - curve(v - step)) / (2.0 * step)
-        moved = v - (curve(v) - x) / slope
-        v = np.where(moved > 0.0, moved, v) if positive else moved
+        candidate = v - (curve(v) - x) / slope
+        v = np.where(candidate > 0.0, candidate, v) if positive else candidate
     density = _own_density(parent, v)
     return None if density is None else density / np.abs(slope)

@@ -1,4 +1,4 @@
-"""fit.plot(): the pictures of a fit, what is drawn and how, as files in a folder."""
+"""fit.plot(): the pictures of a fit, as files in a folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ import numpy as np
 
 from lgmdsl.api.pictures.compare_picture import check_matplotlib
 from lgmdsl.api.pictures.hyper_pictures import panels
-from lgmdsl.api.pictures.positions import Line, Places, line, places
+from lgmdsl.api.pictures.positions import LinePositions, MapPositions, line, places
 from lgmdsl.api.summary import learned_names
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.lowering.lower import distinct
@@ -21,7 +21,14 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.errors import DataError, Diagnostic, LgmError, MethodError, ModelError, suggestion
 from lgmdsl.files import write
 from lgmdsl.plot.canvas import FORMATS
-from lgmdsl.plot.effects import LEVELS, Curve, Row, curve_picture, forest_picture, sorted_picture
+from lgmdsl.plot.effects import (
+    LEVELS,
+    Curve,
+    ForestRow,
+    curve_picture,
+    forest_picture,
+    sorted_picture,
+)
 from lgmdsl.plot.fields import Heat, Map, heat_picture, map_picture
 from lgmdsl.plot.hypers import hyper_picture
 from lgmdsl.plot.pit import pit_picture
@@ -57,8 +64,8 @@ def plot(
     """Draw, and write. See `Fit.plot`."""
     check_matplotlib()
     if format not in FORMATS:
-        told = f"a picture's format is one of {', '.join(FORMATS)}, not `{format}`"
-        raise ModelError(Diagnostic("E108", told))
+        message = f"a picture's format is one of {', '.join(FORMATS)}, not `{format}`"
+        raise ModelError(Diagnostic("E108", message))
     wanted = _wanted(fit, names)
     folder = Path(directory)
     try:
@@ -112,7 +119,7 @@ def _pictures(
     """File names without endings, and what draws them."""
     canonical = fit.canonical
     hypers = {b.name for b in canonical.hypers.blocks}
-    scalars: list[Row] = []
+    scalars: list[ForestRow] = []
     for name in wanted:
         if name in hypers or (name == PIT and name not in all_names(canonical)):
             continue
@@ -122,13 +129,13 @@ def _pictures(
             if quantiles is None:
                 left_out.append(f"{name}: it is fixed, or not finite")
             else:
-                scalars.append(Row(told(canonical, name), quantiles.reshape(-1)))
+                scalars.append(ForestRow(titled(canonical, name), quantiles.reshape(-1)))
         elif np.prod(canonical.layout.shape(dims)) > LARGEST:
             left_out.append(f"{name}: more than {LARGEST:,} entries")
         else:
-            found = list(_effect(fit, name, dims))
-            yield from found
-            if not found:
+            pictures = list(_effect(fit, name, dims))
+            yield from pictures
+            if not pictures:
                 left_out.append(f"{name}: it is fixed, or not finite")
     if scalars:
         yield "scalars", partial(forest_picture, "Single quantities", "", scalars)
@@ -162,7 +169,7 @@ def _effect(fit: Fit, name: str, dims: tuple[str, ...]) -> Iterator[tuple[str, D
     """The pictures of an indexed quantity; none where it is fixed, or nowhere finite."""
     canonical = fit.canonical
     kind = "latent" if name in canonical.latent_names else _kind(canonical, name)
-    title = told(canonical, name, dims)
+    title = titled(canonical, name, dims)
     quantity = fit.quantity(name)
     if not (np.isfinite(quantity.sd) & (quantity.sd > 0.0)).any():
         return
@@ -175,8 +182,8 @@ def _effect(fit: Fit, name: str, dims: tuple[str, ...]) -> Iterator[tuple[str, D
     along = line(canonical, dims[0]) if len(dims) == 1 else None
     where = places(canonical, dims[0]) if len(dims) == 1 else None
     if where is not None:
-        found = Map(title, where.axes, where.places, quantity.mean, quantity.sd, where.ratio)
-        yield f"map_{name}", partial(map_picture, found)
+        field = Map(title, where.axes, where.places, quantity.mean, quantity.sd, where.ratio)
+        yield f"map_{name}", partial(map_picture, field)
     quantiles = _quantiles(fit, name)
     if quantiles is not None:
         draw = _one_index(canonical, name, dims, title, quantiles, along, where)
@@ -190,8 +197,8 @@ def _one_index(
     dims: tuple[str, ...],
     title: str,
     quantiles: Array,
-    along: Line | None,
-    where: Places | None,
+    along: LinePositions | None,
+    where: MapPositions | None,
 ) -> Draw | None:
     """A curve, dots or sorted entries; None for many entries that a map shows already."""
     flat = quantiles.reshape(len(LEVELS), -1)
@@ -200,9 +207,9 @@ def _one_index(
     if flat.shape[1] <= FOREST:
         labels = [""]
         for dim in dims:
-            own = [str(v) for v in canonical.layout.labels[dim].tolist()]
-            labels = [f"{a}, {b}" if a else b for a in labels for b in own]
-        rows = [Row(label, q) for label, q in zip(labels, flat.T, strict=True)]
+            members = [str(v) for v in canonical.layout.labels[dim].tolist()]
+            labels = [f"{a}, {b}" if a else b for a in labels for b in members]
+        rows = [ForestRow(label, q) for label, q in zip(labels, flat.T, strict=True)]
         return partial(forest_picture, title, name, rows)
     if where is not None:
         return None
@@ -219,7 +226,7 @@ def _quantiles(fit: Fit, name: str) -> Array | None:
     return quantiles if (np.isfinite(spread) & (spread > 0.0)).any() else None
 
 
-def told(canonical: CanonicalModel, name: str, dims: tuple[str, ...] = ()) -> str:
+def titled(canonical: CanonicalModel, name: str, dims: tuple[str, ...] = ()) -> str:
     """`p[day]: chance of rain`, the description as the model has it."""
     symbol = canonical.grounded.model.symbols.get(name)
     doc = getattr(symbol.statement, "doc", None) if symbol is not None else None

@@ -25,7 +25,7 @@ DEGREES = ("lon", "long", "longitude")
 
 
 @dataclass(frozen=True, eq=False)
-class Line:
+class LinePositions:
     """Members of an index along a line: x (n,), what x is, and labels where x only numbers them."""
 
     x: Array
@@ -34,7 +34,7 @@ class Line:
 
 
 @dataclass(frozen=True, eq=False)
-class Places:
+class MapPositions:
     """Members of an index on a map: places (n, 2), what the coordinates are, and the length of one
     unit of the second over one of the first."""
 
@@ -43,7 +43,7 @@ class Places:
     ratio: float = 1.0
 
 
-def line(canonical: CanonicalModel, dim: str) -> Line | None:
+def line(canonical: CanonicalModel, dim: str) -> LinePositions | None:
     """The index as a line, where a structure goes along it or the model counts it from one number
     to another; None where its members have no order."""
     index = canonical.grounded.indices[dim]
@@ -52,17 +52,19 @@ def line(canonical: CanonicalModel, dim: str) -> Line | None:
     for factor in _factors(canonical, dim):
         inputs = _inputs(canonical, factor)
         if inputs is not None and inputs.shape[1] == 1:
-            return Line(inputs[:, 0], _told(canonical, factor, dim))
+            return LinePositions(inputs[:, 0], _axis_title(canonical, factor, dim))
         chained |= factor.declared.ordered_axis
     if not chained:
         return None
     if index.labels.dtype.kind in "iuf":
-        return Line(index.labels.astype(np.float64), told(canonical.grounded.model, dim))
+        return LinePositions(
+            index.labels.astype(np.float64), described(canonical.grounded.model, dim)
+        )
     labels = tuple(map(str, index.labels.tolist()))
-    return Line(np.arange(index.size, dtype=np.float64), dim, labels)
+    return LinePositions(np.arange(index.size, dtype=np.float64), dim, labels)
 
 
-def places(canonical: CanonicalModel, dim: str) -> Places | None:
+def places(canonical: CanonicalModel, dim: str) -> MapPositions | None:
     """The index on a map: inputs of two columns that a Gaussian process over it has, or two data
     over it that are named as coordinates are (PAIRS)."""
     grounded = canonical.grounded
@@ -75,34 +77,34 @@ def places(canonical: CanonicalModel, dim: str) -> Places | None:
             named = [str(v) for v in labels]
             if columns and grounded.indices[columns[0]].counted:
                 named = [f"{name}[{v}]" for v in named]
-            return Places(inputs, (named[0], named[1]))
+            return MapPositions(inputs, (named[0], named[1]))
     pair = coordinate_pairs(grounded.graph).get(dim)
     if pair is None or any(name not in grounded.values for name in pair):
         return None
-    found = np.stack([np.asarray(grounded.values[n], dtype=np.float64) for n in pair], axis=1)
+    coordinates = np.stack([np.asarray(grounded.values[n], dtype=np.float64) for n in pair], axis=1)
     ratio = 1.0
-    if pair[0].lower() in DEGREES and np.abs(found[:, 1]).max() < 89.0:
-        ratio = float(1.0 / np.cos(np.radians(found[:, 1].mean())))
-    axes = tuple(told(grounded.model, n) for n in pair)
-    return Places(found, (axes[0], axes[1]), ratio)
+    if pair[0].lower() in DEGREES and np.abs(coordinates[:, 1]).max() < 89.0:
+        ratio = float(1.0 / np.cos(np.radians(coordinates[:, 1].mean())))
+    axes = tuple(described(grounded.model, n) for n in pair)
+    return MapPositions(coordinates, (axes[0], axes[1]), ratio)
 
 
 def coordinate_pairs(graph: ModelGraph) -> dict[str, tuple[str, str]]:
     """For each index, the two data over it that are named as coordinates are."""
-    found: dict[str, tuple[str, str]] = {}
-    held: dict[tuple[str, str], str] = {}
+    pairs: dict[str, tuple[str, str]] = {}
+    named: dict[tuple[str, str], str] = {}
     for symbol in graph.model.of_kind("data"):
         covariate = symbol.target is None and symbol.name not in graph.observed
         if len(symbol.dims) == 1 and covariate:
-            held[symbol.dims[0], symbol.name.lower()] = symbol.name
-    for dim, _ in held:
+            named[symbol.dims[0], symbol.name.lower()] = symbol.name
+    for dim, _ in named:
         for first, second in PAIRS:
-            if (dim, first) in held and (dim, second) in held:
-                found.setdefault(dim, (held[dim, first], held[dim, second]))
-    return found
+            if (dim, first) in named and (dim, second) in named:
+                pairs.setdefault(dim, (named[dim, first], named[dim, second]))
+    return pairs
 
 
-def told(model: CheckedModel, name: str) -> str:
+def described(model: CheckedModel, name: str) -> str:
     """A name with its description: `t: years since 1906.5`."""
     statement = model.symbols[name].statement
     doc = getattr(statement, "doc", None)
@@ -118,10 +120,10 @@ def _factors(canonical: CanonicalModel, dim: str) -> Iterator[FactorSpec]:
 
 def _inputs(canonical: CanonicalModel, factor: FactorSpec) -> Array | None:
     """(n, k) the `at` of a factor, where it is data and finite."""
-    at = factor.arguments.get("at")
-    if not isinstance(at, Coefficient) or at.depends:
+    inputs = factor.arguments.get("at")
+    if not isinstance(inputs, Coefficient) or inputs.depends:
         return None
-    values = np.asarray(at.evaluate({}).dense(), dtype=np.float64)
+    values = np.asarray(inputs.evaluate({}).dense(), dtype=np.float64)
     values = values.reshape(len(values), -1) if values.ndim else values.reshape(0, 0)
     return values if len(values) == factor.size and np.isfinite(values).all() else None
 
@@ -134,6 +136,6 @@ def _datum(factor: FactorSpec) -> str:
     return ""
 
 
-def _told(canonical: CanonicalModel, factor: FactorSpec, dim: str) -> str:
+def _axis_title(canonical: CanonicalModel, factor: FactorSpec, dim: str) -> str:
     name = _datum(factor)
-    return told(canonical.grounded.model, name) if name else dim
+    return described(canonical.grounded.model, name) if name else dim

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.own_data import with_responses
 from lgmdsl.api.predict.predict import Prediction
+from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.layout import Layout
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class Completed:
-    """One datum over `dims`: `values` and `sd`, and over its own axes `given` the entries that were
-    not given, `missing`. A class is one more axis of `dims`, its values are probabilities.
+    """One datum over `dims`: `values` and `sd`, and over the datum's axes `own_dims` the entries
+    that were `missing`. A class is one more axis of `dims`, its values are probabilities.
     `probability` of binary data has one more axis of the values `labels`."""
 
     dims: tuple[str, ...]
     values: Array
     sd: Array
-    given: tuple[str, ...]
+    own_dims: tuple[str, ...]
     missing: Array
     probability: Array | None = None
     labels: Array | None = None
@@ -42,15 +42,15 @@ class Completed:
 class Imputation(Mapping[str, "xr.DataArray"]):
     """Every observed datum by name, completed: given entries as they are, missing ones their
     predictive mean (binary: the probability of 1; of classes that of each, over one more axis).
-    `sd` and `probability` say how sure that is."""
+    `sd` and `probability` are its uncertainty."""
 
     layout: Layout
     data: Mapping[str, Completed]
 
     def __getitem__(self, name: str) -> xr.DataArray:
         """The datum in its full shape, labelled; raises ModelError E103 for another name."""
-        found = self._of(name)
-        return labelled(self.layout, found.dims, found.values, name)
+        completed = self._of(name)
+        return labelled(self.layout, completed.dims, completed.values, name)
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.data)
@@ -60,13 +60,13 @@ class Imputation(Mapping[str, "xr.DataArray"]):
 
     def sd(self, name: str) -> xr.DataArray:
         """Predictive sds: 0 where the entry was given, NaN where the family has none."""
-        found = self._of(name)
-        return labelled(self.layout, found.dims, found.sd, f"{name}_sd")
+        completed = self._of(name)
+        return labelled(self.layout, completed.dims, completed.sd, f"{name}_sd")
 
     def missing(self, name: str) -> xr.DataArray:
         """Whether an entry was missing."""
-        found = self._of(name)
-        return labelled(self.layout, found.given, found.missing, f"{name}_missing")
+        completed = self._of(name)
+        return labelled(self.layout, completed.own_dims, completed.missing, f"{name}_missing")
 
     def probability(self, name: str) -> xr.DataArray:
         """P(y = value) with a last axis `value`, or of the classes, 0 and 1 where the entry was
@@ -74,28 +74,30 @@ class Imputation(Mapping[str, "xr.DataArray"]):
 
         Raises ModelError E103 for data that are neither binary nor categorical.
         """
-        found = self._of(name)
-        if len(found.dims) > len(found.given):
-            return labelled(self.layout, found.dims, found.values, f"{name}_probability")
-        if found.probability is None:
+        completed = self._of(name)
+        if len(completed.dims) > len(completed.own_dims):
+            return labelled(self.layout, completed.dims, completed.values, f"{name}_probability")
+        if completed.probability is None:
             has = [n for n, c in self.data.items() if _has_classes(c)]
-            told = f"those that have: {', '.join(has)}" if has else "`sd` says how sure a mean is"
-            raise ModelError(Diagnostic("E103", f"`{name}` has no classes", help=told))
+            advice = (
+                f"those that have: {', '.join(has)}" if has else "`sd` is the uncertainty of a mean"
+            )
+            raise ModelError(Diagnostic("E103", f"`{name}` has no classes", help=advice))
         return labelled(
             self.layout,
-            found.dims,
-            found.probability,
+            completed.dims,
+            completed.probability,
             f"{name}_probability",
             last="value",
-            labels=found.labels,
+            labels=completed.labels,
         )
 
     def arrays(self) -> dict[str, xr.DataArray]:
         """y, y_sd and, where it has classes, y_probability of every datum y."""
         out = {}
-        for name, found in self.data.items():
+        for name, completed in self.data.items():
             out[name], out[f"{name}_sd"] = self[name], self.sd(name)
-            if found.probability is not None:
+            if completed.probability is not None:
                 out[f"{name}_probability"] = self.probability(name)
         return out
 
@@ -140,13 +142,13 @@ def _completed(prediction: Prediction, block: SiteBlock) -> Completed:
     table, labels = None, None
     binary = "count" not in block.family.spec.observed  # a count's table has no end
     if binary or missing.any():
-        found = prediction.response(block.name)
-        values[missing] = found["mean"].values.reshape(-1)[missing]
-        sd[missing] = found["sd"].values.reshape(-1)[missing]
-        if binary and "probability" in found:
-            axis = str(found["probability"].dims[-1])
-            labels = found[axis].values
-            table = found["probability"].values.reshape(len(missing), -1)
+        response = prediction.response(block.name)
+        values[missing] = response["mean"].values.reshape(-1)[missing]
+        sd[missing] = response["sd"].values.reshape(-1)[missing]
+        if binary and "probability" in response:
+            axis = str(response["probability"].dims[-1])
+            labels = response[axis].values
+            table = response["probability"].values.reshape(len(missing), -1)
             table[data.rows] = y[:, None] == labels
             table = table.reshape(*shape, -1)
     return Completed(
@@ -166,11 +168,11 @@ def _of_classes(prediction: Prediction, block: SiteBlock, y: Array, missing: Arr
     A given class is certain, and its indicator has no sd.
     """
     data, dims = block.data, (*block.data.dims, block.classes)
-    found = prediction.response(block.name)
-    values = found["mean" if block.each else "probability"].values
+    response = prediction.response(block.name)
+    values = response["mean" if block.each else "probability"].values
     shape, classes = values.shape, values.shape[-1]
     values = values.reshape(-1, classes)
-    sd = found["sd"].values if block.each else np.sqrt(np.maximum(values * (1.0 - values), 0.0))
+    sd = response["sd"].values if block.each else np.sqrt(np.maximum(values * (1.0 - values), 0.0))
     sd = sd.reshape(-1, classes).copy()
     values[data.rows] = y if block.each else y[:, None] == np.arange(classes)
     sd[data.rows] = 0.0
@@ -181,8 +183,8 @@ def _of_classes(prediction: Prediction, block: SiteBlock, y: Array, missing: Arr
     return Completed(dims, values.reshape(shape), sd.reshape(shape), data.dims, gaps)
 
 
-def _has_classes(found: Completed) -> bool:
-    return found.probability is not None or len(found.dims) > len(found.given)
+def _has_classes(completed: Completed) -> bool:
+    return completed.probability is not None or len(completed.dims) > len(completed.own_dims)
 
 
 def _filled(count: int, size: int) -> str:

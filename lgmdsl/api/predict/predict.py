@@ -24,7 +24,7 @@ from lgmdsl.memory import during
 from lgmdsl.posterior.class_response import class_moments
 from lgmdsl.posterior.event_moments import moments
 from lgmdsl.posterior.frame import extended_frame, fitted_frame
-from lgmdsl.posterior.hyper_points import Point
+from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, probability_levels
 from lgmdsl.posterior.mixture import Mixture, mixture
@@ -45,8 +45,8 @@ class Prediction:
     """The posterior at new data: lets, reports and latents there, and the predictive of y.
 
     Results have the rows that were asked for, in their order, with the new data's labels.
-    `warnings`: how it was taken where it can be meant in two ways (W305 to W307), and what
-    is said of any data (W302 to W304, W308).
+    `warnings`: which reading of ambiguous data was chosen (W305 to W307), and the general warnings
+    about data (W302 to W304, W308).
     """
 
     canonical: CanonicalModel
@@ -97,21 +97,21 @@ class Prediction:
         Raises ModelError E103 where the model observes no such datum.
         """
         block = self.observed(name)
-        at, weights = self._at(block)
+        predictors, weights = self._at(block)
         if block.classes:
-            return self._classes(block, at, weights)
+            return self._classes(block, predictors, weights)
         shape, dims = block.data_shape, block.data.dims
-        known = [response_moments(block.bind_family(t), m, v) for t, m, v in at]
+        known = [response_moments(block.bind_family(t), m, v) for t, m, v in predictors]
         means, sds = (np.array([m[i] for m in known]) for i in (0, 1))
         first, spread = mixed_moments(weights, means, sds)
         out = {
             "mean": self.labelled(dims, first.reshape(shape), "mean"),
             "sd": self.labelled(dims, spread.reshape(shape), "sd"),
         }
-        tables = [probabilities(block, t, m, v, first, spread) for t, m, v in at]
-        found = [t for t in tables if t is not None]
-        if found:
-            table = np.tensordot(weights, np.array(found), axes=1)
+        tables = [probabilities(block, t, m, v, first, spread) for t, m, v in predictors]
+        finite_tables = [t for t in tables if t is not None]
+        if finite_tables:
+            table = np.tensordot(weights, np.array(finite_tables), axes=1)
             out["probability"] = self.labelled(
                 dims, table.reshape(*shape, -1), last="value", labels=np.arange(table.shape[-1])
             )
@@ -120,17 +120,17 @@ class Prediction:
     def _classes(
         self,
         block: SiteBlock,
-        at: Sequence[tuple[Mapping[str, Array], Array, Array]],
+        predictors: Sequence[tuple[Mapping[str, Array], Array, Array]],
         weights: Array,
     ) -> xr.Dataset:
         """`response` of classes, or of counts over them."""
         dims = (*block.data.dims, block.classes)
         count = self.canonical.sizes[block.classes]
-        found = [class_moments(block, t, m, v, count) for t, m, v in at]
-        probability = np.tensordot(weights, np.array([f.probability for f in found]), axes=1)
+        moments = [class_moments(block, t, m, v, count) for t, m, v in predictors]
+        probability = np.tensordot(weights, np.array([f.probability for f in moments]), axes=1)
         parts = {"probability": probability}
         if block.each:
-            means, sds = np.array([f.mean for f in found]), np.array([f.sd for f in found])
+            means, sds = np.array([f.mean for f in moments]), np.array([f.sd for f in moments])
             parts["mean"], parts["sd"] = mixed_moments(weights, means, sds)
         shape = (*block.data_shape, count)
         return dataset({k: self.labelled(dims, x.reshape(shape), k) for k, x in parts.items()})
@@ -141,7 +141,7 @@ class Prediction:
 
         Raises ModelError E103 where the model observes no such datum, DataError E305 for texts
         whose counts, and so whose lengths, are not given, NumericalError E602 where its family
-        cannot be drawn from so far out.
+        cannot be drawn at such extreme predictors.
         """
         from lgmdsl.api.assess.predictive import sample_response
 
@@ -203,7 +203,7 @@ class Prediction:
         """Hyperparameters of the sites, means and variances of their predictors; the weights. The
         sites' own parameters are averaged over the factors of a mean field, whose latents know
         them by a mean only."""
-        hypers, at, weights = self.marginals.hypers, [], []
+        hypers, predictors, weights = self.marginals.hypers, [], []
         thetas, shares = (
             hypers.nodes(lambda t: parameter_rows(block, t, all_rows=True))
             if hypers is not None
@@ -212,9 +212,9 @@ class Prediction:
         for k, weight in enumerate(self.marginals.weights):
             part = self.marginals.part(k)
             predictor = self._predictor(block, part)
-            at += [(theta, *predictor) for theta in thetas or (part.theta,)]
+            predictors += [(theta, *predictor) for theta in thetas or (part.theta,)]
             weights += list(weight * shares) if thetas else [weight]
-        return at, np.array(weights)
+        return predictors, np.array(weights)
 
     def _predictor(self, block: SiteBlock, part: Marginals) -> tuple[Array, Array]:
         predictor = self.canonical.as_written(block, part.theta)
@@ -264,7 +264,7 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
 
     Raises DataError for data that do not fit the model, that name nothing of it (E305), or that
     would change the prior of what was fitted: E303 by their values, E302 by new members of an axis
-    whose structure says nothing of them.
+    whose structure does not extend to them.
     """
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     model = fit.canonical.grounded.model
@@ -275,10 +275,10 @@ def predict(fit: Fit, data: object, mapping: Mapping[str, str] | None = None) ->
 def predicted(
     fit: Fit, dataset: Dataset, check: Callable[[GroundedModel], None] | None = None
 ) -> Prediction:
-    """As `predict`, also where nothing says at what: then at the rows of the fit. `check` looks at
-    the new data first."""
+    """As `predict`, also for data that do not say where: then at the rows of the fit. `check`
+    examines the new data first."""
     usage = usage_of(fit.canonical.grounded.graph)
-    # Counts of words say how long a text is, and nothing else here.
+    # Counts of words only give the length of a text here.
     lengths = {b.name for b in fit.canonical.blocks if b.own_trials}
     responses = usage.responses - lengths
     grounded = ground_new(fit.canonical.grounded, _covariates(fit, dataset, responses))
@@ -286,15 +286,15 @@ def predicted(
         check(grounded)
     check_members(fit.canonical, grounded)
     check_prior_data(fit.canonical.grounded, grounded)
-    kept = {n: v for n, v in grounded.values.items() if n not in responses}
+    covariates = {n: v for n, v in grounded.values.items() if n not in responses}
     missing = {n: m for n, m in grounded.missing.items() if n not in responses}
-    new = canonicalise(replace(grounded, values=kept, missing=missing), sites.find_site)
+    new = canonicalise(replace(grounded, values=covariates, missing=missing), sites.find_site)
     check_places(fit.canonical, new, fit.theta)
     changed = {*grounded.replaced, *grounded.new_levels}
     renamed = any(a.name != b.name for a, b in zip(fit.canonical.latents, new.latents, strict=True))
     extended = renamed or any(changed & set(b.dims) for b in new.latents)
 
-    def at(point: Point) -> Marginals:
+    def at(point: HyperPoint) -> Marginals:
         if extended:
             frame = extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
         else:
@@ -310,8 +310,8 @@ def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Datase
     a file of the old responses and new covariates is no error."""
     model = fit.canonical.grounded.model
     symbols = model.of_kind("data")
-    given = [s for s in symbols if s.name not in responses and dataset.ask(s.name) is not None]
-    sized = {dim for s in given for dim in s.dims}
+    loaded = [s for s in symbols if s.name not in responses and dataset.ask(s.name) is not None]
+    sized = {dim for s in loaded for dim in s.dims}
     sized |= {s.name for s in model.of_kind("index") if dataset.key(s.name) in dataset.entries}
     idle = {dataset.key(s.name) for s in symbols if s.name in responses and sized >= set(s.dims)}
     return replace(dataset, entries={k: e for k, e in dataset.entries.items() if k not in idle})

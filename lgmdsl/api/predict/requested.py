@@ -1,4 +1,4 @@
-"""What predictions are asked for: refused where that is nothing, warned of where ambiguous."""
+"""What a prediction requests: refused where that is nothing, with warnings where ambiguous."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ NEAR = 5000
 
 
 class PredictionWarning(UserWarning):
-    """Something that predictions were asked for can be meant in two ways (W305 to W307)."""
+    """An ambiguity in what predictions were requested for (W305 to W307)."""
 
 
 def check_asked(model: CheckedModel, usage: Usage, dataset: Dataset) -> None:
-    """Raise DataError E305 for new data of which nothing says at what the model is asked for.
+    """Raise DataError E305 for new data that do not say where to predict.
 
-    A model that no datum and no label could say anything of is asked for as it is, by no data.
+    A model without data or labels to name is predicted as it is, from empty data.
     """
     covariates = [s for s in model.of_kind("data") if s.name not in usage.responses]
     rows = [s for s in model.of_kind("data") if s.name in usage.observed and usage.rows & {*s.dims}]
@@ -80,20 +80,20 @@ def ambiguous(
         if before.counted and now.counted and now.size == before.size:
             out.append(_new_rows(dim, now.size, names))
         unknown = now.labels[before.positions(now.labels) < 0]
-        # Row numbers name nothing, and the numbers of other rows are no slip of the pen.
+        # Row numbers name nothing, and the numbers of other rows are no misprint.
         named = not (before.counted or now.counted) and (
             now.labels.dtype.kind == "U" or unknown.size < now.size
         )
         if named and unknown.size:
             out.append(_unknown(before, unknown, names))
-        given = [
+        labelled = [
             b.name
             for b in fitted.blocks
             if not b.family.spec.potential and dim in b.data.dims and not b.own_trials
             if (entry := dataset.ask(b.name)) is not None and _says_something(entry)
         ]
-        if given and not _all_known(before, now):
-            out.append(_unused(dim, given[0], names))
+        if labelled and not _all_known(before, now):
+            out.append(_unused(dim, labelled[0], names))
     return tuple(out)
 
 

@@ -19,13 +19,13 @@ from lgmdsl.language.tree import ast
 from lgmdsl.posterior.joined_cases import runs_over
 from lgmdsl.structures.catalogue import members_of
 
-# Values that went through float32 are still the same ones.
+# Values that went through float32 count as unchanged.
 SAME = 1e-6
 
 
 def check_prior_data(fitted: GroundedModel, new: GroundedModel) -> None:
     """Raise DataError E303 where a datum that a prior is built on differs from the fit's, for
-    members of kept index sets. (New rows bring members of their own.)"""
+    members of kept index sets. (New rows bring new members.)"""
     problems = []
     graph = fitted.graph
     for name in graph.behind(node.id for node in graph.of_kind("latent")):
@@ -37,8 +37,8 @@ def check_prior_data(fitted: GroundedModel, new: GroundedModel) -> None:
             continue
         if any(dim in new.replaced for dim in symbol.dims):
             continue
-        kept = now[tuple(slice(n) for n in before.shape)]
-        changed = _changed(before, kept)
+        current = now[tuple(slice(n) for n in before.shape)]
+        changed = _changed(before, current)
         if changed.any():
             first = np.argwhere(changed)[0]
             pairs = zip(symbol.dims, first, strict=True)
@@ -49,7 +49,7 @@ def check_prior_data(fitted: GroundedModel, new: GroundedModel) -> None:
                     f"`{name}` differs from the data of the fit, whose priors are built on it",
                     symbol.statement.span,
                     details=(f"first at {place or 'its only entry'}",),
-                    help=f"leave `{name}` out, or give new members labels of their own",
+                    help=f"leave `{name}` out, or give new members new labels",
                     layout="plain",
                 )
             )
@@ -59,7 +59,7 @@ def check_prior_data(fitted: GroundedModel, new: GroundedModel) -> None:
 
 def check_members(fitted: CanonicalModel, new: GroundedModel) -> None:
     """Raise DataError E302 for new members of an axis whose structure, or a hyperparameter over it,
-    is of the fitted members alone, and for those of latents that potentials have a say in."""
+    is of the fitted members alone, and for those of latents that potentials act on."""
     problems = []
     old, model = fitted.grounded, fitted.grounded.model
     for symbol in model.of_kind("latent"):

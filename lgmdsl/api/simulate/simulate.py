@@ -32,9 +32,9 @@ from lgmdsl.memory import during
 from lgmdsl.sites import catalogue as sites
 
 TRUTH = "truth."
-WORDS = 100.0  # mean length of a row of words, where no data tell it
+WORDS = 100.0  # mean length of a row of words, where no data give it
 
-# Counts beyond this are not whole in float64 any more; real responses that large mean no good.
+# Counts beyond this are not whole in float64 any more; real responses are never that large.
 MOST = 2.0**53
 
 
@@ -68,8 +68,8 @@ def simulate(
     dataset = data if isinstance(data, Dataset) else _read(data, mapping)
     graph = model_graph(model.checked)
     checked = graph.model
-    found = complete(graph, dataset, dict(sizes or {}), rng)
-    grounded = _without(found.grounded)
+    completed = complete(graph, dataset, dict(sizes or {}), rng)
+    grounded = _without(completed.grounded)
     canonical = canonicalise(grounded, sites.find_site)
     fixed = check_fixed(fixed)
     theta = canonical.hypers.sample(rng, fixed)
@@ -94,8 +94,8 @@ def simulate(
                 out[symbol.name] = classes.labels[drawn.astype(np.int64)]
             else:
                 out[symbol.name] = _typed(drawn, symbol.type)
-        elif symbol.name in found.grounded.values:
-            value = found.grounded.values[symbol.name]
+        elif symbol.name in completed.grounded.values:
+            value = completed.grounded.values[symbol.name]
             target = grounded.indices.get(symbol.target or "")
             out[symbol.name] = _external(value, symbol.type, target, symbol.dims, grounded)
     for hyper in canonical.hypers.unpinned(fixed or ()):
@@ -112,8 +112,8 @@ def _mapped(canonical: CanonicalModel, name: str, theta: Theta, z: Array) -> Arr
     """A latent that is a map of blocks, at z."""
     dims, tree = canonical.named[name]
     assert isinstance(tree, Leaf), "a map of blocks is affine"
-    made = canonical.predictor(tree.form, dims, theta)
-    return made.values(z, _where(canonical)).reshape(canonical.layout.shape(dims))
+    predictor = canonical.predictor(tree.form, dims, theta)
+    return predictor.values(z, _where(canonical)).reshape(canonical.layout.shape(dims))
 
 
 def _where(canonical: CanonicalModel) -> dict[str, slice]:
@@ -140,8 +140,8 @@ def _lengths(block: SiteBlock, dataset: Dataset) -> Array | None:
     entry = dataset.ask(block.name) if block.own_trials else None
     if entry is None:
         return None
-    given = np.asarray(entry.loaded.values, dtype=np.float64)
-    return np.asarray(np.nan_to_num(given.reshape(-1, given.shape[-1])).sum(axis=1))
+    counts = np.asarray(entry.loaded.values, dtype=np.float64)
+    return np.asarray(np.nan_to_num(counts.reshape(-1, counts.shape[-1])).sum(axis=1))
 
 
 def _prior_draw(linear: LinearGaussian, rng: np.random.Generator) -> Array:
@@ -234,7 +234,7 @@ def _refuse_potentials(canonical: CanonicalModel) -> None:
                     "E501",
                     "a model with a potential cannot be simulated",
                     block.span,
-                    "makes the prior something that is not Gaussian",
+                    "makes the prior non-Gaussian",
                     help="leave it out, and give its latents a prior, e.g. normal(sd = 1)",
                 )
             )
@@ -249,20 +249,20 @@ def _refuse_censored(canonical: CanonicalModel, theta: Theta) -> None:
                     "E501",
                     f"`{block.name}` is censored in some rows, which cannot be simulated",
                     block.span,
-                    "says that rows are censored, but not how that comes about",
+                    "says that rows are censored, but not by which mechanism",
                     help="leave out `event`, `lower` and `upper`, and censor the draws yourself",
                 )
             )
 
 
 def _refuse_improper(canonical: CanonicalModel, linear: LinearGaussian) -> None:
-    found = []
+    diagnostics = []
     for block in linear.blocks:
         if Shape.IMPROPER in block.shape:
             symbol = canonical.grounded.model.symbols[owner(block.name)]
             whole = Shape.DIAGONAL in block.shape
             dims = f"[{', '.join(symbol.dims)}]" if symbol.dims else ""
-            found.append(
+            diagnostics.append(
                 Diagnostic(
                     "E402",
                     f"`{symbol.name}` has an improper prior, which cannot be drawn from",
@@ -271,5 +271,5 @@ def _refuse_improper(canonical: CanonicalModel, linear: LinearGaussian) -> None:
                     help=f"give it a proper one: latent {symbol.name}{dims} ~ normal(sd = 1)",
                 )
             )
-    if found:
-        raise ModelError(found)
+    if diagnostics:
+        raise ModelError(diagnostics)

@@ -1,4 +1,4 @@
-"""Covariates out of thin air: a complete data set for a model whose data are not (all) there.
+"""Synthetic covariates: a complete data set for a model whose data are missing or incomplete.
 
 `lgm simulate` draws responses over them; `lgm explain` without data lowers the model over them.
 """
@@ -21,20 +21,20 @@ from lgmdsl.language.checked import CheckedModel, Symbol
 from lgmdsl.language.tree import ast
 from lgmdsl.remedies import either
 
-# The size of an index set that nobody gave one, where only the form of the model matters.
+# The size of an index set without a given one, where only the form of the model matters.
 SKETCH = 4
 
 
 @dataclass(frozen=True, eq=False)
 class Complete:
-    """A grounded model all of whose covariates have values; `drawn` names the invented ones."""
+    """A grounded model all of whose covariates have values; `drawn` names the synthetic ones."""
 
     grounded: GroundedModel
     drawn: tuple[str, ...]
 
 
 def sketch(graph: ModelGraph) -> GroundedModel:
-    """A model over small invented data, so that its form can be lowered. Numbers mean nothing."""
+    """A model over small synthetic data, to lower its form; its numbers are arbitrary."""
     model = graph.model
     used = labels_in_use(model)
     sizes = {name: max(SKETCH, len(used.get(name, ())) + 1) for name in _open_indices(model)}
@@ -47,7 +47,7 @@ def complete(
     sizes: Mapping[str, int],
     rng: np.random.Generator,
 ) -> Complete:
-    """Ground what the dataset has, draw every covariate that it has not.
+    """Ground what the dataset has, draw every covariate that it lacks.
 
     Raises DataError: E305 for index sets without a size, and whatever grounding finds.
     """
@@ -58,12 +58,12 @@ def complete(
         if dataset.ask(s.name) is None and s.name not in dataset.mapping
     ]
     names = {s.name for s in absent}
-    given = replace(model, symbols={k: s for k, s in model.symbols.items() if k not in names})
-    unsized = list(_unsized(given, dataset, sizes))
+    covariates = replace(model, symbols={k: s for k, s in model.symbols.items() if k not in names})
+    unsized = list(_unsized(covariates, dataset, sizes))
     if unsized:
         raise DataError(_no_size(unsized))
     labelled = _with_labels(model, dataset, sizes)
-    grounded = ground(replace(graph, model=given), labelled, partial=True, sizes=sizes)
+    grounded = ground(replace(graph, model=covariates), labelled, partial=True, sizes=sizes)
     values = dict(grounded.values)
     drawn = [s for s in absent if s.name not in graph.responses]
     for symbol in drawn:
@@ -73,15 +73,15 @@ def complete(
 
 def labels_in_use(model: CheckedModel) -> dict[str, tuple[str | int, ...]]:
     """The labels that the text itself names of each index set: `b["time"]` names one of attr."""
-    found: dict[str, dict[str | int, None]] = {}
+    in_use: dict[str, dict[str | int, None]] = {}
     for node in _indexed(model.tree):
         dims = model.symbols[node.base.id].dims if node.base.id in model.symbols else ()
         for slot, dim in zip(node.slots, dims, strict=False):
             if isinstance(slot, ast.String):
-                found.setdefault(dim, {})[slot.value] = None
+                in_use.setdefault(dim, {})[slot.value] = None
             elif isinstance(slot, ast.Number):
-                found.setdefault(dim, {})[int(slot.value)] = None
-    return {dim: tuple(labels) for dim, labels in found.items()}
+                in_use.setdefault(dim, {})[int(slot.value)] = None
+    return {dim: tuple(labels) for dim, labels in in_use.items()}
 
 
 def _indexed(tree: ast.Ast) -> Iterator[ast.Indexed]:
@@ -104,20 +104,20 @@ def _open_indices(model: CheckedModel) -> Iterator[str]:
             yield symbol.name
 
 
-def _unsized(given: CheckedModel, dataset: Dataset, sizes: Mapping[str, int]) -> Iterator[Symbol]:
+def _unsized(model: CheckedModel, dataset: Dataset, sizes: Mapping[str, int]) -> Iterator[Symbol]:
     """Open index sets that neither data, labels nor `sizes` say the size of."""
-    told = {d for s in given.of_kind("data") for d in (*s.dims, s.target or "")}
-    for name in _open_indices(given):
-        if name not in told and name not in sizes and dataset.key(name) not in dataset.entries:
-            yield given.symbols[name]
+    sized = {d for s in model.of_kind("data") for d in (*s.dims, s.target or "")}
+    for name in _open_indices(model):
+        if name not in sized and name not in sizes and dataset.key(name) not in dataset.entries:
+            yield model.symbols[name]
 
 
 def _with_labels(model: CheckedModel, dataset: Dataset, sizes: Mapping[str, int]) -> Dataset:
     """The dataset, with labels for the index sets whose labels the model's text names."""
     extra: dict[str, Any] = {}
-    told = {d for s in model.of_kind("data") if dataset.ask(s.name) for d in (*s.dims, s.target)}
+    sized = {d for s in model.of_kind("data") if dataset.ask(s.name) for d in (*s.dims, s.target)}
     for name, used in labels_in_use(model).items():
-        if name in told or name not in sizes or dataset.key(name) in dataset.entries:
+        if name in sized or name not in sizes or dataset.key(name) in dataset.entries:
             continue
         if name in _open_indices(model):
             extra[name] = _filled(used, sizes[name])
@@ -176,10 +176,10 @@ def _ring(size: int) -> Any:
     """The adjacency of a ring (of a line for two members)."""
     import scipy.sparse as sp
 
-    here = np.arange(size if size > 2 else size - 1)
-    there = (here + 1) % size
-    ones = np.ones(2 * len(here))
-    pattern = (np.concatenate([here, there]), np.concatenate([there, here]))
+    first = np.arange(size if size > 2 else size - 1)
+    second = (first + 1) % size
+    ones = np.ones(2 * len(first))
+    pattern = (np.concatenate([first, second]), np.concatenate([second, first]))
     return sp.csr_array((ones, pattern), shape=(size, size))
 
 
@@ -187,7 +187,7 @@ def _no_size(unsized: list[Symbol]) -> Diagnostic:
     names = [s.name for s in unsized]
     plural = "sets" if len(names) > 1 else "set"
     sizes = {n: 20 if k == 0 else 3 for k, n in enumerate(names)}
-    given = either(
+    remedy = either(
         f"--sizes {','.join(f'{n}={size}' for n, size in sizes.items())}",
         f"sizes={json.dumps(sizes)}",
     )
@@ -195,6 +195,6 @@ def _no_size(unsized: list[Symbol]) -> Diagnostic:
         "E305",
         f"nothing gives the size of the index {plural} {', '.join(f'`{n}`' for n in names)}",
         unsized[0].statement.span,
-        help=f"{given}, or data that run over {'them' if len(names) > 1 else 'it'}",
+        help=f"{remedy}, or data that run over {'them' if len(names) > 1 else 'it'}",
         layout="plain",
     )

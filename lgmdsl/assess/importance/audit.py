@@ -1,4 +1,4 @@
-"""The audit of a Gaussian posterior: is it near the truth, and what would the truth be?
+"""The audit of a Gaussian posterior: its distance from the exact one, and corrected moments.
 
 Two passes over n draws of q, made again from the seed where they are too many to keep. First the
 importance weights of q's own draws, for k-hat, and of the draws stretched to a Student t_5; then
@@ -16,7 +16,14 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.moments import Corrected, Evidence, Functional, Moments
 from lgmdsl.assess.importance.pareto import effective_size, k_hat
-from lgmdsl.assess.importance.weights import DF, DensityRatio, Proposal, best_proposal, moved, moves
+from lgmdsl.assess.importance.weights import (
+    DF,
+    DensityRatio,
+    Proposal,
+    best_proposal,
+    displacement,
+    moves,
+)
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.site import Site
@@ -34,7 +41,7 @@ PROJECTION = "a random projection"
 
 @dataclass(frozen=True, eq=False)
 class Findings:
-    """What the draws say.
+    """Diagnostics and corrected moments from the draws.
 
     `k_hat`: of the weights of q's own draws, all latents together; `along`: of weight times the
     distance from q's mean along single directions, where there are many latents. `own_size`: the
@@ -54,7 +61,7 @@ class Findings:
     corrected: Mapping[str, Corrected]
 
 
-class Chunks:
+class DrawChunks:
     """n draws x = z - E z with their squared distances, in chunks; the same each time."""
 
     def __init__(self, q: Conditioned, linear: LinearGaussian, n: int, seed: int) -> None:
@@ -62,19 +69,19 @@ class Chunks:
         widest = max(linear.rows, linear.size, 1)
         self.step = int(np.clip(CHUNK // widest, 1, n))
         self.keep = n * linear.size <= KEPT
-        self.kept: dict[int, tuple[Array, Array]] = {}
+        self.stored: dict[int, tuple[Array, Array]] = {}
         self.rank = 0
 
     def __iter__(self) -> Iterator[tuple[slice, Array, Array]]:
-        for at in range(0, self.n, self.step):
-            where = slice(at, min(at + self.step, self.n))
-            x, radius = self.kept.get(at) or self._drawn(at, where.stop - at)
+        for start in range(0, self.n, self.step):
+            where = slice(start, min(start + self.step, self.n))
+            x, radius = self.stored.get(start) or self._drawn(start, where.stop - start)
             if self.keep:
-                self.kept[at] = x, radius
+                self.stored[start] = x, radius
             yield where, x, radius
 
-    def _drawn(self, at: int, size: int) -> tuple[Array, Array]:
-        drawn = self.q.draw(np.random.default_rng([self.seed, at]), size)
+    def _drawn(self, start: int, size: int) -> tuple[Array, Array]:
+        drawn = self.q.draw(np.random.default_rng([self.seed, start]), size)
         self.rank = drawn.rank
         return drawn.z - self.q.latent_mean, drawn.radius
 
@@ -93,24 +100,24 @@ def audit(
     latents, which are judged too: a bias spread thinly over many latents adds up there.
     Raises NumericalError E601 where the posterior cannot be drawn from.
     """
-    ratio, chunks = DensityRatio(sites, q), Chunks(q, linear, n, seed)
+    ratio, chunks = DensityRatio(sites, q), DrawChunks(q, linear, n, seed)
     every = (*functionals, *predictors(linear, q), projection(linear, q, seed))
-    follow = Followed(ratio, every[-1]) if linear.size > MANY else None
-    radius, own, far = np.empty(n), np.empty(n), np.empty(n)
+    follow = FollowedDirections(ratio, every[-1]) if linear.size > MANY else None
+    radius, log_weights, stretched_weights = np.empty(n), np.empty(n), np.empty(n)
     stretch = np.sqrt((DF - 2.0) / np.random.default_rng([seed, n, DF]).chisquare(DF, n))
     for where, x, distance in chunks:
         bx = moves(linear, x)
-        own[where], radius[where] = ratio(bx), distance
-        far[where] = ratio([b * stretch[where, None] for b in bx])
+        log_weights[where], radius[where] = ratio(bx), distance
+        stretched_weights[where] = ratio([b * stretch[where, None] for b in bx])
         if follow is not None:
             follow.add(x, bx)
-    own_size = effective_size(own)
-    proposal = best_proposal(own, far, radius, stretch, chunks.rank)
+    own_size = effective_size(log_weights)
+    proposal = best_proposal(log_weights, stretched_weights, radius, stretch, chunks.rank)
     evidence = Evidence(proposal)
     return Findings(
         draws=n,
-        k_hat=k_hat(own, own_size),
-        along={} if follow is None else follow.k_hats(own, own_size),
+        k_hat=k_hat(log_weights, own_size),
+        along={} if follow is None else follow.k_hats(log_weights, own_size),
         own_size=own_size,
         proposal=proposal.name,
         effective=proposal.effective,
@@ -122,7 +129,7 @@ def audit(
 
 
 def _corrected(
-    functionals: Sequence[Functional], chunks: Chunks, proposal: Proposal, evidence: Evidence
+    functionals: Sequence[Functional], chunks: DrawChunks, proposal: Proposal, evidence: Evidence
 ) -> dict[str, Corrected]:
     sums = [Moments(f) for f in functionals]
     for where, x, _ in chunks:
@@ -139,12 +146,12 @@ def predictors(linear: LinearGaussian, q: Conditioned) -> Iterator[Functional]:
         flat = variance if variance.ndim == 1 else np.einsum("nii->ni", variance).reshape(-1)
         sd = np.sqrt(np.maximum(flat, 0.0))
         yield Functional(
-            f"predictors {number}", mean.reshape(-1), sd, partial(moved, linear, predictor)
+            f"predictors {number}", mean.reshape(-1), sd, partial(displacement, linear, predictor)
         )
 
 
 def projection(linear: LinearGaussian, q: Conditioned, seed: int) -> Functional:
-    """A random direction of all latents, each in units of its own sd."""
+    """A random direction of all latents, each in units of its sd."""
     sd = np.sqrt(np.maximum(q.latent_variance, 0.0))
     normal = np.random.default_rng([seed, 1]).standard_normal(linear.size)
     row = np.divide(normal, sd, out=np.zeros_like(sd), where=sd > 1e-12 * sd.max(initial=0.0))
@@ -154,37 +161,37 @@ def projection(linear: LinearGaussian, q: Conditioned, seed: int) -> Functional:
     return Functional(PROJECTION, mean, sd, lambda x: np.asarray(x @ row[:, None]))
 
 
-class Followed:
+class FollowedDirections:
     """Single directions, drawn along with q: the random projection, and the predictors whose
     sites' own contributions to the log weights vary most (in the first chunk of draws)."""
 
     def __init__(self, ratio: DensityRatio, projected: Functional) -> None:
         self.ratio, self.projected = ratio, projected
         self.places: list[tuple[int, int]] | None = None
-        self.found: list[Array] = []
+        self.distances: list[Array] = []
 
     def add(self, x: Array, bx: Sequence[Array]) -> None:
         """The next draws, and their predictors."""
         if self.places is None:
             self.places = self._widest(bx)
         chosen = [bx[block][:, row] for block, row in self.places]
-        self.found.append(np.column_stack([self.projected.deviations(x)[:, 0], *chosen]))
+        self.distances.append(np.column_stack([self.projected.deviations(x)[:, 0], *chosen]))
 
     def _widest(self, bx: Sequence[Array]) -> list[tuple[int, int]]:
-        found: list[tuple[float, int, int]] = []
+        spreads: list[tuple[float, int, int]] = []
         for block, term in enumerate(self.ratio.terms(bx)):
             with np.errstate(all="ignore"):
                 spread = np.nan_to_num(term.std(axis=0), nan=np.inf)
             event = self.ratio.mean[block].shape[-1] if self.ratio.mean[block].ndim > 1 else 1
             top = np.argsort(-spread, kind="stable")[:FOLLOWED]
-            found += [(float(spread[i]), block, int(i) * event) for i in top]
-        found.sort(key=lambda f: -f[0])
-        return [(block, row) for _, block, row in found[:FOLLOWED]]
+            spreads += [(float(spread[i]), block, int(i) * event) for i in top]
+        spreads.sort(key=lambda f: -f[0])
+        return [(block, row) for _, block, row in spreads[:FOLLOWED]]
 
     def k_hats(self, log_weights: Array, effective: float) -> dict[str, float]:
         """k-hat of weight times distance along each direction, the worst of the predictors."""
         with np.errstate(divide="ignore"):
-            distance = np.log(np.abs(np.concatenate(self.found)))
+            distance = np.log(np.abs(np.concatenate(self.distances)))
         if np.ptp(log_weights) <= 1e-6:
             return {PROJECTION: -np.inf, "predictors": -np.inf}
         each = [k_hat(log_weights + d, effective) for d in distance.T]

@@ -111,8 +111,8 @@ class Moments:
         residual = float(np.mean(evidence.residual**2))
         spread = oo2 - 2.0 * o * (oo - b * ov) + o**2 * residual - level**2
         common = ov2 - o * (ov - b * vv) - level * v
-        own = vv2 - v**2
-        beta = np.divide(common, own, out=np.zeros_like(own), where=own > 0.0)
+        control = vv2 - v**2
+        beta = np.divide(common, control, out=np.zeros_like(control), where=control > 0.0)
         shift, plain = o - beta * v, o / evidence.omega.mean()
         # Not beyond what was drawn: a probability stays one.
         shift = np.where((shift < self.least) | (shift > self.most), plain, shift)

@@ -30,8 +30,8 @@ FEWEST = 100
 def check_arviz() -> None:
     """Raise MethodError E501 where arviz-stats is not installed."""
     if find_spec("arviz_stats") is None:
-        told = "an audit needs arviz-stats"
-        raise MethodError(Diagnostic("E501", told, help="pip install 'lgmdsl[arviz]'"))
+        message = "an audit needs arviz-stats"
+        raise MethodError(Diagnostic("E501", message, help="pip install 'lgmdsl[arviz]'"))
 
 
 def threshold(draws: int) -> float:
@@ -80,5 +80,5 @@ def _fitted(log_weights: Array) -> float:
     with warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         _, shape = array_stats.psislw(-log_weights)  # type: ignore[no-untyped-call]
-    found = float(shape)
-    return math.inf if math.isnan(found) else found
+    k = float(shape)
+    return math.inf if math.isnan(k) else k

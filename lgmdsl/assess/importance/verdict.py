@@ -18,23 +18,23 @@ SHIFT = 0.25
 ERRORS, CLEAR = 3.0, 2.0
 # A corrected sd so many times wider or narrower than the fit's is another posterior.
 STRETCH = 2.0
-# With fewer effective draws not even their own standard errors can be believed.
+# With fewer effective draws not even the standard errors are reliable.
 LEAST = 50.0
 
 
 class Outcome(Enum):
-    """The value is what it means."""
+    """The values are the meanings."""
 
-    trust = "nothing that the fit says of its means is contradicted"
-    shifted = "a posterior mean is elsewhere than the fit has it"
-    unreliable = "the draws cannot tell, or do not support the fit's tails"
+    trust = "no posterior mean of the fit is contradicted"
+    shifted = "a posterior mean differs from that of the fit"
+    unreliable = "the draws are too few to decide, or do not support the fit's tails"
 
     def __str__(self) -> str:
         return self.name
 
 
 @dataclass(frozen=True)
-class Moved:
+class EntryShift:
     """The entry of a functional (its flat position) whose mean moved farthest, in sds."""
 
     name: str
@@ -52,72 +52,72 @@ class Verdict:
     outcome: Outcome
     reason: str
     k_hat: float
-    farthest: Moved | None
+    farthest: EntryShift | None
     stretch: float = 1.0
 
 
-def exact(found: Findings) -> bool:
+def exact(findings: Findings) -> bool:
     """Whether q is the posterior: its own draws all have the same weight."""
-    return found.own_size >= found.draws * (1.0 - 1e-9)
+    return findings.own_size >= findings.draws * (1.0 - 1e-9)
 
 
-def judge(found: Findings) -> Verdict:
+def judge(findings: Findings) -> Verdict:
     """*shifted*: a corrected mean is off by more than 0.25 sd and three Monte Carlo errors (more
     where the largest of many is looked at: sqrt(9 + 2 log N) for N means, as one normal deviate
-    of three). *unreliable*: k-hat above 0.7, or too few effective draws to tell a shift of 0.25 sd
-    from less (below 50, or where 0.25 lies within two errors of a shift), or a corrected sd that is
+    of three). *unreliable*: k-hat above 0.7, or too few effective draws to detect a shift of
+    0.25 sd (below 50, or where 0.25 lies within two errors of a shift), or a corrected sd that is
     twice or half the fit's, which symmetric posteriors hide from their means. Else *trust*."""
-    worst = max([found.k_hat, *found.along.values()])
-    moved = tuple(_moved(found))
-    # Rounding does not decide which of two names for one thing is told.
-    farthest = max(moved, key=lambda m: round(abs(m.shift), 9), default=None)
-    known = all(math.isfinite(m.shift) and math.isfinite(m.error) for m in moved)
-    if not (found.effective >= LEAST and known):
+    worst = max([findings.k_hat, *findings.along.values()])
+    shifts = tuple(_shifts(findings))
+    # Rounded, so that rounding errors do not decide which of two names of one quantity is reported.
+    farthest = max(shifts, key=lambda m: round(abs(m.shift), 9), default=None)
+    known = all(math.isfinite(m.shift) and math.isfinite(m.error) for m in shifts)
+    if not (findings.effective >= LEAST and known):
         return Verdict(Outcome.unreliable, "draws", worst, farthest)
-    count = sum(f.mean.size for f in found.functionals if f.judged)
+    count = sum(f.mean.size for f in findings.functionals if f.judged)
     errors = math.sqrt(ERRORS**2 + 2.0 * math.log(max(count, 1)))
-    shifted = [m for m in moved if abs(m.shift) > SHIFT and abs(m.shift) > errors * m.error]
+    shifted = [m for m in shifts if abs(m.shift) > SHIFT and abs(m.shift) > errors * m.error]
     if shifted:
         most = max(abs(m.shift) for m in shifted)
         # Of nearly equal ones the first: latents come before what is made of them.
         farthest = next(m for m in shifted if abs(m.shift) >= 0.9 * most)
         return Verdict(Outcome.shifted, "", worst, farthest)
-    if worst > threshold(found.draws):
+    if worst > threshold(findings.draws):
         return Verdict(Outcome.unreliable, "k-hat", worst, farthest)
-    stretched = max(_stretched(found), key=lambda s: round(abs(math.log(s[0])), 6), default=None)
+    stretched = max(_stretched(findings), key=lambda s: round(abs(math.log(s[0])), 6), default=None)
     if stretched is not None and abs(math.log(stretched[0])) > math.log(STRETCH):
         return Verdict(Outcome.unreliable, "sd", worst, stretched[1], stretched[0])
-    doubted = max(moved, key=_reach, default=None)
+    doubted = max(shifts, key=_reach, default=None)
     if doubted is not None and _reach(doubted) > SHIFT:
         return Verdict(Outcome.unreliable, "draws", worst, doubted)
     return Verdict(Outcome.trust, "", worst, farthest)
 
 
-def _reach(m: Moved) -> float:
+def _reach(m: EntryShift) -> float:
     """How far the mean may be off."""
     return abs(m.shift) + CLEAR * m.error
 
 
-def _stretched(found: Findings) -> Iterable[tuple[float, Moved]]:
+def _stretched(findings: Findings) -> Iterable[tuple[float, EntryShift]]:
     """Of each functional that counts, the ratio of corrected to fitted sd farthest from 1."""
-    for f in found.functionals:
+    for f in findings.functionals:
         if not f.judged or not f.mean.size:
             continue
-        corrected = found.corrected[f.name]
+        corrected = findings.corrected[f.name]
         vary = (f.sd > 0.0) & (corrected.sd > 0.0)
         ratio = np.where(vary, corrected.sd / np.where(vary, f.sd, 1.0), 1.0)
         k = int(np.argmax(np.abs(np.log(ratio))))
-        moved = Moved(f.name, k, float(corrected.shift[k]), float(corrected.error[k]))
-        yield float(ratio[k]), moved
+        shift = EntryShift(f.name, k, float(corrected.shift[k]), float(corrected.error[k]))
+        yield float(ratio[k]), shift
 
 
-def _moved(found: Findings) -> Iterable[Moved]:
+def _shifts(findings: Findings) -> Iterable[EntryShift]:
     """Of each functional that counts, the entry farthest off, the one whose shift is the most
     errors beyond SHIFT, and the one that may be farthest off."""
-    for f in found.functionals:
+    for f in findings.functionals:
         if not f.judged or not f.mean.size:
             continue
-        corrected = found.corrected[f.name]
+        corrected = findings.corrected[f.name]
         shift, error = np.abs(corrected.shift), corrected.error
         places = {
             int(np.argmax(shift)),
@@ -125,4 +125,6 @@ def _moved(found: Findings) -> Iterable[Moved]:
             int(np.argmax(np.where(shift > SHIFT, shift / np.maximum(error, 1e-300), 0.0))),
         }
         for place in sorted(places):
-            yield Moved(f.name, place, float(corrected.shift[place]), float(corrected.error[place]))
+            yield EntryShift(
+                f.name, place, float(corrected.shift[place]), float(corrected.error[place])
+            )

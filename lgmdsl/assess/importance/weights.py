@@ -68,11 +68,11 @@ class DensityRatio:
 
 def moves(linear: LinearGaussian, x: Array) -> list[Array]:
     """B x of draws x, (k, n): (k, P) for each site block."""
-    return [moved(linear, p, x) for p in linear.predictors]
+    return [displacement(linear, p, x) for p in linear.predictors]
 
 
-def moved(linear: LinearGaussian, predictor: Predictor, x: Array) -> Array:
-    """(k, P): how far an affine functional moves with moves x, (k, n), of z."""
+def displacement(linear: LinearGaussian, predictor: Predictor, x: Array) -> Array:
+    """(k, P): the change of an affine functional for changes x, (k, n), of z."""
     return predictor.times(x.T, linear.slices).T
 
 
@@ -105,7 +105,9 @@ class Proposal:
         return effective_size(self.log_weight)
 
 
-def best_proposal(own: Array, far: Array, radius: Array, stretch: Array, rank: int) -> Proposal:
+def best_proposal(
+    log_weights: Array, stretched_weights: Array, radius: Array, stretch: Array, rank: int
+) -> Proposal:
     """Student t_5 with q's moments, or half of it mixed with half of q (Hesterberg 1995, weighted
     average importance sampling and defensive mixtures), whichever has the larger effective size.
 
@@ -113,11 +115,14 @@ def best_proposal(own: Array, far: Array, radius: Array, stretch: Array, rank: i
     squared distances of the x. The mixture is stratified: its first half is from the Student.
     """
     near, wide = (log_normal_over_student(r, rank) for r in (radius, stretch**2 * radius))
-    student = Proposal("student-t", stretch, far + wide, wide)
-    first = np.arange(len(own)) < len(own) // 2
+    student = Proposal("student-t", stretch, stretched_weights + wide, wide)
+    first = np.arange(len(log_weights)) < len(log_weights) // 2
     ratio = np.where(first, wide, near)
     over = -np.logaddexp(np.log(0.5), np.log(0.5) - ratio)
     mixture = Proposal(
-        "mixture", np.where(first, stretch, 1.0), np.where(first, far, own) + over, over
+        "mixture",
+        np.where(first, stretch, 1.0),
+        np.where(first, stretched_weights, log_weights) + over,
+        over,
     )
     return mixture if mixture.effective > student.effective else student

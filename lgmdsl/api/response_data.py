@@ -16,27 +16,29 @@ if TYPE_CHECKING:
 
 
 def with_responses(
-    fit: Fit, data: object, mapping: Mapping[str, str] | None, what: str, how: str
+    fit: Fit, data: object, mapping: Mapping[str, str] | None, caller: str, how: str
 ) -> CanonicalModel:
     """The canonical model with its responses: the fit's own, or made again from the data.
 
-    `what` needs them, `how` says how to give them. Raises DataError: E305 where the fit comes from
-    a file and no data are given, E303 for other data than the fit's.
+    `caller` needs them, `how` shows how to give them. Raises DataError: E305 where the fit comes
+    from a file and no data are given, E303 for other data than the fit's.
     """
     canonical = fit.canonical
     if data is None:
         lacking = [b.name for b in canonical.blocks if b.y is None and not b.site.spec.potential]
         if lacking:
             shown = listed([f"`{n}`" for n in lacking])
-            told = f"{what} needs {shown}, which result files do not hold"
-            raise DataError(Diagnostic("E305", told, help=f"give the data of the fit: {how}"))
+            message = f"{caller} needs {shown}, which result files do not hold"
+            raise DataError(Diagnostic("E305", message, help=f"give the data of the fit: {how}"))
         return canonical
     dataset = data if isinstance(data, Dataset) else read(data, mapping)
     again = compile_model(fit.model.checked, dataset, sites.find_site)
-    kept = {k.removeprefix("sha256_"): v for k, v in fit.provenance.items()}
-    other = [n for n, h in again.grounded.hashes.items() if kept.get(n, h) != h]
+    hashes = {k.removeprefix("sha256_"): v for k, v in fit.provenance.items()}
+    other = [n for n, h in again.grounded.hashes.items() if hashes.get(n, h) != h]
     if other:
         names = listed([f"`{n}`" for n in other])
-        told = f"the data are not those of the fit: {names}"
-        raise DataError(Diagnostic("E303", told, help="give the file that the fit was made from"))
+        message = f"the data are not those of the fit: {names}"
+        raise DataError(
+            Diagnostic("E303", message, help="give the file that the fit was made from")
+        )
     return again

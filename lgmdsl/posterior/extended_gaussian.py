@@ -1,8 +1,8 @@
-"""A conditioned Gaussian with members that were not fitted: z' = W z + e, e ~ N(0, C) of its own.
+"""A conditioned Gaussian with members that were not fitted: z' = W z + e, e ~ N(0, C).
 
-W and C are what the structures say of new members given the fitted ones, so whatever conditions z
-is left as it is. C is a Kronecker product of what is left along the axis that grows and of the
-covariances along the others.
+W and C come from the structures' conditionals of new members given the fitted ones, so the
+posterior of z is unchanged. C is a Kronecker product of the conditional covariance along the axis
+that grows and of the covariances along the others.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ FEW = 64
 
 
 class Gaussian(Protocol):
-    """What is asked of the Gaussian over z: see `contract.engine.Conditioned`."""
+    """The interface of the Gaussian over z: see `contract.engine.Conditioned`."""
 
     @property
     def latent_mean(self) -> Array: ...
@@ -40,7 +40,7 @@ class Gaussian(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Noise:
+class NewMemberNoise:
     """N(0, C_1 (x) C_2 (x) ...), row-major over the axes: each C an array, or its diagonal."""
 
     covariances: tuple[Array, ...]
@@ -94,8 +94,8 @@ class Noise:
             out[row] = float(dense[:, 0] @ self.applied(dense)[:, 0])
         for k in np.unique(count[(count > 0) & (count <= FEW)]):
             rows = np.flatnonzero(count == k)
-            at = b.indptr[rows][:, None] + np.arange(k)
-            columns, values = b.indices[at].astype(np.int64), b.data[at]
+            entries = b.indptr[rows][:, None] + np.arange(k)
+            columns, values = b.indices[entries].astype(np.int64), b.data[entries]
             for i in range(k):
                 for j in range(k):
                     c = self.entries(columns[:, i], columns[:, j])
@@ -110,26 +110,26 @@ class Noise:
 def _root(c: Array) -> Array:
     """S with SS' = c, which may be singular."""
     out = np.zeros_like(c)
-    kept = np.flatnonzero(c.diagonal() > 0.0)
-    part = c[np.ix_(kept, kept)]
+    varying = np.flatnonzero(c.diagonal() > 0.0)
+    part = c[np.ix_(varying, varying)]
     try:
-        found = sla.cholesky(part, lower=True) if kept.size else part
+        root = sla.cholesky(part, lower=True) if varying.size else part
     except sla.LinAlgError:
         values, vectors = sla.eigh(part)
-        found = vectors * np.sqrt(np.maximum(values, 0.0))
-    out[np.ix_(kept, kept)] = found
+        root = vectors * np.sqrt(np.maximum(values, 0.0))
+    out[np.ix_(varying, varying)] = root
     return out
 
 
 @dataclass(frozen=True, eq=False)
-class Piece:
-    """New members of the latent `block`, under a name of their own: `weights` (M, k) on the k
+class NewMembers:
+    """New members of the latent `block`, under a separate name: `weights` (M, k) on the k
     members of the block before them, those of the pieces before this one included."""
 
     name: str
     block: str
     weights: SparseMatrix
-    noise: Noise
+    noise: NewMemberNoise
 
     @property
     def size(self) -> int:
@@ -144,17 +144,17 @@ class Extended:
     base: Gaussian
     starts: Mapping[str, int]
     sizes: Mapping[str, int]
-    pieces: tuple[Piece, ...]
+    pieces: tuple[NewMembers, ...]
 
-    def _before(self, piece: Piece) -> list[tuple[str, int, int]]:
+    def _before(self, piece: NewMembers) -> list[tuple[str, int, int]]:
         """What a piece's weights are on: the block, and its pieces before; begin and end."""
-        out, at = [(piece.block, 0, self.sizes[piece.block])], self.sizes[piece.block]
+        out, end = [(piece.block, 0, self.sizes[piece.block])], self.sizes[piece.block]
         for other in self.pieces:
             if other is piece:
                 break
             if other.block == piece.block:
-                out.append((other.name, at, at + other.size))
-                at += other.size
+                out.append((other.name, end, end + other.size))
+                end += other.size
         return out
 
     def _rooted(self, predictor: Predictor) -> tuple[Predictor, dict[str, SparseMatrix]]:
@@ -197,7 +197,11 @@ class Extended:
     def latent_mean(self) -> Array:
         """(n,) the blocks of `base`, then the pieces."""
         mean = self.base.latent_mean
-        z = {n: mean[at : at + self.sizes[n]] for n, at in self.starts.items() if n in self.sizes}
+        z = {
+            n: mean[start : start + self.sizes[n]]
+            for n, start in self.starts.items()
+            if n in self.sizes
+        }
         for piece in self.pieces:
             z[piece.name] = np.asarray(piece.weights @ self._all(piece.name, z))
         return np.concatenate([mean, *(z[p.name] for p in self.pieces)])
@@ -214,7 +218,7 @@ class Extended:
     def sample(self, rng: Generator, size: int) -> Array:
         """(size, n) joint draws."""
         drawn = self.base.sample(rng, size)
-        z = {n: drawn[:, at : at + self.sizes[n]] for n, at in self.starts.items()}
+        z = {n: drawn[:, start : start + self.sizes[n]] for n, start in self.starts.items()}
         for piece in self.pieces:
             known = self._all(piece.name, z)
             z[piece.name] = (piece.weights @ known.T).T + piece.noise.draws(rng, size)

@@ -11,7 +11,15 @@ import numpy as np
 
 from lgmdsl.assess.importance.audit import PROJECTION, Findings
 from lgmdsl.assess.importance.pareto import threshold
-from lgmdsl.assess.importance.verdict import CLEAR, LEAST, SHIFT, Moved, Outcome, Verdict, exact
+from lgmdsl.assess.importance.verdict import (
+    CLEAR,
+    LEAST,
+    SHIFT,
+    EntryShift,
+    Outcome,
+    Verdict,
+    exact,
+)
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.inference.accuracy import more_accurate
 
@@ -24,32 +32,36 @@ MORE = 50
 
 @dataclass(frozen=True)
 class Advice:
-    """`method` to try next, or to leave out the `bound`; `draws` that would be enough to tell."""
+    """`method` to try next, or to leave out the `bound`; `draws` that would be enough to decide."""
 
     method: str = ""
     bound: str = ""
     draws: int = 0
 
 
-def advised(fit: Fit, found: Findings, judged: Verdict) -> Advice:
-    """What would do better than the fit: nothing where it is trusted."""
+def advised(fit: Fit, findings: Findings, judged: Verdict) -> Advice:
+    """What to try next; empty where the fit is trusted."""
     if judged.outcome is Outcome.trust:
         return Advice()
-    draws = _draws(found, judged) if judged.reason == "draws" else 0
+    draws = _draws(findings, judged) if judged.reason == "draws" else 0
     bound = json.loads(fit.provenance.get("settings", "{}")).get("bound") or ""
     better = more_accurate(fit.canonical.blocks, fit.method)
     return Advice("" if bound or not better else better[0], bound, draws)
 
 
-def _draws(found: Findings, judged: Verdict) -> int:
-    """How many draws would tell, to one digit; 0 where no sensible number would."""
-    if judged.k_hat > threshold(found.draws) or found.effective < LEAST or judged.farthest is None:
+def _draws(findings: Findings, judged: Verdict) -> int:
+    """How many draws would decide, to one digit; 0 where no sensible number would."""
+    if (
+        judged.k_hat > threshold(findings.draws)
+        or findings.effective < LEAST
+        or judged.farthest is None
+    ):
         return 0
     room = abs(abs(judged.farthest.shift) - SHIFT)
     factor = (CLEAR * judged.farthest.error / max(room, 1e-300)) ** 2
     if not factor <= MORE:
         return 0
-    wanted = found.draws * max(factor, 2.0)
+    wanted = findings.draws * max(factor, 2.0)
     size = 10.0 ** math.floor(math.log10(wanted))
     return int(math.ceil(wanted / size) * size)
 
@@ -62,42 +74,46 @@ def point(fit: Fit) -> str:
 
 
 def sentence(
-    canonical: CanonicalModel, found: Findings, judged: Verdict, advice: Advice, given: str = ""
+    canonical: CanonicalModel,
+    findings: Findings,
+    judged: Verdict,
+    advice: Advice,
+    condition: str = "",
 ) -> str:
     """One sentence that begins with the outcome. `given`: as of `point`; what is trusted is q given
     these values, and nothing is said of the hyperparameters themselves."""
     far = judged.farthest
-    begin = f"trust, given {given}:" if given else "trust:"
-    if judged.outcome is Outcome.trust and exact(found):
+    begin = f"trust, given {condition}:" if condition else "trust:"
+    if judged.outcome is Outcome.trust and exact(findings):
         return f"{begin} the fit is exact (its importance weights are constant)"
     if judged.outcome is Outcome.trust:
-        said = f"{begin} no corrected mean is {SHIFT} sd from the fit's"
+        text = f"{begin} no corrected mean is {SHIFT} sd from the fit's"
         if far is None:
-            return said
-        return f"{said} ({place(canonical, found, far)} the most, by {abs(far.shift):.2g})"
+            return text
+        return f"{text} ({place(canonical, findings, far)} the most, by {abs(far.shift):.2g})"
     if judged.outcome is Outcome.shifted and far is not None:
-        said = (
-            f"shifted: the corrected mean of {place(canonical, found, far)} is "
+        text = (
+            f"shifted: the corrected mean of {place(canonical, findings, far)} is "
             f"{abs(far.shift):.2g} sd {'above' if far.shift > 0 else 'below'} the fit's"
         )
-        return f"{said}; {_next(advice, 'use the corrected values')}"
+        return f"{text}; {_next(advice, 'use the corrected values')}"
     if judged.reason == "sd" and far is not None:
-        said = (
-            f"unreliable: the corrected sd of {place(canonical, found, far)} is "
+        text = (
+            f"unreliable: the corrected sd of {place(canonical, findings, far)} is "
             f"{judged.stretch:.2g} times the fit's"
         )
-        return f"{said}; {_next(advice, 'use the corrected values')}"
+        return f"{text}; {_next(advice, 'use the corrected values')}"
     if judged.reason == "k-hat":
-        said = (
-            f"unreliable: k-hat is {judged.k_hat:.2f}, above {threshold(found.draws):.2g}: "
+        text = (
+            f"unreliable: k-hat is {judged.k_hat:.2f}, above {threshold(findings.draws):.2g}: "
             "the fit's tails are too thin"
         )
-        return f"{said}; {_next(advice, 'use the corrected values')}"
-    said = (
-        f"unreliable: {found.effective:,.0f} effective draws of {found.draws:,} are too few to "
-        f"tell a shift of {SHIFT} sd"
+        return f"{text}; {_next(advice, 'use the corrected values')}"
+    text = (
+        f"unreliable: {findings.effective:,.0f} effective draws of {findings.draws:,} are too few "
+        f"to detect a shift of {SHIFT} sd"
     )
-    return f"{said}; {_next(advice, 'only long simulation would tell')}"
+    return f"{text}; {_next(advice, 'only long simulation can decide')}"
 
 
 def _next(advice: Advice, otherwise: str) -> str:
@@ -113,25 +129,25 @@ def _next(advice: Advice, otherwise: str) -> str:
     return ", or ".join(words)
 
 
-def place(canonical: CanonicalModel, found: Findings, moved: Moved) -> str:
+def place(canonical: CanonicalModel, findings: Findings, shift: EntryShift) -> str:
     """`w[dose]`, `the predictor of y[3]`, `a random projection`."""
-    if moved.name == PROJECTION:
+    if shift.name == PROJECTION:
         return f"{PROJECTION} of all latents"
     layout = canonical.layout
-    if moved.name.startswith("predictors "):
-        block = canonical.blocks[int(moved.name.split()[1])]
-        size = next(f.mean.size for f in found.functionals if f.name == moved.name)
-        row = int(block.rows[moved.place // (size // len(block.rows))])  # K for each vector site
-        at = np.unravel_index(row, block.shape) if block.shape else ()
+    if shift.name.startswith("predictors "):
+        block = canonical.blocks[int(shift.name.split()[1])]
+        size = next(f.mean.size for f in findings.functionals if f.name == shift.name)
+        row = int(block.rows[shift.place // (size // len(block.rows))])  # K for each vector site
+        indices = np.unravel_index(row, block.shape) if block.shape else ()
         labels = [
             str(layout.labels[d][i]) if d in layout.labels else str(i)
-            for d, i in zip(block.dims, at, strict=True)
+            for d, i in zip(block.dims, indices, strict=True)
         ]
         name = f"the predictor of {block.name}"
     else:
-        latent = moved.name in layout.dims
-        dims = layout.dims[moved.name] if latent else canonical.named[moved.name][0]
-        at = np.unravel_index(moved.place, layout.shape(dims)) if dims else ()
-        labels = [str(layout.labels[d][i]) for d, i in zip(dims, at, strict=True)]
-        name = moved.name
+        latent = shift.name in layout.dims
+        dims = layout.dims[shift.name] if latent else canonical.named[shift.name][0]
+        indices = np.unravel_index(shift.place, layout.shape(dims)) if dims else ()
+        labels = [str(layout.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
+        name = shift.name
     return f"{name}[{', '.join(labels)}]" if labels else name
