@@ -135,10 +135,10 @@ def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
 
 
 def _layout(lowering: Lowering, latents: tuple[LatentBlock, ...]) -> Layout:
-    starts, dims, at = {}, {}, 0
+    starts, dims, offset = {}, {}, 0
     for block in latents:
-        starts[block.name], dims[block.name] = at, block.dims
-        at += block.size
+        starts[block.name], dims[block.name] = offset, block.dims
+        offset += block.size
     labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
     for block in latents:
         for factor in block.factors:

@@ -92,16 +92,16 @@ class LogisticExpected(Expected, ExpectedSlopes):
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         if len(mean) <= CHUNK:
             return self._expected(mean, variance, second)
-        found = [p._expected(mean[at], variance[at], second) for at, p in self._pieces]
-        names = [f.name for f in fields(ExpectedAnswer) if getattr(found[0], f.name) is not None]
-        whole = {k: np.concatenate([getattr(a, k) for a in found]) for k in names}
-        return replace(found[0], **whole)
+        answers = [p._expected(mean[rows], variance[rows], second) for rows, p in self._pieces]
+        names = [f.name for f in fields(ExpectedAnswer) if getattr(answers[0], f.name) is not None]
+        whole = {k: np.concatenate([getattr(a, k) for a in answers]) for k in names}
+        return replace(answers[0], **whole)
 
     @cached_property
     def _pieces(self) -> list[tuple[slice, LogisticExpected]]:
         """Runs of rows whose temporaries stay in the processor's cache."""
-        runs = [slice(at, at + CHUNK) for at in range(0, len(self.form.y), CHUNK)]
-        return [(at, LogisticExpected(self.form.take(at), self.bound)) for at in runs]
+        runs = [slice(i, i + CHUNK) for i in range(0, len(self.form.y), CHUNK)]
+        return [(rows, LogisticExpected(self.form.take(rows), self.bound)) for rows in runs]
 
     def _expected(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
         y, n, width = self.form.y, self.form.n, self.form.width

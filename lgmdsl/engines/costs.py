@@ -102,6 +102,6 @@ def iterative_cost(linear: LinearGaussian) -> Estimate:
     """Products with B and B' for the samples and probes, what moves through memory with them, and
     the blocks of vectors they need."""
     n = float(linear.size)
-    held = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
+    held = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.in_memory)
     flops = ITERATIONS * COLUMNS * step_cost(linear)
     return Estimate(flops, 6.0 * COLUMNS * n + 2.0 * COLUMNS * linear.rows + held)

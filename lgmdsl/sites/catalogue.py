@@ -135,9 +135,9 @@ def unregister_site(name: str) -> None:
     _SITES.pop(name, None)
 
 
-def _required(name: str, found: type[Site] | None) -> type[Site]:
-    if found is not None:
-        return found
+def _required(name: str, cls: type[Site] | None) -> type[Site]:
+    if cls is not None:
+        return cls
     known = list(_SITES)
-    told = suggestion(name, known, then=f"Sites: {' '.join(known)}")
-    raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=told))
+    remedy = suggestion(name, known, then=f"Sites: {' '.join(known)}")
+    raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=remedy))

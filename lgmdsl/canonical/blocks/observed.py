@@ -16,7 +16,7 @@ class Observed:
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class RewrittenData:
     """The data of a block whose rewrite makes several scalar sites of each datum: `dims`, `rows`
     and `y` as the model writes them; the family takes `event` predictors, over one more index (0
     for a scalar family);

@@ -75,13 +75,13 @@ class IndexSet:
             values = values.astype(np.str_)
         if not self.size:
             return np.full(values.shape, -1, dtype=np.int64)
-        at = np.minimum(np.searchsorted(ordered, values), self.size - 1)
-        return np.where(ordered[at] == values, order[at], -1).astype(np.int64)
+        slots = np.minimum(np.searchsorted(ordered, values), self.size - 1)
+        return np.where(ordered[slots] == values, order[slots], -1).astype(np.int64)
 
     def position(self, label: str | int) -> int | None:
         """The position of one label, or None."""
-        found = int(self.positions(np.array([label]))[0])
-        return None if found < 0 else found
+        position = int(self.positions(np.array([label]))[0])
+        return None if position < 0 else position
 
     @property
     def counted(self) -> bool:

@@ -40,9 +40,9 @@ def plates(canonical: CanonicalModel, linear: LinearGaussian) -> tuple[Plate, ..
     """The plates of the posterior, in the order of the index sets; `linear` is the model at any
     hyperparameters."""
     priors = {block.name: block for block in linear.blocks}
-    held = {name for e in canonical.equations for name in e.form.latents}
-    free = [block for block in canonical.latents if block.name not in held]
-    found = []
+    constrained = {name for e in canonical.equations for name in e.form.latents}
+    free = [block for block in canonical.latents if block.name not in constrained]
+    result = []
     for index, members in canonical.grounded.indices.items():
         inside, slots = set[str](), Slots()
         for latent in sorted(free, key=lambda block: -block.size):
@@ -54,8 +54,8 @@ def plates(canonical: CanonicalModel, linear: LinearGaussian) -> tuple[Plate, ..
                 slots |= its
         others = {name for k in slots for name in canonical.blocks[k].form.latents} - inside
         if slots and members.size > 1:
-            found.append(Plate(index, _named(canonical, inside), _named(canonical, others)))
-    return tuple(found)
+            result.append(Plate(index, _named(canonical, inside), _named(canonical, others)))
+    return tuple(result)
 
 
 def _product(latent: LatentBlock, prior: PriorBlock, index: str) -> bool:
