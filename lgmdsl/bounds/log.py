@@ -21,7 +21,7 @@ from lgmdsl.numerics.softmax import covariances, shares
 class LogBound(LogSumExpBound):
     """U = log sum_k exp(m_k + V_kk / 2) (Blei and Lafferty 2006; Khan 2012, section 5.3).
 
-    It does not see the covariances of classes, and its weight -2 f_V is diagonal.
+    It ignores the covariances of classes, and its weight -2 f_V is diagonal.
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(

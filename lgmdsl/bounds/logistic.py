@@ -4,7 +4,7 @@ Every logistic site is, with x = s / width and r(x) = max(x, 0),
 
     l(s) = constant + y x - n log(1 + e^x),
 
-so an upper bound U(m, v) of E_{N(m,v)}[log(1 + e^x)] is all that a bound need give. Each here has
+so an upper bound U(m, v) of E_{N(m,v)}[log(1 + e^x)] is all that a bound has to give. Each here has
 U(m, v) = m + U(-m, v), as the softplus has, and is asked at -|m| only, where nothing cancels:
 
     f(m, v) = constant - y r(-m) - (n - y) r(m) - n U(-|m|, v).

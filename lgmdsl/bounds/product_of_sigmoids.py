@@ -27,7 +27,7 @@ class ProductOfSigmoids(LogSumExpBound):
     """U = min over alpha of alpha + sum_k u(m_k - alpha, V_kk), u >= E[log(1 + e^x)].
 
     sum_k e^{s_k} <= e^alpha prod_k (1 + e^{s_k - alpha}) (Bouchard 2007; Khan 2012, section 5.3),
-    and u is the bound `inside`, one of a logistic site. It does not see the covariances of classes.
+    and u is the bound `inside`, one of a logistic site. It ignores the covariances of classes.
     """
 
     inside: SoftplusBound = field(default_factory=Jaakkola)

@@ -95,8 +95,8 @@ class CanonicalModel:
     def linear(self, theta: Theta) -> LinearGaussian:
         """Prior blocks, predictors of the observed rows, constraints.
 
-        Operators that no hyper stands in are the same objects at every theta, by which engines know
-        them again. Raises DataError E303 for a predictor or an argument of a prior that is not
+        Operators without hypers are the same objects at every theta, so that engines recognise
+        them. Raises DataError E303 for a predictor or an argument of a prior that is not
         finite.
         """
         predictors = tuple(self._observed(k, theta) for k in range(len(self.blocks)))

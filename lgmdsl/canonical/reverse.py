@@ -1,7 +1,7 @@
 """Gradients in reverse: engine adjoints and site slopes to all hyperparameters at once.
 
-Each piece of the canonical form gets dF/d(its value at theta) and hands it to the coefficients
-that it was made from: operators to their factors, offsets, prior arguments, site parameters.
+Each piece of the canonical form gets dF/d(its value at theta) and passes it to the coefficients it
+is computed from: operators to their factors, offsets, prior arguments, site parameters.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from lgmdsl.operators.base import Gram, Operator, sparse_gram
 
 @dataclass(frozen=True, eq=False)
 class HStack(Operator):
-    """parts[k] works on `widths[k]` entries of z, or is None where B does not see them."""
+    """parts[k] works on `widths[k]` entries of z, or is None where B is zero there."""
 
     parts: tuple[Operator | None, ...]
     widths: tuple[int, ...]

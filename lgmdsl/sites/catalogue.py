@@ -91,7 +91,7 @@ _SITES: dict[str, type[Site]] = {s.spec.name: s for s in (*BUILT_IN, *REWRITTEN)
 
 
 def sites() -> tuple[type[Site], ...]:
-    """All families that back ends can see, the built-in ones first."""
+    """All families that reach the back ends, the built-in ones first."""
     plugins.load()
     return tuple(s for s in _SITES.values() if not issubclass(s, Split))
 

@@ -1,4 +1,4 @@
-"""What to say of a chosen class that `available` leaves out, in the classes' own labels."""
+"""The diagnostic for a chosen class that `available` excludes, with the labels of the classes."""
 
 from __future__ import annotations
 

@@ -78,7 +78,7 @@ def event_rows(rows: IntArray, event: int) -> IntArray:
 
 
 def event_of(form: Affine, rows: tuple[str, ...], classes: str, grounded: GroundedModel) -> str:
-    """The index of a vector site's predictors: the classes, a head of them that stands in the form
+    """The index of a vector site's predictors: the classes, a head of them that appears in the form
     instead, or an index of its own that the `rows` lack (topics). Empty for scalar sites, which
     have no classes."""
     if not classes or classes in form.dims:

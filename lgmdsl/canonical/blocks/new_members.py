@@ -1,4 +1,5 @@
-"""Members of an ordered axis that a fit did not have: their places, and what the prior says there.
+"""Members of an ordered axis that a fit did not have: their places, and their prior given
+the fitted members.
 
 The members that a fit has are numbered 0 to n - 1, new ones from n on.
 """

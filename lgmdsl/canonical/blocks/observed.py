@@ -9,7 +9,7 @@ from lgmdsl.arrays import Array, IntArray
 
 @dataclass(frozen=True, eq=False)
 class Observed:
-    """What a stored fit knows of a block's data: the rows, and y where a rewrite needs it."""
+    """What a stored fit keeps of a block's data: the rows, and y where a rewrite needs it."""
 
     rows: IntArray
     y: Array | None

@@ -1,4 +1,4 @@
-"""What the compiler writes sites as, and says so: `lgm explain` shows each rewrite."""
+"""Rewrites of site blocks by the compiler; `lgm explain` lists them."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Rewrite:
 
 def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
     """What families declare: `centred` observations become potentials on eta - y, `Split` ones
-    several sites of another family; `rewrite` says what is only named otherwise."""
+    several sites of another family; `rewrite` describes a change of name alone."""
     spec = block.site.spec
     centred = find(spec.centred) if spec.centred else None
     if centred is not None and block.y is not None:

@@ -15,7 +15,7 @@ from lgmdsl.language.tree import ast
 
 @dataclass(frozen=True)
 class Reduction:
-    """What the text calls it, where it stands, and the index sets along which it runs."""
+    """Its name in the text, its span, and the index sets along which it runs."""
 
     name: str
     span: Span

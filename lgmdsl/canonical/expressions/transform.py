@@ -1,4 +1,4 @@
-"""Operators of the language on named axes, and latent-free values that went through one."""
+"""Operators of the language on named axes, and latent-free values transformed by one."""
 
 from __future__ import annotations
 

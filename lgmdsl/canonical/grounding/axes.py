@@ -145,7 +145,7 @@ def align(
 
     `from_keys` are the labels that the source gives under the index's own name; an axis that
     carries none itself, or that is the rows of the table they are a column of, has these. An axis
-    without any labels is taken as it stands. What is `observed` is missing at members that are
+    without any labels is taken in its own order. What is `observed` is missing at members that are
     steps without data.
     """
     values, missing, added = bound.values, bound.missing, bound.added

@@ -1,4 +1,4 @@
-"""What is said about wrong data: E301 to E305, each naming datum, place and remedy."""
+"""Diagnostics for wrong data: E301 to E305, each with datum, position and remedy."""
 
 from __future__ import annotations
 

@@ -228,7 +228,7 @@ class _Grounding:
             del self.missing[name]
 
     def _unnamed(self, symbol: Symbol, usage: Usage) -> str:
-        """What would have said which members of an ordered axis new data are of."""
+        """The data that would have given the members of an ordered axis in new data."""
         dims = [d for d in symbol.dims if d in usage.steps] if self.fitted is not None else []
         return f"name the labels of its entries under `{dims[0]}`" if dims else ""
 
@@ -274,7 +274,7 @@ class _Grounding:
             self.warnings += notes + disconnected(self.graph.model, bound.symbol.name, graph, index)
 
     def _densified(self, bound: BoundDatum) -> BoundDatum:
-        """Only operands of `@` stay sparse; anything else is expanded, and that is said."""
+        """Only operands of `@` stay sparse; anything else is expanded, with a warning."""
         name = bound.symbol.name
         check_memory(bound.entry.source, name, bound.shape, 8)
         self.warnings.append(expanded(bound.symbol, bound.shape, bound.values.nnz))

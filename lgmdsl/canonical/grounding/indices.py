@@ -177,7 +177,7 @@ class Resolver:
         return self._from_data(name) or self.fitted.get(name)
 
     def _blamed(self, name: str) -> bool:
-        """Whether a datum that would give the size is at fault, which is said of the datum."""
+        """Whether a datum that would give the size is at fault, and is reported itself."""
         misfits = {b.symbol.name for b in self.bound if not b.fits}
         return any(
             (name in s.dims or s.target == name) and (s.name in misfits | self.troubled)
@@ -270,7 +270,7 @@ class Resolver:
         return None
 
     def _extended(self, symbol: Symbol, index: IndexSet) -> IndexSet | Diagnostic:
-        """A kept index set, and after its labels those that maps (not responses) bring new, and
+        """A fitted index set, with labels appended that maps (not responses) bring new, and
         those that are asked for by name."""
         used = [
             v

@@ -51,12 +51,12 @@ class Line:
 
     @property
     def distinct(self) -> bool:
-        """Whether float64 tells all positions apart."""
+        """Whether all positions differ in float64."""
         return np.unique(self.places).size == self.places.size
 
 
 class Uneven(ValueError):
-    """Labels whose steps are not equal; the text is what was found."""
+    """Labels whose steps are not equal; the text describes them."""
 
 
 def line_of(labels: AnyArray) -> Line | None:

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IndexSet:
-    """An index set: `labels` are int64 or text, in the model's order; `origin` says whence.
+    """An index set: `labels` are int64 or text, in the model's order; `origin` is their source.
 
-    `given`: somebody gave this order. `spaced`: labels that are numbers or dates say where members
-    lie (not so in fits of versions that took all steps as equal). `added` marks members that are
+    `given`: the user gave this order. `spaced`: labels that are numbers or dates are positions (not
+    so in fits of versions that took all steps as equal). `added` marks members that are
     steps between the labels of the data. `placed` overrides the positions by labels.
     """
 

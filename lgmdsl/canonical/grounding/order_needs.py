@@ -17,7 +17,7 @@ from lgmdsl.vocabulary.signature import Category, Numbers, Signature
 @dataclass(frozen=True)
 class Need:
     """`user` (a name of the language) needs an order of `index`; `numbers` is what labels that are
-    numbers or dates mean to it; `span` is where it stands."""
+    numbers or dates mean to it; `span` is its place in the text."""
 
     index: str
     user: str

@@ -31,7 +31,7 @@ Checked = tuple[Any, BoolArray | None]
 
 @dataclass(frozen=True)
 class Rule:
-    """What a type allows: `outside` marks the values it does not, `remedy` says how to help."""
+    """What a type allows: `outside` marks the values it does not, `remedy` is the help line."""
 
     outside: Callable[[Array], BoolArray]
     remedy: Callable[[str, Array], str]
@@ -43,8 +43,8 @@ def numbers_of(
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
-    `observed`: it stands behind `observe`; that leaves 0 and 1 out of `unit`, which a beta response
-    cannot be, and without it `?` is no remedy: a covariate is whole.
+    `observed`: it is a response; that leaves 0 and 1 out of `unit`, which a beta response cannot
+    be, and without it `?` is no remedy: a covariate is whole.
     """
     symbol, values = bound.symbol, bound.values
     missing = np.zeros(values.shape, dtype=bool)

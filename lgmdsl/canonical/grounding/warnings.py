@@ -1,4 +1,4 @@
-"""What is accepted but said: W302 an order that was guessed, W303 loops, W304 an expansion, W308 a
+"""Accepted with a warning: W302 an order that was guessed, W303 loops, W304 an expansion, W308 a
 key that is not used, next to a name that has no key."""
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Reports that are not affine: a tree of functions over affine leaves.
 
-A monotone function of one affine leaf has a transformed marginal; anything else goes by samples.
+A monotone function of one affine leaf has a transformed marginal; anything else is sampled.
 """
 
 from __future__ import annotations

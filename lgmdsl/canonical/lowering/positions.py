@@ -119,7 +119,7 @@ class Ties:
         )
 
     def described(self) -> str:
-        """The rewrite in words."""
+        """A description of the rewrite."""
         axes = "; ".join(
             f"{len(p.of)} members of {d} at {len(p.values)} places" for d, p in self.places.items()
         )

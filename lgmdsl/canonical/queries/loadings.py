@@ -28,7 +28,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class LinearHypers:
-    """`names`: real hypers that stand in predictors alone, and there linearly; `loadings`: those
+    """`names`: real hypers that appear in predictors alone, and there linearly; `loadings`: those
     of them that multiply a latent."""
 
     names: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Hyperparameters that are scales of Gaussians: every sd that they stand in is c h^k.
+"""Hyperparameters that are scales of Gaussians: every sd in which they appear is c h^k.
 
     sd = c prod_j h_j^k_j          s;  sqrt(v);  1 / sqrt(tau);  2 * s[group];  s * t
 
@@ -28,8 +28,8 @@ from lgmdsl.contract.site import Property, Site
 
 @dataclass(frozen=True)
 class Scales:
-    """`exponents`: k of every hyper that is a scale and nothing else; `others`: why each other one
-    is none, in words."""
+    """`exponents`: k of every hyper that is a scale and nothing else; `others`: for each other one
+    the reason."""
 
     exponents: Mapping[str, float]
     others: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Scales:
 
 @dataclass(frozen=True, eq=False)
 class _Use:
-    """One sd: its node, where it stands in words, and whether it is one of a Gaussian."""
+    """One sd: its node, a description of its place, and whether it is one of a Gaussian."""
 
     node: Coefficient
     place: str

@@ -1,4 +1,4 @@
-"""Sites that know y up to an interval: `event`, `lower` and `upper`, row by row.
+"""Sites whose y is known up to an interval: `event`, `lower` and `upper`, row by row.
 
     event 0                     right-censored: Y > y         log P(Y > y | s)
     lower, upper                Y between them                log P(lower < Y < upper | s)

@@ -89,7 +89,7 @@ class ScoredProbit(Neighbours):
     def _curves(
         self, terms: _Terms, parts: tuple[Array, Array, Array]
     ) -> tuple[Array, Array, Array]:
-        """Of dlambda(x_j)/dparameter and its two derivatives in s: what l makes of them."""
+        """Of dlambda(x_j)/dparameter and its two derivatives in s: the derivatives of l."""
         p, a2, away = terms.masses, terms.rise[1], terms.away
         below = np.where(self.above, np.cumsum(p, axis=-1)[..., :-1], -beyond(p))
         turn = beyond(p * away)

@@ -1,4 +1,4 @@
-"""What families of ordered classes share: y is the position of a class, `cuts` stand between them.
+"""What families of ordered classes share: y is the position of a class, `cuts` separate them.
 
 y = 0 .. L over the cuts phi_0 < ... < phi_{L-1}; cut j divides the classes up to j from those above
 it, and a larger s makes higher classes likelier. Sites are scalar; `cuts` is (N, L).

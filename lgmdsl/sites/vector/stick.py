@@ -1,7 +1,7 @@
 """categorical.stick: P(y = k | s) = sigma(s_k) prod_{j < k} sigma(-s_j), one s_j for each cut.
 
 The last class is the product alone. A vector site as the model writes it; the compiler makes one
-bernoulli.logit site of each cut that y has reached, so back ends never see this family.
+bernoulli.logit site of each cut that y has reached, so this family never reaches a back end.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What `lgm.sites.expected` is asked of vector sites: shapes and values checked, rows made flat."""
+"""Arguments of `lgm.sites.expected` for vector sites: checked and with flattened rows."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """New members of ordered structures, given the fitted ones: links, recursions, splines.
 
-Each says what a member is whatever else is asked for: the members are those of one process, of
-which the fitted ones and the new ones are some.
+The answer for a member does not depend on the others asked for: fitted and new members belong to
+one process.
 """
 
 from __future__ import annotations

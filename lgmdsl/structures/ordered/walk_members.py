@@ -78,7 +78,7 @@ def second_order(variance: float, fitted: Array, new: Array) -> Extension:
 
 
 def grid_step(places: Array) -> float:
-    """The step of the grid that all places lie on, in whatever unit they are written; their mean
+    """The step of the grid that all places lie on, in any unit; their mean
     gap where the span has no such grid of at most `FINEST` steps."""
     gaps = np.diff(places)
     span = float(places[-1] - places[0])

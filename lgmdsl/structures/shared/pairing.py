@@ -1,4 +1,5 @@
-"""Adjoints against matrices: the few entries of a dense or csr adjoint that a sparse Q can see."""
+"""Adjoints against matrices: the few entries of a dense or csr adjoint on the
+pattern of a sparse Q."""
 
 from __future__ import annotations
 

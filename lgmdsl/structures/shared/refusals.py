@@ -1,4 +1,4 @@
-"""What a structure refuses: which argument, which entries, and a remedy.
+"""Refusals by structures: the argument, the entries, and a remedy.
 
 A structure knows neither the model's text nor the labels of its axis; the canonical form adds both
 ({given} stands for the argument at fault as the user wrote it, {graph}, {sd} ... for the others,

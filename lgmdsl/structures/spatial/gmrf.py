@@ -25,7 +25,7 @@ _MOST = 64  # null directions of a larger matrix
 
 @dataclass(frozen=True, eq=False)
 class Gmrf(Scaled):
-    """`dense` says that the precision came as an array, so its slope is one too."""
+    """`dense`: the precision was given as an array, so its slope is one too."""
 
     dense: bool
     signature = declared("structure", "gmrf")
