@@ -116,7 +116,7 @@ class Wavelet(Operator):
         return self.entries <= min(self.shape[0] ** 2 / 8.0, AFFORDED)
 
     def entries_by_row(self) -> Array:
-        """A coefficient of level l depends on (2^l - 1)(filter length - 1) + 1 cells along an axis."""
+        """Of a coefficient of level l: (2^l - 1)(filter length - 1) + 1 cells along an axis."""
         width = np.empty(self.grid)
         for level, stage in enumerate(self._stages, start=1):
             reach = (2**level - 1) * (self._filter_length - 1) + 1
