@@ -92,7 +92,8 @@ class Ar(Structure):
         return sp.csr_array((data, pattern.indices, pattern.indptr), shape=(n, n))
 
     def extension(self, places: Array, new: Array) -> Extension:
-        """The regression on the p members before, or after, of variance sd^2 innovations_p. Where fewer
+        """The regression on the p members before, or after, of variance
+        sd^2 innovations_p. Where fewer
         than p are fitted, those up to the p-th are members of the same autoregression."""
         p, n = len(self.pacf), self.points
         if n < p:
