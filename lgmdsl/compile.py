@@ -135,10 +135,10 @@ def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
 
 
 def _layout(lowering: Lowering, latents: tuple[LatentBlock, ...]) -> Layout:
-    starts, dims, start = {}, {}, 0
+    starts, dims, offset = {}, {}, 0
     for block in latents:
-        starts[block.name], dims[block.name] = start, block.dims
-        start += block.size
+        starts[block.name], dims[block.name] = offset, block.dims
+        offset += block.size
     labels = {name: i.labels for name, i in lowering.grounded.indices.items()}
     for block in latents:
         for factor in block.factors:

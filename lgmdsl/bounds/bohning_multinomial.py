@@ -42,10 +42,10 @@ class BohningMultinomial(LogSumExpBound):
         curve = 0.5 * (
             on[:, :, None] * np.eye(on.shape[1]) - on[:, :, None] * on[:, None, :] / size
         )
-        at = shares(mean, offered)
+        softmax = shares(mean, offered)
         return ExpectedAnswer(
             value=log_sum_exp(mean, offered) + 0.5 * np.einsum("nij,nij->n", curve, variance),
-            d_mean=at.p,
+            d_mean=softmax.p,
             d_variance=0.5 * curve,
-            d_mean2=covariances(at),
+            d_mean2=covariances(softmax),
         )

@@ -9,7 +9,7 @@ from lgmdsl.bounds.bohning import Bohning
 from lgmdsl.bounds.bohning_multinomial import BohningMultinomial
 from lgmdsl.bounds.delta import Delta
 from lgmdsl.bounds.jaakkola import Jaakkola
-from lgmdsl.bounds.log import Log
+from lgmdsl.bounds.log import LogBound
 from lgmdsl.bounds.piecewise import FEWEST, MOST, Piecewise
 from lgmdsl.bounds.product_of_sigmoids import NAME as PRODUCT
 from lgmdsl.bounds.product_of_sigmoids import ProductOfSigmoids
@@ -21,7 +21,7 @@ from lgmdsl.bounds.quadrature import (
 )
 from lgmdsl.bounds.series import BoundSeries
 from lgmdsl.bounds.softmax_quadrature import SoftmaxByQuadrature
-from lgmdsl.bounds.tilted import Tilted
+from lgmdsl.bounds.tilted import TiltedBound
 from lgmdsl.bounds.vector_quadrature import VectorByQuadrature
 from lgmdsl.contract.bound import Bound
 from lgmdsl.contract.site import Site
@@ -36,8 +36,8 @@ BUILT_IN: tuple[Bound, ...] = (
     Jaakkola(),
     Bohning(),
     SoftmaxByQuadrature(),
-    Tilted(),
-    Log(),
+    TiltedBound(),
+    LogBound(),
     BohningMultinomial(),
     ProductOfSigmoids(),
     Delta(),
@@ -68,8 +68,8 @@ def bounds() -> tuple[Bound, ...]:
 
 def named(name: str) -> tuple[Bound, ...]:
     """The bounds of that name, one for each question it gives; none where it is unknown."""
-    found = tuple(b for b in bounds() if b.spec.name == name)
-    return found or tuple(b for s in SERIES if (b := s.member(name)) is not None)
+    matches = tuple(b for b in bounds() if b.spec.name == name)
+    return matches or tuple(b for s in SERIES if (b := s.member(name)) is not None)
 
 
 def applicable(site: type[Site], gives: type) -> tuple[str, ...]:
@@ -87,11 +87,11 @@ def bound(name: str, gives: type, site: type[Site] | None = None) -> Bound:
     """The bound called `name` that answers the question `gives`, e.g. ("jaakkola", Expected) or
     ("piecewise-quadratic-12", Expected); of several the one that applies to `site`, if any does.
     Raises MethodError E103."""
-    found = [b for b in named(name) if b.spec.gives is gives]
-    if not found:
+    candidates = [b for b in named(name) if b.spec.gives is gives]
+    if not candidates:
         raise MethodError(unknown(name, gives))
-    fitting = (b for b in found if site is not None and not b.applies_to(site))
-    return next(fitting, found[0])
+    fitting = (b for b in candidates if site is not None and not b.applies_to(site))
+    return next(fitting, candidates[0])
 
 
 def unknown(name: str, gives: type | None = None) -> Diagnostic:
@@ -99,13 +99,13 @@ def unknown(name: str, gives: type | None = None) -> Diagnostic:
     known = [b.spec.name for b in bounds() if gives is None or b.spec.gives is gives]
     series = [s for s in SERIES if gives is None or s.example.spec.gives is gives]
     listed = [*dict.fromkeys(known), *map(str, series)]
-    told = f"no bound `{name}` gives {gives.__name__}" if gives else f"unknown bound `{name}`"
+    message = f"no bound `{name}` gives {gives.__name__}" if gives else f"unknown bound `{name}`"
     inside = next((s for s in series if name.startswith(s.stem)), None)
     if inside is not None:
-        return Diagnostic("E103", told, help=f"there is {inside}")
+        return Diagnostic("E103", message, help=f"there is {inside}")
     stems = [*known, *(s.stem for s in series)]
     return Diagnostic(
-        "E103", told, help=suggestion(name, stems, then=f"Bounds: {', '.join(listed)}")
+        "E103", message, help=suggestion(name, stems, then=f"Bounds: {', '.join(listed)}")
     )
 
 

@@ -33,8 +33,8 @@ class Delta(LogSumExpBound):
     )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
-        at = shares(mean, offered)
-        p, h = at.p, covariances(at)
+        softmax = shares(mean, offered)
+        p, h = softmax.p, covariances(softmax)
         # dp = H dm; third and fourth cumulants contracted with V, as in `sites.vector.softmax`.
         vp, vh = np.einsum("nij,nj->ni", variance, p), variance @ h
         r = np.einsum("nii->ni", variance) - 2.0 * vp

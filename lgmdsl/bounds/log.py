@@ -18,10 +18,10 @@ from lgmdsl.numerics.softmax import covariances, shares
 
 
 @dataclass(frozen=True)
-class Log(LogSumExpBound):
+class LogBound(LogSumExpBound):
     """U = log sum_k exp(m_k + V_kk / 2) (Blei and Lafferty 2006; Khan 2012, section 5.3).
 
-    It does not see the covariances of classes, and its weight -2 f_V is diagonal.
+    It ignores the covariances of classes, and its weight -2 f_V is diagonal.
     """
 
     spec: ClassVar[BoundSpec] = BoundSpec(
@@ -36,10 +36,10 @@ class Log(LogSumExpBound):
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         raised = mean + 0.5 * np.einsum("nii->ni", variance)
-        at = shares(raised, offered)
+        softmax = shares(raised, offered)
         return ExpectedAnswer(
             value=log_sum_exp(raised, offered),
-            d_mean=at.p,
-            d_variance=0.5 * at.p[:, :, None] * np.eye(mean.shape[1]),
-            d_mean2=covariances(at),
+            d_mean=softmax.p,
+            d_variance=0.5 * softmax.p[:, :, None] * np.eye(mean.shape[1]),
+            d_mean2=covariances(softmax),
         )

@@ -4,7 +4,7 @@ Every logistic site is, with x = s / width and r(x) = max(x, 0),
 
     l(s) = constant + y x - n log(1 + e^x),
 
-so an upper bound U(m, v) of E_{N(m,v)}[log(1 + e^x)] is all that a bound need give. Each here has
+so an upper bound U(m, v) of E_{N(m,v)}[log(1 + e^x)] is all that a bound has to give. Each here has
 U(m, v) = m + U(-m, v), as the softplus has, and is asked at -|m| only, where nothing cancels:
 
     f(m, v) = constant - y r(-m) - (n - y) r(m) - n U(-|m|, v).
@@ -92,16 +92,16 @@ class LogisticExpected(Expected, ExpectedSlopes):
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
         if len(mean) <= CHUNK:
             return self._expected(mean, variance, second)
-        found = [p._expected(mean[at], variance[at], second) for at, p in self._pieces]
-        names = [f.name for f in fields(ExpectedAnswer) if getattr(found[0], f.name) is not None]
-        whole = {k: np.concatenate([getattr(a, k) for a in found]) for k in names}
-        return replace(found[0], **whole)
+        answers = [p._expected(mean[rows], variance[rows], second) for rows, p in self._pieces]
+        names = [f.name for f in fields(ExpectedAnswer) if getattr(answers[0], f.name) is not None]
+        whole = {k: np.concatenate([getattr(a, k) for a in answers]) for k in names}
+        return replace(answers[0], **whole)
 
     @cached_property
     def _pieces(self) -> list[tuple[slice, LogisticExpected]]:
         """Runs of rows whose temporaries stay in the processor's cache."""
-        runs = [slice(at, at + CHUNK) for at in range(0, len(self.form.y), CHUNK)]
-        return [(at, LogisticExpected(self.form.take(at), self.bound)) for at in runs]
+        runs = [slice(i, i + CHUNK) for i in range(0, len(self.form.y), CHUNK)]
+        return [(rows, LogisticExpected(self.form.take(rows), self.bound)) for rows in runs]
 
     def _expected(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:
         y, n, width = self.form.y, self.form.n, self.form.width

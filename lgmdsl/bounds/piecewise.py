@@ -68,9 +68,9 @@ def pieces(kind: str, size: int) -> Pieces:
     entry = _table()[f"{kind}-{size}"]
     breaks, right, gap = (np.array(entry[k]) for k in ("breaks", "pieces", "gap"))
     odd = size % 2
-    own = right[odd:]  # the centre piece of an odd number is its own mirror image
+    mirrored = right[odd:]  # the centre piece of an odd number is its own mirror image
     # rho(x) = x + rho(-x): (a, b, c) on [l, r] is (a, 1 - b, c) on [-r, -l].
-    left = own[::-1] * [1.0, -1.0, 1.0] + [0.0, 1.0, 0.0]
+    left = mirrored[::-1] * [1.0, -1.0, 1.0] + [0.0, 1.0, 0.0]
     a, b, c = np.concatenate([left, right]).T
     inner = breaks[odd:]
     both = np.concatenate([-inner[::-1], breaks[1:]])
@@ -138,7 +138,7 @@ def _moments(table: Pieces, mean: Array, variance: Array, order: int) -> list[Ar
     bell = np.exp(-0.5 * z * z) / _ROOT_TWO_PI
     rim, first, second = (bell @ np.column_stack([da, db, table.breaks * da])).T * sd
     value = c + mean * b + mean * (mean * a) + sd * (sd * a)
-    found = [value + first + mean * rim + second]
+    moments = [value + first + mean * rim + second]
     jumps = np.column_stack(table.jumps)
     by_jump = []  # of each Hermite function, (N, 3)
     for p in range(1, order + 1):
@@ -150,13 +150,13 @@ def _moments(table: Pieces, mean: Array, variance: Array, order: int) -> list[Ar
             total += 2.0 * a
         for i in range(min(p, 3)):
             total += by_jump[p - 1 - i][:, i] * (1.0 / sd) ** (p - i)
-        found.append(total)
-    return found
+        moments.append(total)
+    return moments
 
 
 def _masses(z: Array) -> Array:
-    """(N, R) Phi(z_k) - Phi(z_k-1), z (N, R - 1) ascending, -inf and inf beside it: differences of
-    whichever tails are smaller, which keeps their digits, and 1 more where 0 lies between."""
+    """(N, R) Phi(z_k) - Phi(z_k-1), z (N, R - 1) ascending, padded with -inf and inf: differences
+    of whichever tails are smaller, which keeps their digits, and 1 more where 0 lies between."""
     tail = special.ndtr(-np.abs(z))
     signed = np.where(z > 0.0, -tail, tail)
     mass = np.diff(signed, axis=1, prepend=0.0, append=0.0)

@@ -27,7 +27,7 @@ class ProductOfSigmoids(LogSumExpBound):
     """U = min over alpha of alpha + sum_k u(m_k - alpha, V_kk), u >= E[log(1 + e^x)].
 
     sum_k e^{s_k} <= e^alpha prod_k (1 + e^{s_k - alpha}) (Bouchard 2007; Khan 2012, section 5.3),
-    and u is the bound `inside`, one of a logistic site. It does not see the covariances of classes.
+    and u is the bound `inside`, one of a logistic site. It ignores the covariances of classes.
     """
 
     inside: SoftplusBound = field(default_factory=Jaakkola)
@@ -87,33 +87,33 @@ class ProductOfSigmoids(LogSumExpBound):
         widest = np.sqrt(np.max(one * v, axis=1)) + one.sum(axis=1)
         low = np.where(offered, mean, np.inf).min(axis=1) - widest
         high = np.where(offered, mean, -np.inf).max(axis=1) + widest
-        left = np.flatnonzero(wanted)
+        active = np.flatnonzero(wanted)
         alpha = np.where(wanted, 0.5 * (low + high), 0.0)
         for side, edge in ((1.0, low), (-1.0, high)):
-            reach, pending = np.array(widest), left
+            reach, pending = np.array(widest), active
             for _ in range(60):
-                at = self._excess(mean, v, one, pending, edge[pending])[0]
-                pending = pending[side * at < 0.0]
+                gap = self._excess(mean, v, one, pending, edge[pending])[0]
+                pending = pending[side * gap < 0.0]
                 if not len(pending):
                     break
                 reach[pending] *= 2.0
                 edge[pending] -= side * reach[pending]
         for _ in range(_STEPS):
-            excess, slope = self._excess(mean, v, one, left, alpha[left])
+            excess, slope = self._excess(mean, v, one, active, alpha[active])
             far = np.abs(excess) > _CLOSE
-            left, excess, slope = left[far], excess[far], slope[far]
-            if not len(left):
+            active, excess, slope = active[far], excess[far], slope[far]
+            if not len(active):
                 break
-            low[left] = np.where(excess > 0.0, alpha[left], low[left])
-            high[left] = np.where(excess <= 0.0, alpha[left], high[left])
-            newton = alpha[left] + excess / np.maximum(slope, 1e-300)
-            inside = (newton >= low[left]) & (newton <= high[left])
-            alpha[left] = np.where(inside, newton, 0.5 * (low[left] + high[left]))
+            low[active] = np.where(excess > 0.0, alpha[active], low[active])
+            high[active] = np.where(excess <= 0.0, alpha[active], high[active])
+            newton = alpha[active] + excess / np.maximum(slope, 1e-300)
+            inside = (newton >= low[active]) & (newton <= high[active])
+            alpha[active] = np.where(inside, newton, 0.5 * (low[active] + high[active]))
         return alpha
 
     def _excess(
-        self, mean: Array, v: Array, one: Array, at: IntArray, alpha: Array
+        self, mean: Array, v: Array, one: Array, rows: IntArray, alpha: Array
     ) -> tuple[Array, Array]:
         """sum_k u_m - 1, which falls with alpha, and how fast."""
-        u = self._terms(mean[at] - alpha[:, None], v[at])
-        return (one[at] * u.d_mean).sum(axis=1) - 1.0, (one[at] * u.curvature).sum(axis=1)
+        u = self._terms(mean[rows] - alpha[:, None], v[rows])
+        return (one[rows] * u.d_mean).sum(axis=1) - 1.0, (one[rows] * u.curvature).sum(axis=1)

@@ -31,33 +31,33 @@ class ShiftedExpected(Expected, ExpectedSlopes):
 
     def terms(self, mean: Array, variance: Array, second: bool = False) -> dict[str, Array]:
         """The bound of each term and its derivatives in s, (N, L), 0 where there is no term."""
-        there = np.nonzero(self.site.side)
-        side = self.site.side[there]
-        away = side * (mean[there[0]] - self.site.cuts[there])
+        index = np.nonzero(self.site.side)
+        side = self.site.side[index]
+        away = side * (mean[index[0]] - self.site.cuts[index])
         right = away > 0.0
-        u = self.bound.upper(-np.abs(away), variance[there[0]], second)
+        u = self.bound.upper(-np.abs(away), variance[index[0]], second)
         # E log sigma(x) >= -U(-x), and U(m) = m + U(-m).
-        found = {
+        parts = {
             "value": np.minimum(away, 0.0) - u.value,
             "d_mean": side * np.where(right, u.d_mean, 1.0 - u.d_mean),
             "d_variance": -u.d_variance,
         }
         if u.d_mean2 is not None:
-            found["d_mean2"] = -u.d_mean2
+            parts["d_mean2"] = -u.d_mean2
         if u.d_mean_variance is not None and u.d_variance2 is not None:
-            found["d_mean_variance"] = np.where(right, side, -side) * u.d_mean_variance
-            found["d_variance2"] = -u.d_variance2
-        return {name: self._spread(there, part) for name, part in found.items()}
+            parts["d_mean_variance"] = np.where(right, side, -side) * u.d_mean_variance
+            parts["d_variance2"] = -u.d_variance2
+        return {name: self._spread(index, part) for name, part in parts.items()}
 
-    def _spread(self, there: tuple[IntArray, ...], values: Array) -> Array:
+    def _spread(self, index: tuple[IntArray, ...], values: Array) -> Array:
         out = np.zeros_like(self.site.side)
-        out[there] = values
+        out[index] = values
         return out
 
     def expected(self, mean: Array, variance: Array, second: bool = False) -> ExpectedAnswer:
-        found = {k: part.sum(axis=1) for k, part in self.terms(mean, variance, second).items()}
-        value = self.site.constant + found.pop("value")
-        return ExpectedAnswer(value=value, **found)
+        sums = {k: part.sum(axis=1) for k, part in self.terms(mean, variance, second).items()}
+        value = self.site.constant + sums.pop("value")
+        return ExpectedAnswer(value=value, **sums)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         """A term at s - cut moves with the cut as it does with -s."""

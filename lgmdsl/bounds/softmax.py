@@ -1,7 +1,7 @@
 """What all bounds of softmax sites share: one form for the sites, one for the bounds.
 
 Every softmax site is l(s) = constant + c's - n log sum_k exp s_k over the classes on offer, so an
-upper bound U(m, V) of E_{N(m, V)}[log sum exp s] is all that a bound need give:
+upper bound U(m, V) of E_{N(m, V)}[log sum exp s] is all that a bound has to give:
 
     f(m, V) = constant + c'm - n U(m, V).
 

@@ -42,5 +42,5 @@ class SoftmaxByQuadrature(LogSumExpBound):
         return f"{site.spec.name} is no softmax: this rule integrates log(sum of exp(s)) only"
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
-        found = expected_log_sum_exp(mean, variance, offered, self.seed)
-        return ExpectedAnswer(found.value, found.d_mean, found.d_variance, d_mean2=found.bend)
+        answer = expected_log_sum_exp(mean, variance, offered, self.seed)
+        return ExpectedAnswer(answer.value, answer.d_mean, answer.d_variance, d_mean2=answer.bend)

@@ -21,7 +21,7 @@ _CLOSE = 1e-13
 
 
 @dataclass(frozen=True)
-class Tilted(LogSumExpBound):
+class TiltedBound(LogSumExpBound):
     """U = min over a of a'm + log sum_k exp{(e_k - a)'m + (e_k - a)'V(e_k - a) / 2}.
 
     Knowles and Minka 2011, section 6, with the whole V: their diagonal form (Khan 2012, section
@@ -43,14 +43,14 @@ class Tilted(LogSumExpBound):
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:
         raised = mean + 0.5 * np.einsum("nii->ni", variance)
         a = _best(raised, variance, offered)
-        value, at = _tilted(raised, variance, offered, a)
-        bend, size = covariances(at), mean.shape[1]
-        moved = np.linalg.solve(np.eye(size) + bend @ variance, bend)
+        value, softmax = _tilted(raised, variance, offered, a)
+        bend, size = covariances(softmax), mean.shape[1]
+        curvature = np.linalg.solve(np.eye(size) + bend @ variance, bend)
         return ExpectedAnswer(
             value=value,
-            d_mean=at.p,
+            d_mean=softmax.p,
             d_variance=0.5 * bend,
-            d_mean2=0.5 * (moved + moved.transpose(0, 2, 1)),
+            d_mean2=0.5 * (curvature + curvature.transpose(0, 2, 1)),
         )
 
 
@@ -65,26 +65,26 @@ def _tilted(raised: Array, variance: Array, offered: BoolArray, a: Array) -> tup
 def _best(raised: Array, variance: Array, offered: BoolArray) -> Array:
     """The minimising a, (N, K), by Newton's method with halved steps."""
     a = shares(raised, offered).p
-    value, at = _tilted(raised, variance, offered, a)
-    left = np.arange(len(a))
+    value, softmax = _tilted(raised, variance, offered, a)
+    active = np.arange(len(a))
     identity = np.eye(a.shape[1])
     for _ in range(_STEPS):
-        gap = at.p - a[left]
+        gap = softmax.p - a[active]
         moving = np.abs(gap).max(axis=1, initial=0.0) > _CLOSE
         if not moving.any():
             break
-        left, gap, value = left[moving], gap[moving], value[moving]
-        bend = covariances(Shares(at.p[moving], at.rest[moving], at.log_p[moving]))
-        v, top, on = variance[left], raised[left], offered[left]
+        active, gap, value = active[moving], gap[moving], value[moving]
+        bend = covariances(Shares(softmax.p[moving], softmax.rest[moving], softmax.log_p[moving]))
+        v, top, on = variance[active], raised[active], offered[active]
         step = np.linalg.solve(identity + bend @ v, gap[:, :, None])[:, :, 0]
         fall = np.einsum("ni,nij,nj->n", gap, v, step)
-        t = np.ones(len(left))
+        t = np.ones(len(active))
         for _ in range(_CUTS):
-            tried, shared = _tilted(top, v, on, a[left] + t[:, None] * step)
+            tried, shared = _tilted(top, v, on, a[active] + t[:, None] * step)
             high = tried > value - 1e-4 * t * fall + 1e-14 * (1.0 + np.abs(value))
             if not high.any():
                 break
             t = np.where(high, 0.5 * t, t)
-        a[left] += t[:, None] * step
-        value, at = tried, shared
+        a[active] += t[:, None] * step
+        value, softmax = tried, shared
     return a

@@ -71,8 +71,9 @@ class VectorExpected(Expected, ExpectedSlopes):
         root = np.sqrt(np.maximum(squares, LEAST))
         for few, (t, w) in _pieces(root, k, self.seed):
             u, r = turn[few], root[few]
-            moved = contrasts @ ((u * r[:, None, :]) @ u.transpose(0, 2, 1)) @ t.T  # (n, K, P)
-            s = mean[few] + moved.transpose(2, 0, 1)
+            roots = (u * r[:, None, :]) @ u.transpose(0, 2, 1)
+            move = contrasts @ roots @ t.T  # (n, K, P)
+            s = mean[few] + move.transpose(2, 0, 1)
             height, slope = cast(Sloped, self.site.take(few)).sloped(s)
             value[few], d_mean[few] = w @ height, np.einsum("p,pnk->nk", w, slope)
             g = contrasts.T @ np.einsum("pnk,pd->nkd", slope, w[:, None] * t)
@@ -89,17 +90,17 @@ class VectorExpected(Expected, ExpectedSlopes):
         contrasts = contrasts_of(k)
         values, turn = np.linalg.eigh(contrasts.T @ variance @ contrasts + LEAST * np.eye(k - 1))
         sds = np.sqrt(np.maximum(values, LEAST))
-        moved = contrasts @ (turn * sds[:, None, :]) @ turn.transpose(0, 2, 1)
+        move = contrasts @ (turn * sds[:, None, :]) @ turn.transpose(0, 2, 1)
         out: dict[str, Array] = {}
         for few, (t, w) in _pieces(sds, k, self.seed):
             some = self.site.take(few)
             for point, weight in zip(t, w, strict=True):
-                for name, slope in some.parameter_slopes(mean[few] + moved[few] @ point).items():
+                for name, slope in some.parameter_slopes(mean[few] + move[few] @ point).items():
                     if name not in out:
                         shared = name in self.site.spec.shared
                         out[name] = np.zeros(slope.shape if shared else len(mean))
-                    at = ... if name in self.site.spec.shared else few
-                    out[name][at] += weight * slope
+                    rows = ... if name in self.site.spec.shared else few
+                    out[name][rows] += weight * slope
         return out
 
     def take(self, rows: IntArray) -> VectorExpected:

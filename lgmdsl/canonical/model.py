@@ -80,23 +80,23 @@ class CanonicalModel:
         data = block.data
         every = every or len(data.rows) == math.prod(block.data_shape)
         rows = None if every else event_rows(data.rows, data.event)
-        made = self.predictor(block.written, block.predictor_dims, theta, rows)
-        return replace(made, event=data.event)
+        predictor = self.predictor(block.written, block.predictor_dims, theta, rows)
+        return replace(predictor, event=data.event)
 
     def site_predictor(self, block: SiteBlock, form: Affine, theta: Theta) -> Predictor:
         """A form as the predictor of the observed rows of a block's sites."""
         rows = None if block.complete else block.predictor_rows()
         try:
-            made = self.predictor(form, block.predictor_dims, theta, rows)
+            predictor = self.predictor(form, block.predictor_dims, theta, rows)
         except TooLarge as large:
             raise large.named(f"the predictor of `{block.name}`", block.span) from None
-        return replace(made, event=block.predictors)
+        return replace(predictor, event=block.predictors)
 
     def linear(self, theta: Theta) -> LinearGaussian:
         """Prior blocks, predictors of the observed rows, constraints.
 
-        Operators that no hyper stands in are the same objects at every theta, by which engines know
-        them again. Raises DataError E303 for a predictor or an argument of a prior that is not
+        Operators without hypers are the same objects at every theta, so that engines recognise
+        them. Raises DataError E303 for a predictor or an argument of a prior that is not
         finite.
         """
         predictors = tuple(self._observed(k, theta) for k in range(len(self.blocks)))
@@ -108,15 +108,15 @@ class CanonicalModel:
         """The predictor of a site block's observed rows."""
         block, known = self.blocks[k], self._still.get(k)
         if known is None:
-            made = self.site_predictor(block, block.form, theta)
-            _check_finite(block, made)
+            predictor = self.site_predictor(block, block.form, theta)
+            _check_finite(block, predictor)
             if not any(term.depends for term in block.form.terms):
-                self._still[k] = made
-            return made
+                self._still[k] = predictor
+            return predictor
         if not block.form.offset.depends:
             return known
-        moved = Affine((), block.form.offset, block.form.sizes)
-        offset = self.site_predictor(block, moved, theta).offset
+        offset_form = Affine((), block.form.offset, block.form.sizes)
+        offset = self.site_predictor(block, offset_form, theta).offset
         _check_finite(block, Predictor({}, offset))
         return Predictor(known.columns, offset, known.event)
 
@@ -158,31 +158,31 @@ class CanonicalModel:
         if not self.equations:
             return None
         try:
-            made = [self.predictor(e.form, e.dims, theta) for e in self.equations]
+            predictors = [self.predictor(e.form, e.dims, theta) for e in self.equations]
         except TooLarge as large:
             raise large.named("what `constrain` holds fixed") from None
         values = [
             expand(e.value.evaluate(theta), e.dims, {**self.sizes, **e.form.sizes}).reshape(-1)
             - p.offset
-            for e, p in zip(self.equations, made, strict=True)
+            for e, p in zip(self.equations, predictors, strict=True)
         ]
         columns: dict[str, Operator] = {}
-        held, count = sum(b.size for b in self.latents), sum(len(v) for v in values)
+        latents, count = sum(b.size for b in self.latents), sum(len(v) for v in values)
         check(
             "what `constrain` holds fixed",
-            f"{count:,} equations of {held:,} latents",
-            8.0 * held * count,
+            f"{count:,} equations of {latents:,} latents",
+            8.0 * latents * count,
             help="fewer equations",
         )
         for block in self.latents:
-            if any(block.name in p.columns for p in made):
+            if any(block.name in p.columns for p in predictors):
                 columns[block.name] = Dense(
                     np.vstack(
                         [
                             p.columns[block.name].dense()
                             if block.name in p.columns
                             else np.zeros((p.rows, block.size))
-                            for p in made
+                            for p in predictors
                         ]
                     )
                 )
@@ -195,7 +195,7 @@ def _check_finite(block: SiteBlock, predictor: Predictor) -> None:
     for operator in predictor.columns.values():
         if isinstance(operator, Dense):
             bad |= ~np.isfinite(operator.array).all(axis=1)
-        elif not operator.held:
+        elif not operator.in_memory:
             bad |= ~np.isfinite(operator.matvec(np.ones(operator.shape[1])))
         elif not isinstance(operator, Identity):
             entries = operator.sparse().tocoo()
@@ -222,6 +222,6 @@ def take_rows(operator: Operator, rows: IntArray | None) -> Operator:
         return operator
     if isinstance(operator, Dense):
         return Dense(operator.array[rows])
-    if operator.held:
+    if operator.in_memory:
         return Sparse(operator.sparse()[rows])
     return product(Select(rows, operator.shape[0]), operator)

@@ -1,7 +1,7 @@
 """Gradients in reverse: engine adjoints and site slopes to all hyperparameters at once.
 
-Each piece of the canonical form gets dF/d(its value at theta) and hands it to the coefficients
-that it was made from: operators to their factors, offsets, prior arguments, site parameters.
+Each piece of the canonical form gets dF/d(its value at theta) and passes it to the coefficients it
+is computed from: operators to their factors, offsets, prior arguments, site parameters.
 """
 
 from __future__ import annotations
@@ -44,13 +44,13 @@ def pull(
             slope = adjoints.offset[k].reshape(block.predictor_shape)
             offset.pull(_spread(block, slope, block.predictor_dims, offset.dims), theta, out)
         for name in parameters(block):
-            found = _parameter_slope(block, slopes[k], name)
-            if found is not None:
+            d_parameter = _parameter_slope(block, slopes[k], name)
+            if d_parameter is not None:
                 node = block.parameters[name]
                 if name in block.site.spec.shared:
-                    node.pull(collapse(found, block.dims_of(name), node.dims), theta, out)
+                    node.pull(collapse(d_parameter, block.dims_of(name), node.dims), theta, out)
                     continue
-                node.pull(_spread(block, found, block.dims_of(name), node.dims), theta, out)
+                node.pull(_spread(block, d_parameter, block.dims_of(name), node.dims), theta, out)
     for latent in canonical.latents:
         _prior(latent, adjoints, theta, out)
     return out
@@ -96,9 +96,9 @@ def _all_rows(block: SiteBlock, adjoint: Matrix) -> Matrix:
         full = np.zeros(size)
         full[rows] = adjoint
         return full
-    held = np.zeros(size[0] + 1, dtype=np.int64)
-    held[rows + 1] = np.diff(adjoint.indptr)
-    return sp.csr_array((adjoint.data, adjoint.indices, np.cumsum(held)), shape=size)
+    counts = np.zeros(size[0] + 1, dtype=np.int64)
+    counts[rows + 1] = np.diff(adjoint.indptr)
+    return sp.csr_array((adjoint.data, adjoint.indices, np.cumsum(counts)), shape=size)
 
 
 def _spread(block: SiteBlock, values: Array, over: tuple[str, ...], dims: tuple[str, ...]) -> Array:

@@ -20,7 +20,7 @@ from lgmdsl.contract.rows import Rows
 from lgmdsl.operators.base import Operator
 from lgmdsl.operators.compose import Stack
 from lgmdsl.operators.explicit import Dense, Identity, Sparse
-from lgmdsl.operators.hstack import beside
+from lgmdsl.operators.hstack import hstack
 
 if TYPE_CHECKING:
     from lgmdsl.contract.linear import LinearGaussian
@@ -134,7 +134,7 @@ class StackedPredictors:
         """B as an operator over all latents, made of those of the predictors."""
         widths = [w.stop - w.start for w in self.where.values()]
         parts = [
-            beside([p.columns.get(name) for name in self.where], widths, p.rows)
+            hstack([p.columns.get(name) for name in self.where], widths, p.rows)
             for p in self.predictors
         ]
         return parts[0] if len(parts) == 1 else Stack(tuple(parts))

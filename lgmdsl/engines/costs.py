@@ -104,7 +104,7 @@ def iterative_cost(linear: LinearGaussian) -> Estimate:
     """Products with B and B' for the samples and probes, what moves through memory with them, and
     the blocks of vectors they need."""
     n = float(linear.size)
-    stored = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.held)
+    stored = sum(op.entries for p in linear.predictors for op in p.columns.values() if op.in_memory)
     flops = ITERATIONS * COLUMNS * step_cost(linear)
     if not IterativeEngine.refuses(linear):
         factored = IterativePrior.factored(linear)

@@ -230,7 +230,7 @@ def _level(predictor: Predictor, linear: LinearGaussian, place: Array) -> Pair:
     total: Pair = np.array(predictor.offset, dtype=np.float64), np.zeros(predictor.rows)
     for name, operator in predictor.columns.items():
         x = place[linear.slices[name]]
-        if operator.held or operator.is_sparse:
+        if operator.in_memory or operator.is_sparse:
             total = row_sums(operator.sparse(), x, total)
         else:
             high, low = added(total[0], operator.matvec(x))

@@ -21,7 +21,7 @@ def sizes(linear: LinearGaussian) -> list[Array]:
     for p in linear.predictors:
         square = np.zeros(p.rows)
         for operator in p.columns.values():
-            if operator.held or operator.is_sparse:
+            if operator.in_memory or operator.is_sparse:
                 matrix: Any = operator.matrix()
                 square += np.asarray((matrix * matrix).sum(axis=1)).reshape(-1)
             else:

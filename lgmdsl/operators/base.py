@@ -52,8 +52,8 @@ class Operator(ABC):
         return False
 
     @property
-    def held(self) -> bool:
-        """Whether the entries are held already: an explicit form then costs nothing."""
+    def in_memory(self) -> bool:
+        """Whether the entries are in memory already: an explicit form then costs nothing."""
         return False
 
     def matrix(self) -> Matrix:
@@ -90,9 +90,9 @@ def sparse_gram(b: SparseMatrix, rows: IntArray, columns: IntArray) -> Gram:
     import scipy.sparse as sp
 
     across, step, pieces = sp.csr_array(b.T), 1 << 19, []
-    for at in range(0, max(len(rows), 1), step):
-        here = slice(at, at + step)
-        pieces.append(sp.csr_array(across[rows[here]].multiply(across[columns[here]])))
+    for start in range(0, max(len(rows), 1), step):
+        chunk = slice(start, start + step)
+        pieces.append(sp.csr_array(across[rows[chunk]].multiply(across[columns[chunk]])))
     table = sp.csr_array(sp.vstack(pieces, format="csr"))
     return lambda weight: np.asarray(table @ weight)
 

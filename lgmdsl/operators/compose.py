@@ -25,7 +25,7 @@ class Product(Operator):
     def __post_init__(self) -> None:
         for left, right in zip(self.factors, self.factors[1:], strict=False):
             if left.shape[1] != right.shape[0]:
-                raise ValueError(f"shapes {left.shape} and {right.shape} do not follow one another")
+                raise ValueError(f"shapes {left.shape} and {right.shape} cannot be multiplied")
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -111,10 +111,10 @@ def _scaled(scale: Array, gram: Gram) -> Gram:
 def product(*factors: Operator) -> Operator:
     """The product, flat and without identities."""
     flat = [g for f in factors for g in (f.factors if isinstance(f, Product) else (f,))]
-    kept = [f for f in flat if not isinstance(f, Identity)]
-    if not kept:
+    maps = [f for f in flat if not isinstance(f, Identity)]
+    if not maps:
         return flat[0]
-    return kept[0] if len(kept) == 1 else Product(tuple(kept))
+    return maps[0] if len(maps) == 1 else Product(tuple(maps))
 
 
 @dataclass(frozen=True, eq=False)
@@ -208,11 +208,11 @@ class Stack(Operator):
         return sum(p.cost for p in self.parts)
 
     def gram(self, rows: IntArray, columns: IntArray) -> Gram | None:
-        found = [
+        candidates = [
             (p.gram(rows, columns), where) for p, where in zip(self.parts, self._rows, strict=True)
         ]
-        grams = [(g, where) for g, where in found if g is not None]
-        if len(grams) < len(found):
+        grams = [(g, where) for g, where in candidates if g is not None]
+        if len(grams) < len(candidates):
             return None
         return lambda weight: reduce(np.add, (g(weight[where]) for g, where in grams))
 

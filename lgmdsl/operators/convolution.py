@@ -111,10 +111,10 @@ class Convolution(Operator):
         rows, columns, values = [], [], []
         for (i, j), tap in np.ndenumerate(self.psf):
             a, b = self.psf.shape[0] - 1 - i, self.psf.shape[1] - 1 - j
-            at = wide[a : a + self.grid[0], b : b + self.grid[1]].reshape(-1).astype(np.int64)
-            inside = np.flatnonzero(at) if tap else np.zeros(0, dtype=np.int64)
+            numbers = wide[a : a + self.grid[0], b : b + self.grid[1]].reshape(-1).astype(np.int64)
+            inside = np.flatnonzero(numbers) if tap else np.zeros(0, dtype=np.int64)
             rows.append(inside)
-            columns.append(at[inside] - 1)
+            columns.append(numbers[inside] - 1)
             values.append(np.full(len(inside), tap))
         entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
         return sp.csr_array(sp.coo_array(entries, shape=self.shape))
@@ -145,12 +145,12 @@ class Convolution(Operator):
             return sparse_gram(self._explicit, rows, columns) if self.is_sparse else None
         near, far = (np.unravel_index(i, self.grid) for i in (rows, columns))
         shift = tuple((f - n) % p for f, n, p in zip(far, near, self._period, strict=True))
-        found, which = np.unique(np.ravel_multi_index(shift, self._period), return_inverse=True)
-        if len(found) > OFFSETS:
+        offsets, which = np.unique(np.ravel_multi_index(shift, self._period), return_inverse=True)
+        if len(offsets) > OFFSETS:
             return None
-        apart = np.stack(np.unravel_index(found, self._period))
+        apart = np.stack(np.unravel_index(offsets, self._period))
         order = np.argsort(which, kind="stable")
-        ends = np.searchsorted(which[order], np.arange(len(found) + 1))
+        ends = np.searchsorted(which[order], np.arange(len(offsets) + 1))
         h = self._placed(self.psf)
         products = [
             scipy.fft.rfft2(h * np.roll(h, (int(d[0]), int(d[1])), axis=(0, 1))).conj()
@@ -163,9 +163,9 @@ class Convolution(Operator):
             spectrum = scipy.fft.rfft2(weight.reshape(self.grid), s=self._period)
             out = np.empty(len(rows))
             for product, start, stop in zip(products, ends, ends[1:], strict=False):
-                here = order[start:stop]
-                moved = scipy.fft.irfft2(spectrum * product, s=self._period)
-                out[here] = moved.reshape(-1)[flat[here]]
+                chunk = order[start:stop]
+                correlation = scipy.fft.irfft2(spectrum * product, s=self._period)
+                out[chunk] = correlation.reshape(-1)[flat[chunk]]
             return out
 
         return remembered(entries)

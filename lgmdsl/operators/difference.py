@@ -58,9 +58,9 @@ class Difference(Operator):
     def matvec(self, x: Array) -> Array:
         left, right = self._margins
         wide = extend(unfold(x, self.grid), self.axis, left, right, self.boundary)
-        kept = wide.shape[self.axis] - self.order
+        size = wide.shape[self.axis] - self.order
         shifted = [
-            wide[along(wide.ndim, self.axis, slice(j, j + kept))] for j in range(self.order + 1)
+            wide[along(wide.ndim, self.axis, slice(j, j + size))] for j in range(self.order + 1)
         ]
         if self.order == 1:
             return fold(shifted[1] - shifted[0], x)
@@ -69,15 +69,15 @@ class Difference(Operator):
     def rmatvec(self, y: Array) -> Array:
         left, right = self._margins
         grid = unfold(y, self.result)
-        kept = grid.shape[self.axis]
+        output_size = grid.shape[self.axis]
         size = [n + (self.order if i == self.axis else 0) for i, n in enumerate(grid.shape)]
         wide = np.zeros(size)
         for j, tap in enumerate(self._taps):
-            here = along(wide.ndim, self.axis, slice(j, j + kept))
+            window = along(wide.ndim, self.axis, slice(j, j + output_size))
             if abs(tap) == 1.0:
-                (np.add if tap > 0 else np.subtract)(wide[here], grid, out=wide[here])
+                (np.add if tap > 0 else np.subtract)(wide[window], grid, out=wide[window])
             else:
-                wide[here] += tap * grid
+                wide[window] += tap * grid
         return fold(shrink(wide, self.axis, left, right, self.boundary), y)
 
     @cached_property

@@ -1,4 +1,4 @@
-"""Operators held as arrays: dense and compressed sparse rows, and the identity."""
+"""Operators stored as arrays: dense and compressed sparse rows, and the identity."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Dense(Operator):
         return self.array
 
     @property
-    def held(self) -> bool:
+    def in_memory(self) -> bool:
         return True
 
     def gram(self, rows: IntArray, columns: IntArray) -> Gram:
@@ -42,10 +42,10 @@ class Dense(Operator):
 
         def entries(weight: Array) -> Array:
             out = np.empty(len(rows))
-            for at in range(0, len(rows), step):
-                here = slice(at, at + step)
-                left, right = self.array[:, rows[here]], self.array[:, columns[here]]
-                out[here] = np.einsum("p,pi,pi->i", weight, left, right)
+            for start in range(0, len(rows), step):
+                chunk = slice(start, start + step)
+                left, right = self.array[:, rows[chunk]], self.array[:, columns[chunk]]
+                out[chunk] = np.einsum("p,pi,pi->i", weight, left, right)
             return out
 
         return entries
@@ -79,7 +79,7 @@ class Sparse(Operator):
         return True
 
     @property
-    def held(self) -> bool:
+    def in_memory(self) -> bool:
         return True
 
 
@@ -110,7 +110,7 @@ class Identity(Operator):
         return True
 
     @property
-    def held(self) -> bool:
+    def in_memory(self) -> bool:
         return True
 
     def entries_by_row(self) -> Array:

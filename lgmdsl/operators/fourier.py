@@ -30,9 +30,9 @@ def paired(spectrum: AnyArray) -> Array:
     the first; one that is its own opposite holds its (real) value.
     """
     flat, away = spectrum.reshape(-1), opposite(spectrum.shape)
-    here = np.arange(flat.size)
-    out = np.where(here < away, _ROOT2 * flat.real, _ROOT2 * flat[away].imag)
-    return np.where(here == away, flat.real, out).reshape(spectrum.shape)
+    position = np.arange(flat.size)
+    out = np.where(position < away, _ROOT2 * flat.real, _ROOT2 * flat[away].imag)
+    return np.where(position == away, flat.real, out).reshape(spectrum.shape)
 
 
 @dataclass(frozen=True)

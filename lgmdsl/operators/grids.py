@@ -31,9 +31,9 @@ def fold(grid: Array, like: Array) -> Array:
     return grid.reshape(-1, like.shape[1])
 
 
-def along(ndim: int, axis: int, here: slice) -> tuple[slice, ...]:
-    """The index that takes `here` of one axis and all of the others."""
-    return tuple(here if i == axis else slice(None) for i in range(ndim))
+def along(ndim: int, axis: int, selected: slice) -> tuple[slice, ...]:
+    """The index that takes `selected` of one axis and all of the others."""
+    return tuple(selected if i == axis else slice(None) for i in range(ndim))
 
 
 def extend(grid: Array, axis: int, left: int, right: int, boundary: Boundary) -> Array:

@@ -14,8 +14,8 @@ from lgmdsl.operators.base import Gram, Operator, sparse_gram
 
 
 @dataclass(frozen=True, eq=False)
-class Beside(Operator):
-    """parts[k] works on `widths[k]` entries of z, or is None where B does not see them."""
+class HStack(Operator):
+    """parts[k] works on `widths[k]` entries of z, or is None where B is zero there."""
 
     parts: tuple[Operator | None, ...]
     widths: tuple[int, ...]
@@ -65,8 +65,8 @@ class Beside(Operator):
         return all(p.is_sparse for p, _ in self._pieces)
 
     @property
-    def held(self) -> bool:
-        return all(p.held for p, _ in self._pieces)
+    def in_memory(self) -> bool:
+        return all(p.in_memory for p, _ in self._pieces)
 
     def entries_by_row(self) -> Array:
         return np.asarray(sum((p.entries_by_row() for p, _ in self._pieces), np.zeros(self.rows)))
@@ -85,25 +85,25 @@ class Beside(Operator):
         seen = (owner[rows] >= 0) & (owner[columns] >= 0)
         if (owner[rows] != owner[columns])[seen].any():
             return sparse_gram(self.sparse(), rows, columns) if self.is_sparse else None
-        found: list[tuple[IntArray, Gram]] = []
+        grams: list[tuple[IntArray, Gram]] = []
         for k, (part, where) in enumerate(self._pieces):
-            here = np.flatnonzero(seen & (owner[rows] == k))
-            gram = part.gram(rows[here] - where.start, columns[here] - where.start)
+            pairs = np.flatnonzero(seen & (owner[rows] == k))
+            gram = part.gram(rows[pairs] - where.start, columns[pairs] - where.start)
             if gram is None:
                 return None
-            found.append((here, gram))
+            grams.append((pairs, gram))
 
         def entries(weight: Array) -> Array:
             out = np.zeros(len(rows))
-            for here, gram in found:
-                out[here] = gram(weight)
+            for pairs, gram in grams:
+                out[pairs] = gram(weight)
             return out
 
         return entries
 
 
-def beside(columns: Sequence[Operator | None], widths: Sequence[int], rows: int) -> Operator:
+def hstack(columns: Sequence[Operator | None], widths: Sequence[int], rows: int) -> Operator:
     """The operator itself where it is the only one."""
     if len(columns) == 1 and columns[0] is not None:
         return columns[0]
-    return Beside(tuple(columns), tuple(widths), rows)
+    return HStack(tuple(columns), tuple(widths), rows)

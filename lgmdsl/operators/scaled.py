@@ -13,12 +13,12 @@ from lgmdsl.operators.explicit import Dense, Sparse
 
 
 def scaled(operator: Operator, factor: float) -> Operator:
-    """factor B; entries that are held stay explicit."""
+    """factor B; entries that are in memory stay explicit."""
     if factor == 1.0:
         return operator
     if operator.is_sparse:
         return Sparse(sp.csr_array(factor * operator.sparse()))
-    if operator.held:
+    if operator.in_memory:
         return Dense(factor * operator.dense())
     return Scaled(operator, factor)
 
@@ -58,5 +58,5 @@ class Scaled(Operator):
         return self.operator.cost
 
     def gram(self, rows: IntArray, columns: IntArray) -> Gram | None:
-        found = self.operator.gram(rows, columns)
-        return None if found is None else lambda weight: found(self.factor**2 * weight)
+        gram = self.operator.gram(rows, columns)
+        return None if gram is None else lambda weight: gram(self.factor**2 * weight)

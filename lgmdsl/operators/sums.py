@@ -63,8 +63,8 @@ class Total(Operator):
         return fold(unfold(x, self.grid).sum(axis=self.axis), x)
 
     def rmatvec(self, y: Array) -> Array:
-        kept = (n for i, n in enumerate(self.grid) if i != self.axis)
-        grid = np.expand_dims(unfold(y, tuple(kept)), self.axis)
+        sizes = (n for i, n in enumerate(self.grid) if i != self.axis)
+        grid = np.expand_dims(unfold(y, tuple(sizes)), self.axis)
         return fold(np.repeat(grid, self.grid[self.axis], axis=self.axis), y)
 
     def sparse(self) -> SparseMatrix:

@@ -12,7 +12,7 @@ from lgmdsl.arrays import Array, IntArray, SparseMatrix
 from lgmdsl.operators.base import Gram, Operator, sparse_gram
 from lgmdsl.operators.grids import fold, length, unfold
 
-AFFORDED = 5e7  # entries of an explicit form that may be held
+AFFORDED = 5e7  # entries of an explicit form that may be stored
 
 
 def deepest(grid: tuple[int, ...], filter_length: int) -> int:
@@ -61,13 +61,13 @@ class Wavelet(Operator):
         """For each level the one-dimensional transform of each axis of the corner it works on."""
         import pywt
 
-        made: dict[int, SparseMatrix] = {}
+        matrices: dict[int, SparseMatrix] = {}
         stages, sizes = [], self.grid
         for _ in range(self.depth):
-            for n in set(sizes) - set(made):
+            for n in set(sizes) - set(matrices):
                 halves = pywt.dwt(np.eye(n), self.filter, mode="periodization", axis=0)
-                made[n] = sp.csr_array(np.vstack(halves))
-            stages.append([made[n] for n in sizes])
+                matrices[n] = sp.csr_array(np.vstack(halves))
+            stages.append([matrices[n] for n in sizes])
             sizes = tuple(n // 2 for n in sizes)
         return stages
 
@@ -116,7 +116,7 @@ class Wavelet(Operator):
         return self.entries <= min(self.shape[0] ** 2 / 8.0, AFFORDED)
 
     def entries_by_row(self) -> Array:
-        """A coefficient of level l sees (2^l - 1)(filter length - 1) + 1 cells along each axis."""
+        """Of a coefficient of level l: (2^l - 1)(filter length - 1) + 1 cells along an axis."""
         width = np.empty(self.grid)
         for level, stage in enumerate(self._stages, start=1):
             reach = (2**level - 1) * (self._filter_length - 1) + 1

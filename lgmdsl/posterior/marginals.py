@@ -12,7 +12,7 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions import affine
 from lgmdsl.canonical.expressions.affine import Affine
-from lgmdsl.canonical.expressions.named import Named, expand
+from lgmdsl.canonical.expressions.named import NamedArray, expand
 from lgmdsl.canonical.lowering import derived
 from lgmdsl.canonical.lowering.derived import SAMPLE, Derived, Leaf
 from lgmdsl.canonical.model import CanonicalModel
@@ -133,7 +133,7 @@ class Marginals:
             value = np.asarray(self.theta[name])
             return np.broadcast_to(value, (len(z), *value.shape)).copy()
         dims, tree = named_tree(self.canonical, name)
-        drawn: dict[int, Named] = {}
+        drawn: dict[int, NamedArray] = {}
         for leaf in derived.leaves(tree):
             drawn[id(leaf)] = self._draw_form(leaf.form, z)
         result = derived.evaluate(tree, drawn)
@@ -161,12 +161,12 @@ class Marginals:
         # Variances that rounding left below zero are those of fixed quantities.
         return mean.reshape(shape), np.maximum(variance, 0.0).reshape(shape)
 
-    def _draw_form(self, form: Affine, z: Array) -> Named:
+    def _draw_form(self, form: Affine, z: Array) -> NamedArray:
         dims = form.dims
         predictor = self.frame.embed(self.canonical.predictor(form, dims, self.theta))
         values = predictor.values(z.T, self.frame.slices)
         shape = tuple(form.sizes.get(d, self.canonical.sizes.get(d, 0)) for d in dims)
-        return Named((SAMPLE, *dims), values.T.reshape(len(z), *shape))
+        return NamedArray((SAMPLE, *dims), values.T.reshape(len(z), *shape))
 
     @cached_property
     def _report_z(self) -> Array:

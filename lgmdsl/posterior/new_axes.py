@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.blocks.latents import FactorSpec, LatentBlock
-from lgmdsl.canonical.blocks.new_members import Grown, fitted_numbers, grown
+from lgmdsl.canonical.blocks.new_members import GrownAxis, fitted_numbers, grown
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.lowering.bym2 import owner
@@ -26,7 +26,7 @@ class Axes:
     have members from their structure's extension, by position."""
 
     numbers: tuple[IntArray, ...]
-    grown: dict[int, Grown]
+    grown: dict[int, GrownAxis]
 
     def places(self, sizes: tuple[int, ...]) -> IntArray | None:
         """Positions of the block's entries among its members, fitted, joined and new, in the order
@@ -85,7 +85,7 @@ def axes_of(block: LatentBlock, fitted: CanonicalModel, new: CanonicalModel, the
     now, old = new.grounded, fitted.grounded
     later = counterpart(new, block.name)
     numbers: list[IntArray] = []
-    growing: dict[int, Grown] = {}
+    growing: dict[int, GrownAxis] = {}
     for factor, again in zip(block.factors, later.factors, strict=True):
         ordered = members_of(factor.name) is Members.ORDERED
         for dim in again.dims:

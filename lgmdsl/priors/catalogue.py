@@ -52,12 +52,12 @@ PRIORS: dict[str, type[Prior]] = {p.name: p for p in BUILT_IN}
 
 def prior(name: str, type_: str, **arguments: object) -> Prior:
     """The prior `name` of a hyper of that type. Raises Unsuitable (E303)."""
-    found = PRIORS[name]
-    if found.signature is not None:
-        arguments = {**found.signature.defaults, **arguments}
-    if any(f.name == "type" for f in fields(found)):
+    cls = PRIORS[name]
+    if cls.signature is not None:
+        arguments = {**cls.signature.defaults, **arguments}
+    if any(f.name == "type" for f in fields(cls)):
         arguments["type"] = type_
-    return found(**arguments)
+    return cls(**arguments)
 
 
 def register_prior(cls: type[Prior]) -> type[Prior]:

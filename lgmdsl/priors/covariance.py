@@ -46,9 +46,9 @@ class OnCovariances(Prior):
         return float(self.each(value).sum()) if definite(value) else -np.inf
 
     def gradient(self, value: Array) -> dict[str, Array]:
-        found = self.slopes(np.asarray(value, dtype=np.float64))
-        inside = found.pop(VALUE)
-        out = {k: summed_to(s, s, getattr(self, k).shape) for k, s in found.items()}
+        slopes = self.slopes(np.asarray(value, dtype=np.float64))
+        inside = slopes.pop(VALUE)
+        out = {k: summed_to(s, s, getattr(self, k).shape) for k, s in slopes.items()}
         return {VALUE: 0.5 * (inside + _transposed(inside)), **out}
 
 
@@ -71,8 +71,8 @@ def definite(matrices: Array) -> bool:
 
 def sparse_inverse(matrices: Array) -> Array:
     """(..., k, k) the inverses, symmetric, with 0 for entries that are 0 to rounding."""
-    found: Array = np.asarray(np.linalg.inv(matrices), dtype=np.float64)
-    inverse: Array = np.asarray(0.5 * (found + _transposed(found)), dtype=np.float64)
+    raw: Array = np.asarray(np.linalg.inv(matrices), dtype=np.float64)
+    inverse: Array = np.asarray(0.5 * (raw + _transposed(raw)), dtype=np.float64)
     scale = np.sqrt(np.abs(_diagonals(inverse)))
     small = ZERO * scale[..., :, None] * scale[..., None, :]
     return np.where(np.abs(inverse) <= small, 0.0, inverse)
@@ -112,11 +112,11 @@ class LkjCov(OnCovariances):
     def slopes(self, value: Array) -> dict[str, Array]:
         k, variances, rate = value.shape[-1], _diagonals(value), self.rate
         sd = np.sqrt(variances)
-        own = (self.eta - 1.0) / variances + 0.5 * rate / sd
+        on_diagonal = (self.eta - 1.0) / variances + 0.5 * rate / sd
         up = k / rate - sd.sum(axis=-1)
         log_det_r = log_dets(value) - np.log(variances).sum(axis=-1)
         return {
-            VALUE: (self.eta - 1.0) * np.linalg.inv(value) - own[..., None] * np.eye(k),
+            VALUE: (self.eta - 1.0) * np.linalg.inv(value) - on_diagonal[..., None] * np.eye(k),
             "eta": _lkj_constant(k, self.eta)[1] + log_det_r,
             "u": -up * rate / self.u,
             "alpha": -up / (self.alpha * self.u),
@@ -195,7 +195,7 @@ class InvWishart(OnCovariances):
 
     def each(self, value: Array) -> Array:
         k, half = value.shape[-1], 0.5 * self.df
-        # tr(Psi S^-1) as a sum of squares: beside a nearly singular S a solution with S loses even
+        # tr(Psi S^-1) as a sum of squares: with a nearly singular S a solution with S loses even
         # its sign, and the density its bound.
         ratio = np.linalg.solve(np.linalg.cholesky(value), np.linalg.cholesky(self.scale))
         trace = (ratio * ratio).sum(axis=(-1, -2))

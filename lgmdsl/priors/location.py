@@ -51,13 +51,13 @@ class Normal(Elementwise):
 
     def log_density(self, value: Array) -> float:
         value = np.asarray(value, dtype=np.float64)
-        found = super().log_density(value)
+        density = super().log_density(value)
         if self.type != "ordered":
-            return found
+            return density
         if not (np.diff(value, axis=-1) > 0.0).all():
             return -np.inf
         mean, sd = self._whole(value.shape)
-        return found - float(log_order_probability(mean, sd)[0].sum())
+        return density - float(log_order_probability(mean, sd)[0].sum())
 
     def gradient(self, value: Array) -> dict[str, Array]:
         out = super().gradient(value)
@@ -97,8 +97,10 @@ class Normal(Elementwise):
         """Draws kept where they increase: row by row, until every row has one."""
         mean, sd = (m.reshape(-1, shape[-1]) for m in self._whole(shape))
         out = np.empty(mean.shape)
-        left = np.arange(len(out))
-        while len(left):
-            out[left] = mean[left] + sd[left] * rng.standard_normal((len(left), shape[-1]))
-            left = left[~(np.diff(out[left], axis=-1) > 0.0).all(axis=-1)]
+        pending = np.arange(len(out))
+        while len(pending):
+            out[pending] = mean[pending] + sd[pending] * rng.standard_normal(
+                (len(pending), shape[-1])
+            )
+            pending = pending[~(np.diff(out[pending], axis=-1) > 0.0).all(axis=-1)]
         return out.reshape(shape)

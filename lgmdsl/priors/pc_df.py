@@ -110,10 +110,10 @@ class PcDf(OnHalfLine):
         log = np.log(rate) - rate * d + np.log(-kld.slope) - np.log(d)
         slope = -rate * kld.slope / d + kld.bend / kld.slope - 0.5 * kld.slope / kld.value
         up = 1.0 / rate - d
-        at = divergence(self.u)
+        kl = divergence(self.u)
         slopes = {
-            "u": -up * rate * 0.5 * at.slope / at.value,
-            "alpha": -up / (self.alpha * np.sqrt(2.0 * at.value)),
+            "u": -up * rate * 0.5 * kl.slope / kl.value,
+            "alpha": -up / (self.alpha * np.sqrt(2.0 * kl.value)),
         }
         return Terms(log, slope, slopes)
 

@@ -98,13 +98,13 @@ class PcMix(InLogits):
         return np.asarray(-np.log1p(-self.alpha) / self.distance(self.u).value)
 
     def terms(self, value: Array) -> Terms:
-        at = self.distance(self.u)
-        rate = -np.log1p(-self.alpha) / at.value
+        distance = self.distance(self.u)
+        rate = -np.log1p(-self.alpha) / distance.value
         d = self.distance(value)
         up = 1.0 / rate - d.value
         slopes = {
-            "u": -up * rate * at.slope / at.value,
-            "alpha": up / ((1.0 - self.alpha) * at.value),
+            "u": -up * rate * distance.slope / distance.value,
+            "alpha": up / ((1.0 - self.alpha) * distance.value),
         }
         log = np.log(rate) - rate * d.value + np.log(d.slope)
         return Terms(log, -rate * d.slope + d.bend / d.slope, slopes)

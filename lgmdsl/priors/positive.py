@@ -145,7 +145,7 @@ class InvGamma(OnHalfLine):
         return Terms(np.where(value > 0.0, log, -np.inf), slope, slopes)
 
     def quantile(self, p: Array) -> Array:
-        # where 1/x underflows the value is beyond the doubles
+        # where 1/x underflows the value overflows
         with np.errstate(divide="ignore", over="ignore"):
             return np.asarray(self.scale / special.gammainccinv(self.shape, p))
 

@@ -249,8 +249,8 @@ def summed_to(slopes: Array, value: Array, shape: tuple[int, ...]) -> Array:
     slopes = np.broadcast_to(slopes, np.broadcast_shapes(np.shape(slopes), value.shape))
     lead = slopes.ndim - len(shape)
     slopes = slopes.sum(axis=tuple(range(lead)))
-    own = tuple(i for i, n in enumerate(shape) if n == 1 and slopes.shape[i] != 1)
-    return np.asarray(slopes.sum(axis=own, keepdims=True))
+    axes = tuple(i for i, n in enumerate(shape) if n == 1 and slopes.shape[i] != 1)
+    return np.asarray(slopes.sum(axis=axes, keepdims=True))
 
 
 def positive(prior: Prior, *arguments: str) -> None:

@@ -16,7 +16,7 @@ class Unsuitable(LgmError):
 
     def __init__(self, argument: str, message: str, label: str = "", help: str = "") -> None:
         self.argument = argument
-        self.found = Diagnostic("E303", message, label=label, help=help)
+        self.diagnostic = Diagnostic("E303", message, label=label, help=help)
         super().__init__(Diagnostic("E303", message, details=(label,) if label else (), help=help))
 
 

@@ -69,9 +69,11 @@ class LocationSite(ElementwiseSite):
 
 def binomial_cdf(y: Array, n: Array | float, failure: Array) -> Array:
     """P(Y <= y) of n trials that fail with probability `failure`: 0 for y < 0, 1 for y >= n."""
-    left = np.asarray(n - y)
-    inside = (y >= 0.0) & (left > 0.0)
-    inner = special.betainc(np.where(inside, left, 1.0), np.where(inside, y, 0.0) + 1.0, failure)
+    remaining = np.asarray(n - y)
+    inside = (y >= 0.0) & (remaining > 0.0)
+    inner = special.betainc(
+        np.where(inside, remaining, 1.0), np.where(inside, y, 0.0) + 1.0, failure
+    )
     return np.where(inside, inner, np.where(y < 0.0, 0.0, 1.0))
 
 

@@ -91,7 +91,7 @@ _SITES: dict[str, type[Site]] = {s.spec.name: s for s in (*BUILT_IN, *REWRITTEN)
 
 
 def sites() -> tuple[type[Site], ...]:
-    """All families that back ends can see, the built-in ones first."""
+    """All families that reach the back ends, the built-in ones first."""
     plugins.load()
     return tuple(s for s in _SITES.values() if not issubclass(s, Split))
 
@@ -135,9 +135,9 @@ def unregister_site(name: str) -> None:
     _SITES.pop(name, None)
 
 
-def _required(name: str, found: type[Site] | None) -> type[Site]:
-    if found is not None:
-        return found
+def _required(name: str, cls: type[Site] | None) -> type[Site]:
+    if cls is not None:
+        return cls
     known = list(_SITES)
-    told = suggestion(name, known, then=f"Sites: {' '.join(known)}")
-    raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=told))
+    remedy = suggestion(name, known, then=f"Sites: {' '.join(known)}")
+    raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=remedy))

@@ -40,7 +40,7 @@ def common_shape(shapes: Mapping[str, tuple[int, ...]]) -> tuple[int, ...]:
         return np.broadcast_shapes(*shapes.values())
     except ValueError:
         shown = tuple(f"{n} {a}" for n, a in shapes.items() if a)
-        raise DataError(Diagnostic("E301", f"shapes do not go together: {listed(shown)}")) from None
+        raise DataError(Diagnostic("E301", f"shapes do not broadcast: {listed(shown)}")) from None
 
 
 def flat(value: Array, shape: tuple[int, ...]) -> Array:
@@ -49,14 +49,14 @@ def flat(value: Array, shape: tuple[int, ...]) -> Array:
 
 
 def flat_parameters(
-    spec: SiteSpec, given: Mapping[str, Array], shape: tuple[int, ...]
+    spec: SiteSpec, parameters: Mapping[str, Array], shape: tuple[int, ...]
 ) -> dict[str, Array]:
     """Parameters for each site: (N,), or (N, L) for those with an index of their own."""
     return {
         name: flat(value, (*shape, value.shape[-1])).reshape(-1, value.shape[-1])
         if name in spec.indexed
         else flat(value, shape)
-        for name, value in given.items()
+        for name, value in parameters.items()
     }
 
 
@@ -70,10 +70,10 @@ def own_shape(spec: SiteSpec, name: str, value: Array) -> tuple[int, ...]:
     return tuple(value.shape[:-1])
 
 
-def given_parameters(spec: SiteSpec, given: Mapping[str, object]) -> dict[str, Array]:
+def given_parameters(spec: SiteSpec, parameters: Mapping[str, object]) -> dict[str, Array]:
     """All parameters of a family with defaults filled in. Raises ModelError E104."""
-    unknown = [n for n in given if n not in spec.parameters]
-    missing = [n for n, d in spec.parameters.items() if d is None and n not in given]
+    unknown = [n for n in parameters if n not in spec.parameters]
+    missing = [n for n, d in spec.parameters.items() if d is None and n not in parameters]
     takes = ", ".join(n if d is None else f"{n} = {d:g}" for n, d in spec.parameters.items())
     note = f"{spec.name} takes {takes or 'no parameters'}"
     if unknown:
@@ -82,7 +82,7 @@ def given_parameters(spec: SiteSpec, given: Mapping[str, object]) -> dict[str, A
         )
     if missing:
         raise ModelError(Diagnostic("E104", f"`{spec.name}` needs {listed(missing)}", note=note))
-    return {n: as_floats(n, given.get(n, d)) for n, d in spec.parameters.items()}
+    return {n: as_floats(n, parameters.get(n, d)) for n, d in spec.parameters.items()}
 
 
 def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]) -> Site:
@@ -102,22 +102,24 @@ def make_sites(cls: type[Site], y: Array | None, parameters: Mapping[str, Array]
         known = signature.parameter(name) if signature else None
         _require(name, known.type if known and known.type in _WITHIN else "real", value)
     if y is not None and "n" in values and not spec.vector and np.any(y > values["n"]):
-        at = int(np.flatnonzero(y > values["n"])[0])
+        entry = int(np.flatnonzero(y > values["n"])[0])
         raise DataError(
-            Diagnostic("E303", f"`y` is {y[at]:g} of `n` = {values['n'][at]:g} at entry {at}")
+            Diagnostic(
+                "E303", f"`y` is {y[entry]:g} of `n` = {values['n'][entry]:g} at entry {entry}"
+            )
         )
     if y is not None and "cuts" in values and np.any(y > values["cuts"].shape[-1]):
-        at = int(np.flatnonzero(y > values["cuts"].shape[-1])[0])
-        _refuse("y", f"a class up to {values['cuts'].shape[-1]}", y, at, 1)
+        entry = int(np.flatnonzero(y > values["cuts"].shape[-1])[0])
+        _refuse("y", f"a class up to {values['cuts'].shape[-1]}", y, entry, 1)
     if "scores" in values and values["scores"].shape[-1] != values["cuts"].shape[-1] + 1:
-        told = f"`scores` has one entry more than `cuts`: {values['cuts'].shape[-1] + 1}"
-        raise DataError(Diagnostic("E301", told))
+        message = f"`scores` has one entry more than `cuts`: {values['cuts'].shape[-1] + 1}"
+        raise DataError(Diagnostic("E301", message))
     fault = censoring_fault(y, parameters) if "event" in values else None
     if fault is not None:
-        what, at = fault[0].format(y="`y`"), int(fault[1][0])
-        raise DataError(Diagnostic("E303", f"{what}, first at entry {at}"))
-    made = cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
-    return made
+        wording, entry = fault[0].format(y="`y`"), int(fault[1][0])
+        raise DataError(Diagnostic("E303", f"{wording}, first at entry {entry}"))
+    sites = cls(**{f.name: values[f.name] for f in dataclasses.fields(cls)})
+    return sites
 
 
 def check_possible(site: Site, predictors: int) -> None:
@@ -125,8 +127,8 @@ def check_possible(site: Site, predictors: int) -> None:
     not on offer or does not exist, counts that do not add up."""
     wrong = np.flatnonzero(~np.isfinite(site.log_density(np.zeros((len(site), predictors)))))
     if len(wrong):
-        told = f"`y` cannot occur under {site.spec.name}, first at entry {wrong[0]}"
-        raise DataError(Diagnostic("E303", told))
+        message = f"`y` cannot occur under {site.spec.name}, first at entry {wrong[0]}"
+        raise DataError(Diagnostic("E303", message))
 
 
 def _signature(spec: SiteSpec) -> Signature | None:
@@ -145,12 +147,12 @@ def _require(name: str, kind: str, value: Array) -> None:
 def _require_ordered(name: str, value: Array) -> None:
     bad = np.flatnonzero(~(np.diff(value, axis=-1) > 0.0).all(axis=-1))
     if len(bad) or not np.isfinite(value).all():
-        told = f"`{name}` must be finite and increase"
-        raise DataError(Diagnostic("E303", told + (f": {value[bad[0]]}" if len(bad) else "")))
+        message = f"`{name}` must be finite and increase"
+        raise DataError(Diagnostic("E303", message + (f": {value[bad[0]]}" if len(bad) else "")))
 
 
-def _refuse(name: str, words: str, value: Array, at: int, count: int) -> NoReturn:
+def _refuse(name: str, words: str, value: Array, entry: int, count: int) -> NoReturn:
     more = f" (and {count - 1} more)" if count > 1 else ""
     raise DataError(
-        Diagnostic("E303", f"`{name}` must be {words}, but entry {at} is {value[at]:g}{more}")
+        Diagnostic("E303", f"`{name}` must be {words}, but entry {entry} is {value[entry]:g}{more}")
     )

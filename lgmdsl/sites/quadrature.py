@@ -41,14 +41,14 @@ class NodeSites:
     def log_density(self, rows: IntArray, s: Array) -> Array:
         """l at nodes s (n, k) of the sites `rows`."""
         if self.columns is not None:
-            return self._at(rows).log_density(s)
+            return self._site_at(rows).log_density(s)
         site = self.site.take(np.repeat(rows, s.shape[1]))
         return site.log_density(s.ravel()).reshape(s.shape)
 
     def pointwise(self, rows: IntArray, s: Array) -> PointwiseAnswer:
         """l and its derivatives at nodes s (n, k) of the sites `rows`."""
         if self.columns is not None:
-            return cast(Pointwise, self._at(rows)).pointwise(s)
+            return cast(Pointwise, self._site_at(rows)).pointwise(s)
         site = cast(Pointwise, self.site.take(np.repeat(rows, s.shape[1])))
         a = site.pointwise(s.ravel())
         parts = (p.reshape(s.shape) for p in (a.value, a.slope, a.curvature, a.third))
@@ -57,12 +57,12 @@ class NodeSites:
     def parameter_slopes(self, rows: IntArray, s: Array) -> dict[str, Array]:
         """dl/dparameter at nodes s (n, k) of the sites `rows`, by name."""
         if self.columns is not None:
-            found = self._at(rows).parameter_slopes(s)
-            return {name: np.broadcast_to(v, s.shape) for name, v in found.items()}
+            slopes = self._site_at(rows).parameter_slopes(s)
+            return {name: np.broadcast_to(v, s.shape) for name, v in slopes.items()}
         site = self.site.take(np.repeat(rows, s.shape[1]))
         return {name: v.reshape(s.shape) for name, v in site.parameter_slopes(s.ravel()).items()}
 
-    def _at(self, rows: IntArray) -> Site:
+    def _site_at(self, rows: IntArray) -> Site:
         assert self.columns is not None
         if self._rows is None or not np.array_equal(rows, self._rows):
             self._taken, self._rows = self.columns.take(rows), rows
@@ -148,8 +148,8 @@ def _plain_slopes(site: Site, mean: Array, variance: Array) -> dict[str, Array]:
     names = tuple(site.parameter_slopes(mean))
 
     def stacked(rows: IntArray, s: Array, t: Array) -> Array:
-        found = nodes.parameter_slopes(rows, s)
-        return np.stack([found[name] for name in names])
+        slopes = nodes.parameter_slopes(rows, s)
+        return np.stack([slopes[name] for name in names])
 
     if not names:
         return {}
@@ -159,7 +159,7 @@ def _plain_slopes(site: Site, mean: Array, variance: Array) -> dict[str, Array]:
 
 
 def _spread(mean: Array, variance: Array) -> Array:
-    """The variance, where it is 0 one that no double sees beside the mean."""
+    """The variance; where it is 0, one too small to change the mean in double precision."""
     return np.where(variance <= 0.0, 1e-300 + 1e-24 * np.maximum(1.0, mean * mean), variance)
 
 

@@ -57,12 +57,12 @@ class Declared:
     ) -> Declared:
         signature = part.signature
         assert signature is not None
-        given: dict[str, Any] = {**dict.fromkeys(signature.scales, 1.0), **signature.defaults}
+        arguments: dict[str, Any] = {**dict.fromkeys(signature.scales, 1.0), **signature.defaults}
         return cls(
             part,
             {
                 name: value if isinstance(value, str | bool) else _array(value)
-                for name, value in given.items()
+                for name, value in arguments.items()
             },
             make or part,
         )
@@ -86,7 +86,7 @@ def _gp(size: int, at: object, kernel: Kernel) -> Structure:
 
 def _kernel(cls: type[Kernel]) -> Declared:
     """A kernel whose arguments may be given as numbers."""
-    return Declared.of(cls, lambda **given: cls(**{k: _array(v) for k, v in given.items()}))
+    return Declared.of(cls, lambda **arguments: cls(**{k: _array(v) for k, v in arguments.items()}))
 
 
 def _matern(sd: object, length: object, smoothness: Any) -> Kernel:
@@ -156,12 +156,12 @@ def register_kernel(name: str, builder: Callable[..., Kernel]) -> None:
     _add(KERNELS, "kernel", name, builder)
 
 
-def _add(table: dict[str, Any], what: str, name: str, builder: object) -> None:
+def _add(table: dict[str, Any], kind: str, name: str, builder: object) -> None:
     if table.setdefault(name, builder) != builder:
         raise ModelError(
             Diagnostic(
                 "E106",
-                f"a {what} called `{name}` exists already",
+                f"a {kind} called `{name}` exists already",
                 help="give the new one another name",
             )
         )

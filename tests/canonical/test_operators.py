@@ -103,7 +103,7 @@ def test_missing_rows_leave_the_operator_unformed() -> None:
     given = HEAD.replace("data y[row, col] : real", "data y[row, col] : real?")
     canonical = compile_model(lgm.loads(given + text).checked, read({**DATA, "y": y}), find_site)
     assert np.allclose(value(canonical), convolved(U)[KEEP > 0])
-    assert not canonical.linear({}).predictors[0].columns["u"].held
+    assert not canonical.linear({}).predictors[0].columns["u"].in_memory
 
 
 GRADIENT = """lgm 1

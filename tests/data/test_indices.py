@@ -190,7 +190,7 @@ def test_too_many_labels_are_refused_before_they_are_made(monkeypatch: Any) -> N
     with pytest.raises(DataError, match="cannot have the size"):
         bind(one("count"), {}, partial=True, sizes={"obs": 10**15})
     monkeypatch.setenv("LGM_MEMORY", str(1 << 20))
-    with pytest.raises(DataError, match="are the most"):
+    with pytest.raises(DataError, match="at most"):
         bind(one("count").replace("index obs", "index obs = 1..90000"), {"y": [1]})
 
 

@@ -62,8 +62,12 @@ class Monotone(Scripted):
     spec: ClassVar[BackendSpec] = BackendSpec("monotone", Pointwise, monotone=True, max_steps=6)
 
 
-NO_PROBLEM = cast(Problem, SimpleNamespace(engine=SimpleNamespace(exact=True), remade=None))
-ESTIMATED = cast(Problem, SimpleNamespace(engine=SimpleNamespace(exact=False), remade=None))
+NO_PROBLEM = cast(
+    Problem, SimpleNamespace(engine=SimpleNamespace(exact=True, name="plain"), remade=None)
+)
+ESTIMATED = cast(
+    Problem, SimpleNamespace(engine=SimpleNamespace(exact=False, name="rough"), remade=None)
+)
 
 
 def ran(*script: Step, kind: type[Scripted] = Scripted, **options: Any) -> tuple[Run, Any]:

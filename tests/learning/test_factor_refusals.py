@@ -14,7 +14,7 @@ from tests.learning.factor_models import DATA, RNG, X, rises
 
 HEAD = "lgm 1\nindex obs\ndata y[obs] : real\ndata t[obs] : real\nlatent a ~ normal(sd = 3)\n"
 REFUSED = {
-    "stands in a predictor": "hyper b : real ~ normal(sd = 1)\n"
+    "appears in a predictor": "hyper b : real ~ normal(sd = 1)\n"
     "observe y ~ normal(mean = a + b * t, sd = 1)\n",
     "is part of the sd": "hyper b : positive ~ half_normal(sd = 1)\n"
     "observe y ~ normal(mean = a, sd = 1 + b)\n",
@@ -22,9 +22,9 @@ REFUSED = {
     "latent c ~ normal(sd = b)\nobserve y ~ normal(mean = a + c, sd = sqrt(b))\n",
     "is the rho of `ar1`": "hyper b : correlation ~ uniform(lower = -1, upper = 1)\n"
     "latent f[obs] ~ ar1(sd = 1, rho = b)\nobserve y ~ normal(mean = a + f, sd = 1)\n",
-    "stands in the prior of `c`": "hyper b : positive ~ half_normal(sd = 1)\n"
+    "appears in the prior of `c`": "hyper b : positive ~ half_normal(sd = 1)\n"
     "hyper c : positive ~ half_normal(sd = b)\nobserve y ~ normal(mean = a, sd = b * c)\n",
-    "stands in no sd": "hyper b : positive ~ half_normal(sd = 1)\n"
+    "appears in no sd": "hyper b : positive ~ half_normal(sd = 1)\n"
     "observe y ~ normal(mean = a, sd = 1)\n",
 }
 

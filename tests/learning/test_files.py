@@ -31,11 +31,13 @@ def test_predictions_are_mixtures() -> None:
     data = counts(groups=10)
     fit = lgm.fit(load(GLMM), data, hyper="integrate")
     new = {"x": np.array([0.0, 1.0]), "who": np.array([3, 99])}  # 99 is new
-    found = fit.predict(new)
+    with pytest.warns(lgm.PredictionWarning, match="W307"):
+        found = fit.predict(new)
     means, variances = [], []
     for point in fit.points:
         s = float(point.theta["s"])
-        at = lgm.fit(load(GLMM), data, fixed={"s": s}).predict(new)
+        with pytest.warns(lgm.PredictionWarning, match="W307"):
+            at = lgm.fit(load(GLMM), data, fixed={"s": s}).predict(new)
         means.append(at.mean("eta").values)
         variances.append(at.sd("eta").values ** 2)
     share = np.array([p.share for p in fit.points])

@@ -195,7 +195,7 @@ def test_products_leave_identities_out() -> None:
     assert isinstance(product(Identity(4), Identity(4)), Identity)
     nested = product(product(Diagonal(np.ones(5)), d), Diagonal(np.ones(6)))
     assert isinstance(nested, Product) and len(nested.factors) == 3
-    with pytest.raises(ValueError, match="follow"):
+    with pytest.raises(ValueError, match="multiplied"):
         Product((d, d))
 
 

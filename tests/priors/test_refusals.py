@@ -46,4 +46,4 @@ def test_refused(
         prior(name, type_, **arguments)
     assert caught.value.codes == ("E303",) and caught.value.argument == fault
     assert told in str(caught.value) and f"`{name}`" in str(caught.value)
-    assert caught.value.found.help
+    assert caught.value.diagnostic.help

@@ -119,8 +119,8 @@ HALVES = [[0, 1, 2], [1, 2, 3]]
 BROKEN: dict[str, tuple[Any, Any, str, str]] = {
     "flat": ([*SQUARE, [2.0, 0.0]], [*HALVES, [0, 1, 4]], "E303", "no area"),
     "twice the same corner": (SQUARE, [[0, 1, 2], [1, 1, 3]], "E303", "no area"),
-    "out of range": (SQUARE, [[0, 1, 2], [1, 2, 4]], "E303", "not there"),
-    "negative": (SQUARE, [[0, 1, 2], [1, 2, -1]], "E303", "not there"),
+    "out of range": (SQUARE, [[0, 1, 2], [1, 2, 4]], "E303", "out of range"),
+    "negative": (SQUARE, [[0, 1, 2], [1, 2, -1]], "E303", "out of range"),
     "from one": (SQUARE, [[1, 2, 3], [2, 3, 4]], "E303", "triangles - 1"),
     "unused": ([*SQUARE, [2.0, 0.0]], HALVES, "E303", "in no triangle"),
     "solid": (np.zeros((4, 3)), HALVES, "E301", "plane"),

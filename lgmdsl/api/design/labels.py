@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.grounding.axes import Bound, align, bind
+from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind
 from lgmdsl.canonical.grounding.errors import about, absent, wrong_shape
 from lgmdsl.canonical.grounding.ground import IndexSet, ground_new
 from lgmdsl.canonical.grounding.labels import LabelArray
@@ -77,7 +77,7 @@ def _asked(fit: Fit, response: int, source: Dataset) -> tuple[Symbol, Entry]:
     raise DataError(absent(symbol, source.name, source.keys, close, key))
 
 
-def _matched(bound: Bound, members: IndexSet, oracle: Dataset) -> Bound:
+def _matched(bound: BoundDatum, members: IndexSet, oracle: Dataset) -> BoundDatum:
     # A frame's default 0..n-1 names no case.
     labels = None if bound.weak else bound.labels[0]
     if labels is None:
@@ -102,7 +102,7 @@ def _matched(bound: Bound, members: IndexSet, oracle: Dataset) -> Bound:
     return aligned
 
 
-def _key_labels(bound: Bound, members: IndexSet, oracle: Dataset) -> LabelArray | None:
+def _key_labels(bound: BoundDatum, members: IndexSet, oracle: Dataset) -> LabelArray | None:
     """Labels that the oracle holds under the index's own name."""
     key = oracle.key(members.name)
     entry = oracle.entries.get(key)

@@ -24,12 +24,14 @@ if TYPE_CHECKING:
 def as_observed(family: ast.Dist, grounded: GroundedModel) -> ast.Dist:
     """The family without the arguments that say how a response was observed, where nothing is known
     of that: new data, whose responses are those before any censoring."""
-    kept = tuple(
+    arguments = tuple(
         a
         for a in family.arguments
         if a.name not in CENSORING or all(n in grounded.values for n in _data_in(a.value, grounded))
     )
-    return family if len(kept) == len(family.arguments) else replace(family, arguments=kept)
+    return (
+        family if len(arguments) == len(family.arguments) else replace(family, arguments=arguments)
+    )
 
 
 def _data_in(value: ast.Value, grounded: GroundedModel) -> list[str]:
@@ -38,11 +40,11 @@ def _data_in(value: ast.Value, grounded: GroundedModel) -> list[str]:
     return [n for n in names if n in symbols and symbols[n].kind == "data"]
 
 
-def check_censoring(block: SiteBlock, given: Mapping[str, ast.Value]) -> None:
-    """Raises ModelError E104 (`event` beside `lower` or `upper`), DataError E303 (an interval that
-    does not hold y) and E304 (a missing y that has an interval)."""
-    ends = [name for name in ("lower", "upper") if name in given]
-    if "event" in given and ends:
+def check_censoring(block: SiteBlock, arguments: Mapping[str, ast.Value]) -> None:
+    """Raises ModelError E104 (`event` together with `lower` or `upper`), DataError E303 (an
+    interval that does not hold y) and E304 (a missing y that has an interval)."""
+    ends = [name for name in ("lower", "upper") if name in arguments]
+    if "event" in arguments and ends:
         raise ModelError(
             Diagnostic(
                 "E104",
@@ -51,14 +53,14 @@ def check_censoring(block: SiteBlock, given: Mapping[str, ast.Value]) -> None:
                 help="keep one: event = 0 is lower = y without an upper end",
             )
         )
-    nodes = [block.parameters[name] for name in (*ends, "event") if name in given]
+    nodes = [block.parameters[name] for name in (*ends, "event") if name in arguments]
     if any(node.depends for node in nodes):
         raise ModelError(
             Diagnostic("E104", "how a row is censored cannot depend on a hyper", block.span)
         )
     values: dict[str, Array] = {
         name: expand(block.parameters[name].evaluate({}), block.dims, block.sizes).reshape(-1)
-        for name in given.keys() & set(CENSORING)
+        for name in arguments.keys() & set(CENSORING)
     }
     present = np.zeros(int(np.prod(block.shape)), dtype=np.bool_)
     present[block.rows] = True
@@ -77,13 +79,13 @@ def check_censoring(block: SiteBlock, given: Mapping[str, ast.Value]) -> None:
             )
     fault = censoring_fault(block.y, {n: v[block.rows] for n, v in values.items()})
     if fault is not None:
-        what, wrong = fault
+        message, wrong = fault
         raise DataError(
             Diagnostic(
                 "E303",
-                what.format(y=f"`{block.name}`") + f" in {count_of(len(wrong), 'row')}",
+                message.format(y=f"`{block.name}`") + f" in {count_of(len(wrong), 'row')}",
                 block.span,
                 f"first at {block.place(int(block.rows[wrong[0]]))}",
-                help="an end that is missing (NaN, type `real?`) is open; both are: observed",
+                help="a missing end (NaN, type `real?`) is open; a row without either is observed",
             )
         )

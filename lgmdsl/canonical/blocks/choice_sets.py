@@ -1,4 +1,4 @@
-"""What to say of a chosen class that `available` leaves out, in the classes' own labels."""
+"""The diagnostic for a chosen class that `available` excludes, with the labels of the classes."""
 
 from __future__ import annotations
 
@@ -23,13 +23,17 @@ def left_out(
         return None
     first = int(bad[0])
     chosen = str(labels[y[first]])
-    there = [str(label) for label in labels[available[first] != 0.0]]
-    more = f" and {len(there) - SHOWN} more" if len(there) > SHOWN else ""
-    told = f"available: {', '.join(there[:SHOWN])}{more}" if there else "nothing is available there"
+    offered = [str(label) for label in labels[available[first] != 0.0]]
+    more = f" and {len(offered) - SHOWN} more" if len(offered) > SHOWN else ""
+    choices = (
+        f"available: {', '.join(offered[:SHOWN])}{more}"
+        if offered
+        else "nothing is available there"
+    )
     return Diagnostic(
         "E303",
         f"`{name}` chooses a class that is not available in {len(bad)} rows",
         span,
-        f"first at {place}: `{chosen}`; {told}",
+        f"first at {place}: `{chosen}`; {choices}",
         help=f"make `{chosen}` available there, or leave the choice out (a type with `?`)",
     )

@@ -66,8 +66,8 @@ class Event:
             return (*self.dims, self.classes)
         if parameter in self.family.spec.shared:
             return (self.event, self.classes)
-        own = (d for d in self.parameters[parameter].dims if d not in self.dims)
-        return (*self.dims, *own)
+        extra = (d for d in self.parameters[parameter].dims if d not in self.dims)
+        return (*self.dims, *extra)
 
 
 def event_rows(rows: IntArray, event: int) -> IntArray:
@@ -78,14 +78,14 @@ def event_rows(rows: IntArray, event: int) -> IntArray:
 
 
 def event_of(form: Affine, rows: tuple[str, ...], classes: str, grounded: GroundedModel) -> str:
-    """The index of a vector site's predictors: the classes, a head of them that stands in the form
+    """The index of a vector site's predictors: the classes, a head of them that appears in the form
     instead, or an index of its own that the `rows` lack (topics). Empty for scalar sites, which
     have no classes."""
     if not classes or classes in form.dims:
         return classes
-    own = [d for d in form.dims if d not in rows]
-    heads = [d for d in own if _head_of(d, grounded) == classes]
-    return next(iter((*heads, *own)), classes)
+    extra = [d for d in form.dims if d not in rows]
+    heads = [d for d in extra if _head_of(d, grounded) == classes]
+    return next(iter((*heads, *extra)), classes)
 
 
 def _head_of(name: str, grounded: GroundedModel) -> str:

@@ -21,26 +21,26 @@ def family_of(
     family: ast.Dist, find: FindSite, potential: bool = False
 ) -> tuple[type[Site], dict[str, ast.Value]]:
     """The site of a distribution: its name is family.argument for the latent argument given."""
-    given = {a.name: a.value for a in family.arguments}
-    variant = unfitted.variant(family.name.id, given)
-    names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in given]
-    if given.keys() & set(CENSORING):
+    arguments = {a.name: a.value for a in family.arguments}
+    variant = unfitted.variant(family.name.id, arguments)
+    names = [family.name.id] if potential else [f"{family.name.id}.{a}{variant}" for a in arguments]
+    if arguments.keys() & set(CENSORING):
         names = [f"{name}{kind}" for kind in ("", ".censored") for name in names]
-    found = [site for name in names if (site := find(name)) is not None]
-    # `normal(mean = 0, log_var = h)` names two sites; the one meant takes all the arguments.
-    for site in found:
-        if given.keys() <= {site.spec.argument, *site.spec.parameters}:
-            return site, given
-    if found:
-        return found[0], given
+    sites = [site for name in names if (site := find(name)) is not None]
+    # `normal(mean = 0, log_var = h)` names two sites; the right one takes all the arguments.
+    for site in sites:
+        if arguments.keys() <= {site.spec.argument, *site.spec.parameters}:
+            return site, arguments
+    if sites:
+        return sites[0], arguments
     signature = lookup("family", family.name.id)
     linking = {p.name for p in signature.parameters if p.type == "latent"} if signature else set()
     shown = [name for name in names if linking.intersection(name.split(".")[1:2])] or names
-    what = family.name.id if potential else " or ".join(shown)
+    wording = family.name.id if potential else " or ".join(shown)
     raise MethodError(
         Diagnostic(
             "E501",
-            f"no back end takes `{what}` yet",
+            f"no back end takes `{wording}` yet",
             family.span,
             "is parsed and checked, but cannot be fitted in this version",
             help=unfitted.HELP,
@@ -49,16 +49,16 @@ def family_of(
 
 
 def parameters_of(
-    site: type[Site], given: Mapping[str, ast.Value], lowering: Lowering, span: Span
+    site: type[Site], arguments: Mapping[str, ast.Value], lowering: Lowering, span: Span
 ) -> dict[str, Coefficient]:
     """The arguments given, and defaults for the others.
 
     Raises MethodError E501 for an argument of the family that this variant has no parameter for,
     E104 for one that it cannot do without.
     """
-    extra = [a for name, a in given.items() if name not in site.spec.parameters]
+    extra = [a for name, a in arguments.items() if name not in site.spec.parameters]
     if extra:
-        name = next(n for n in given if n not in site.spec.parameters)
+        name = next(n for n in arguments if n not in site.spec.parameters)
         raise MethodError(
             Diagnostic(
                 "E501",
@@ -69,8 +69,8 @@ def parameters_of(
         )
     out: dict[str, Coefficient] = {}
     for name, default in site.spec.parameters.items():
-        if name in given:
-            out[name] = lowering.coefficient(given[name])
+        if name in arguments:
+            out[name] = lowering.coefficient(arguments[name])
         else:
             if default is None:
                 raise MethodError(_wanting(site, name, span))

@@ -191,12 +191,14 @@ class LatentBlock:
         if not fine:
             low, high = SQUARABLE
             wanted = (
-                f"wanted {low:g} to {high:g}, whose squares are doubles" if name == "sd" else ""
+                f"wanted {low:g} to {high:g}, whose squares do not under- or overflow"
+                if name == "sd"
+                else ""
             )
             raise DataError(
                 Diagnostic(
                     "E303",
-                    f"`{name}` of the prior of `{self.name}` is not finite, or beyond the doubles",
+                    f"`{name}` of the prior of `{self.name}` is not finite, or out of range",
                     details=(wanted,) if wanted else (),
                     help="change the units of the data",
                 )
@@ -219,13 +221,13 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
             factors = []
             whole = len(statement.factors) == 1
             for k, factor in enumerate(statement.factors):
-                name, given = factor.name.id, factor.arguments
+                name, named = factor.name.id, factor.arguments
                 if part and name == bym2.NAME:
-                    name, given = bym2.part_factor(factor, part)
+                    name, named = bym2.part_factor(factor, part)
                 if name not in catalogue.STRUCTURES:
                     refused.append(_unsupported(factor))
                     continue
-                own = slice(None) if whole else slice(k, k + 1)
+                axes = slice(None) if whole else slice(k, k + 1)
                 signature = lookup("structure", factor.name.id)
                 parameters = signature.parameters if signature else ()
                 kernels = {p.name for p in parameters if p.type == "kernel"}
@@ -233,17 +235,21 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
                     a.name: _kernel(a.value, lowering)
                     if a.name in kernels
                     else _argument(a.value, lowering)
-                    for a in given
+                    for a in named
                 }
-                dims, there = ties.dims[own], None
-                labels = indices[symbol.dims[own][0]].labels if len(dims) == 1 else None
-                if len(dims) == 1 and (there := places[own][0]) is not None:
-                    if there.tied:
-                        labels = there.labels
-                    if there.tied or (there.argument not in arguments and not there.regular):
-                        arguments[there.argument] = constant(there, dims[0], not there.tied)
-                made = FactorSpec(name, dims, sizes[own], arguments, factor, labels, there)
-                factors.append(made)
+                dims, axis_places = ties.dims[axes], None
+                labels = indices[symbol.dims[axes][0]].labels if len(dims) == 1 else None
+                if len(dims) == 1 and (axis_places := places[axes][0]) is not None:
+                    if axis_places.tied:
+                        labels = axis_places.labels
+                    if axis_places.tied or (
+                        axis_places.argument not in arguments and not axis_places.regular
+                    ):
+                        arguments[axis_places.argument] = constant(
+                            axis_places, dims[0], not axis_places.tied
+                        )
+                spec = FactorSpec(name, dims, sizes[axes], arguments, factor, labels, axis_places)
+                factors.append(spec)
             block = bym2.part_name(symbol.name, part) if part else lowering.axes.block_name(symbol)
             blocks.append(LatentBlock(block, ties.dims, sizes, tuple(factors)))
     if refused:

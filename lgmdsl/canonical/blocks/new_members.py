@@ -1,4 +1,5 @@
-"""Members of an ordered axis that a fit did not have: their places, and what the prior says there.
+"""Members of an ordered axis that a fit did not have: their places, and their prior given
+the fitted members.
 
 The members that a fit has are numbered 0 to n - 1, new ones from n on.
 """
@@ -23,7 +24,7 @@ from lgmdsl.vocabulary.lookup import lookup
 
 
 @dataclass(frozen=True, eq=False)
-class Grown:
+class GrownAxis:
     """An axis of `fitted` members and those at the places `new` (m,): `numbers` (size,) are the
     members of an index set in its order; `places` (n,) those of the fitted ones."""
 
@@ -59,49 +60,49 @@ def fitted_numbers(spec: FactorSpec, size: int) -> IntArray:
 
 
 def grown(
-    spec: FactorSpec, theta: Theta, old: IndexSet, now: IndexSet, again: FactorSpec, kept: bool
-) -> Grown:
+    spec: FactorSpec, theta: Theta, old: IndexSet, now: IndexSet, again: FactorSpec, extends: bool
+) -> GrownAxis:
     """The axis of a factor after new data, `again` the factor there: `now` are the members of its
     index set, of which those with labels that the fit knows are known, unless positions are given
-    for all of them. `kept`: its first members are the fit's.
+    for all of them. `extends`: its first members are the fit's.
 
     Raises DataError E302 for labels that have no place among those of the fit.
     """
     known = fitted_numbers(spec, old.size)
     numbers = np.full(now.size, -1, dtype=np.int64)
     if position_argument(spec.factor) is None:
-        there = old.positions(now.labels)
-        numbers[there >= 0] = known[there[there >= 0]]
+        position = old.positions(now.labels)
+        numbers[position >= 0] = known[position[position >= 0]]
         try:
             before, asked = _by_labels(spec, old, now.labels[numbers < 0])
         except Refused as refused:
             raise located(refused, spec.factor, spec.dims, spec.labels) from None
     else:
         before, after = (_positions(s, theta) for s in (spec, again))
-        if kept:
+        if extends:
             numbers[: old.size] = known
         asked = after[numbers < 0]
     new, back = np.unique(asked, return_inverse=True)
     numbers[numbers < 0] = len(before) + back.reshape(-1)
-    return Grown(spec, before, new, numbers)
+    return GrownAxis(spec, before, new, numbers)
 
 
 def _positions(spec: FactorSpec, theta: Theta) -> Array:
     """The positions that an argument gives to the members of a factor."""
     signature = lookup("structure", spec.name)
     assert signature is not None, "a structure with positions is known"
-    given = spec.arguments[signature.spacing.at]
-    assert isinstance(given, Coefficient), "positions are numbers"
-    return np.asarray(given.evaluate(theta).dense(), dtype=np.float64)
+    argument = spec.arguments[signature.spacing.at]
+    assert isinstance(argument, Coefficient), "positions are numbers"
+    return np.asarray(argument.evaluate(theta).dense(), dtype=np.float64)
 
 
 def _by_labels(spec: FactorSpec, old: IndexSet, new: AnyArray) -> tuple[Array, Array]:
     """Places of the fitted members, and of new labels: numbers and dates on the line of the fit's,
     or in equal steps from the first label to the next. Raises Refused (E302)."""
-    there = spec.places
-    if there is None:
+    places = spec.places
+    if places is None:
         return equal_places(old.labels, new)
-    fitted = there.values if there.tied else there.values[there.of]
+    fitted = places.values if places.tied else places.values[places.of]
     if not new.size:
         return fitted, np.zeros(0)
     return fitted, _line(old.labels, new).places[old.size :]
@@ -122,7 +123,7 @@ def equal_places(old: AnyArray, new: AnyArray) -> tuple[Array, Array]:
         raise Refused(
             "E302",
             f"{{axis}} has no member {show(new[0])}",
-            label="it is none of the steps that the fitted labels make",
+            label="it is off the grid of equal steps of the fitted labels",
             help="ask for labels in the steps of the fit; for members at any distance fit "
             "ou(sd = ..., rate = ...)",
         )
@@ -141,7 +142,7 @@ def _line(old: AnyArray, new: AnyArray) -> Line:
         raise Refused(
             "E302",
             f"{{axis}} has no member {show(new[0])}",
-            label="where it would stand among the fitted ones is not known",
+            label="its position among the fitted members is unknown",
             help=f"new members are numbers or dates, written as {show(old[0])}"
             if line_of(old) is not None
             else "number the labels of the fit, or give positions: at = ...",

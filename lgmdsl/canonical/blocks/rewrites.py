@@ -1,4 +1,4 @@
-"""What the compiler writes sites as, and says so: `lgm explain` shows each rewrite."""
+"""Rewrites of site blocks by the compiler; `lgm explain` lists them."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.canonical.blocks.family import FindSite
-from lgmdsl.canonical.blocks.observed import Whole
+from lgmdsl.canonical.blocks.observed import RewrittenData
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
@@ -26,24 +26,24 @@ class Rewrite:
 
 def rewrite(block: SiteBlock, find: FindSite) -> tuple[SiteBlock, tuple[Rewrite, ...]]:
     """What families declare: `centred` observations become potentials on eta - y, `Split` ones
-    several sites of another family; `rewrite` says what is only named otherwise."""
+    several sites of another family; `rewrite` describes a change of name alone."""
     spec = block.site.spec
     centred = find(spec.centred) if spec.centred else None
     if centred is not None and block.y is not None:
         offset = np.zeros(block.shape).reshape(-1)
         offset[block.rows] = -block.y
-        moved = co.Constant(block.dims, offset.reshape(block.shape))
-        form = af.add((block.form, Affine((), moved, block.form.sizes)))
+        shift = co.Constant(block.dims, offset.reshape(block.shape))
+        form = af.add((block.form, Affine((), shift, block.form.sizes)))
         note = (
             f"{spec.name} observations to a {centred.spec.name} potential on the predictor minus y"
         )
         return replace(block, site=centred, form=form), (Rewrite(block.name, note),)
-    told = (Rewrite(block.name, spec.rewrite),) if spec.rewrite else ()
+    rewrites = (Rewrite(block.name, spec.rewrite),) if spec.rewrite else ()
     if issubclass(block.site, Split):
         into = find(block.site.into)
         if into is not None:
-            return _split(block, block.site, into), told
-    return block, told
+            return _split(block, block.site, into), rewrites
+    return block, rewrites
 
 
 def _split(block: SiteBlock, family: type[Split], into: type[Site]) -> SiteBlock:
@@ -52,12 +52,12 @@ def _split(block: SiteBlock, family: type[Split], into: type[Site]) -> SiteBlock
     size = block.sizes[cut]
     places = block.rows[:, None] * size + np.arange(size)
     if block.y is None:
-        whole = Whole(block.dims, block.rows, None, size, np.arange(0))
+        whole = RewrittenData(block.dims, block.rows, None, size, np.arange(0))
         return replace(
             block, dims=(*block.dims, cut), event="", site=into, rows=np.arange(0), whole=whole
         )
     reached, values = family.pieces(block.y, size)
-    whole = Whole(block.dims, block.rows, block.y, size, np.nonzero(reached)[0])
+    whole = RewrittenData(block.dims, block.rows, block.y, size, np.nonzero(reached)[0])
     return replace(
         block,
         dims=(*block.dims, cut),

@@ -14,7 +14,7 @@ from lgmdsl.canonical.blocks.censoring import as_observed, check_censoring
 from lgmdsl.canonical.blocks.choice_sets import left_out
 from lgmdsl.canonical.blocks.events import Event, event_of, event_rows, whole_rows
 from lgmdsl.canonical.blocks.family import FindSite, family_of, parameters_of
-from lgmdsl.canonical.blocks.observed import Whole
+from lgmdsl.canonical.blocks.observed import RewrittenData
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
@@ -50,17 +50,19 @@ class SiteBlock(Event):
     rows: IntArray
     span: Span
     sizes: Mapping[str, int]
-    whole: Whole | None = None
+    whole: RewrittenData | None = None
     classes: str = ""
     event: str = ""
     labels: AnyArray | None = None
 
     @property
-    def data(self) -> Whole:
+    def data(self) -> RewrittenData:
         """The data as the model writes them."""
         if self.whole is not None:
             return self.whole
-        return Whole(self.dims, self.rows, self.y, self.predictors, np.arange(len(self.rows)))
+        return RewrittenData(
+            self.dims, self.rows, self.y, self.predictors, np.arange(len(self.rows))
+        )
 
     @property
     def data_shape(self) -> tuple[int, ...]:
@@ -91,17 +93,17 @@ class SiteBlock(Event):
 
     def without(self, data: IntArray) -> SiteBlock:
         """The block without some of its data, by their places among those observed."""
-        kept = np.flatnonzero(~np.isin(self.data.owner, data))
+        fit_rows = np.flatnonzero(~np.isin(self.data.owner, data))
         whole = self.whole
         if whole is not None:
-            left = np.delete(np.arange(len(whole.rows)), data)
+            data_rows = np.delete(np.arange(len(whole.rows)), data)
             place = np.zeros(len(whole.rows), dtype=np.int64)
-            place[left] = np.arange(len(left))
-            y = None if whole.y is None else whole.y[left]
-            owner = place[whole.owner[kept]]
-            whole = Whole(whole.dims, whole.rows[left], y, whole.event, owner)
-        y = None if self.y is None else self.y[kept]
-        return replace(self, rows=self.rows[kept], y=y, whole=whole)
+            place[data_rows] = np.arange(len(data_rows))
+            y = None if whole.y is None else whole.y[data_rows]
+            owner = place[whole.owner[fit_rows]]
+            whole = RewrittenData(whole.dims, whole.rows[data_rows], y, whole.event, owner)
+        y = None if self.y is None else self.y[fit_rows]
+        return replace(self, rows=self.rows[fit_rows], y=y, whole=whole)
 
     def parameter_values(self, theta: Theta, all_rows: bool = False) -> dict[str, Array]:
         """Each parameter at theta, one value (or one row, over classes or an index of its own) for
@@ -132,9 +134,9 @@ class SiteBlock(Event):
         """E303: k successes of fewer trials, a parameter that is not positive, an overflow."""
         place = self.place(int(self.rows[bad[0]]))
         if "available" in values and self.labels is not None:
-            told = left_out(self.name, values, self.labels, bad, place, self.span)
-            if told is not None:
-                return told
+            diagnostic = left_out(self.name, values, self.labels, bad, place, self.span)
+            if diagnostic is not None:
+                return diagnostic
         shared = self.family.spec.shared
         shown = ", ".join(
             f"{k} = {_shown(v[bad[0]])}" for k, v in values.items() if k not in shared
@@ -148,9 +150,11 @@ class SiteBlock(Event):
 
     def place(self, row: int) -> str:
         """Where a flat position lies, for messages: `obs 3, item 0`."""
-        at = np.unravel_index(row, self.shape) if self.shape else ()
+        position = np.unravel_index(row, self.shape) if self.shape else ()
         names = (d.partition("~")[0] for d in self.dims)
-        return ", ".join(f"{d} {i}" for d, i in zip(names, at, strict=True)) or "its only entry"
+        return (
+            ", ".join(f"{d} {i}" for d, i in zip(names, position, strict=True)) or "its only entry"
+        )
 
     def bind_family(self, theta: Theta, y: Array | None = None) -> Site:
         """Sites of the family as written for every entry, for simulation and prediction."""
@@ -193,9 +197,9 @@ def site_block(node: Node, lowering: Lowering, find: FindSite) -> SiteBlock:
 
 def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> SiteBlock:
     family = as_observed(statement.family, lowering.grounded)
-    site, given = family_of(family, find)
+    site, arguments = family_of(family, find)
     symbol = lowering.grounded.model.symbols[statement.name.id]
-    value = given.pop(site.spec.argument)
+    value = arguments.pop(site.spec.argument)
     form = lowering.affine(value)
     y = cast("AnyArray | None", lowering.grounded.values.get(symbol.name))
     wide = "y" in site.spec.wide
@@ -205,7 +209,7 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         missing = whole_rows(missing, symbol)
     rows, observed = _rows(y, missing, dims, lowering)
     classes = symbol.dims[-1] if wide else symbol.target or ""
-    parameters = parameters_of(site, given, lowering, statement.span)
+    parameters = parameters_of(site, arguments, lowering, statement.span)
     block = SiteBlock(
         name=symbol.name,
         dims=dims,
@@ -222,17 +226,17 @@ def _observed(statement: ast.Observe, lowering: Lowering, find: FindSite) -> Sit
         event=event_of(form, dims, classes, lowering.grounded) if site.spec.vector else "",
         labels=lowering.grounded.indices[classes].labels if classes else None,
     )
-    if observed is not None and given.keys() & set(CENSORING):
-        check_censoring(block, given)
+    if observed is not None and arguments.keys() & set(CENSORING):
+        check_censoring(block, arguments)
     return block
 
 
 def _potential(
     statement: ast.Potential, number: int, lowering: Lowering, find: FindSite
 ) -> SiteBlock:
-    site, given = family_of(statement.family, find, potential=True)
+    site, arguments = family_of(statement.family, find, potential=True)
     form = lowering.affine(statement.value)
-    parameters = parameters_of(site, given, lowering, statement.span)
+    parameters = parameters_of(site, arguments, lowering, statement.span)
     dims = co.union(form.dims, *(p.dims for p in parameters.values()))
     name = f"potential {number}"
     size = check_rows(name, [form.sizes[d] for d in dims], statement.span)

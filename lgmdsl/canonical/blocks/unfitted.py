@@ -1,4 +1,4 @@
-"""Families that the language knows and no back end takes: which one is meant, and why not."""
+"""Families of the language that no back end fits: which one a statement names, and why not."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from lgmdsl.vocabulary.lookup import lookup
 HELP = "`lgm methods` lists the sites that this version fits"
 
 
-def variant(family: str, given: dict[str, ast.Value]) -> str:
+def variant(family: str, arguments: dict[str, ast.Value]) -> str:
     """`.NAME` of the variant that a text argument asks for, "" where it is the usual one; the
-    argument is taken out of `given`."""
+    argument is taken out of `arguments`."""
     signature = lookup("family", family)
     texts = [p for p in signature.parameters if p.type == "string"] if signature else []
     for parameter in texts:
-        value = given.pop(parameter.name, None)
+        value = arguments.pop(parameter.name, None)
         if isinstance(value, ast.String) and value.value != parameter.default:
             return f".{value.value}"
     return ""

@@ -164,8 +164,8 @@ def total(affine: Affine, over: str) -> Affine:
             terms.append(replace(term, factors=(co.number(size), *term.factors)))
     offset = affine.offset
     if over in offset.dims:
-        kept = tuple(d for d in offset.dims if d != over)
-        offset = co.Contraction(kept, (offset,))
+        remaining = tuple(d for d in offset.dims if d != over)
+        offset = co.Contraction(remaining, (offset,))
     elif not _is_zero(offset):
         offset = co.multiply(co.number(size), offset)
     return Affine(tuple(terms), offset, sizes)

@@ -16,7 +16,7 @@ import numpy as np
 from lgmdsl.arrays import Array, Matrix
 from lgmdsl.canonical.expressions.named import (
     Axis,
-    Named,
+    NamedArray,
     Slot,
     Through,
     collapse,
@@ -42,16 +42,16 @@ class Constant(Coefficient):
 
     @property
     def stored(self) -> bool:
-        return Named(self.dims, self.values).sparse
+        return NamedArray(self.dims, self.values).sparse
 
     @property
     def children(self) -> tuple[Coefficient, ...]:
         return ()
 
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
-        return Named(self.dims, self.values)
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
+        return NamedArray(self.dims, self.values)
 
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         return ()
 
 
@@ -66,13 +66,13 @@ class HyperValue(Coefficient):
         return ()
 
     @property
-    def own(self) -> frozenset[str]:
+    def dependencies(self) -> frozenset[str]:
         return frozenset({self.name})
 
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
-        return Named(self.dims, np.asarray(theta[self.name], dtype=np.float64))
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
+        return NamedArray(self.dims, np.asarray(theta[self.name], dtype=np.float64))
 
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         return ()
 
     @property
@@ -90,14 +90,14 @@ class Total(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return self.terms
 
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
         sizes = _sizes(parts)
         result = np.zeros(tuple(sizes[d] for d in self.dims))
         for part in parts:
             result += expand(part, self.dims, sizes)
-        return Named(self.dims, result)
+        return NamedArray(self.dims, result)
 
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         return [collapse(adjoint, self.dims, t.dims) if t.depends else None for t in self.terms]
 
 
@@ -111,20 +111,20 @@ class Contraction(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return self.factors
 
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
-        return Named(self.dims, product(parts, self.dims))
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
+        return NamedArray(self.dims, product(parts, self.dims))
 
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         sizes = _sizes(parts)
         out: list[Array | None] = []
         for k, factor in enumerate(self.factors):
             if not factor.depends:
                 out.append(None)
                 continue
-            others = [Named(self.dims, adjoint), *parts[:k], *parts[k + 1 :]]
+            others = [NamedArray(self.dims, adjoint), *parts[:k], *parts[k + 1 :]]
             known = {d for o in others for d in o.dims}
             # An index that only this factor has was summed: its adjoint is constant there.
-            others += [Named((d,), np.ones(sizes[d])) for d in factor.dims if d not in known]
+            others += [NamedArray((d,), np.ones(sizes[d])) for d in factor.dims if d not in known]
             out.append(product(others, factor.dims))
         return out
 
@@ -140,16 +140,16 @@ class Power(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return self.base, self.exponent
 
-    def _both(self, parts: Sequence[Named]) -> tuple[Array, Array]:
+    def _both(self, parts: Sequence[NamedArray]) -> tuple[Array, Array]:
         sizes = _sizes(parts)
         return expand(parts[0], self.dims, sizes), expand(parts[1], self.dims, sizes)
 
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
         base, exponent = self._both(parts)
         with np.errstate(all="ignore"):  # non-finite values are reported by whoever uses them
-            return Named(self.dims, np.asarray(base**exponent))
+            return NamedArray(self.dims, np.asarray(base**exponent))
 
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         base, exponent = self._both(parts)
         out: list[Array | None] = [None, None]
         if self.base.depends:
@@ -179,11 +179,11 @@ class Elementwise(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return (self.operand,)
 
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
         with np.errstate(all="ignore"):
-            return Named(self.dims, np.asarray(_FUNCTIONS[self.function][0](parts[0].dense())))
+            return NamedArray(self.dims, np.asarray(_FUNCTIONS[self.function][0](parts[0].dense())))
 
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         return (adjoint * _FUNCTIONS[self.function][1](parts[0].dense()),)
 
 
@@ -199,17 +199,17 @@ class Gather(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return (self.operand,)
 
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
         named = parts[0]
         index = slot_indices(self.slots, self.dims, self.sizes)
         if named.sparse:
             return _gather_sparse(named, self.slots, self.dims)
-        return Named(self.dims, self._full(np.asarray(named.dense()[index])))
+        return NamedArray(self.dims, self._full(np.asarray(named.dense()[index])))
 
     def _full(self, values: Array) -> Array:
         return np.broadcast_to(values, tuple(self.sizes[d] for d in self.dims))
 
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         below = np.zeros(parts[0].dense().shape)
         index = np.broadcast_arrays(
             *slot_indices(self.slots, self.dims, self.sizes),
@@ -219,7 +219,7 @@ class Gather(Coefficient):
         return (below,)
 
 
-def _gather_sparse(named: Named, slots: tuple[Slot, ...], dims: tuple[str, ...]) -> Named:
+def _gather_sparse(named: NamedArray, slots: tuple[Slot, ...], dims: tuple[str, ...]) -> NamedArray:
     """Rows and columns of a csr array by one-dimensional maps."""
     values = named.values
     for axis, slot in enumerate(slots):
@@ -230,10 +230,10 @@ def _gather_sparse(named: Named, slots: tuple[Slot, ...], dims: tuple[str, ...])
     order = tuple(s.dim if isinstance(s, Axis) else s.dims[0] for s in slots)  # type: ignore[union-attr]
     if len(set(order)) < 2:
         raise sparse_refused(named.dims)
-    return Named(order, values)
+    return NamedArray(order, values)
 
 
-def _sizes(parts: Sequence[Named]) -> dict[str, int]:
+def _sizes(parts: Sequence[NamedArray]) -> dict[str, int]:
     return {d: n for p in parts for d, n in zip(p.dims, p.values.shape, strict=True)}
 
 

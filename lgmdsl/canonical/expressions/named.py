@@ -14,7 +14,7 @@ from lgmdsl.errors import Diagnostic, MethodError
 
 
 @dataclass(frozen=True, eq=False)
-class Named:
+class NamedArray:
     """`values` has one axis for each name in `dims`; a csr array has exactly two."""
 
     dims: tuple[str, ...]
@@ -37,7 +37,7 @@ def sparse_refused(dims: Sequence[str]) -> MethodError:
     return MethodError(
         Diagnostic(
             "E501",
-            f"the sparse matrix over [{over}] stands where a dense array is needed",
+            f"the sparse matrix over [{over}] is used where a dense array is needed",
             details=("one sparse matrix can be multiplied with latents: X @ b, sum(X * b, k)",),
             help="give it as a dense array, e.g. X.toarray()",
             layout="plain",
@@ -45,7 +45,7 @@ def sparse_refused(dims: Sequence[str]) -> MethodError:
     )
 
 
-def product(factors: Sequence[Named], dims: tuple[str, ...]) -> Array:
+def product(factors: Sequence[NamedArray], dims: tuple[str, ...]) -> Array:
     """Multiply dense factors, joining axes by name; axes that `dims` leaves out are summed.
 
     Every name in `dims` must occur in a factor.
@@ -62,7 +62,7 @@ def product(factors: Sequence[Named], dims: tuple[str, ...]) -> Array:
     return np.asarray(result, dtype=np.float64)
 
 
-def expand(named: Named, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
+def expand(named: NamedArray, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Array:
     """Values broadcast to `dims` in that order (a read-only view where it can be)."""
     values = named.dense()
     order = [named.dims.index(d) for d in dims if d in named.dims]
@@ -71,12 +71,12 @@ def expand(named: Named, dims: tuple[str, ...], sizes: Mapping[str, int]) -> Arr
     return np.broadcast_to(values[index], tuple(sizes[d] for d in dims))
 
 
-def collapse(values: Array, dims: tuple[str, ...], kept: tuple[str, ...]) -> Array:
-    """Sum out the axes not in `kept` and put the rest in `kept`'s order (the adjoint of expand)."""
-    away = tuple(i for i, d in enumerate(dims) if d not in kept)
+def collapse(values: Array, dims: tuple[str, ...], onto: tuple[str, ...]) -> Array:
+    """Sum out the axes not in `onto`, the rest in its order (the adjoint of expand)."""
+    away = tuple(i for i, d in enumerate(dims) if d not in onto)
     summed = values.sum(axis=away) if away else values
-    left = [d for d in dims if d in kept]
-    return np.asarray(summed.transpose([left.index(d) for d in kept]))
+    remaining = [d for d in dims if d in onto]
+    return np.asarray(summed.transpose([remaining.index(d) for d in onto]))
 
 
 # ---- slots: how one axis of an array is addressed --------------------------------------------

@@ -19,7 +19,7 @@ from typing import TypeAlias, TypeVar
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.canonical.expressions.named import Named
+from lgmdsl.canonical.expressions.named import NamedArray
 
 Node = TypeVar("Node")
 
@@ -36,14 +36,14 @@ class Coefficient(ABC):
 
     dims: tuple[str, ...]
     depends: frozenset[str] = field(init=False, repr=False)
-    sparse: bool = field(init=False, repr=False)  # whether a sparse array stands in it
+    sparse: bool = field(init=False, repr=False)  # whether it contains a sparse array
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "depends", self.own)
+        object.__setattr__(self, "depends", self.dependencies)
         object.__setattr__(self, "sparse", self.stored or any(c.sparse for c in self.children))
 
     @property
-    def own(self) -> frozenset[str]:
+    def dependencies(self) -> frozenset[str]:
         """`depends`, from that of the children."""
         parts = {c.depends for c in self.children}
         return next(iter(parts)) if len(parts) == 1 else frozenset[str]().union(*parts)
@@ -63,11 +63,11 @@ class Coefficient(ABC):
     def children(self) -> tuple[Coefficient, ...]: ...
 
     @abstractmethod
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
         """The node's value, from those of its children."""
 
     @abstractmethod
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         """dF/dchild for each child that depends on hyperparameters, from dF/dnode."""
 
     @cached_property
@@ -84,20 +84,20 @@ class Coefficient(ABC):
         return sizes[id(self)]
 
     @cached_property
-    def _plan(self) -> tuple[tuple[Coefficient, ...], Mapping[int, int], Mapping[int, Named]]:
+    def _plan(self) -> tuple[tuple[Coefficient, ...], Mapping[int, int], Mapping[int, NamedArray]]:
         """What a walk visits, how often each value is used, and those that are known: of the parts
         without hyperparameters, where they are short."""
-        known: dict[int, Named] = {}
+        known: dict[int, NamedArray] = {}
         for node in self.order:
-            kept = None if node.depends or not node.children else node._constant
-            if kept is not None:
-                known[id(node)] = kept
+            constant = None if node.depends or not node.children else node._constant
+            if constant is not None:
+                known[id(node)] = constant
         order = _ordered(self, frozenset(known))
         uses = Counter(id(c) for node in order if id(node) not in known for c in node.children)
         return order, uses, known
 
     @cached_property
-    def _constant(self) -> Named | None:
+    def _constant(self) -> NamedArray | None:
         """The value of a node without hyperparameters, where it is short enough to be kept."""
         parts = []
         for child in self.children:
@@ -108,20 +108,20 @@ class Coefficient(ABC):
         value = self.value(parts, {})
         return None if value.sparse or value.dense().size > KEPT else value
 
-    def evaluate(self, theta: Theta) -> Named:
+    def evaluate(self, theta: Theta) -> NamedArray:
         """The node's value at theta."""
         if not self.children:
             return self.value((), theta)
         order, uses, known = self._plan
-        values, left = dict(known), dict(uses)
+        values, pending = dict(known), dict(uses)
         for node in order:
             if id(node) in values:
                 continue
             children = [id(c) for c in node.children]
             values[id(node)] = node.value([values[c] for c in children], theta)
-            for c in children:  # what nothing needs any more makes room
-                left[c] -= 1
-                if not left[c]:
+            for c in children:  # frees values with no further uses
+                pending[c] -= 1
+                if not pending[c]:
                     del values[c]
         return values[id(self)]
 

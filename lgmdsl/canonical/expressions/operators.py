@@ -26,9 +26,9 @@ def arguments(call: ast.Call) -> dict[str, ast.Value]:
     signature = lookup("operator", call.function.id)
     assert signature is not None, "the checker lets no other call through"
     names = [p.name for p in signature.parameters]
-    given: dict[str, ast.Value] = dict(zip(names, call.positional, strict=False))
-    given.update({a.name: a.value for a in call.named})
-    return given
+    by_name: dict[str, ast.Value] = dict(zip(names, call.positional, strict=False))
+    by_name.update({a.name: a.value for a in call.named})
+    return by_name
 
 
 def transform(
@@ -39,45 +39,47 @@ def transform(
     Raises DataError E301 for axes that are too short or cannot be halved, MethodError E501 where
     PyWavelets is wanted and absent.
     """
-    given = arguments(call)
+    by_name = arguments(call)
     grid = tuple(sizes[d] for d in dims)
     name = call.function.id
     after, result, words = dims, grid, [name, "(."]
     if name in ("diff", "cumsum"):
-        axis = _axis(given.get("index"), dims)
+        axis = _axis(by_name.get("index"), dims)
         words.append(f", {dims[axis].partition('~')[0]}")
         if name == "cumsum":
-            made: Operator = CumulativeSum(grid, axis)
+            operator: Operator = CumulativeSum(grid, axis)
         else:
-            order = _count(given.get("order"), 1)
-            boundary = _text(given.get("boundary"), "none")
-            made = _built(call, lambda: Difference(grid, axis, order, boundary), _short(dims[axis]))
-            assert isinstance(made, Difference)
-            result = made.result
+            order = _count(by_name.get("order"), 1)
+            boundary = _text(by_name.get("boundary"), "none")
+            operator = _built(
+                call, lambda: Difference(grid, axis, order, boundary), _short(dims[axis])
+            )
+            assert isinstance(operator, Difference)
+            result = operator.result
             if boundary == "none":
                 after = tuple(_shortened(d, order) if i == axis else d for i, d in enumerate(dims))
             else:
                 words.append(f', boundary = "{boundary}"')
     elif name == "conv2":
         assert psf is not None
-        boundary = _text(given["boundary"], "")
+        boundary = _text(by_name["boundary"], "")
         words.append(f', psf, boundary = "{boundary}"')
-        made = _built(
+        operator = _built(
             call,
             lambda: Convolution((grid[0], grid[1]), psf, boundary),
             "give a kernel no larger than the image",
         )
     elif name == "wavelet":
-        levels = _count(given["levels"]) if "levels" in given else None
-        words.append(f', filter = "{_text(given["filter"])}"')
-        made = _built(
+        levels = _count(by_name["levels"]) if "levels" in by_name else None
+        words.append(f', filter = "{_text(by_name["filter"])}"')
+        operator = _built(
             call,
-            lambda: Wavelet(grid, _text(given["filter"]), levels),
+            lambda: Wavelet(grid, _text(by_name["filter"]), levels),
             "crop or pad the axes to multiples of 2^levels, or ask for fewer levels",
         )
     else:
-        made = Fourier(grid)
-    return Transform("".join([*words, ")"]), dims, grid, after, result, made)
+        operator = Fourier(grid)
+    return Transform("".join([*words, ")"]), dims, grid, after, result, operator)
 
 
 def _axis(index: ast.Value | None, dims: tuple[str, ...]) -> int:

@@ -15,7 +15,7 @@ from lgmdsl.language.tree import ast
 
 @dataclass(frozen=True)
 class Reduction:
-    """What the text calls it, where it stands, and the index sets along which it runs."""
+    """Its name in the text, its span, and the index sets along which it runs."""
 
     name: str
     span: Span
@@ -33,21 +33,21 @@ def reductions(
 
 def picks(nodes: Iterable[Node], graph: ModelGraph) -> frozenset[str]:
     """The index sets of which an expression of the nodes names one member: `u["a"]`."""
-    symbols, found = graph.model.symbols, set[str]()
+    symbols, picked = graph.model.symbols, set[str]()
     waiting = [value for node in nodes for value in expressions(node.statement)]
     while waiting:
         value = waiting.pop()
         match value:
             case ast.Indexed(base=base, slots=slots):
                 pairs = zip(slots, symbols[base.id].dims, strict=True)
-                found |= {dim for slot, dim in pairs if not isinstance(slot, ast.Name)}
+                picked |= {dim for slot, dim in pairs if not isinstance(slot, ast.Name)}
             case ast.Unary(operand=operand):
                 waiting.append(operand)
             case ast.Binary(left=left, right=right):
                 waiting += [left, right]
             case ast.Call(positional=positional, named=named):
                 waiting += [*positional, *(a.value for a in named)]
-    return frozenset(found)
+    return frozenset(picked)
 
 
 def _within(value: ast.Value, model: CheckedModel, among: Collection[str]) -> Iterator[Reduction]:
@@ -76,6 +76,6 @@ def _axes(call: ast.Call, model: CheckedModel) -> tuple[str, ...]:
         return tuple(part.id for part in call.positional[1:] if isinstance(part, ast.Name))
     if name not in TRANSFORMS:
         return ()
-    given = arguments(call)
-    along = given.get("index")
-    return (along.id,) if isinstance(along, ast.Name) else indices(given["expr"], model.symbols)
+    by_name = arguments(call)
+    along = by_name.get("index")
+    return (along.id,) if isinstance(along, ast.Name) else indices(by_name["expr"], model.symbols)

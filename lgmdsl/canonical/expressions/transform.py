@@ -1,4 +1,4 @@
-"""Operators of the language on named axes, and latent-free values that went through one."""
+"""Operators of the language on named axes, and latent-free values transformed by one."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Theta
-from lgmdsl.canonical.expressions.named import Named, collapse, expand
+from lgmdsl.canonical.expressions.named import NamedArray, collapse, expand
 from lgmdsl.operators.base import Operator
 
 
@@ -38,13 +38,13 @@ class Transformed(Coefficient):
     def children(self) -> tuple[Coefficient, ...]:
         return (self.operand,)
 
-    def value(self, parts: Sequence[Named], theta: Theta) -> Named:
+    def value(self, parts: Sequence[NamedArray], theta: Theta) -> NamedArray:
         t = self.transform
         sizes = dict(zip(t.before, t.grid, strict=True))
         flat = expand(parts[0], t.before, sizes).reshape(-1)
-        return Named(t.after, t.operator.matvec(np.array(flat)).reshape(t.result))
+        return NamedArray(t.after, t.operator.matvec(np.array(flat)).reshape(t.result))
 
-    def slopes(self, adjoint: Array, parts: Sequence[Named]) -> Sequence[Array | None]:
+    def slopes(self, adjoint: Array, parts: Sequence[NamedArray]) -> Sequence[Array | None]:
         t = self.transform
         below = t.operator.rmatvec(np.ascontiguousarray(adjoint).reshape(-1)).reshape(t.grid)
         return (collapse(below, t.before, self.operand.dims),)

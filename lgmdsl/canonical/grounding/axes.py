@@ -19,7 +19,7 @@ from lgmdsl.remedies import key
 
 
 @dataclass(frozen=True, eq=False)
-class Bound:
+class BoundDatum:
     """An entry taken for a datum: values with axes in the declared order, labels for each axis.
 
     `values` is dense or csr; `weak` labels are a frame's default 0..n-1. `pairs` marks a graph
@@ -58,7 +58,7 @@ class Bound:
         return not isinstance(self.values, np.ndarray)
 
 
-def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> Bound | Diagnostic:
+def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> BoundDatum | Diagnostic:
     """Expand an entry and put its axes into the declared order where they have names."""
     loaded = entry.loaded
     values, missing = loaded.values, loaded.missing
@@ -77,7 +77,7 @@ def bind(symbol: Symbol, entry: Entry, dataset: Dataset) -> Bound | Diagnostic:
         values = np.transpose(values, order)
         missing = None if missing is None else np.transpose(missing, order)
         labels = [labels[k] for k in order]
-    return Bound(
+    return BoundDatum(
         symbol,
         entry,
         values,
@@ -136,32 +136,32 @@ def _other_axes(symbol: Symbol, entry: Entry, wanted: Sequence[str]) -> Diagnost
 
 
 def align(
-    bound: Bound,
+    bound: BoundDatum,
     indices: Mapping[str, IndexSet],
     from_keys: Mapping[str, LabelArray],
     observed: bool = False,
-) -> Bound | Diagnostic:
+) -> BoundDatum | Diagnostic:
     """Reorder every axis to the order of its index set's labels.
 
     `from_keys` are the labels that the source gives under the index's own name; an axis that
     carries none itself, or that is the rows of the table they are a column of, has these. An axis
-    without any labels is taken as it stands. What is `observed` is missing at members that are
+    without any labels is taken in its own order. What is `observed` is missing at members that are
     steps without data.
     """
     values, missing, added = bound.values, bound.missing, bound.added
     for axis, dim in enumerate(bound.symbol.dims):
-        index, own = indices[dim], bound.labels[axis]
+        index, labels = indices[dim], bound.labels[axis]
         size = bound.shape[axis]
         if bound.entry.table and dim in from_keys and from_keys[dim].table == bound.entry.source:
-            own = None
-        if own is not None and bound.weak:
-            same = size == index.size and bool((index.positions(own.values) >= 0).all())
-            own = own if same else None
-        if own is None and dim in from_keys and from_keys[dim].values.size == size:
-            own = from_keys[dim]
-        if own is None:
+            labels = None
+        if labels is not None and bound.weak:
+            same = size == index.size and bool((index.positions(labels.values) >= 0).all())
+            labels = labels if same else None
+        if labels is None and dim in from_keys and from_keys[dim].values.size == size:
+            labels = from_keys[dim]
+        if labels is None:
             continue
-        order = _order(bound.symbol, index, own, observed and not bound.sparse)
+        order = _order(bound.symbol, index, labels, observed and not bound.sparse)
         if isinstance(order, Diagnostic):
             return order
         if order is not None:
@@ -176,29 +176,29 @@ def align(
 
 
 def _order(
-    symbol: Symbol, index: IndexSet, own: LabelArray, observed: bool
+    symbol: Symbol, index: IndexSet, labels: LabelArray, observed: bool
 ) -> IntArray | Diagnostic | None:
     """Where each member of the index stands on the axis, or None where they agree already; -1 for
     steps without data."""
-    if own.values.shape == index.labels.shape and np.array_equal(own.values, index.labels):
+    if labels.values.shape == index.labels.shape and np.array_equal(labels.values, index.labels):
         return None
-    at = index.positions(own.values)
-    if own.missing.any():
-        return _missing_labels(symbol, index.name, own)
-    unknown = at < 0
-    repeated = np.unique(own.values).size < own.values.size
+    positions = index.positions(labels.values)
+    if labels.missing.any():
+        return _missing_labels(symbol, index.name, labels)
+    unknown = positions < 0
+    repeated = np.unique(labels.values).size < labels.values.size
     if unknown.any() and not repeated:
-        return wrong_labels(symbol, index, own.values[unknown], "")
-    if repeated or np.unique(at).size < at.size:
+        return wrong_labels(symbol, index, labels.values[unknown], "")
+    if repeated or np.unique(positions).size < positions.size:
         return repeated_labels(
             index.name,
             f"along `{symbol.name}`",
-            own.values,
+            labels.values,
             symbol.statement.span,
-            "give every row a label of its own; in pandas: reset_index(drop=True)",
+            "give every row a distinct label; in pandas: reset_index(drop=True)",
         )
     order: IntArray = np.full(index.size, -1, dtype=np.int64)
-    order[at] = np.arange(at.size)
+    order[positions] = np.arange(positions.size)
     lacking = order < 0
     steps = index.added if index.added is not None else np.zeros(index.size, dtype=bool)
     if (lacking & ~steps).any() or (lacking.any() and not observed):
@@ -206,13 +206,15 @@ def _order(
     return order
 
 
-def _missing_labels(symbol: Symbol, name: str, own: LabelArray) -> Diagnostic:
-    rows = ", ".join(str(int(k)) for k in np.flatnonzero(own.missing)[:5])
+def _missing_labels(symbol: Symbol, name: str, labels: LabelArray) -> Diagnostic:
+    rows = ", ".join(str(int(k)) for k in np.flatnonzero(labels.missing)[:5])
     return Diagnostic(
         "E302",
         f"a label of `{name}` along `{symbol.name}` is missing",
         symbol.statement.span,
-        details=(f"{int(own.missing.sum())} of {own.values.size} missing, at position {rows}",),
+        details=(
+            f"{int(labels.missing.sum())} of {labels.values.size} missing, at position {rows}",
+        ),
         help="give every row a label; in pandas: reset_index(drop=True)",
         layout="plain",
     )

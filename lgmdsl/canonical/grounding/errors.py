@@ -1,4 +1,4 @@
-"""What is said about wrong data: E301 to E305, each naming datum, place and remedy."""
+"""Diagnostics for wrong data: E301 to E305, each with datum, position and remedy."""
 
 from __future__ import annotations
 
@@ -51,24 +51,24 @@ def places(mask: BoolArray, dims: Sequence[str], indices: Mapping[str, IndexSet]
     """`at obs 4, 17, 99 and 5 more`: the labels of the marked entries, first few."""
     if mask.ndim == 0 or mask.ndim != len(dims):
         return ""
-    found = np.argwhere(mask)
-    if not len(found):
+    entries = np.argwhere(mask)
+    if not len(entries):
         return ""
     named = [
-        [_label(indices[d], int(at)) for d, at in zip(dims, row, strict=True)]
-        for row in found[:SHOWN]
+        [_label(indices[d], int(position)) for d, position in zip(dims, row, strict=True)]
+        for row in entries[:SHOWN]
     ]
     if len(dims) == 1:
         shown, head = ", ".join(row[0] for row in named), dims[0]
     else:
         shown = ", ".join(f"[{', '.join(row)}]" for row in named)
         head = f"[{', '.join(dims)}]"
-    more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
+    more = f" and {len(entries) - SHOWN} more" if len(entries) > SHOWN else ""
     return f"at {head} {shown}{more}"
 
 
-def _label(index: IndexSet, at: int) -> str:
-    return str(index.labels[at]) if at < index.size else str(at)
+def _label(index: IndexSet, position: int) -> str:
+    return str(index.labels[position]) if position < index.size else str(position)
 
 
 def about(index: IndexSet) -> str:
@@ -77,39 +77,39 @@ def about(index: IndexSet) -> str:
 
 
 def wrong_shape(
-    symbol: Symbol, given: Sequence[int], indices: Mapping[str, IndexSet], note: str = ""
+    symbol: Symbol, shape: Sequence[int], indices: Mapping[str, IndexSet], note: str = ""
 ) -> Diagnostic:
     """E301: the array's axes are not those declared."""
     dims = symbol.dims
     declared = f"declared {signature(symbol.name, dims)}"
     known = "; ".join(about(indices[d]) for d in dict.fromkeys(dims) if d in indices)
-    shown = f"({', '.join(str(n) for n in given)}{',' if len(given) == 1 else ''})"
+    shown = f"({', '.join(str(n) for n in shape)}{',' if len(shape) == 1 else ''})"
     details = [f"{declared:<24} {known}".rstrip(), f"given    {shown}"]
     return Diagnostic(
         "E301",
         f"data `{symbol.name}` has the wrong shape",
         symbol.statement.span,
         details=(*details, *([note] if note else [])),
-        help=_shape_help(symbol, tuple(given), indices),
+        help=_shape_help(symbol, tuple(shape), indices),
         layout="plain",
     )
 
 
-def _shape_help(symbol: Symbol, given: tuple[int, ...], indices: Mapping[str, IndexSet]) -> str:
+def _shape_help(symbol: Symbol, shape: tuple[int, ...], indices: Mapping[str, IndexSet]) -> str:
     name, dims = symbol.name, symbol.dims
     wanted = tuple(indices[d].size for d in dims if d in indices)
     helps: list[str] = []
-    if len(dims) == 2 and len(given) == 1 and given[0] == _size(indices, dims[0]):
+    if len(dims) == 2 and len(shape) == 1 and shape[0] == _size(indices, dims[0]):
         helps.append(f"{name}[:, None]")
-    elif len(dims) == 2 and len(given) == 2 and given[0] != given[1]:
-        # Turned over it fits, and the other axis has its size from nothing but this array.
+    elif len(dims) == 2 and len(shape) == 2 and shape[0] != shape[1]:
+        # Transposed it fits, and the other axis has its size from nothing but this array.
         first, second = _size(indices, dims[0]), _size(indices, dims[1])
-        own = f":{name}" in indices[dims[1]].origin if dims[1] in indices else True
-        if given[1] == first and (own or second == given[0]):
+        self_sized = f":{name}" in indices[dims[1]].origin if dims[1] in indices else True
+        if shape[1] == first and (self_sized or second == shape[0]):
             return f"{name}.T"
-    total, want = int(np.prod(given, dtype=object)), int(np.prod(wanted, dtype=object))
+    total, want = int(np.prod(shape, dtype=object)), int(np.prod(wanted, dtype=object))
     if len(wanted) == len(dims) and total == want:
-        if len(given) == len(wanted) and given[::-1] == wanted:
+        if len(shape) == len(wanted) and shape[::-1] == wanted:
             helps.append(f"{name}.T")
         elif len(wanted) == 1:
             helps.append(f"np.ravel({name})")
@@ -118,15 +118,15 @@ def _shape_help(symbol: Symbol, given: tuple[int, ...], indices: Mapping[str, In
         elif not helps:
             helps.append(f"np.reshape({name}, {wanted})")
     sized: list[str] = []
-    for size in given:
+    for size in shape:
         fits = [i.name for i in indices.values() if i.size == size and i.name not in sized]
         if not fits:
             break
         sized.append(fits[0])
-    if given and len(sized) == len(given) and tuple(sized) != dims:
+    if shape and len(sized) == len(shape) and tuple(sized) != dims:
         helps.append(f"declare {signature(name, sized)}")
-    if not helps and len(given) == len(dims):
-        off = [d for d, n in zip(dims, given, strict=True) if d in indices and indices[d].size != n]
+    if not helps and len(shape) == len(dims):
+        off = [d for d, n in zip(dims, shape, strict=True) if d in indices and indices[d].size != n]
         if off:
             helps.append(
                 f"give `{name}` and the other data over {off[0]} the same "
@@ -222,16 +222,16 @@ def absent_labels(
 
 
 def wrong_values(
-    symbol: Symbol, found: str, where: str, help: str, message: str = ""
+    symbol: Symbol, summary: str, where: str, help: str, message: str = ""
 ) -> Diagnostic:
-    """E303: values outside the type. `found` already counts them."""
+    """E303: values outside the type. `summary` already counts them."""
     article = f"`{symbol.name}` is {symbol.type} but holds other values"
-    at = f", {where}" if where else ""
+    location = f", {where}" if where else ""
     return Diagnostic(
         "E303",
         message or article,
         symbol.statement.span,
-        details=(f"found {found}{at}.",),
+        details=(f"found {summary}{location}.",),
         help=help,
         layout="inline",
     )
@@ -290,8 +290,8 @@ def no_size(symbol: Symbol) -> Diagnostic:
     )
 
 
-def index_conflict(symbol: Symbol, what: str, help: str) -> Diagnostic:
+def index_conflict(symbol: Symbol, problem: str, help: str) -> Diagnostic:
     """E301: the labels or sizes given for an index set contradict its declaration."""
     return Diagnostic(
-        "E301", f"index `{symbol.name}` {what}", symbol.statement.span, help=help, layout="plain"
+        "E301", f"index `{symbol.name}` {problem}", symbol.statement.span, help=help, layout="plain"
     )

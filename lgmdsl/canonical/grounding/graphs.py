@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
-from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.axes import BoundDatum
 from lgmdsl.canonical.grounding.errors import places, show, tally, wrong_labels, wrong_values
 from lgmdsl.canonical.grounding.labels import labels_of
 from lgmdsl.canonical.grounding.model import IndexSet
@@ -16,7 +16,7 @@ from lgmdsl.dataset import Loaded
 from lgmdsl.errors import Diagnostic
 
 
-def graph_of(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
+def graph_of(bound: BoundDatum, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
     """The adjacency (csr, float64 ones, no diagonal) and what is wrong or was dropped.
 
     Pairs may come in one direction or both, and more than once; loops are dropped with W303.
@@ -27,7 +27,7 @@ def graph_of(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagnostic
     return _from_matrix(bound, index)
 
 
-def _from_pairs(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
+def _from_pairs(bound: BoundDatum, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
     labels = labels_of(Loaded(bound.values, bound.missing))
     if labels.missing.any():
         return None, [
@@ -54,7 +54,7 @@ def _from_pairs(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagnos
     return _assembled(bound, ends[:, 0], ends[:, 1], index)
 
 
-def _from_matrix(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
+def _from_matrix(bound: BoundDatum, index: IndexSet) -> tuple[Any | None, list[Diagnostic]]:
     import scipy.sparse as sp
 
     name, values = bound.symbol.name, bound.values
@@ -93,7 +93,7 @@ def _from_matrix(bound: Bound, index: IndexSet) -> tuple[Any | None, list[Diagno
 
 
 def _assembled(
-    bound: Bound, rows: AnyArray, columns: AnyArray, index: IndexSet
+    bound: BoundDatum, rows: AnyArray, columns: AnyArray, index: IndexSet
 ) -> tuple[Any, list[Diagnostic]]:
     import scipy.sparse as sp
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import BoolArray
-from lgmdsl.canonical.grounding.axes import Bound, align, bind
+from lgmdsl.canonical.grounding.axes import BoundDatum, align, bind
 from lgmdsl.canonical.grounding.errors import absent, absent_labels, wrong_shape
 from lgmdsl.canonical.grounding.graphs import graph_of
 from lgmdsl.canonical.grounding.indices import Resolver
@@ -108,8 +108,8 @@ class _Grounding:
             self.problems += old.problems
         if self.problems:
             raise DataError(self.problems)
-        kept = {*self.fitted.values} - usage.responses if self.fitted else set()
-        self.warnings += unused_keys(self.graph.model, self.dataset, indices, kept)
+        from_fit = {*self.fitted.values} - usage.responses if self.fitted else set()
+        self.warnings += unused_keys(self.graph.model, self.dataset, indices, from_fit)
         return GroundedModel(
             self.graph,
             indices,
@@ -124,32 +124,32 @@ class _Grounding:
             self.fitted is not None,
         )
 
-    def _bind(self, usage: Usage) -> list[Bound]:
-        bound: list[Bound] = []
+    def _bind(self, usage: Usage) -> list[BoundDatum]:
+        bound: list[BoundDatum] = []
         for symbol in self.graph.model.of_kind("data"):
             try:
                 entry = self.dataset.ask(symbol.name)
                 if entry is None:
                     self._absent(symbol, usage)
                     continue
-                found = bind(symbol, entry, self.dataset)
+                result = bind(symbol, entry, self.dataset)
             except DataError as error:
                 self._refused(symbol, error)
                 self.troubled.add(symbol.name)
                 continue
-            if isinstance(found, Diagnostic):
+            if isinstance(result, Diagnostic):
                 self.troubled.add(symbol.name)
-                self.problems.append(found)
+                self.problems.append(result)
             else:
-                bound.append(found)
+                bound.append(result)
         return bound
 
     def _absent(self, symbol: Symbol, usage: Usage) -> None:
         name = symbol.name
         response = name in usage.observed and name not in usage.referenced
         outcome = self.fitted is not None and name in usage.outcome
-        kept = self.fitted is not None and name in self.fitted.values
-        if (self.partial and response) or outcome or (kept and name not in self.dataset.mapping):
+        reuse = self.fitted is not None and name in self.fitted.values
+        if (self.partial and response) or outcome or (reuse and name not in self.dataset.mapping):
             return
         self.troubled.add(name)
         keys = self.dataset.keys
@@ -170,7 +170,7 @@ class _Grounding:
             )
         )
 
-    def _ground(self, bound: Bound, resolver: Resolver, usage: Usage) -> None:
+    def _ground(self, bound: BoundDatum, resolver: Resolver, usage: Usage) -> None:
         symbol, indices = bound.symbol, resolver.indices
         part = named_part(bound, indices, resolver.asked)
         if part is not None:
@@ -178,7 +178,7 @@ class _Grounding:
         if any(dim not in indices for dim in symbol.dims):
             if not bound.fits and not bound.pairs:
                 self.problems.append(wrong_shape(symbol, bound.shape, indices))
-            return  # else it is said already why the index set is unknown
+            return  # else the unknown index set has been reported already
         if bound.two_by_two and indices[symbol.dims[0]].size != 2:
             bound = replace(bound, pairs=True)
         if symbol.type == "graph" and bound.pairs:
@@ -187,9 +187,9 @@ class _Grounding:
         sizes = tuple(indices[dim].size for dim in symbol.dims)
         observed = symbol.name in usage.observed and symbol.name not in usage.referenced
         if not bound.fits or bound.shape != sizes:
-            # With labels on its axes a wrong size is better told by the labels that lack.
+            # With labels on its axes a wrong size is better reported as missing labels.
             aligned = align(bound, indices, resolver.from_keys, observed) if bound.fits else bound
-            if isinstance(aligned, Bound) and (aligned.shape != sizes or not aligned.fits):
+            if isinstance(aligned, BoundDatum) and (aligned.shape != sizes or not aligned.fits):
                 aligned = wrong_shape(symbol, bound.shape, indices, self._unnamed(symbol, usage))
         else:
             aligned = align(bound, indices, resolver.from_keys, observed)
@@ -209,26 +209,26 @@ class _Grounding:
         self, symbol: Symbol, axis: int, part: IndexSet, indices: Mapping[str, IndexSet]
     ) -> None:
         """Values of the members that were named, and the fit's of the others."""
-        assert self.fitted is not None, "members are named of a fit"
+        assert self.fitted is not None, "only a fit has members to name"
         name, whole = symbol.name, indices[part.name]
         none, before = np.zeros(self.values[name].shape, dtype=np.bool_), self.fitted.values
         known = np.asarray(before[name]) if name in before else None
         nowhere = None if known is None else np.zeros(known.shape, dtype=np.bool_)
         lacking = self.fitted.missing.get(name, nowhere)
-        for own, given, fit in (
+        for target, partial, fit in (
             (self.missing, self.missing.get(name, none), lacking),
             (self.values, self.values[name], known),
         ):
-            found = completed(given, axis, part, whole, fit)
-            if found is None:
+            extended = completed(partial, axis, part, whole, fit)
+            if extended is None:
                 self.problems.append(absent_labels(symbol, whole, whole.labels))
                 return
-            own[name] = found
+            target[name] = extended
         if not self.missing[name].any():
             del self.missing[name]
 
     def _unnamed(self, symbol: Symbol, usage: Usage) -> str:
-        """What would have said which members of an ordered axis new data are of."""
+        """The data that would have given the members of an ordered axis in new data."""
         dims = [d for d in symbol.dims if d in usage.steps] if self.fitted is not None else []
         return f"name the labels of its entries under `{dims[0]}`" if dims else ""
 
@@ -237,7 +237,7 @@ class _Grounding:
         span = symbol.statement.span
         self.problems += [d if d.span.known else replace(d, span=span) for d in error.diagnostics]
 
-    def _type(self, bound: Bound, indices: Mapping[str, IndexSet], usage: Usage) -> None:
+    def _type(self, bound: BoundDatum, indices: Mapping[str, IndexSet], usage: Usage) -> None:
         symbol, name = bound.symbol, bound.symbol.name
         if symbol.type == "graph":
             self._keep_graph(bound, indices)
@@ -255,16 +255,16 @@ class _Grounding:
         elif symbol.type in RULES:
             self._keep(name, numbers_of(bound, indices, observed))
 
-    def _keep(self, name: str, found: Any, missing: BoolArray | None = None) -> None:
-        if isinstance(found, (Diagnostic, list)):
-            self.problems += found if isinstance(found, list) else [found]
+    def _keep(self, name: str, result: Any, missing: BoolArray | None = None) -> None:
+        if isinstance(result, (Diagnostic, list)):
+            self.problems += result if isinstance(result, list) else [result]
             return
-        value, missing = found if isinstance(found, tuple) else (found, missing)
+        value, missing = result if isinstance(result, tuple) else (result, missing)
         self.values[name] = value
         if missing is not None:
             self.missing[name] = missing
 
-    def _keep_graph(self, bound: Bound, indices: Mapping[str, IndexSet]) -> None:
+    def _keep_graph(self, bound: BoundDatum, indices: Mapping[str, IndexSet]) -> None:
         index = indices[bound.symbol.dims[0]]
         graph, notes = graph_of(bound, index)
         if graph is None:
@@ -273,16 +273,16 @@ class _Grounding:
             self.values[bound.symbol.name] = graph
             self.warnings += notes + disconnected(self.graph.model, bound.symbol.name, graph, index)
 
-    def _densified(self, bound: Bound) -> Bound:
-        """Only operands of `@` stay sparse; anything else is expanded, and that is said."""
+    def _densified(self, bound: BoundDatum) -> BoundDatum:
+        """Only operands of `@` stay sparse; anything else is expanded, with a warning."""
         name = bound.symbol.name
         check_memory(bound.entry.source, name, bound.shape, 8)
         self.warnings.append(expanded(bound.symbol, bound.shape, bound.values.nnz))
-        return Bound(
+        return BoundDatum(
             bound.symbol, bound.entry, bound.values.toarray(), None, bound.labels, bound.weak
         )
 
-    def _warn_order(self, bound: Bound, resolver: Resolver) -> None:
+    def _warn_order(self, bound: BoundDatum, resolver: Resolver) -> None:
         """An unlabelled array over labels that only the maps gave: the order is a guess."""
         for axis, dim in enumerate(bound.symbol.dims):
             if dim in resolver.guessed and bound.labels[axis] is None:

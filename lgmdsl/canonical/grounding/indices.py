@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
-from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.axes import BoundDatum
 from lgmdsl.canonical.grounding.errors import (
     count_of,
     index_conflict,
@@ -34,7 +34,7 @@ from lgmdsl.language.tree import ast
 class Resolver:
     """Finds the labels of every index set of a model; problems are collected, not raised.
 
-    `kept` are the index sets of an earlier fit. Those in `fixed` stay: labels of maps that they
+    `fitted` are the index sets of an earlier fit. Those in `fixed` stay: labels of maps that they
     lack are appended, and noted in `appended`; labels under the name of such a set are the members
     that are `asked` for, and new ones among them are appended to those that are `growing`. Those in
     `steps` have the members that are named, in any order and again and again.
@@ -42,9 +42,9 @@ class Resolver:
 
     graph: ModelGraph
     dataset: Dataset
-    bound: Sequence[Bound]
+    bound: Sequence[BoundDatum]
     sizes: Mapping[str, int]
-    kept: Mapping[str, IndexSet] = field(default_factory=dict)
+    fitted: Mapping[str, IndexSet] = field(default_factory=dict)
     fixed: frozenset[str] = frozenset()
     steps: frozenset[str] = frozenset()
     growing: frozenset[str] = frozenset()
@@ -68,21 +68,21 @@ class Resolver:
         for symbol in self.model.of_kind("index"):
             self._read_labels(symbol, taken)
         for symbol in self.model.of_kind("index"):
-            found = self._find(symbol)
-            if found is None:
+            index = self._find(symbol)
+            if index is None:
                 if not self._blamed(symbol.name):
                     self.problems.append(no_size(symbol))
                 continue
-            if isinstance(found, Diagnostic):
-                self.problems.append(found)
+            if isinstance(index, Diagnostic):
+                self.problems.append(index)
                 continue
-            found = self._in_order(symbol, found)
-            self.indices[symbol.name] = found
-            if found.size == 0:
+            index = self._in_order(symbol, index)
+            self.indices[symbol.name] = index
+            if index.size == 0:
                 self.problems.append(
                     index_conflict(
                         symbol,
-                        f"is empty: it has 0 labels, {found.origin}",
+                        f"is empty: it has 0 labels, {index.origin}",
                         "give at least one row",
                     )
                 )
@@ -93,19 +93,19 @@ class Resolver:
         if symbol.name in self.fixed or symbol.name in self.steps:
             new = self.appended.get(symbol.name)
             if symbol.name in self.steps:
-                unknown = index.labels[self.kept[symbol.name].positions(index.labels) < 0]
+                unknown = index.labels[self.fitted[symbol.name].positions(index.labels) < 0]
                 new = unknown if unknown.size else None
-            wrong = None if new is None else misplaced(self.kept[symbol.name], new, needs)
+            wrong = None if new is None else misplaced(self.fitted[symbol.name], new, needs)
             if wrong is not None:
                 self.problems.append(wrong)
             return index
         assert isinstance(symbol.statement, ast.Index)
         maps = [b for b, _ in self._mapped(symbol.name)]
         key = self.from_keys.get(symbol.name)
-        found = settled(index, needs, symbol.statement.definition is None, maps, key)
-        if isinstance(found, IndexSet):
-            return found
-        self.problems.append(found)
+        ordered = settled(index, needs, symbol.statement.definition is None, maps, key)
+        if isinstance(ordered, IndexSet):
+            return ordered
+        self.problems.append(ordered)
         return index
 
     def _read_labels(self, symbol: Symbol, taken: set[str]) -> None:
@@ -138,11 +138,11 @@ class Resolver:
             )
             return
         check_sizes(self.graph, {symbol.name: len(loaded.values)})
-        again = bool(self.kept) and symbol.name not in self.fixed
+        again = bool(self.fitted) and symbol.name not in self.fixed
         into = [s.name for s in self.model.of_kind("data") if s.target == symbol.name]
         idle = [name for name in into if self.dataset.ask(name) is None]
         maps = None if into and not idle else idle
-        known = self.kept.get(symbol.name)
+        known = self.fitted.get(symbol.name)
         labels = checked(self.problems, symbol, loaded, origin, maps, known, again)
         if labels is not None:
             table = entry.source if entry.table else ""
@@ -153,32 +153,32 @@ class Resolver:
         assert isinstance(statement, ast.Index)
         name = symbol.name
         if name in self.steps:
-            return self._named(name) or self.kept[name]
-        if statement.definition is not None and not (name in self.kept and name in self.growing):
-            given, origin = self.from_keys.get(name), self._origin(name)
-            return declared(self.graph, symbol, statement.definition, self.indices, given, origin)
-        if name in self.sizes and name not in self.kept:
-            found = self._from_data(name)
-            if isinstance(found, IndexSet) and found.size != self.sizes[name]:
+            return self._named(name) or self.fitted[name]
+        if statement.definition is not None and not (name in self.fitted and name in self.growing):
+            labels, origin = self.from_keys.get(name), self._origin(name)
+            return declared(self.graph, symbol, statement.definition, self.indices, labels, origin)
+        if name in self.sizes and name not in self.fitted:
+            index = self._from_data(name)
+            if isinstance(index, IndexSet) and index.size != self.sizes[name]:
                 return index_conflict(
                     symbol,
-                    f"has {count_of(found.size, 'label')}, {found.origin}, but its size "
+                    f"has {count_of(index.size, 'label')}, {index.origin}, but its size "
                     f"was given as {self.sizes[name]}",
                     f"leave out {name}={self.sizes[name]}",
                 )
-            if found is not None:
-                return found
+            if index is not None:
+                return index
             size = self.sizes[name]
             if not 0 < size <= most():
                 return index_conflict(symbol, f"cannot have the size {size}", f"{name}=10")
             check_sizes(self.graph, {name: size})
             return IndexSet(name, np.arange(size, dtype=np.int64), "from the given size")
         if name in self.fixed:
-            return self._extended(symbol, self.kept[name])
-        return self._from_data(name) or self.kept.get(name)
+            return self._extended(symbol, self.fitted[name])
+        return self._from_data(name) or self.fitted.get(name)
 
     def _blamed(self, name: str) -> bool:
-        """Whether a datum that would give the size is at fault, which is said of the datum."""
+        """Whether a datum that would give the size is at fault, and is reported itself."""
         misfits = {b.symbol.name for b in self.bound if not b.fits}
         return any(
             (name in s.dims or s.target == name) and (s.name in misfits | self.troubled)
@@ -202,14 +202,14 @@ class Resolver:
         axes = [item for item in axes if not item[0].two_by_two] or axes
         for weak in (False, True):
             for b, axis in axes:
-                own = b.labels[axis]
+                labels = b.labels[axis]
                 if (
-                    own is not None
+                    labels is not None
                     and b.weak == weak
-                    and not own.missing.any()
-                    and np.unique(own.values).size == own.values.size
+                    and not labels.missing.any()
+                    and np.unique(labels.values).size == labels.values.size
                 ):
-                    return IndexSet(name, plain(own.values), f"from {_place(b)}", given=b.named)
+                    return IndexSet(name, plain(labels.values), f"from {_place(b)}", given=b.named)
         seen = self._mapped(name)
         if name in self.needs:
             leveled = by_levels(name, [b for b, _ in seen])
@@ -237,14 +237,14 @@ class Resolver:
         if size > most():
             symbol = self.model.symbols[name]
             return index_conflict(
-                symbol, f"has {size} labels, and {most()} are the most", "give a smaller array"
+                symbol, f"has {size} labels; at most {most()} are possible", "give a smaller array"
             )
         check_sizes(self.graph, {name: size})
         return IndexSet(name, np.arange(size, dtype=np.int64), origin)
 
-    def _mapped(self, name: str) -> list[tuple[Bound, AnyArray]]:
+    def _mapped(self, name: str) -> list[tuple[BoundDatum, AnyArray]]:
         """The labels that maps (and graphs given as pairs) use of an index set."""
-        found: list[tuple[Bound, AnyArray]] = []
+        matches: list[tuple[BoundDatum, AnyArray]] = []
         for b in self.bound:
             into = b.symbol.target == name or (b.pairs and name in b.symbol.dims)
             if not into or b.sparse:
@@ -256,8 +256,8 @@ class Resolver:
                 present = present[present != -1]
             elif isinstance(b.symbol.statement, ast.Data) and b.symbol.statement.type.missing:
                 present = present[present != "NA"]
-            found.append((b, present))
-        return found
+            matches.append((b, present))
+        return matches
 
     def _named(self, name: str) -> IndexSet | None:
         """The members that new data name, under the index's name or along an axis."""
@@ -265,13 +265,13 @@ class Resolver:
             return IndexSet(name, plain(self.from_keys[name].values), self._origin(name))
         for b in self.bound:
             for axis, dim in enumerate(b.symbol.dims if b.fits else ()):
-                own = b.labels[axis]
-                if dim == name and own is not None and not b.weak and not own.missing.any():
-                    return IndexSet(name, plain(own.values), f"from {_place(b)}")
+                labels = b.labels[axis]
+                if dim == name and labels is not None and not b.weak and not labels.missing.any():
+                    return IndexSet(name, plain(labels.values), f"from {_place(b)}")
         return None
 
     def _extended(self, symbol: Symbol, index: IndexSet) -> IndexSet | Diagnostic:
-        """A kept index set, and after its labels those that maps (not responses) bring new, and
+        """A fitted index set, with labels appended that maps (not responses) bring new, and
         those that are asked for by name."""
         used = [
             v
@@ -296,7 +296,7 @@ class Resolver:
         return replace(index, labels=plain(np.concatenate(both)), added=None, placed=None)
 
 
-def _place(bound: Bound) -> str:
+def _place(bound: BoundDatum) -> str:
     return f"{bound.entry.source}:{bound.entry.name}"
 
 

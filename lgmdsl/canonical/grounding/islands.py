@@ -26,14 +26,14 @@ def disconnected(
     several = np.flatnonzero(parts.sizes > 1)
     several = several[np.argsort(-parts.sizes[several], kind="stable")]
     alone = np.flatnonzero(parts.alone)
-    told = []
+    defects = []
     if len(several) > 1:
-        told.append(f"{len(several)} components")
+        defects.append(f"{len(several)} components")
     if len(alone):
-        told.append(f"{count_of(len(alone), 'member')} without neighbours")
-    message = f"the graph `{name}` falls into {' and '.join(told)}"
+        defects.append(f"{count_of(len(alone), 'member')} without neighbours")
+    message = f"the graph `{name}` splits into {' and '.join(defects)}"
     if len(several) == 1:
-        message = f"the graph `{name}` has {told[0]}"
+        message = f"the graph `{name}` has {defects[0]}"
     details = []
     if len(several) > 1:
         sizes = ", ".join(str(parts.sizes[c]) for c in several[:SHOWN])
@@ -56,14 +56,14 @@ def disconnected(
             details=tuple(details),
             note="; ".join(notes),
             severity="warning",
-            help=f"leave it as it is where that is meant; else join them by pairs in `{name}`",
+            help=f"nothing to do if this is intended; otherwise join them by pairs in `{name}`",
         )
         for factor, value in _uses(model, name)
     ]
 
 
 def _uses(model: CheckedModel, name: str) -> list[tuple[ast.Dist, ast.Value]]:
-    found: list[tuple[ast.Dist, ast.Value]] = []
+    uses: list[tuple[ast.Dist, ast.Value]] = []
     for statement in model.tree.statements:
         if not isinstance(statement, ast.Latent):
             continue
@@ -72,10 +72,10 @@ def _uses(model: CheckedModel, name: str) -> list[tuple[ast.Dist, ast.Value]]:
             known = lookup("structure", factor.name.id)
             level = known is not None and Trait.COMPONENTS in known.traits
             if level and isinstance(value, ast.Name) and value.id == name:
-                found.append((factor, value))
-    return found
+                uses.append((factor, value))
+    return uses
 
 
-def _members(index: IndexSet, at: IntArray) -> str:
-    shown = ", ".join(show(index.labels[k]) for k in at[:SHOWN])
-    return f"{shown} and {len(at) - SHOWN} more" if len(at) > SHOWN else shown
+def _members(index: IndexSet, positions: IntArray) -> str:
+    shown = ", ".join(show(index.labels[k]) for k in positions[:SHOWN])
+    return f"{shown} and {len(positions) - SHOWN} more" if len(positions) > SHOWN else shown

@@ -26,11 +26,11 @@ from lgmdsl.language.tree import ast
 from lgmdsl.remedies import either, key
 
 
-def keyed(name: str, given: LabelArray, origin: str) -> IndexSet:
+def keyed(name: str, source: LabelArray, origin: str) -> IndexSet:
     """The index set of labels under its name: in the order of the labels, or of their levels."""
-    labels = plain(given.values)
-    if given.levels is not None:
-        rank = IndexSet(name, given.levels).positions(labels)
+    labels = plain(source.values)
+    if source.levels is not None:
+        rank = IndexSet(name, source.levels).positions(labels)
         labels = labels[np.argsort(rank, kind="stable")]
     return IndexSet(name, labels, origin, given=True)
 
@@ -73,7 +73,7 @@ def checked(
                 f"other data over row, and {key('to', symbol.name)}"
             )
         else:
-            help = "give every member a label of its own"
+            help = "give every member a distinct label"
         problems.append(
             repeated_labels(symbol.name, origin, labels.values, symbol.statement.span, help)
         )
@@ -81,13 +81,13 @@ def checked(
     return labels
 
 
-def truth_values(symbol: Symbol, given: str, target: IndexSet) -> Diagnostic:
+def truth_values(symbol: Symbol, datum: str, target: IndexSet) -> Diagnostic:
     """E302: truth values where labels are wanted, and they are others than 0 and 1."""
     known = ", ".join(show(v) for v in target.labels[:SHOWN].tolist())
     more = ", ..." if target.size > SHOWN else ""
     return Diagnostic(
         "E302",
-        f"`{given}` holds truth values, which are no labels of `{target.name}`",
+        f"`{datum}` holds truth values, which are no labels of `{target.name}`",
         symbol.statement.span,
         details=(f"{about(target)}: {known}{more}",),
         help="give labels; those that a mask marks are labels[mask]",
@@ -100,18 +100,19 @@ def declared(
     symbol: Symbol,
     definition: ast.Size | ast.Range | ast.Labels | ast.Head,
     indices: Mapping[str, IndexSet],
-    given: LabelArray | None,
+    keyed_labels: LabelArray | None,
     source: str,
 ) -> IndexSet | Diagnostic | None:
-    """An index set that the model declares; labels are `given` to one of which it says the size
-    alone. Raises MethodError E505 where what runs over it is larger than the memory budget."""
+    """An index set that the model declares; `keyed_labels` are for one of which
+    it gives the size alone. Raises MethodError E505 where what is indexed by it is larger than
+    the memory budget."""
     name = symbol.name
     span = symbol.statement.span
     origin = f"from line {span.line}" if span.known else "from the model"
     match definition:
         case ast.Head(of=of):
             whole = indices.get(of.id)
-            if whole is None:  # why it is unknown has been said where it was looked for
+            if whole is None:  # reported already where it was looked up
                 return None
             if whole.size < 2:
                 return index_conflict(
@@ -128,11 +129,15 @@ def declared(
             first = 0
     if not 0 <= size <= most() or not -(2**62) < first < 2**62:
         return index_conflict(
-            symbol, f"has {size} labels, and {most()} are the most", "declare a smaller set"
+            symbol, f"has {size} labels; at most {most()} are possible", "declare a smaller set"
         )
     check_sizes(graph, {name: size})
-    if isinstance(definition, ast.Size) and given is not None and given.values.size == size:
-        return keyed(name, given, source)
+    if (
+        isinstance(definition, ast.Size)
+        and keyed_labels is not None
+        and keyed_labels.values.size == size
+    ):
+        return keyed(name, keyed_labels, source)
     counted = np.arange(first, first + size, dtype=np.int64)
     return IndexSet(name, counted, origin, sized=isinstance(definition, ast.Size))
 
@@ -150,11 +155,11 @@ def unknown_names(
         for name in names:
             if name in allowed:
                 continue
-            what = "datum or index" if allowed is known else "index"
+            kind = "datum or index" if allowed is known else "index"
             yield (
                 Diagnostic(
                     "E305",
-                    f"{option} names `{name}`, which is no {what} of the model",
+                    f"{option} names `{name}`, which is no {kind} of the model",
                     help=suggestion(name, allowed, f"one of: {', '.join(allowed)}"),
                     layout="plain",
                 )

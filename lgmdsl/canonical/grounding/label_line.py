@@ -51,12 +51,12 @@ class Line:
 
     @property
     def distinct(self) -> bool:
-        """Whether float64 tells all positions apart."""
+        """Whether all positions differ in float64."""
         return np.unique(self.places).size == self.places.size
 
 
 class Uneven(ValueError):
-    """Labels whose steps are not equal; the text is what was found."""
+    """Labels whose steps are not equal; the text describes them."""
 
 
 def line_of(labels: AnyArray) -> Line | None:
@@ -98,11 +98,11 @@ def equal_steps(line: Line) -> AnyArray:
         return line.labels[order]
     if size > max(STEPS, STEPS_FOR_EACH * count):
         raise Uneven(f"{size:,} equal steps lie between the first and the last")
-    made = line.steps.write(np.arange(size, dtype=np.int64) * step + first)
-    if made.dtype.kind == "U":
-        made = made.astype(np.promote_types(made.dtype, line.labels.dtype))
-    made[(ticks - first) // step] = line.labels[order]
-    return made
+    labels = line.steps.write(np.arange(size, dtype=np.int64) * step + first)
+    if labels.dtype.kind == "U":
+        labels = labels.astype(np.promote_types(labels.dtype, line.labels.dtype))
+    labels[(ticks - first) // step] = line.labels[order]
+    return labels
 
 
 def _decimals(labels: AnyArray) -> Line | None:
@@ -150,8 +150,8 @@ def _all(form: re.Pattern[str], texts: Iterable[str]) -> bool:
 
 
 def _counted(labels: AnyArray, unit: str, steps: Steps, places: IntArray | None = None) -> Line:
-    at = steps.ticks if places is None else places
-    return Line(labels, unit, at.astype(np.float64), steps)
+    ticks = steps.ticks if places is None else places
+    return Line(labels, unit, ticks.astype(np.float64), steps)
 
 
 def _text(ticks: IntArray, unit: str) -> AnyArray:
@@ -172,9 +172,9 @@ def _monthly(days: AnyArray) -> Steps | None:
     wanted = 30 if (of_month == last).all() else int(of_month[0])
 
     def write(ticks: IntArray) -> AnyArray:
-        there = ticks.astype("datetime64[M]")
-        day = np.minimum(wanted, _lengths(there) - 1).astype("timedelta64[D]")
-        return np.asarray((there.astype("datetime64[D]") + day).astype(np.str_))
+        calendar = ticks.astype("datetime64[M]")
+        day = np.minimum(wanted, _lengths(calendar) - 1).astype("timedelta64[D]")
+        return np.asarray((calendar.astype("datetime64[D]") + day).astype(np.str_))
 
     return Steps(months.astype(np.int64), write)
 
@@ -191,8 +191,10 @@ def _quarters(labels: AnyArray, texts: list[str]) -> Line:
     dash = "-" if "-" in texts[0] else ""
     ticks = np.array([4 * int(t[:4]) + int(t[-1]) - 1 for t in texts], dtype=np.int64)
 
-    def write(found: IntArray) -> AnyArray:
-        return np.array([f"{t // 4:04d}{dash}Q{t % 4 + 1}" for t in found.tolist()], dtype=np.str_)
+    def write(periods: IntArray) -> AnyArray:
+        return np.array(
+            [f"{t // 4:04d}{dash}Q{t % 4 + 1}" for t in periods.tolist()], dtype=np.str_
+        )
 
     return _counted(labels, "quarter", Steps(ticks - 4 * 1970, lambda t: write(t + 4 * 1970)))
 
@@ -206,8 +208,8 @@ def _times(labels: AnyArray, texts: list[str]) -> Line:
     bare = [text.removesuffix("Z").replace(" ", "T") for text in texts]
     ticks = np.array(bare, dtype=f"datetime64[{unit}]").astype(np.int64)
 
-    def write(found: IntArray) -> AnyArray:
-        made = _text(found, unit).tolist()
-        return np.array([t[:width].replace("T", blank) + zone for t in made], dtype=np.str_)
+    def write(periods: IntArray) -> AnyArray:
+        stamps = _text(periods, unit).tolist()
+        return np.array([t[:width].replace("T", blank) + zone for t in stamps], dtype=np.str_)
 
     return Line(labels, "day", ticks / _PER_DAY[unit], Steps(ticks, write))

@@ -30,10 +30,10 @@ class LabelArray:
 def labels_of(loaded: Loaded) -> LabelArray:
     """Labels from a raw dense array: floats that are whole become integers (csv with gaps does
     that to ids), other numbers become text, NaN and empty text are missing."""
-    found = _labels(loaded)
+    labels = _labels(loaded)
     if loaded.levels is None:
-        return found
-    return replace(found, levels=_labels(Loaded(loaded.levels)).values)
+        return labels
+    return replace(labels, levels=_labels(Loaded(loaded.levels)).values)
 
 
 def _labels(loaded: Loaded) -> LabelArray:
@@ -72,9 +72,9 @@ def plain(labels: AnyArray) -> AnyArray:
 def union(parts: list[AnyArray]) -> AnyArray:
     """The sorted distinct labels of several arrays; text where any is text, in which numbers are
     sorted by value."""
-    kept = [part.reshape(-1) for part in parts if part.size]
-    if not kept:
+    arrays = [part.reshape(-1) for part in parts if part.size]
+    if not arrays:
         return np.zeros(0, dtype=np.int64)
-    if any(part.dtype.kind == "U" for part in kept):
-        kept = [part.astype(np.str_) for part in kept]
-    return sorted_labels(plain(np.unique(np.concatenate(kept))))
+    if any(part.dtype.kind == "U" for part in arrays):
+        arrays = [part.astype(np.str_) for part in arrays]
+    return sorted_labels(plain(np.unique(np.concatenate(arrays))))

@@ -1,9 +1,9 @@
 """Latents, lets and predictors that the memory budget cannot hold, by their index sizes alone.
 
-What each entry takes at the least, measured (peak of a fit of a million entries, less that of an
-empty one): a latent that few rows see 256 bytes, one with its own row 570, one of an `rw1` 1,150; a
-row that one latent explains 400; a let that nothing uses 52; an entry of an operator while it is
-built 48. What passes here may still be too large for every engine (`engines.choose`).
+The least that each entry takes, measured (peak of a fit of a million entries, less that of an
+empty one): a latent that enters few rows 256 bytes, one with its own row 570, one of an `rw1`
+1,150; a row that one latent explains 400; a let that nothing uses 52; an entry of an operator
+while it is built 48. What passes here may still be too large for every engine (`engines.choose`).
 """
 
 from __future__ import annotations

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class IndexSet:
-    """An index set: `labels` are int64 or text, in the model's order; `origin` says whence.
+    """An index set: `labels` are int64 or text, in the model's order; `origin` is their source.
 
-    `given`: somebody gave this order. `spaced`: labels that are numbers or dates say where members
-    lie (not so in fits of versions that took all steps as equal). `added` marks members that are
+    `given`: the user gave this order. `spaced`: labels that are numbers or dates are positions (not
+    so in fits of versions that took all steps as equal). `added` marks members that are
     steps between the labels of the data. `placed` overrides the positions by labels. `sized`: the
-    model says how many there are, and nobody names them.
+    model gives their number, and nothing names them.
     """
 
     name: str
@@ -77,13 +77,13 @@ class IndexSet:
             values = values.astype(np.str_)
         if not self.size:
             return np.full(values.shape, -1, dtype=np.int64)
-        at = np.minimum(np.searchsorted(ordered, values), self.size - 1)
-        return np.where(ordered[at] == values, order[at], -1).astype(np.int64)
+        slots = np.minimum(np.searchsorted(ordered, values), self.size - 1)
+        return np.where(ordered[slots] == values, order[slots], -1).astype(np.int64)
 
     def position(self, label: str | int) -> int | None:
         """The position of one label, or None."""
-        found = int(self.positions(np.array([label]))[0])
-        return None if found < 0 else found
+        position = int(self.positions(np.array([label]))[0])
+        return None if position < 0 else position
 
     @property
     def counted(self) -> bool:

@@ -1,7 +1,7 @@
 """The order of index sets: whether it is known where it is needed, and axes in equal steps.
 
 An order comes from labels in the model, labels bound under the index's name, an ordered
-categorical, numbers or dates. Text whose order nobody gave is E307.
+categorical, numbers or dates. Text without a given order is E307.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from lgmdsl.arrays import AnyArray
-from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.axes import BoundDatum
 from lgmdsl.canonical.grounding.errors import SHOWN, count_of, show
 from lgmdsl.canonical.grounding.label_line import Line, Uneven, equal_steps
 from lgmdsl.canonical.grounding.labels import LabelArray, labels_of, plain
@@ -30,14 +30,14 @@ def settled(
     index: IndexSet,
     needs: Sequence[Need],
     open_ended: bool,
-    maps: Sequence[Bound],
+    maps: Sequence[BoundDatum],
     key: LabelArray | None,
 ) -> IndexSet | Diagnostic:
     """An index set as those who need its order take it.
 
     `open_ended`: its members came with the data, so steps without data become members too.
     `maps` are the data whose values are its labels, `key` the labels under its own name. Returns
-    E307 for an order that nobody gave, E302 for truth values, and for labels that are not in equal
+    E307 for an order that is not given, E302 for truth values, and for labels that are not in equal
     steps, where places are wanted.
     """
     if not needs or not index.size:
@@ -91,8 +91,8 @@ def _truth_values(index: IndexSet, need: Need, given: str) -> Diagnostic:
     )
 
 
-def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> Diagnostic:
-    """E307: text whose order nobody gave."""
+def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[BoundDatum]) -> Diagnostic:
+    """E307: text without a given order."""
     users = listed([f"`{u}`" for u in dict.fromkeys(n.user for n in needs)])
     shown = [show(v) for v in index.labels[:WRITTEN].tolist()]
     listing = ", ".join(shown) + (", ..." if index.size > WRITTEN else "")
@@ -111,7 +111,7 @@ def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> 
         )
     return Diagnostic(
         "E307",
-        f"nobody gave the order of index `{name}`, which {users} {verb}",
+        f"the order of index `{name}`, which {users} {verb}, is not given",
         needs[0].span,
         f"{name} has {count_of(index.size, 'label')}, {index.origin}: {listing}",
         help="name the labels in their order (here it is that of the alphabet), "
@@ -119,7 +119,7 @@ def unordered(index: IndexSet, needs: Sequence[Need], maps: Sequence[Bound]) -> 
     )
 
 
-def by_levels(name: str, maps: Sequence[Bound]) -> IndexSet | Diagnostic | None:
+def by_levels(name: str, maps: Sequence[BoundDatum]) -> IndexSet | Diagnostic | None:
     """The levels of the ordered categoricals that map into an index set, unused ones too; None
     where no map is one, E307 where two differ."""
     known = [(b, labels_of(Loaded(b.levels)).values) for b in maps if b.levels is not None]
@@ -129,8 +129,8 @@ def by_levels(name: str, maps: Sequence[Bound]) -> IndexSet | Diagnostic | None:
     origin = f"from the levels of {widest.symbol.name}"
     index = IndexSet(name, plain(levels), origin, given=True)
     for b, others in known:
-        at = index.positions(others)
-        if (at < 0).any() or (np.diff(at) <= 0).any():
+        positions = index.positions(others)
+        if (positions < 0).any() or (np.diff(positions) <= 0).any():
             return disagreeing(index, widest.symbol.name, b.symbol.name, others)
     return index
 
@@ -167,10 +167,10 @@ def _too_close(index: IndexSet, need: Need) -> Diagnostic:
     pair = index.labels[order[same[0] : same[0] + 2]]
     return Diagnostic(
         "E302",
-        f"labels of `{index.name}` lie too close for `{need.user}` to tell their positions apart",
+        f"labels of `{index.name}` are too close together for `{need.user}` to distinguish",
         need.span,
         f"{_shown(pair)}{'' if len(same) == 1 else f' and {len(same) - 1} more'}",
-        help=f"give positions from a nearer origin: {need.user}(at = ...), with one number for "
+        help=f"measure positions from a closer origin: {need.user}(at = ...), with one number for "
         f"each member of {index.name}",
     )
 

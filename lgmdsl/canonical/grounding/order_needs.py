@@ -17,7 +17,7 @@ from lgmdsl.vocabulary.signature import Category, Numbers, Signature
 @dataclass(frozen=True)
 class Need:
     """`user` (a name of the language) needs an order of `index`; `numbers` is what labels that are
-    numbers or dates mean to it; `span` is where it stands."""
+    numbers or dates mean to it; `span` is its place in the text."""
 
     index: str
     user: str
@@ -27,10 +27,10 @@ class Need:
 
 def needs_of(model: CheckedModel) -> Mapping[str, tuple[Need, ...]]:
     """All needs, by index set."""
-    found: dict[str, tuple[Need, ...]] = {}
+    needs: dict[str, tuple[Need, ...]] = {}
     for need in _needs(model):
-        found[need.index] = (*found.get(need.index, ()), need)
-    return found
+        needs[need.index] = (*needs.get(need.index, ()), need)
+    return needs
 
 
 def spacing_of(factor: ast.Dist) -> tuple[Signature, Numbers] | None:
@@ -65,9 +65,9 @@ def _needs(model: CheckedModel) -> Iterator[Need]:
 
 
 def _along(call: ast.Call, signature: Signature) -> Iterator[Need]:
-    given = arguments(call)
+    by_name = arguments(call)
     for parameter in signature.parameters:
-        value = given.get(parameter.name)
+        value = by_name.get(parameter.name)
         if parameter.type == "index" and isinstance(value, ast.Name):
             yield Need(value.id, signature.name, "order", call.function.span)
 
@@ -81,10 +81,10 @@ def calls_in(node: ast.Node) -> Iterator[ast.Call]:
     """The operators and functions that are called under a node."""
     stack: list[object] = [node]
     while stack:
-        here = stack.pop()
-        if isinstance(here, ast.Call):
-            yield here
-        if isinstance(here, tuple):
-            stack.extend(here)
-        elif isinstance(here, ast.Node):
-            stack.extend(getattr(here, f.name) for f in fields(here) if f.name != "span")
+        item = stack.pop()
+        if isinstance(item, ast.Call):
+            yield item
+        if isinstance(item, tuple):
+            stack.extend(item)
+        elif isinstance(item, ast.Node):
+            stack.extend(getattr(item, f.name) for f in fields(item) if f.name != "span")

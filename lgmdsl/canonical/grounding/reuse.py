@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, BoolArray
-from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.axes import BoundDatum
 from lgmdsl.canonical.grounding.errors import absent, unknown_members
 from lgmdsl.canonical.grounding.model import GroundedModel, IndexSet
 from lgmdsl.canonical.grounding.usage import Usage
@@ -32,7 +32,7 @@ class Reused:
 def reused(
     fitted: GroundedModel,
     dataset: Dataset,
-    given: Collection[str],
+    supplied: Collection[str],
     indices: Mapping[str, IndexSet],
     changed: Collection[str],
     usage: Usage,
@@ -42,14 +42,14 @@ def reused(
     out = Reused()
     for name, value in fitted.values.items():
         symbol = fitted.model.symbols[name]
-        if name in given or name in usage.responses or dataset.ask(name) is not None:
+        if name in supplied or name in usage.responses or dataset.ask(name) is not None:
             continue
         mask = fitted.missing.get(name)
-        found = _at_members(symbol, value, fitted, indices, changed, usage)
-        if found is None:
+        reindexed = _at_members(symbol, value, fitted, indices, changed, usage)
+        if reindexed is None:
             out.problems.append(_lacking(symbol, dataset, fitted, indices, changed, usage))
             continue
-        out.values[name] = found
+        out.values[name] = reindexed
         if mask is not None:
             out.missing[name] = _at_members(symbol, mask, fitted, indices, changed, usage)
     return out
@@ -67,13 +67,13 @@ def _at_members(
     for axis, dim in enumerate(symbol.dims):
         if dim not in changed:
             continue
-        at = fitted.indices[dim].positions(indices[dim].labels)
-        if dim not in usage.steps or (at < 0).any():
+        positions = fitted.indices[dim].positions(indices[dim].labels)
+        if dim not in usage.steps or (positions < 0).any():
             return None
         if isinstance(value, np.ndarray):
-            value = np.take(value, at, axis=axis)
+            value = np.take(value, positions, axis=axis)
         else:
-            value = value[at, :] if axis == 0 else value[:, at]
+            value = value[positions, :] if axis == 0 else value[:, positions]
     return value
 
 
@@ -104,7 +104,7 @@ def _lacking(
 
 
 def named_part(
-    bound: Bound, indices: Mapping[str, IndexSet], asked: Mapping[str, AnyArray]
+    bound: BoundDatum, indices: Mapping[str, IndexSet], asked: Mapping[str, AnyArray]
 ) -> tuple[int, IndexSet] | None:
     """The axis along which a datum has the members that were named, and no others."""
     for axis, dim in enumerate(bound.symbol.dims if bound.fits and not bound.sparse else ()):
@@ -120,12 +120,12 @@ def completed(
     """A datum over all members: the values given for some, those of the fit for the others; None
     where some have neither."""
     size = 0 if known is None else known.shape[axis]
-    left = np.ones(whole.size, dtype=np.bool_)
-    at = whole.positions(part.labels)
-    left[at] = False
-    left[:size] = False
+    uncovered = np.ones(whole.size, dtype=np.bool_)
+    positions = whole.positions(part.labels)
+    uncovered[positions] = False
+    uncovered[:size] = False
     shape = (*value.shape[:axis], whole.size, *value.shape[axis + 1 :])
-    if left.any() or (
+    if uncovered.any() or (
         known is not None
         and np.delete(known.shape, axis).tolist() != np.delete(shape, axis).tolist()
     ):
@@ -134,7 +134,7 @@ def completed(
     order = np.moveaxis(out, axis, 0)
     if known is not None:
         order[:size] = np.moveaxis(known, axis, 0)
-    order[at] = np.moveaxis(value, axis, 0)
+    order[positions] = np.moveaxis(value, axis, 0)
     return out
 
 

@@ -1,4 +1,4 @@
-"""What a structure refuses, told in the model's own words: its line, its names, its labels."""
+"""Refusals of structures, reported with the model's line, names and labels."""
 
 from __future__ import annotations
 
@@ -25,15 +25,15 @@ def located(
         "axis": f"`{index}`" if len(dims) == 1 else index,
         "index": index,
     }
-    found = refused.found
-    told = replace(
-        found,
-        message=filled(found.message, words),
-        help=filled(found.help, words),
+    cause = refused.diagnostic
+    diagnostic = replace(
+        cause,
+        message=filled(cause.message, words),
+        help=filled(cause.help, words),
         span=factor.span if value is None else value.span,
         details=_entries(refused, index, labels),
     )
-    return DataError(told) if told.code.startswith("E3") else ModelError(told)
+    return DataError(diagnostic) if diagnostic.code.startswith("E3") else ModelError(diagnostic)
 
 
 def _entries(refused: Refused, index: str, labels: AnyArray | None) -> tuple[str, ...]:

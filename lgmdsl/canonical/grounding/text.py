@@ -20,11 +20,11 @@ _ABSENT = frozenset(
 
 
 def no_numbers(values: AnyArray) -> BoolArray:
-    """The entries that do not read as numbers; where all do, all entries: they are text still."""
+    """The entries that do not read as numbers; all of them where all do, being text still."""
     distinct, where = np.unique(values, return_inverse=True)
     odd = np.array([_NUMBER.fullmatch(v.strip()) is None for v in distinct.tolist()], dtype=bool)
-    found: BoolArray = (odd if odd.any() else ~odd)[where].reshape(values.shape)
-    return found
+    faulty: BoolArray = (odd if odd.any() else ~odd)[where].reshape(values.shape)
+    return faulty
 
 
 def remedy(name: str, kind: str, odd: AnyArray, all_odd: bool) -> str:

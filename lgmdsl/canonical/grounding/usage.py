@@ -16,9 +16,9 @@ from lgmdsl.structures.catalogue import members_of
 
 @dataclass(frozen=True)
 class Usage:
-    """`observed`: data that stand behind `observe`. `referenced`: those in expressions.
+    """`observed`: responses of `observe` statements. `referenced`: those in expressions.
     `contracted`: those that are only operands of `@`, or the matrix of a structure. `outcome`: data
-    that say how a response was observed (`event`, `lower`, `upper`) and nothing else. `rows`: index
+    on how a response was observed (`event`, `lower`, `upper`) and nothing else. `rows`: index
     sets new data may replace. `steps`: those of which new data may name the members, known and new
     ones, as the order of their labels gives each a place. `growing`: those that take new labels."""
 
@@ -60,7 +60,7 @@ def usage_of(graph: ModelGraph) -> Usage:
 
 
 def _of_censoring(graph: ModelGraph, edge: Edge) -> bool:
-    """Whether a datum is named in an argument that says how a response was observed."""
+    """Whether a datum appears in an argument about how a response was observed."""
     return graph.by_id[edge.target].kind == "observe" and edge.argument in CENSORING
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from lgmdsl.arrays import AnyArray, Array, BoolArray
-from lgmdsl.canonical.grounding.axes import Bound
+from lgmdsl.canonical.grounding.axes import BoundDatum
 from lgmdsl.canonical.grounding.errors import (
     places,
     show,
@@ -31,20 +31,20 @@ Checked = tuple[Any, BoolArray | None]
 
 @dataclass(frozen=True)
 class Rule:
-    """What a type allows: `outside` marks the values it does not, `remedy` says how to help."""
+    """What a type allows: `outside` marks the values it does not, `remedy` is the help line."""
 
     outside: Callable[[Array], BoolArray]
     remedy: Callable[[str, Array], str]
 
 
 def numbers_of(
-    bound: Bound, indices: Mapping[str, IndexSet], observed: bool = False
+    bound: BoundDatum, indices: Mapping[str, IndexSet], observed: bool = False
 ) -> Checked | list[Diagnostic]:
     """A dense datum of a number type as float64, NaN where missing.
 
     Raises nothing: returns E303 for values outside the type, E304 for missing ones without `?`.
-    `observed`: it stands behind `observe`; that leaves 0 and 1 out of `unit`, which a beta response
-    cannot be, and without it `?` is no remedy: a covariate is whole.
+    `observed`: it is a response; that leaves 0 and 1 out of `unit`, which a beta response cannot
+    be, and without it `?` is no remedy: a covariate is whole.
     """
     symbol, values = bound.symbol, bound.values
     missing = np.zeros(values.shape, dtype=bool)
@@ -66,18 +66,18 @@ def numbers_of(
     return problems or (result, missing if missing.any() else None)
 
 
-def _unexpected(missing: BoolArray, bound: Bound) -> BoolArray:
+def _unexpected(missing: BoolArray, bound: BoundDatum) -> BoolArray:
     """Missing entries, but for those of steps without data."""
     return missing if bound.added is None else missing & ~bound.added
 
 
-def _allows_missing(bound: Bound) -> bool:
+def _allows_missing(bound: BoundDatum) -> bool:
     statement = bound.symbol.statement
     return isinstance(statement, ast.Data) and statement.type.missing
 
 
 def _parsed(
-    values: AnyArray, missing: BoolArray, bound: Bound, indices: Mapping[str, IndexSet]
+    values: AnyArray, missing: BoolArray, bound: BoundDatum, indices: Mapping[str, IndexSet]
 ) -> Checked | Diagnostic:
     """Text where numbers are wanted: empty text is missing, other text is refused."""
     gone = missing | (np.char.strip(values) == "") | (values == "NA")
@@ -95,7 +95,7 @@ def _parsed(
 
 
 def _outside(
-    bound: Bound,
+    bound: BoundDatum,
     result: Array,
     missing: BoolArray,
     indices: Mapping[str, IndexSet],
@@ -119,19 +119,19 @@ def _outside(
     odd = rule.outside(present) & ~missing
     if not odd.any():
         return None
-    given = result[~missing]
-    remedy = rule.remedy(symbol.name, given)
-    # A column coded otherwise throughout is told by its values alone; strays by their places.
-    whole = symbol.type == "binary" and np.unique(given).size <= 2
+    known_values = result[~missing]
+    remedy = rule.remedy(symbol.name, known_values)
+    # A column coded otherwise throughout is reported by its values alone; strays by position.
+    whole = symbol.type == "binary" and np.unique(known_values).size <= 2
     where = "" if whole else places(odd, symbol.dims, indices)
-    return wrong_values(symbol, tally(given if whole else result[odd]), where, remedy)
+    return wrong_values(symbol, tally(known_values if whole else result[odd]), where, remedy)
 
 
 def _harmless(kind: str) -> float:
     return 0.5 if kind == "unit" else 1.0
 
 
-def sparse_numbers(bound: Bound, indices: Mapping[str, IndexSet]) -> Any | Diagnostic:
+def sparse_numbers(bound: BoundDatum, indices: Mapping[str, IndexSet]) -> Any | Diagnostic:
     """A sparse datum as a csr matrix of float64, duplicates summed."""
     import scipy.sparse as sp
 
@@ -143,40 +143,43 @@ def sparse_numbers(bound: Bound, indices: Mapping[str, IndexSet]) -> Any | Diagn
         matrix.sum_duplicates()
     rows = np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))
     odd = ~np.isfinite(matrix.data)
-    found, message = "values that are not finite", f"`{symbol.name}` holds values not finite"
+    summary, message = (
+        "values that are not finite",
+        f"`{symbol.name}` holds values that are not finite",
+    )
     if not odd.any():
         implicit = np.zeros(1 if matrix.nnz < int(np.prod(matrix.shape, dtype=object)) else 0)
         outside = RULES[symbol.type].outside
         odd, message = outside(matrix.data), ""
-        found = tally(matrix.data[odd]) if odd.any() else ""
+        summary = tally(matrix.data[odd]) if odd.any() else ""
         if not odd.any():
             if not outside(implicit).any():
                 return matrix
-            found = "0 where the sparse matrix has no entry"
+            summary = "0 where the sparse matrix has no entry"
     first = np.unique(rows[odd])[:5]
     dim = symbol.dims[0]
     where = f"at {dim} " + ", ".join(str(indices[dim].labels[k]) for k in first)
     remedy = "give it dense, NaN where missing" if _allows_missing(bound) else "drop these entries"
-    return wrong_values(symbol, found, where if first.size else "", remedy, message)
+    return wrong_values(symbol, summary, where if first.size else "", remedy, message)
 
 
 def positions_of(
-    bound: Bound, target: IndexSet, indices: Mapping[str, IndexSet], observed: bool = False
+    bound: BoundDatum, target: IndexSet, indices: Mapping[str, IndexSet], observed: bool = False
 ) -> Checked | Diagnostic:
     """An index-valued datum as int64 positions, -1 where missing; labels are matched by label."""
     symbol = bound.symbol
     labels = labels_of(Loaded(bound.values, bound.missing))
     if labels.truth and not truthful(target.labels):
         return truth_values(symbol, symbol.name, target)
-    at = target.positions(labels.values)
+    positions = target.positions(labels.values)
     missing = labels.missing.copy()
-    known = at >= 0
+    known = positions >= 0
     if labels.values.dtype.kind == "i":
         missing |= (labels.values == -1) & ~known
     else:
         missing |= (labels.values == "NA") & ~known
-    at = np.where(missing, -1, at)
-    unknown = (at < 0) & ~missing
+    positions = np.where(missing, -1, positions)
+    unknown = (positions < 0) & ~missing
     if unknown.any():
         return wrong_labels(
             symbol,
@@ -186,10 +189,10 @@ def positions_of(
             _map_remedy(symbol.name, target, labels.values[~missing]),
         )
     if not missing.any():
-        return at, None
+        return positions, None
     if _unexpected(missing, bound).any() and not _allows_missing(bound):
         return unexpected_missing(symbol, missing, indices, observed)
-    return at, missing
+    return positions, missing
 
 
 def _map_remedy(name: str, target: IndexSet, values: AnyArray) -> str:
@@ -213,8 +216,8 @@ def _map_remedy(name: str, target: IndexSet, values: AnyArray) -> str:
     return ""
 
 
-def _binary_remedy(name: str, given: Array) -> str:
-    distinct = [float(v) for v in np.unique(given)[:4]]
+def _binary_remedy(name: str, values: Array) -> str:
+    distinct = [float(v) for v in np.unique(values)[:4]]
     if set(distinct) <= {-1.0, 1.0}:
         return f"({name} + 1) / 2"
     if set(distinct) <= {1.0, 2.0}:
@@ -223,32 +226,32 @@ def _binary_remedy(name: str, given: Array) -> str:
         return f"if -1 means missing: np.where({name} == -1, np.nan, {name}), and `binary?`"
     if len(distinct) <= 2:
         return f"{name} == {show(distinct[-1])}"
-    return f"a truth value for each entry, e.g. {name} > {show(float(np.median(given)))}"
+    return f"a truth value for each entry, e.g. {name} > {show(float(np.median(values)))}"
 
 
-def _count_remedy(name: str, given: Array) -> str:
-    whole = bool((given == np.round(given)).all())
-    if whole and given.min() == -1:
+def _count_remedy(name: str, values: Array) -> str:
+    whole = bool((values == np.round(values)).all())
+    if whole and values.min() == -1:
         return f"if -1 means missing: np.where({name} == -1, np.nan, {name}), and `count?`"
     if whole:
         return f"counts are 0, 1, 2 ...: drop these rows, or declare `{name} : integer`"
     return f"counts are 0, 1, 2 ...: np.round({name}), or declare `{name} : real`"
 
 
-def _positive_remedy(name: str, given: Array) -> str:
-    kind = "0 is not positive" if given.min() == 0 else "negative values are not positive"
+def _positive_remedy(name: str, values: Array) -> str:
+    kind = "0 is not positive" if values.min() == 0 else "negative values are not positive"
     return f"{kind}: drop these rows, or declare `{name} : real`"
 
 
-def _unit_remedy(name: str, given: Array) -> str:
-    if given.min() >= 0 and 1 < given.max() <= 100:
+def _unit_remedy(name: str, values: Array) -> str:
+    if values.min() >= 0 and 1 < values.max() <= 100:
         return f"{name} / 100"
     return f"unit means between 0 and 1: rescale `{name}`, or declare it `real`"
 
 
-def _open_remedy(name: str, given: Array) -> str:
-    if given.min() < 0 or given.max() > 1:
-        return _unit_remedy(name, given)
+def _open_remedy(name: str, values: Array) -> str:
+    if values.min() < 0 or values.max() > 1:
+        return _unit_remedy(name, values)
     return f"a beta response lies inside (0, 1): np.clip({name}, 1e-6, 1 - 1e-6)"
 
 

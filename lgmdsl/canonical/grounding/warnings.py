@@ -1,4 +1,4 @@
-"""What is accepted but said: W302 an order that was guessed, W303 loops, W304 an expansion, W308 a
+"""Accepted with a warning: W302 an order that was guessed, W303 loops, W304 an expansion, W308 a
 key that is not used, next to a name that has no key."""
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def expanded(symbol: Symbol, shape: tuple[int, ...], stored: int) -> Diagnostic:
 
 
 def unused_keys(
-    model: CheckedModel, dataset: Dataset, indices: Mapping[str, IndexSet], kept: Collection[str]
+    model: CheckedModel, dataset: Dataset, indices: Mapping[str, IndexSet], reused: Collection[str]
 ) -> Iterator[Diagnostic]:
     """W308: where the source has no key for a name that can do without, as an index without labels
-    and a datum whose values are `kept` from the fit, an idle key of its shape that is almost it.
+    and a datum whose values are `reused` from the fit, an idle key of its shape that is almost it.
 
     The columns of a table are many and all of one shape: only another case is near to them.
     """
@@ -76,7 +76,7 @@ def unused_keys(
         shape: tuple[int, ...]
         if isinstance(statement, ast.Index) and name in indices and statement.definition is None:
             shape, has = (indices[name].size,), "has no labels of its own in these data"
-        elif name in kept:
+        elif name in reused:
             shape, has = tuple(indices[d].size for d in symbol.dims), "keeps its values of the fit"
         else:
             continue

@@ -66,6 +66,6 @@ def part_factor(factor: ast.Dist, part: str) -> tuple[str, tuple[ast.Argument, .
 
 
 def described(symbol: Symbol) -> str:
-    """The rewrite in words."""
+    """A description of the rewrite."""
     iid, besag = (part_name(symbol.name, p) for p in PARTS)
     return f"bym2 to two blocks and a map: sd (sqrt(1 - mix) {iid} + sqrt(mix) {besag})"

@@ -1,6 +1,6 @@
 """Reports that are not affine: a tree of functions over affine leaves.
 
-A monotone function of one affine leaf has a transformed marginal; anything else goes by samples.
+A monotone function of one affine leaf has a transformed marginal; anything else is sampled.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from scipy import special
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions import coefficient as co
 from lgmdsl.canonical.expressions.affine import Affine
-from lgmdsl.canonical.expressions.named import Named, expand
+from lgmdsl.canonical.expressions.named import NamedArray, expand
 from lgmdsl.canonical.expressions.node import ordered
 from lgmdsl.canonical.lowering.lower import Lowering
 from lgmdsl.errors import Diagnostic, MethodError
@@ -204,9 +204,9 @@ def slope(tree: Derived, x: Array) -> Array:
     return out
 
 
-def evaluate(tree: Derived, draws: Mapping[int, Named]) -> Named:
+def evaluate(tree: Derived, draws: Mapping[int, NamedArray]) -> NamedArray:
     """The report at draws of its leaves (keyed by identity), each with a leading sample axis."""
-    values: dict[int, Named] = {}
+    values: dict[int, NamedArray] = {}
     for node in order(tree):
         if isinstance(node, Leaf):
             values[id(node)] = draws[id(node)]
@@ -217,7 +217,7 @@ def evaluate(tree: Derived, draws: Mapping[int, Named]) -> Named:
     return values[id(tree)]
 
 
-def _join(op: str, left: Named, right: Named) -> Named:
+def _join(op: str, left: NamedArray, right: NamedArray) -> NamedArray:
     if op != "@":
         return _joined(op, left, right)
     shared = next(d for d in left.dims if d in right.dims and d != SAMPLE)
@@ -233,27 +233,27 @@ _OPERATIONS: Mapping[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _joined(op: str, left: Named, right: Named) -> Named:
+def _joined(op: str, left: NamedArray, right: NamedArray) -> NamedArray:
     dims = co.union(left.dims, right.dims)
     sizes = {d: n for p in (left, right) for d, n in zip(p.dims, p.dense().shape, strict=True)}
     with np.errstate(all="ignore"):
         values = _OPERATIONS[op](expand(left, dims, sizes), expand(right, dims, sizes))
-    return Named(dims, values)
+    return NamedArray(dims, values)
 
 
-def _apply(node: Apply, value: Named) -> Named:
+def _apply(node: Apply, value: NamedArray) -> NamedArray:
     if node.function == "sum":
         return _summed(value, node.over)
     if node.function == "softmax":
         axis = value.dims.index(node.over) if node.over else len(value.dims) - 1
-        return Named(value.dims, special.softmax(value.dense(), axis=axis))
+        return NamedArray(value.dims, special.softmax(value.dense(), axis=axis))
     if node.function == "-":
-        return Named(value.dims, -value.dense())
+        return NamedArray(value.dims, -value.dense())
     function = MONOTONE.get(node.function) or DOMAIN[node.function]
     with np.errstate(all="ignore"):
-        return Named(value.dims, function(value.dense()))
+        return NamedArray(value.dims, function(value.dense()))
 
 
-def _summed(value: Named, over: str) -> Named:
+def _summed(value: NamedArray, over: str) -> NamedArray:
     axis = value.dims.index(over)
-    return Named(tuple(d for d in value.dims if d != over), value.dense().sum(axis=axis))
+    return NamedArray(tuple(d for d in value.dims if d != over), value.dense().sum(axis=axis))

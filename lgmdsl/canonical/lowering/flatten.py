@@ -21,7 +21,7 @@ from lgmdsl.canonical.expressions.affine import Applied, Term, compose, substitu
 from lgmdsl.canonical.expressions.coefficient import Coefficient, Gradient, Theta
 from lgmdsl.canonical.expressions.named import (
     Axis,
-    Named,
+    NamedArray,
     Slot,
     Through,
     expand,
@@ -110,7 +110,7 @@ def pull_operator(
         if not any(f.depends for f in term.factors):
             continue
         grid = grid_of(term, dims, latent, sizes, theta)
-        slopes = Named(
+        slopes = NamedArray(
             grid.joint, np.asarray(adjoint[grid.rows, grid.columns]).reshape(grid.extent)
         )
         values = [f.evaluate(theta) for f in grid.factors]
@@ -167,22 +167,24 @@ def grid_of(
         # The pattern's two axes become one axis of non-zeros, and every index follows.
         pattern = term.factors[sparse[0]].evaluate(theta)
         coo = pattern.values.tocoo()  # type: ignore[union-attr]
-        at = {
+        fixed = {
             d: Through(np.asarray(i, dtype=np.int64), (NONZERO,))
             for d, i in zip(pattern.dims, (coo.row, coo.col), strict=True)
         }
         entries = co.Constant((NONZERO,), np.asarray(coo.data, dtype=np.float64))
         sizes = {**sizes, NONZERO: len(coo.data)}
         others = tuple(f for k, f in enumerate(term.factors) if k != sparse[0])
-        term = substitute(replace(term, factors=others), at, sizes)
+        term = substitute(replace(term, factors=others), fixed, sizes)
         term = replace(term, factors=(entries, *term.factors))
-        rows = tuple(compose(r, at, sizes) for r in rows)
+        rows = tuple(compose(r, fixed, sizes) for r in rows)
     joint = co.union(*(getattr(r, "dims", None) or (r.dim,) for r in rows), term.joint)  # type: ignore[union-attr]
     extent = tuple(sizes[d] for d in joint)
     size = math.prod(extent)
     shown = [d.partition("~")[0] or "the stored entries of a sparse matrix" for d in joint]
-    what = f"{counted(size, list(extent))} of a term over {', '.join(shown)}"
-    check("a term", what, TERM * size, help="a sum over fewer indices, or `X @ b` with X data")
+    description = f"{counted(size, list(extent))} of a term over {', '.join(shown)}"
+    check(
+        "a term", description, TERM * size, help="a sum over fewer indices, or `X @ b` with X data"
+    )
     return Grid(
         joint,
         extent,

@@ -64,8 +64,10 @@ class HyperPrior:
             node = self.arguments.get(name)  # absent: "value", or an argument with its default
             if node is None or not node.depends:
                 continue
-            kept = collapse(np.asarray(adjoint), self.dims, node.dims) if node.dims else adjoint
-            node.pull(np.asarray(kept), theta, out)
+            collapsed = (
+                collapse(np.asarray(adjoint), self.dims, node.dims) if node.dims else adjoint
+            )
+            node.pull(np.asarray(collapsed), theta, out)
 
     @cached_property
     def _constant(self) -> Prior:
@@ -81,7 +83,7 @@ class HyperPrior:
         except Unsuitable as unsuitable:
             value = self.dist.get(unsuitable.argument)
             span = self.dist.span if value is None else value.span
-            raise DataError(replace(unsuitable.found, span=span)) from None
+            raise DataError(replace(unsuitable.diagnostic, span=span)) from None
 
     def _value(self, argument: Coefficient, theta: Theta) -> Array:
         named = argument.evaluate(theta)

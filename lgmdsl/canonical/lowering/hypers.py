@@ -93,14 +93,14 @@ class HyperSpace:
         return theta
 
     def start(
-        self, fixed: Mapping[str, object] | None = None, given: Theta | None = None
+        self, fixed: Mapping[str, object] | None = None, initial: Theta | None = None
     ) -> dict[str, Array]:
-        """Every hyper's value, a free one's of those `given`, or in the middle of its prior given
+        """Every hyper's value, a free one's from `initial`, or in the middle of its prior given
         the earlier ones."""
 
         def value(block: HyperBlock, theta: Theta) -> Array:
-            own = None if given is None else given.get(block.name)
-            return _prior(block, theta).typical(block.sizes) if own is None else own
+            start_value = None if initial is None else initial.get(block.name)
+            return _prior(block, theta).typical(block.sizes) if start_value is None else start_value
 
         return self.filled(fixed, value)
 
@@ -194,14 +194,14 @@ def _computed(block: HyperBlock, value: Coefficient, theta: Theta) -> Array:
 
 
 def as_value(
-    block: HyperBlock, given: object, role: str = "pinned", give: Callable[[str, str], str] = pin
+    block: HyperBlock, value: object, role: str = "pinned", give: Callable[[str, str], str] = pin
 ) -> Array:
     """A value of the hyper's shape and type; a scalar fills an array. Raises DataError E301 or
     E303, with the value's role and the remedy that gives one."""
     try:
-        values = np.asarray(given, dtype=np.float64)
+        values = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):
-        raise DataError(_outside(block, f"{given!r} is not a number", role)) from None
+        raise DataError(_outside(block, f"{value!r} is not a number", role)) from None
     if values.ndim == 0 and block.type == "covariance":
         values = float(values) ** 2 * np.eye(block.sizes[0])  # a scalar is the common sd
     elif values.ndim == 0:

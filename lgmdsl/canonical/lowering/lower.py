@@ -36,7 +36,7 @@ class Lowering:
     lets: dict[str, Lowered] = field(default_factory=dict)
     leaves: dict[str, Coefficient] = field(default_factory=dict)  # data and hypers
     gathered: dict[ast.Indexed, Lowered] = field(default_factory=dict)
-    refused: set[str] = field(default_factory=set)  # lets that cannot be lowered, said once
+    refused: set[str] = field(default_factory=set)  # lets that cannot be lowered, reported once
 
     def __post_init__(self) -> None:
         self.sizes = {name: i.size for name, i in self.grounded.indices.items()}
@@ -94,7 +94,7 @@ class Lowering:
         if symbol.kind == "latent":
             return self.latent(symbol)
         if expr.id in self.refused:
-            raise MethodError(())  # the reason has been told where the let stands
+            raise MethodError(())  # the reason has been reported at the let statement
         return self.lets[expr.id]
 
     def leaf(self, symbol: Symbol) -> Coefficient:
@@ -109,8 +109,8 @@ class Lowering:
         ties, factor = self.axes.ties(symbol), bym2.split_factor(symbol)
 
         def block(name: str) -> Affine:
-            made = af.latent(name, ties.dims, self.sizes)
-            return af.gather(made, ties.dims, ties.slots) if ties.places else made
+            form = af.latent(name, ties.dims, self.sizes)
+            return af.gather(form, ties.dims, ties.slots) if ties.places else form
 
         if factor is None:
             return block(self.axes.block_name(symbol))
@@ -151,10 +151,10 @@ class Lowering:
 
     def position(self, label: str | int, axis: str, span: Span) -> int:
         labels = self.grounded.indices[axis].labels
-        found = np.flatnonzero(np.asarray(labels).astype(str) == str(label))
-        if len(found) != 1:
+        matches = np.flatnonzero(np.asarray(labels).astype(str) == str(label))
+        if len(matches) != 1:
             raise DataError(_unknown_label(label, axis, [str(x) for x in labels[:8]], span))
-        return int(found[0])
+        return int(matches[0])
 
     def sum_chain(self, expr: ast.Binary) -> Lowered:
         """a + b - c ..., however long, without nesting."""
@@ -199,19 +199,19 @@ class Lowering:
             operand = self.coefficient(expr.positional[0])
             return co.Elementwise(operand.dims, name, operand)
         if name == "mask":
-            given = operators.arguments(expr)
-            return _scale(self(given["expr"]), self.coefficient(given["keep"]))
+            by_name = operators.arguments(expr)
+            return _scale(self(by_name["expr"]), self.coefficient(by_name["keep"]))
         if name in operators.TRANSFORMS:
             return self.transformed(expr)
         raise _unsupported(expr.span, f"the operator `{name}`")
 
     def transformed(self, expr: ast.Call) -> Lowered:
         """An operator on all axes of its operand, in the order in which the text gives them."""
-        given = operators.arguments(expr)
-        operand = self(given["expr"])
+        by_name = operators.arguments(expr)
+        operand = self(by_name["expr"])
         sizes = {**self.sizes, **(operand.sizes if isinstance(operand, Affine) else {})}
-        psf = self.kernel(given["psf"]) if "psf" in given else None
-        order = self.order(given["expr"])
+        psf = self.kernel(by_name["psf"]) if "psf" in by_name else None
+        order = self.order(by_name["expr"])
         dims = tuple(sorted(operand.dims, key=lambda d: order.index(d) if d in order else -1))
         transform = operators.transform(expr, dims, sizes, psf)
         if isinstance(operand, Affine):
@@ -272,11 +272,11 @@ def _power(base: Coefficient, exponent: Coefficient) -> Coefficient:
     return co.Power(co.union(base.dims, exponent.dims), base, exponent)
 
 
-def _unsupported(span: Span, what: str) -> MethodError:
+def _unsupported(span: Span, feature: str) -> MethodError:
     return MethodError(
         Diagnostic(
             "E501",
-            f"no engine or back end takes {what} yet",
+            f"no engine or back end takes {feature} yet",
             span,
             "is parsed and checked, but cannot be fitted in this version",
             help="`lgm explain` lists what this version can run",

@@ -55,14 +55,14 @@ class Places:
         return np.array([f"{v:.15g}" for v in self.values.tolist()], dtype=np.str_)
 
 
-def places_of(at: Array, argument: str = "at") -> Places:
+def places_of(positions: Array, argument: str = "at") -> Places:
     """Positions of members (n,), equal ones at one place."""
-    values, of = np.unique(np.asarray(at, dtype=np.float64), return_inverse=True)
+    values, of = np.unique(np.asarray(positions, dtype=np.float64), return_inverse=True)
     return Places(values, np.asarray(of, dtype=np.int64).reshape(-1), argument)
 
 
-def given_places(factor: ast.Dist, at: Coefficient | None, index: IndexSet) -> Places | None:
-    """The places of one factor's axis; `at` is its argument for positions, lowered.
+def given_places(factor: ast.Dist, argument: Coefficient | None, index: IndexSet) -> Places | None:
+    """The places of one factor's axis; `argument` is its argument for positions, lowered.
 
     None where the structure takes no positions, where members are equal steps in their order, and
     where the positions depend on hyperparameters or are not finite.
@@ -70,10 +70,10 @@ def given_places(factor: ast.Dist, at: Coefficient | None, index: IndexSet) -> P
     signature = lookup("structure", factor.name.id)
     if signature is None or not signature.spacing.at:
         return None
-    if at is not None:
-        if at.depends or at.dims != (index.name,):
+    if argument is not None:
+        if argument.depends or argument.dims != (index.name,):
             return None
-        values = at.evaluate({}).dense()
+        values = argument.evaluate({}).dense()
         return places_of(values, signature.spacing.at) if np.isfinite(values).all() else None
     spaced = spacing_of(factor)
     if spaced is None or spaced[1] != "positions" or index.places is None or index.counted:
@@ -84,8 +84,8 @@ def given_places(factor: ast.Dist, at: Coefficient | None, index: IndexSet) -> P
 def position_argument(factor: ast.Dist) -> ast.Value | None:
     """The expression of a factor that gives its members' positions, or None."""
     signature = lookup("structure", factor.name.id)
-    at = signature.spacing.at if signature is not None else ""
-    return factor.get(at) if at else None
+    name = signature.spacing.at if signature is not None else ""
+    return factor.get(name) if name else None
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,7 +119,7 @@ class Ties:
         )
 
     def described(self) -> str:
-        """The rewrite in words."""
+        """A description of the rewrite."""
         axes = "; ".join(
             f"{len(p.of)} members of {d} at {len(p.values)} places" for d, p in self.places.items()
         )
@@ -150,12 +150,12 @@ class LatentAxes:
         assert isinstance(statement, ast.Latent)
         if self.untied or len(statement.factors) != len(symbol.dims):
             return (None,) * len(symbol.dims)
-        found = []
+        places = []
         for dim, factor in zip(symbol.dims, statement.factors, strict=True):
-            at = position_argument(factor)
-            lowered = None if at is None else self.lower(at)
-            found.append(given_places(factor, lowered, self.indices[dim]))
-        return tuple(found)
+            argument = position_argument(factor)
+            lowered = None if argument is None else self.lower(argument)
+            places.append(given_places(factor, lowered, self.indices[dim]))
+        return tuple(places)
 
     def ties(self, symbol: Symbol) -> Ties:
         """The axes of a latent some of whose members share a place."""

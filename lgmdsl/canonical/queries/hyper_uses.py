@@ -1,4 +1,4 @@
-"""Where hyperparameters stand in the canonical form, after the compiler's rewrites, and which free
+"""Where hyperparameters appear in the canonical form, after the compiler's rewrites, and which free
 ones are behind them.
 
 The first is read off the nodes of the form, as a rewrite may move an argument of a site into its
@@ -13,7 +13,7 @@ from lgmdsl.canonical.model import CanonicalModel
 
 
 def uses(canonical: CanonicalModel) -> list[str]:
-    """Every hyper once for each place that it stands in: terms and offsets of predictors,
+    """Every hyper once for each place where it appears: terms and offsets of predictors,
     arguments of priors, of sites, and of other hypers."""
     places = [*of_predictors(canonical), *of_priors(canonical), *of_sites(canonical)]
     return [name for depends in places for name in depends]

@@ -28,7 +28,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True)
 class LinearHypers:
-    """`names`: real hypers that stand in predictors alone, and there linearly; `loadings`: those
+    """`names`: real hypers that appear in predictors alone, and there linearly; `loadings`: those
     of them that multiply a latent."""
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ def linear_hypers(
     free = unbounded(canonical, theta, pinned)
     elsewhere = (*of_sites(canonical), *of_priors(canonical))
     other = {name for depends in elsewhere for name in depends}
-    found: set[str] = set()
+    linear: set[str] = set()
     loadings: set[str] = set()
     for block in canonical.blocks:
         for term in terms_of(block.form):
@@ -68,13 +68,13 @@ def linear_hypers(
             if len(moving) != 1 or leaf(moving[0]) is None:
                 other |= names
                 continue
-            found |= names
+            linear |= names
             loadings |= names if term.latent else set()
         for term in block.form.terms:
             if term.applied:
                 other |= term.depends
-    kept = tuple(b.name for b in space.blocks if b.name in (found & free) - other)
-    return LinearHypers(kept, tuple(n for n in kept if n in loadings))
+    hypers = tuple(b.name for b in space.blocks if b.name in (linear & free) - other)
+    return LinearHypers(hypers, tuple(n for n in hypers if n in loadings))
 
 
 def unbounded(canonical: CanonicalModel, theta: Theta, pinned: Collection[str]) -> set[str]:
@@ -129,8 +129,8 @@ def leaf_places(
         axes = tuple(Axis(d) for d in node.dims)
         index = slot_indices(axes, joint, sizes)
     flat = np.zeros((1,) * len(joint), dtype=np.int64)
-    for at, size in zip(index, shape, strict=True):
-        flat = flat * size + at
+    for position, size in zip(index, shape, strict=True):
+        flat = flat * size + position
     return np.broadcast_to(flat, tuple(sizes[d] for d in joint)).reshape(-1)
 
 

@@ -1,8 +1,9 @@
 """Index sets over whose members latents are independent in the posterior, given others that the
 members share: groups bordered by shared latents.
 
-Read off the names of the canonical form, never off sparsity: each row of a site sees one member of
-such an index, by the index itself or through a map, and the prior is a product over its members.
+Read off the names of the canonical form, never off sparsity: each row of a site depends on one
+member of such an index, by the index itself or through a map, and the prior is a product over its
+members.
 Rows can fall into groups beyond that (a design matrix with blocks of zeros); engines look for
 those in the pattern.
 """
@@ -40,9 +41,9 @@ def plates(canonical: CanonicalModel, linear: LinearGaussian) -> tuple[Plate, ..
     """The plates of the posterior, in the order of the index sets; `linear` is the model at any
     hyperparameters."""
     priors = {block.name: block for block in linear.blocks}
-    held = {name for e in canonical.equations for name in e.form.latents}
-    free = [block for block in canonical.latents if block.name not in held]
-    found = []
+    constrained = {name for e in canonical.equations for name in e.form.latents}
+    free = [block for block in canonical.latents if block.name not in constrained]
+    result = []
     for index, members in canonical.grounded.indices.items():
         inside, slots = set[str](), Slots()
         for latent in sorted(free, key=lambda block: -block.size):
@@ -54,8 +55,8 @@ def plates(canonical: CanonicalModel, linear: LinearGaussian) -> tuple[Plate, ..
                 slots |= its
         others = {name for k in slots for name in canonical.blocks[k].form.latents} - inside
         if slots and members.size > 1:
-            found.append(Plate(index, _named(canonical, inside), _named(canonical, others)))
-    return tuple(found)
+            result.append(Plate(index, _named(canonical, inside), _named(canonical, others)))
+    return tuple(result)
 
 
 def _product(latent: LatentBlock, prior: PriorBlock, index: str) -> bool:
@@ -65,8 +66,8 @@ def _product(latent: LatentBlock, prior: PriorBlock, index: str) -> bool:
 
 
 def _slots(canonical: CanonicalModel, latent: LatentBlock, axis: int, known: Slots) -> Slots | None:
-    """For each site block that a latent enters, what says which member a row sees; None where rows
-    see several members, or other ones than what is `known` of the block says."""
+    """For each site block that a latent enters, the map from rows to members; None where rows
+    depend on several members, or on others than the `known` map of the block has."""
     out = Slots()
     for k, block in enumerate(canonical.blocks):
         for term in block.form.terms:
@@ -81,8 +82,8 @@ def _slots(canonical: CanonicalModel, latent: LatentBlock, axis: int, known: Slo
 
 
 def _member(term: Term, axis: int, block: SiteBlock) -> Slot | None:
-    """What says which member of an axis a row sees; None where it sees several, or one that all
-    rows see."""
+    """The map from rows to the members of an axis; None where a row depends on several, or all rows
+    on the same one."""
     slot = term.slots[axis]
     if term.applied is not None or isinstance(slot, Pick):
         return None

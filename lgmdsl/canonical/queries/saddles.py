@@ -23,15 +23,15 @@ def multiplied(
     """The free hypers without bounds, in order, that multiply a latent or one another in some
     predictor, those behind hypers given by a value included."""
     space = canonical.hypers
-    found: set[str] = set()
+    factors: set[str] = set()
     for block in canonical.blocks:
         for term in _every_term(block.form):
             moving = [f for f in term.factors if f.depends]
             names = {n for f in moving for n in f.depends}
             if term.latent or len(moving) > 1 or any(_product(canonical, f) for f in moving):
-                found |= roots(canonical, names, pinned)
+                factors |= roots(canonical, names, pinned)
     free = unbounded(canonical, theta, pinned)
-    return tuple(b.name for b in space.blocks if b.name in found & free)
+    return tuple(b.name for b in space.blocks if b.name in factors & free)
 
 
 def _every_term(form: Affine) -> Iterator[Term]:

@@ -1,4 +1,4 @@
-"""Hyperparameters that are scales of Gaussians: every sd that they stand in is c h^k.
+"""Hyperparameters that are scales of Gaussians: every sd in which they appear is c h^k.
 
     sd = c prod_j h_j^k_j          s;  sqrt(v);  1 / sqrt(tau);  2 * s[group];  s * t
 
@@ -28,8 +28,8 @@ from lgmdsl.contract.site import Property, Site
 
 @dataclass(frozen=True)
 class Scales:
-    """`exponents`: k of every hyper that is a scale and nothing else; `others`: why each other one
-    is none, in words."""
+    """`exponents`: k of every hyper that is a scale and nothing else; `others`: for each other one
+    the reason."""
 
     exponents: Mapping[str, float]
     others: Mapping[str, str] = field(default_factory=dict)
@@ -37,7 +37,7 @@ class Scales:
 
 @dataclass(frozen=True, eq=False)
 class _Use:
-    """One sd: its node, where it stands in words, and whether it is one of a Gaussian."""
+    """One sd: its node, a description of its place, and whether it is one of a Gaussian."""
 
     node: Coefficient
     place: str
@@ -51,7 +51,7 @@ def scales(
     sites too."""
     space = canonical.hypers
     free = [b.name for b in space.unpinned(pinned)]
-    found: dict[str, float] = {}
+    powers_of: dict[str, float] = {}
     others: dict[str, str] = {}
 
     def refuse(names: Collection[str], why: str) -> None:
@@ -64,21 +64,21 @@ def scales(
             refuse(use.node.depends, use.place)
             continue
         for name, k in powers.items():
-            if found.setdefault(name, k) != k:
-                others.setdefault(name, "stands in sds in two different powers")
+            if powers_of.setdefault(name, k) != k:
+                others.setdefault(name, "appears in sds with two different powers")
     for depends in of_predictors(canonical):
-        refuse(depends, "stands in a predictor")
+        refuse(depends, "appears in a predictor")
     for equation in canonical.equations:
-        refuse(equation.value.depends | equation.form.offset.depends, "stands in a constraint")
+        refuse(equation.value.depends | equation.form.offset.depends, "appears in a constraint")
     for block in space.unpinned(pinned):
         if block.prior is not None:
-            refuse(block.prior.depends, f"stands in the prior of `{block.name}`")
+            refuse(block.prior.depends, f"appears in the prior of `{block.name}`")
             if roots(canonical, block.prior.depends, pinned):
                 others.setdefault(block.name, "has a prior with another hyper in it")
     for name in free:
-        if name not in found:
-            others.setdefault(name, "stands in no sd")
-    return Scales({n: k for n, k in found.items() if n not in others and k != 0.0}, others)
+        if name not in powers_of:
+            others.setdefault(name, "appears in no sd")
+    return Scales({n: k for n, k in powers_of.items() if n not in others and k != 0.0}, others)
 
 
 Powers: TypeAlias = dict[str, float] | None
@@ -153,8 +153,8 @@ def log_sd_slopes(canonical: CanonicalModel, theta: Theta, pinned: Collection[st
 def _pull(
     node: Coefficient, count: Array, over: tuple[str, ...], theta: Theta, out: Gradient
 ) -> None:
-    own = collapse(count, over, node.dims)
-    node.pull(own / node.evaluate(theta).dense(), theta, out)
+    collapsed = collapse(count, over, node.dims)
+    node.pull(collapsed / node.evaluate(theta).dense(), theta, out)
 
 
 def _rows(block: SiteBlock) -> Array:
@@ -187,8 +187,8 @@ def scales_gaussians(site: type[Site], parameter: str, mixtures: bool = True) ->
     """Whether a parameter is the sd of a Gaussian site as it stands; with `mixtures`, or the scale
     of a mixture of Gaussians, for methods that hold a Gaussian of the mixture."""
     spec = site.spec
-    held = Property.GAUSSIAN in spec.properties or (mixtures and issubclass(site, Augmented))
-    return held and parameter == spec.gaussian_scale
+    gaussian = Property.GAUSSIAN in spec.properties or (mixtures and issubclass(site, Augmented))
+    return gaussian and parameter == spec.gaussian_scale
 
 
 def _of_sds(place: str, name: str) -> str:

@@ -85,14 +85,14 @@ def _power(node: Coefficient, space: HyperSpace, theta: Theta, name: str) -> flo
     base = _dense(node, theta)
     ratios = []
     for step in (STEP, -STEP):
-        moved = {b: theta[b] for b in space.free if b in theta}
-        moved[name] = np.exp(step) * np.asarray(theta[name])
+        perturbed = {b: theta[b] for b in space.free if b in theta}
+        perturbed[name] = np.exp(step) * np.asarray(theta[name])
         try:
-            there = _dense(node, space.filled(moved))
+            value = _dense(node, space.filled(perturbed))
         except (ArithmeticError, ValueError):
             return None
         with np.errstate(all="ignore"):
-            ratios.append(np.log(np.abs(there / base))[base != 0.0] / step)
+            ratios.append(np.log(np.abs(value / base))[base != 0.0] / step)
     both = np.concatenate(ratios) if ratios else np.zeros(0)
     if not both.size or not np.isfinite(both).all() or np.ptp(both) > CONSTANT:
         return None

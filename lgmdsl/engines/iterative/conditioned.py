@@ -21,7 +21,7 @@ from lgmdsl.engines.shared.constraints import LOG_2PI
 from lgmdsl.engines.shared.restriction import Held
 from lgmdsl.numerics.lanczos import lanczos, root_of_inverse
 from lgmdsl.operators.base import Operator
-from lgmdsl.operators.hstack import beside
+from lgmdsl.operators.hstack import hstack
 
 ROUGH = 1e-3  # of a residual, where a length is asked for
 
@@ -211,7 +211,7 @@ class IterativeConditioned(Conditioned):
     def operator(self, predictor: Predictor) -> Operator:
         """B of a functional, over all latents."""
         columns = [predictor.columns.get(b.name) for b in self.linear.blocks]
-        return beside(columns, [b.size for b in self.linear.blocks], predictor.rows)
+        return hstack(columns, [b.size for b in self.linear.blocks], predictor.rows)
 
     def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
         operator = self.operator(predictor)

@@ -59,7 +59,7 @@ def _long(q: IterativeConditioned, groups: RowGroups) -> tuple[Array, Array]:
     values = groups.operator.matvec(q.samples.u)[groups.long]
     known = None
     if q.held is None and all(
-        p.held and p.is_sparse for o in (groups.operator, q.engine.b) for p in parts_of(o)
+        p.in_memory and p.is_sparse for o in (groups.operator, q.engine.b) for p in parts_of(o)
     ):
         known = known_moments(
             groups.long_rows, q.engine.b.sparse(), q.w, q.engine.prior.precision, q.diagonal

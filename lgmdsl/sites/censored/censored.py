@@ -1,4 +1,4 @@
-"""Sites that know y up to an interval: `event`, `lower` and `upper`, row by row.
+"""Sites whose y is known up to an interval: `event`, `lower` and `upper`, row by row.
 
     event 0                     right-censored: Y > y         log P(Y > y | s)
     lower, upper                Y between them                log P(lower < Y < upper | s)
@@ -74,8 +74,8 @@ class CensoredSite(ElementwiseSite):
 
     @cached_property
     def censored(self) -> BoolArray:
-        given = ~(np.isnan(self.lower) & np.isnan(self.upper)) & (self.lower != self.upper)
-        return np.asarray(given | (self.event == 0.0))
+        bounded = ~(np.isnan(self.lower) & np.isnan(self.upper)) & (self.lower != self.upper)
+        return np.asarray(bounded | (self.event == 0.0))
 
     @cached_property
     def ends(self) -> tuple[Array, Array]:
@@ -91,8 +91,10 @@ class CensoredSite(ElementwiseSite):
     @cached_property
     def rows(self) -> tuple[IntArray, IntArray]:
         """Positions of the rows that are observed exactly, and of those that are not."""
-        held = self.censored.reshape(len(self.y), -1)[:, 0] if len(self.y) else np.zeros(0, bool)
-        return np.flatnonzero(~held), np.flatnonzero(held)
+        censored = (
+            self.censored.reshape(len(self.y), -1)[:, 0] if len(self.y) else np.zeros(0, bool)
+        )
+        return np.flatnonzero(~censored), np.flatnonzero(censored)
 
     @cached_property
     def observed_rows(self) -> Site:
@@ -125,46 +127,48 @@ class CensoredSite(ElementwiseSite):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         out = np.empty((4, *np.shape(s)))
-        free, held = self.rows
+        free, censored = self.rows
         if len(free):
-            found = cast(Pointwise, self.observed_rows).pointwise(s[free])
-            out[:, free] = [found.value, found.slope, found.curvature, found.third]
-        if len(held):
+            answer = cast(Pointwise, self.observed_rows).pointwise(s[free])
+            out[:, free] = [answer.value, answer.slope, answer.curvature, answer.third]
+        if len(censored):
             some = self.censored_rows
-            rest, grown = some.masses(s[held]).rest, some.growing(s[held])
+            rest, grown = some.masses(s[censored]).rest, some.growing(s[censored])
             rate = -some.direction / some.spread
             for k, part in enumerate(rest.parts):
-                out[k, held] = (part - grown) * rate**k
+                out[k, censored] = (part - grown) * rate**k
         return PointwiseAnswer(out[0], out[1], out[2], out[3] * variance)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         names = [n for n in self.spec.parameters if n not in ARGUMENTS]
         out = {n: np.empty(np.shape(s)) for n in names}
-        free, held = self.rows
+        free, censored = self.rows
         if len(free):
             for name, slope in self.observed_rows.parameter_slopes(s[free]).items():
                 out[name][free] = slope
-        if len(held) and names:
-            some, t = self.censored_rows, s[held]
+        if len(censored) and names:
+            some, t = self.censored_rows, s[censored]
             mass = some.masses(t)
             total = np.zeros(np.shape(t))
             for end, weight in zip(some.ends, (-mass.low, mass.high), strict=True):
                 x = (end - some.direction * t) / some.spread
                 total += np.where(np.isfinite(x), weight * np.where(np.isfinite(x), x, 0.0), 0.0)
             for name, slope in some.interval_slopes(t, mass, -total / some.spread).items():
-                out[name][held] = slope
+                out[name][censored] = slope
         return out
 
     def differences(self, s: Array, name: str) -> Array:
         """dl/dparameter of a law's own parameter, by five points (relative error 1e-10 or so)."""
-        at = getattr(self, name)
-        step = _STEP * at
+        value = getattr(self, name)
+        step = _STEP * value
 
-        def moved(k: int) -> Array:
-            changed: dict[str, Any] = {name: at + k * step}
+        def shifted(k: int) -> Array:
+            changed: dict[str, Any] = {name: value + k * step}
             return dataclasses.replace(self, **changed).log_density(s)
 
-        return np.asarray((moved(-2) - 8.0 * moved(-1) + 8.0 * moved(1) - moved(2)) / (12.0 * step))
+        return np.asarray(
+            (shifted(-2) - 8.0 * shifted(-1) + 8.0 * shifted(1) - shifted(2)) / (12.0 * step)
+        )
 
     def landmark(self) -> tuple[Array, Array]:
         """A guess: the middle of the interval, or its only end; y where it is known."""

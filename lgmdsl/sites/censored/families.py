@@ -31,11 +31,11 @@ def censored_spec(family: type[Site], properties: Property) -> SiteSpec:
     """That of a family with `event`, `lower` and `upper`, which are where y is."""
     plain = family.spec
     places = (*plain.places, *ENDS) if plain.places else ()
-    own = tuple(n for n in plain.parameters if n not in ARGUMENTS)
+    parameters = tuple(n for n in plain.parameters if n not in ARGUMENTS)
     return SiteSpec(
         f"{plain.name}.censored",
         signature=plain.signature,
-        takes=(*own, *ARGUMENTS),
+        takes=(*parameters, *ARGUMENTS),
         properties=properties,
         link=plain.link,
         summary=f"{plain.family}, known up to an interval in some rows",

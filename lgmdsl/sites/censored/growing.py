@@ -24,20 +24,20 @@ def expected_of_growing(
 ) -> ExpectedAnswer:
     """f and its derivatives, (N,) each; rows observed exactly answer as their family does."""
     out = np.zeros((5, len(mean)))
-    free, held = site.rows
+    free, censored = site.rows
     if len(free):
         observed = cast(Expected, site.observed_rows)
-        found = observed.expected(mean[free], variance[free], second=True)
-        assert found.d_mean_variance is not None and found.d_variance2 is not None
+        answer = observed.expected(mean[free], variance[free], second=True)
+        assert answer.d_mean_variance is not None and answer.d_variance2 is not None
         out[:, free] = [
-            found.value,
-            found.d_mean,
-            found.d_variance,
-            found.d_mean_variance,
-            found.d_variance2,
+            answer.value,
+            answer.d_mean,
+            answer.d_variance,
+            answer.d_mean_variance,
+            answer.d_variance2,
         ]
-    if len(held):
-        out[:, held] = _censored(site.censored_rows, mean[held], variance[held])
+    if len(censored):
+        out[:, censored] = _censored(site.censored_rows, mean[censored], variance[censored])
     return ExpectedAnswer(out[0], out[1], out[2], *(out[3:] if second else ()))
 
 

@@ -27,7 +27,7 @@ class GumbelLaw(Law):
     def log_growth(self, x: Array) -> Array:
         return x
 
-    def take(self, at: tuple[IntArray, ...]) -> GumbelLaw:
+    def take(self, index: tuple[IntArray, ...]) -> GumbelLaw:
         return self
 
     def inside(self, a: Array, b: Array, width: Array) -> Mass:

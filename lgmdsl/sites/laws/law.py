@@ -38,8 +38,8 @@ class Curve:
         """The function of -x, at -x."""
         return Curve(self.value, -self.first, self.second, -self.third)
 
-    def __getitem__(self, at: IntArray) -> Curve:
-        return Curve(*(np.asarray(a[at]) for a in self.parts))
+    def __getitem__(self, index: IntArray) -> Curve:
+        return Curve(*(np.asarray(a[index]) for a in self.parts))
 
     @property
     def parts(self) -> tuple[Array, Array, Array, Array]:
@@ -76,13 +76,13 @@ class Law(ABC):
         return None
 
     @abstractmethod
-    def take(self, at: tuple[IntArray, ...]) -> Law:
+    def take(self, index: tuple[IntArray, ...]) -> Law:
         """The law of some elements of x, by their positions."""
 
     def growth(self, x: Array) -> Array:
         """What `above` leaves out, and every derivative of it."""
-        found = self.log_growth(x)
-        return np.zeros(np.shape(x)) if found is None else capped_exp(found)
+        log_growth = self.log_growth(x)
+        return np.zeros(np.shape(x)) if log_growth is None else capped_exp(log_growth)
 
     def between(self, a: Array, b: Array, width: Array) -> Mass:
         """The mass from a to b = a + width, arrays of one shape; either end may be infinite."""
@@ -91,20 +91,20 @@ class Law(ABC):
         left, right = np.isneginf(a), np.isposinf(b)
         both = ~left & ~right
         for one, end, side in ((left & ~right, b, 1.0), (right & ~left, a, -1.0)):
-            at = np.nonzero(one)
-            if len(at[0]):
-                law, x = self.take(at), end[at]
-                found = law.below(x) if side > 0.0 else law.above(x)
-                for k, part in enumerate(found.parts):
-                    out[k][at] = part
-                hazard = found.first if side > 0.0 else law.growth(x) - found.first
-                (high if side > 0.0 else low)[at] = hazard
-        at = np.nonzero(both)
-        if len(at[0]):
-            found_mass = self.take(at).inside(a[at], b[at], width[at])
+            index = np.nonzero(one)
+            if len(index[0]):
+                law, x = self.take(index), end[index]
+                curve = law.below(x) if side > 0.0 else law.above(x)
+                for k, part in enumerate(curve.parts):
+                    out[k][index] = part
+                hazard = curve.first if side > 0.0 else law.growth(x) - curve.first
+                (high if side > 0.0 else low)[index] = hazard
+        index = np.nonzero(both)
+        if len(index[0]):
+            found_mass = self.take(index).inside(a[index], b[index], width[index])
             for k, part in enumerate(found_mass.rest.parts):
-                out[k][at] = part
-            low[at], high[at] = found_mass.low, found_mass.high
+                out[k][index] = part
+            low[index], high[index] = found_mass.low, found_mass.high
         return Mass(Curve(*out), low, high)
 
     def inside(self, a: Array, b: Array, width: Array) -> Mass:
@@ -115,21 +115,21 @@ class Law(ABC):
         fall = np.where(upper, ups[1].value - ups[0].value - more, downs[0].value - downs[1].value)
         out, low, high = np.zeros((4, *a.shape)), np.zeros(a.shape), np.zeros(a.shape)
         narrow = ~(fall < _NARROW)
-        for at, wide in (
+        for index, wide in (
             (np.flatnonzero(narrow), None),
             (np.flatnonzero(upper & ~narrow), ups),
             (np.flatnonzero(~upper & ~narrow), downs),
         ):
-            if not len(at):
+            if not len(index):
                 continue
             if wide is None:
-                mass = self.take((at,))._narrow(a[at], b[at], width[at])
+                mass = self.take((index,))._narrow(a[index], b[index], width[index])
             else:
-                grows = (grown[at], more[at]) if wide is ups else None
-                mass = _wide(wide[0][at], wide[1][at], fall[at], grows)
-            extra = 0.0 if wide is ups else grown[at]
-            out[:, at] = [part + extra for part in mass.rest.parts]
-            low[at], high[at] = mass.low, mass.high
+                grows = (grown[index], more[index]) if wide is ups else None
+                mass = _wide(wide[0][index], wide[1][index], fall[index], grows)
+            extra = 0.0 if wide is ups else grown[index]
+            out[:, index] = [part + extra for part in mass.rest.parts]
+            low[index], high[index] = mass.low, mass.high
         return Mass(Curve(*out), low, high)
 
     def _narrow(self, a: Array, b: Array, width: Array) -> Mass:
@@ -158,7 +158,7 @@ def _wide(a: Curve, b: Curve, fall: Array, grows: tuple[Array, Array] | None) ->
     near, far = (a, b) if grows is not None else (b, a)
     more = 0.0 if grows is None else grows[1]
     q = np.exp(fall)
-    # e^fall is gone long before its derivatives, which may be as large as doubles get.
+    # e^fall underflows long before its derivatives, which may be as large as doubles get.
     alive = q > 1e-290
     d1, d2, d3 = (
         np.where(alive, f - n - more, 0.0)
@@ -179,9 +179,9 @@ def _wide(a: Curve, b: Curve, fall: Array, grows: tuple[Array, Array] | None) ->
     return Mass(rest, *(ends if grows is not None else ends[::-1]))
 
 
-def one_each(parameter: Array, at: tuple[IntArray, ...]) -> Array:
+def one_each(parameter: Array, index: tuple[IntArray, ...]) -> Array:
     """A parameter, (N,) or (N, 1), at the positions of elements of x."""
-    return np.asarray((parameter if parameter.ndim == 1 else parameter[:, 0])[at[0]])
+    return np.asarray((parameter if parameter.ndim == 1 else parameter[:, 0])[index[0]])
 
 
 @cache

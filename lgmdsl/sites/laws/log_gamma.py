@@ -36,8 +36,8 @@ class LogGammaLaw(Law):
         k = self.shape
         return np.asarray(0.5 * np.log(k / (2.0 * np.pi)) - stirling_error(k))
 
-    def take(self, at: tuple[IntArray, ...]) -> LogGammaLaw:
-        return LogGammaLaw(one_each(self.shape, at))
+    def take(self, index: tuple[IntArray, ...]) -> LogGammaLaw:
+        return LogGammaLaw(one_each(self.shape, index))
 
     def log_growth(self, x: Array) -> Array:
         return np.asarray(x + np.log(self.shape))
@@ -51,17 +51,17 @@ class LogGammaLaw(Law):
         k, rate = self.shape + 0.0 * x, self.growth(x)
         g = self.density(x)
         lower, upper = _both(k, rate)
-        left = (rate < 0.5 * k) | (lower < 1e-250)
+        small = (rate < 0.5 * k) | (lower < 1e-250)
         with np.errstate(divide="ignore"):
             value = np.where(rate < k, np.log(lower), np.log1p(-upper))
-        value = np.where(left, g.value, value)
+        value = np.where(small, g.value, value)
         ratio = np.exp(g.value - value)
         over = g.first - ratio
         over_slope = g.second - ratio * over
-        if np.any(left):
-            total, over[left], over_slope[left] = _series(k[left], rate[left])
-            ratio[left] = k[left] / total
-            value[left] -= np.log(ratio[left])
+        if np.any(small):
+            total, over[small], over_slope[small] = _series(k[small], rate[small])
+            ratio[small] = k[small] / total
+            value[small] -= np.log(ratio[small])
         return Curve(value, ratio, ratio * over, ratio * (over**2 + over_slope))
 
     def above(self, x: Array) -> Curve:
@@ -78,8 +78,8 @@ class LogGammaLaw(Law):
         tame = np.where(right, 0.0, rate)
         out = [value + tame, tame - hazard, second + tame, third + tame]
         if np.any(right):
-            for part, found in zip(out, _right(k[right], rate[right], x[right]), strict=True):
-                part[right] = found
+            for part, tail in zip(out, _right(k[right], rate[right], x[right]), strict=True):
+                part[right] = tail
         return Curve(*out)
 
 

@@ -22,5 +22,5 @@ class NormalLaw(Law):
     def above(self, x: Array) -> Curve:
         return self.below(-x).mirrored()
 
-    def take(self, at: tuple[IntArray, ...]) -> NormalLaw:
+    def take(self, index: tuple[IntArray, ...]) -> NormalLaw:
         return self

@@ -16,7 +16,7 @@ from scipy import special
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.sites.laws.law import Curve, Law, one_each
 
-_LEAST = 1e-250  # tails below it are near the end of the doubles
+_LEAST = 1e-250  # tails below it nearly underflow
 _TERMS = 60
 
 
@@ -32,8 +32,8 @@ class StudentLaw(Law):
         gammas = np.log(special.poch(0.5 * self.df, 0.5))
         return np.asarray(gammas - 0.5 * np.log(np.pi * self.df))
 
-    def take(self, at: tuple[IntArray, ...]) -> StudentLaw:
-        return StudentLaw(one_each(self.df, at))
+    def take(self, index: tuple[IntArray, ...]) -> StudentLaw:
+        return StudentLaw(one_each(self.df, index))
 
     def density(self, x: Array) -> Curve:
         df = self.df

@@ -88,16 +88,16 @@ class Stereotype(Neighbours):
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         slopes = self.score_curves(s)[0]
-        own = {entry_name("scores", k): slopes[..., k] for k in range(self.levels + 1)}
-        return super().parameter_slopes(s) | own
+        scores = {entry_name("scores", k): slopes[..., k] for k in range(self.levels + 1)}
+        return super().parameter_slopes(s) | scores
 
     def parameter_curves(self, s: Array) -> dict[str, ParameterCurve]:
         parts = self.score_curves(s)
-        own = {
+        scores = {
             entry_name("scores", k): ParameterCurve(*(p[..., k] for p in parts))
             for k in range(self.levels + 1)
         }
-        return super().parameter_curves(s) | own
+        return super().parameter_curves(s) | scores
 
 
 class ScoredLogit(Neighbours):
@@ -112,14 +112,14 @@ class ScoredLogit(Neighbours):
         )
 
     @cached_property
-    def own(self) -> Array:
+    def observed_score(self) -> Array:
         """The score of y, with a last axis of length 1."""
         scores = np.broadcast_to(self.statistic, self.sums.shape)
         return np.take_along_axis(scores, self.code, axis=-1)
 
     def logits(self, s: Array) -> Array:
         lead = self.sums - np.take_along_axis(self.sums, self.code, axis=-1)
-        return np.asarray((self.statistic - self.own) * s[..., None] - lead)
+        return np.asarray((self.statistic - self.observed_score) * s[..., None] - lead)
 
     def _away(self, masses: Array) -> Array:
         """The score of each class less its mean."""
@@ -131,7 +131,7 @@ class ScoredLogit(Neighbours):
         away = self._away(masses)
         return PointwiseAnswer(
             value=self.log_density(s),
-            slope=np.asarray((masses * (self.own - self.statistic)).sum(axis=-1)),
+            slope=np.asarray((masses * (self.observed_score - self.statistic)).sum(axis=-1)),
             curvature=-(masses * away**2).sum(axis=-1),
             third=-(masses * away**3).sum(axis=-1) * variance,
         )
@@ -194,9 +194,9 @@ class StereotypeLogit(Stereotype, ScoredLogit):
         away = self._away(p)
         first = p * away
         second = p * (away**2 - (p * away**2).sum(axis=-1, keepdims=True))
-        at = self.code == np.arange(self.levels + 1)
+        chosen = self.code == np.arange(self.levels + 1)
 
         def averaged(mass: Array) -> Array:
             return np.asarray(mass * s[..., None] + np.einsum("...m,...mk->...k", mass, self.turn))
 
-        return averaged(at - p), at - p - averaged(first), -2.0 * first - averaged(second)
+        return averaged(chosen - p), chosen - p - averaged(first), -2.0 * first - averaged(second)

@@ -26,7 +26,7 @@ from lgmdsl.sites.ordinal.adjacent import Neighbours, Stereotype, beyond
 from lgmdsl.vocabulary.lookup import declared
 
 
-class _At(NamedTuple):
+class _Terms(NamedTuple):
     """At s: P(Y = m); for each cut x_j and lambda's first three derivatives there; for each class
     the derivatives of A_m in s, of which `away` is the first less its mean."""
 
@@ -63,7 +63,7 @@ class ScoredProbit(Neighbours):
             np.concatenate([none, ahead], axis=-1) - np.concatenate([passed, none], axis=-1)
         )
 
-    def _at(self, s: Array) -> _At:
+    def _terms(self, s: Array) -> _Terms:
         x, steps = self.arguments(s), self.steps
         up, down, p = normal_tail(x), normal_tail(-x), self.masses(s)
         first = up.hazard + down.hazard
@@ -72,13 +72,13 @@ class ScoredProbit(Neighbours):
         a1, a2, a3 = (self._relative(steps**k * v) for k, v in
                       ((1, first), (2, second), (3, third)))  # fmt: skip
         centre = (p * a1).sum(axis=-1, keepdims=True)
-        return _At(p, x, first, second, third, (a1, a2, a3), a1 - centre)
+        return _Terms(p, x, first, second, third, (a1, a2, a3), a1 - centre)
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """With A_y = 0: less the cumulants over the classes of the derivatives of A."""
-        at = self._at(s)
-        p, (a1, a2, a3), away = at.masses, at.rise, at.away
-        bend = a2 - at.mean(a2)
+        terms = self._terms(s)
+        p, (a1, a2, a3), away = terms.masses, terms.rise, terms.away
+        bend = a2 - terms.mean(a2)
         return PointwiseAnswer(
             value=self.log_density(s),
             slope=-(p * a1).sum(axis=-1),
@@ -86,18 +86,22 @@ class ScoredProbit(Neighbours):
             third=-(p * (a3 + 3.0 * away * bend + away**3)).sum(axis=-1) * variance,
         )
 
-    def _curves(self, at: _At, parts: tuple[Array, Array, Array]) -> tuple[Array, Array, Array]:
-        """Of dlambda(x_j)/dparameter and its two derivatives in s: what l makes of them."""
-        p, a2, away = at.masses, at.rise[1], at.away
-        left = np.where(self.above, np.cumsum(p, axis=-1)[..., :-1], -beyond(p))
+    def _curves(
+        self, terms: _Terms, parts: tuple[Array, Array, Array]
+    ) -> tuple[Array, Array, Array]:
+        """Of dlambda(x_j)/dparameter and its two derivatives in s: the derivatives of l."""
+        p, a2, away = terms.masses, terms.rise[1], terms.away
+        below = np.where(self.above, np.cumsum(p, axis=-1)[..., :-1], -beyond(p))
         turn = beyond(p * away)
-        bend = beyond(p * (away**2 - at.mean(away**2) + a2 - at.mean(a2)))
+        bend = beyond(p * (away**2 - terms.mean(away**2) + a2 - terms.mean(a2)))
         d0, d1, d2 = parts
-        return d0 * left, d1 * left - d0 * turn, d2 * left - 2.0 * d1 * turn - d0 * bend
+        return d0 * below, d1 * below - d0 * turn, d2 * below - 2.0 * d1 * turn - d0 * bend
 
     def cut_curves(self, s: Array) -> tuple[Array, Array, Array]:
-        at, a = self._at(s), self.steps
-        return self._curves(at, (-a * at.first, -(a**2) * at.second, -(a**3) * at.third))
+        terms, a = self._terms(s), self.steps
+        return self._curves(
+            terms, (-a * terms.first, -(a**2) * terms.second, -(a**3) * terms.third)
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -135,18 +139,18 @@ class StereotypeProbit(Stereotype, ScoredProbit):
     def score_curves(self, s: Array) -> tuple[Array, Array, Array]:
         """dl/dscore and its first two derivatives in s, the shape of s and a last axis (L + 1,): a
         score ends the step below it and begins the one above."""
-        at, a, x = self._at(s), self.steps, self.arguments(s)
+        terms, a, x = self._terms(s), self.steps, self.arguments(s)
         away = s[..., None] - self.cuts
-        found = self._curves(
-            at,
+        curves = self._curves(
+            terms,
             (
-                away * at.first,
-                at.first + x * at.second,
-                a * (2.0 * at.second + x * at.third),
+                away * terms.first,
+                terms.first + x * terms.second,
+                a * (2.0 * terms.second + x * terms.third),
             ),
         )
         none = np.zeros((*x.shape[:-1], 1))
         first, second, third = (
-            np.concatenate([none, p], axis=-1) - np.concatenate([p, none], axis=-1) for p in found
+            np.concatenate([none, p], axis=-1) - np.concatenate([p, none], axis=-1) for p in curves
         )
         return first, second, third

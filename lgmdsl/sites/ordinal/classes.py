@@ -1,4 +1,4 @@
-"""What families of ordered classes share: y is the position of a class, `cuts` stand between them.
+"""What families of ordered classes share: y is the position of a class, `cuts` separate them.
 
 y = 0 .. L over the cuts phi_0 < ... < phi_{L-1}; cut j divides the classes up to j from those above
 it, and a larger s makes higher classes likelier. Sites are scalar; `cuts` is (N, L).
@@ -56,7 +56,7 @@ class OrdinalSite(ElementwiseSite):
         return np.asarray(self.code > np.arange(self.levels))
 
     @cached_property
-    def at(self) -> BoolArray:
+    def at_cut(self) -> BoolArray:
         """Whether y is the class just below the cut, for each cut."""
         return np.asarray(self.code == np.arange(self.levels))
 
@@ -137,8 +137,8 @@ class ShiftedLogistic(OrdinalSite, Widths):
     def widths(self, s: Array, z: Array) -> WidthsAnswer:
         away = s[..., None] - self.cuts
         x = z[..., None] + away * away
-        there, beta = self.side != 0.0, 0.5 * self.side
-        g, first, second = (np.where(there, part, 0.0) for part in even_part(x))
+        present, beta = self.side != 0.0, 0.5 * self.side
+        g, first, second = (np.where(present, part, 0.0) for part in even_part(x))
         weight = -2.0 * first
         pull = (beta * away).sum(axis=-1)
         return WidthsAnswer(

@@ -39,18 +39,18 @@ class Continuation(OrdinalSite):
     @cached_property
     def reached(self) -> BoolArray:
         """The cuts that y has passed, and the one that it was stopped at."""
-        return np.asarray(self.above | self.at)
+        return np.asarray(self.above | self.at_cut)
 
     @cached_property
     def side(self) -> Array:
         """+1 for the cuts that y has passed, -1 for the one it was stopped at, 0 for the others."""
-        return np.where(self.above, 1.0, np.where(self.at, -1.0, 0.0))
+        return np.where(self.above, 1.0, np.where(self.at_cut, -1.0, 0.0))
 
     def terms(self, s: Array) -> Curve:
         """log F of each cut with its derivatives in s, 0 at cuts beyond y: a last axis (L,)."""
-        sign = np.where(self.at, -1.0, 1.0)
-        found = self.log_law(sign * (s[..., None] - self.cuts))
-        parts = (p * sign**k for k, p in enumerate(found.parts))
+        sign = np.where(self.at_cut, -1.0, 1.0)
+        curve = self.log_law(sign * (s[..., None] - self.cuts))
+        parts = (p * sign**k for k, p in enumerate(curve.parts))
         return Curve(*(np.where(self.reached, p, 0.0) for p in parts))
 
     def log_density(self, s: Array) -> Array:
@@ -126,5 +126,5 @@ class ContinuationProbit(Continuation, LatentNormal):
 
     def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
         """A variable zeta at each cut that y has reached, above those that it has passed."""
-        each = half_line(np.where(self.at, -1.0, 1.0), self.cuts, mean[..., None])
+        each = half_line(np.where(self.at_cut, -1.0, 1.0), self.cuts, mean[..., None])
         return together(each, np.asarray(self.reached, dtype=np.float64))

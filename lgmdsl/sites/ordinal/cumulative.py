@@ -52,7 +52,7 @@ class Cumulative(OrdinalSite):
 
     def around(self, low: Array, high: Array) -> Array:
         """A value at the cut below y and one at the cut above it, as a row over all cuts."""
-        return np.where(self.at, high[..., None], np.where(self.below, low[..., None], 0.0))
+        return np.where(self.at_cut, high[..., None], np.where(self.below, low[..., None], 0.0))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +90,7 @@ class OrdinalLogit(Cumulative, ShiftedLogistic):
 
     @cached_property
     def side(self) -> Array:
-        return np.where(self.at, -1.0, np.where(self.below, 1.0, 0.0))
+        return np.where(self.at_cut, -1.0, np.where(self.below, 1.0, 0.0))
 
     def log_density(self, s: Array) -> Array:
         return self.pointwise(s).value

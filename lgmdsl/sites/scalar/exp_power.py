@@ -153,7 +153,7 @@ class ExpPowerPotential(
         }
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
-        """The tilted ones at a power that no double sees."""
+        """The tilted ones at a power too small to change the density."""
         with np.errstate(over="ignore"):
             return self.tilted_slopes(mean, variance, 1e-200)
 

@@ -76,7 +76,7 @@ class ExponentialSite(ElementwiseSite, Expected, ExpectedSlopes, Decoupled):
 
     @cached_property
     def about(self) -> tuple[Array, Array, Array, Array]:
-        """The exponential r, l and l' less what varies, and the largest exponent beside r."""
+        """The exponential r, l and l' less what varies, and the largest exponent next to r."""
         rate = np.where(self.peaked, np.abs(self.linear), self.factor)
         level = np.where(self.peaked, self.peak, self.constant)
         slope = np.where(self.peaked, 0.0, self.linear)

@@ -48,8 +48,8 @@ class LognormalMean(NormalSite):
         return super().log_density(s) - self.log_y
 
     def tilted(self, mean: Array, variance: Array, power: float = 1.0) -> TiltedAnswer:
-        found = super().tilted(mean, variance, power)
-        return replace(found, log_mass=found.log_mass - power * self.log_y)
+        answer = super().tilted(mean, variance, power)
+        return replace(answer, log_mass=answer.log_mass - power * self.log_y)
 
     def conditional_mean(self, s: Array) -> Array:
         """exp(s + sd^2 / 2)."""

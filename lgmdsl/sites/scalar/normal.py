@@ -93,8 +93,8 @@ class NormalSite(
 
     def tilted_slopes(self, mean: Array, variance: Array, power: float = 1.0) -> dict[str, Array]:
         """(E[x^2] / sd^2 - 1) / sd."""
-        found = self.tilted(mean, variance, power)
-        return self.expected_slopes(found.mean, found.variance)
+        tilted = self.tilted(mean, variance, power)
+        return self.expected_slopes(tilted.mean, tilted.variance)
 
     def expected_slopes(self, mean: Array, variance: Array) -> dict[str, Array]:
         second = self.residual(mean) ** 2 + variance
@@ -110,8 +110,8 @@ class NormalSite(
 
     def widths(self, s: Array, z: Array) -> WidthsAnswer:
         """h = -2g(0) for all x, free of x/gamma, which may be 1e12 times larger."""
-        found, zero = super().widths(s, z), np.zeros_like(s)
-        return replace(found, h=-2.0 * self.g(zero)[0])
+        unit_widths, zero = super().widths(s, z), np.zeros_like(s)
+        return replace(unit_widths, h=-2.0 * self.g(zero)[0])
 
     def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
         """The site itself: there is nothing to augment."""

@@ -167,5 +167,5 @@ class BinomialProbit(LatentNormal):
     def weights(self, mean: Array, variance: Array) -> AugmentedAnswer:
         """n variables zeta of one mean, y of which are positive."""
         each = half_line(np.array([1.0, -1.0]), 0.0, mean[..., None])
-        found = together(each, np.stack([self.y, self.n - self.y], axis=-1))
-        return replace(found, correction=found.correction + self.constant)
+        answer = together(each, np.stack([self.y, self.n - self.y], axis=-1))
+        return replace(answer, correction=answer.correction + self.constant)

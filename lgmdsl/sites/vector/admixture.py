@@ -70,25 +70,29 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
             return np.asarray(np.log(self.emission.T), order="C")
 
     @cached_property
-    def held(self) -> sp.csr_array:
+    def sparse_counts(self) -> sp.csr_array:
         """The counts that are not 0."""
         return sp.csr_array(self.y)
 
     def words(self, power: int) -> Iterator[Words]:
         """All rows in pieces whose arrays (P, K**power) are not too large."""
         size = max(len(self.emission), 1) ** power
-        held, most = self.held, max(1, _CHUNK // size)
+        counts, most = self.sparse_counts, max(1, _CHUNK // size)
         start = 0
         while start < len(self):
-            end = int(np.searchsorted(held.indptr, held.indptr[start] + most, side="right")) - 1
+            end = int(np.searchsorted(counts.indptr, counts.indptr[start] + most, side="right")) - 1
             end = min(max(end, start + 1), len(self))
-            at = slice(held.indptr[start], held.indptr[end])
-            row = np.repeat(np.arange(end - start), np.diff(held.indptr[start : end + 1]))
+            entries = slice(counts.indptr[start], counts.indptr[end])
+            row = np.repeat(np.arange(end - start), np.diff(counts.indptr[start : end + 1]))
             total = sp.csr_array(
-                (held.data[at], np.arange(len(row)), held.indptr[start : end + 1] - at.start),
+                (
+                    counts.data[entries],
+                    np.arange(len(row)),
+                    counts.indptr[start : end + 1] - entries.start,
+                ),
                 shape=(end - start, len(row)),
             )
-            yield Words(np.arange(start, end), row, held.indices[at].astype(np.int64), total)
+            yield Words(np.arange(start, end), row, counts.indices[entries].astype(np.int64), total)
             start = end
 
     def mixing(self, s: Array, some: Words) -> tuple[Array, Array]:
@@ -125,28 +129,28 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """Of a variance that is a number, times the identity."""
-        at, k, n = self.shares(s), s.shape[1], self.trials
+        softmax, k, n = self.shares(s), s.shape[1], self.trials
         v = variance * np.eye(k)[None] if np.ndim(variance) == 0 else np.asarray(variance)
         v = np.broadcast_to(v, (len(s), k, k))
-        third = -n[:, None] * _third(at.p, v)
+        third = -n[:, None] * _third(softmax.p, v)
         for some in self.words(2):
             _, topics = self.mixing(s, some)
             third[some.rows] += some.total @ _third(topics, v[some.rows[some.row]])
         value, slope, bend = self.gain(s)
         return PointwiseAnswer(
             value=value - n * special.logsumexp(s, axis=1),
-            slope=slope - n[:, None] * at.p,
-            curvature=bend - n[:, None, None] * covariances(at),
+            slope=slope - n[:, None] * softmax.p,
+            curvature=bend - n[:, None, None] * covariances(softmax),
             third=third,
         )
 
     def sloped(self, s: Array) -> tuple[Array, Array]:
         p = self.shares(s.reshape(-1, s.shape[2])).p.reshape(s.shape)
         value, slope = np.empty(s.shape[:2]), np.empty(s.shape)
-        held = self.held
+        counts = self.sparse_counts
         for i in range(len(self)):
-            at = slice(held.indptr[i], held.indptr[i + 1])
-            count, emission = held.data[at], self.emission[:, held.indices[at]]
+            entries = slice(counts.indptr[i], counts.indptr[i + 1])
+            count, emission = counts.data[entries], self.emission[:, counts.indices[entries]]
             mass = np.maximum(p[:, i] @ emission, 1e-300)
             value[:, i] = self.constant[i] + np.log(mass) @ count
             slope[:, i] = p[:, i] * ((count / mass) @ emission.T - self.trials[i])
@@ -166,12 +170,14 @@ class TopicSite(Site, Pointwise, Sloped, Classes):
         out = np.zeros(self.emission.shape[::-1])
         for some in self.words(1 if variance is None else 2):
             level, topics = self.mixing(s, some)
-            at = some.rows[some.row]
-            more = move[at] - (topics * move[at]).sum(axis=1, keepdims=True)
+            rows = some.rows[some.row]
+            more = move[rows] - (topics * move[rows]).sum(axis=1, keepdims=True)
             if variance is not None:
-                more += 0.5 * _spread(topics, variance[at])
-            count = self.held.data[self.held.indptr[some.rows[0]] :][: len(at), None]
-            ratio = np.exp(np.minimum(s[at] - level[:, None], 700.0))
+                more += 0.5 * _spread(topics, variance[rows])
+            count = self.sparse_counts.data[self.sparse_counts.indptr[some.rows[0]] :][
+                : len(rows), None
+            ]
+            ratio = np.exp(np.minimum(s[rows] - level[:, None], 700.0))
             np.add.at(out, some.word, count * ratio * (1.0 + more))
         return np.asarray(out.T)
 

@@ -107,10 +107,10 @@ class CategoricalProbit(Site, Pointwise, Sloped, OneClass):
         return value, slope
 
     def _nodes(self, s: Array) -> _Nodes:
-        """The integrand about its maximum; the log of it falls at least as t^2 / 2 beside it."""
-        own = (s * self.chosen).sum(axis=1, keepdims=True)
+        """The integrand about its maximum; the log of it falls at least as t^2 / 2 around it."""
+        chosen = (s * self.chosen).sum(axis=1, keepdims=True)
         rival = self.offered & ~self.chosen
-        lead = np.where(rival, own - s, 0.0)
+        lead = np.where(rival, chosen - s, 0.0)
         step = STEP / np.sqrt(self.classes)
         half = int(np.ceil(REACH / step))
         u = self._peak(lead, rival)[:, None] + step * np.arange(-half, half + 1)
@@ -144,27 +144,27 @@ class CategoricalProbit(Site, Pointwise, Sloped, OneClass):
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """Cumulants of the slopes over the nodes; of a variance that is a number, times I."""
-        at, n, k = self._nodes(s), len(s), s.shape[1]
-        tail, on = normal_tail(at.z), at.rival[:, None, :]
+        nodes, n, k = self._nodes(s), len(s), s.shape[1]
+        tail, on = normal_tail(nodes.z), nodes.rival[:, None, :]
         first, second = np.where(on, tail.hazard, 0.0), np.where(on, tail.variance - 1.0, 0.0)
         v = variance * np.eye(k) if np.ndim(variance) == 0 else np.asarray(variance)
         turn = self.chosen[:, None, :] * 1.0 - np.eye(k)  # leads = turn s
         c = turn @ np.broadcast_to(v, (n, k, k)) @ turn.transpose(0, 2, 1)
-        w = at.share
+        w = nodes.share
         mean, middle = (np.einsum("nt,ntk->nk", w, g) for g in (first, second))
         g, g2 = first - mean[:, None], second - middle[:, None]
         bend = np.einsum("nt,nti,ntj->nij", w, g, g, optimize=True)
         bend[:, np.arange(k), np.arange(k)] += middle
-        own = np.einsum("nii->ni", c)
+        diagonal = np.einsum("nii->ni", c)
         form = np.einsum("nti,nij,ntj->nt", g, c, g, optimize=True)
         third = (
-            np.einsum("nt,ntk->nk", w, np.where(on, tail.third, 0.0)) * own
-            + np.einsum("nt,ntj,nj,nti->ni", w, g2, own, g, optimize=True)
+            np.einsum("nt,ntk->nk", w, np.where(on, tail.third, 0.0)) * diagonal
+            + np.einsum("nt,ntj,nj,nti->ni", w, g2, diagonal, g, optimize=True)
             + 2.0 * np.einsum("nt,nti,ntk,nik->ni", w, g2, g, c, optimize=True)
             + np.einsum("nt,nt,nti->ni", w, form, g, optimize=True)
         )
         return PointwiseAnswer(
-            at.value,
+            nodes.value,
             self._spread(mean),
             turn.transpose(0, 2, 1) @ bend @ turn,
             np.einsum("nji,nj->ni", turn, third),

@@ -78,32 +78,32 @@ class SoftmaxSite(Site, Pointwise, Classes):
     def log_density(self, s: Array) -> Array:
         return self._value(self.shares(s))
 
-    def _value(self, at: Shares) -> Array:
-        chosen = np.where(self.counts > 0.0, at.log_p, 0.0)
+    def _value(self, softmax: Shares) -> Array:
+        chosen = np.where(self.counts > 0.0, softmax.log_p, 0.0)
         return np.asarray(self.constant + (self.counts * chosen).sum(axis=1))
 
     def pointwise(self, s: Array, variance: Array | float = 1.0) -> PointwiseAnswer:
         """The third derivative is -n times the third cumulant of the chosen class; of a variance
         that is a number, times the identity."""
-        at, free, n = self.shares(s), s.shape[1], self.trials
-        bend = covariances(at)[:, :free, :free]
+        softmax, free, n = self.shares(s), s.shape[1], self.trials
+        bend = covariances(softmax)[:, :free, :free]
         v = variance * np.eye(free)[None] if np.ndim(variance) == 0 else np.asarray(variance)
         # (e_c - p)'V(e_c - p) of each class c, less p'Vp: 0 for the reference. Its distances from
         # its mean are averages of differences, so that nothing cancels where a p is near 1.
-        spread = np.einsum("nii->ni", v) - 2.0 * (v @ at.p[:, :free, None])[:, :, 0]
+        spread = np.einsum("nii->ni", v) - 2.0 * (v @ softmax.p[:, :free, None])[:, :, 0]
         spread = with_reference(spread, self.classes)
-        off = np.einsum("nck,nk->nc", spread[:, :, None] - spread[:, None, :], at.p)
+        off = np.einsum("nck,nk->nc", spread[:, :, None] - spread[:, None, :], softmax.p)
         return PointwiseAnswer(
-            value=self._value(at),
-            slope=self._residual(at)[:, :free],
+            value=self._value(softmax),
+            slope=self._residual(softmax)[:, :free],
             curvature=-n[:, None, None] * bend,
-            third=-n[:, None] * (at.p * off)[:, :free],
+            third=-n[:, None] * (softmax.p * off)[:, :free],
         )
 
-    def _residual(self, at: Shares) -> Array:
+    def _residual(self, softmax: Shares) -> Array:
         """c - n p: c (1 - p) - (n - c) p, so that nothing cancels where p is near 1."""
         failures = self.trials[:, None] - self.counts
-        return np.asarray(self.counts * at.rest - failures * at.p)
+        return np.asarray(self.counts * softmax.rest - failures * softmax.p)
 
     def parameter_slopes(self, s: Array) -> dict[str, Array]:
         return {}
@@ -124,8 +124,8 @@ class SoftmaxSite(Site, Pointwise, Classes):
 
     def conditional_variance(self, s: Array) -> Array:
         """n p (1 - p), (N, K)."""
-        at = self.shares(s)
-        return np.asarray(self.trials[:, None] * at.p * at.rest)
+        softmax = self.shares(s)
+        return np.asarray(self.trials[:, None] * softmax.p * softmax.rest)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,7 +1,7 @@
 """categorical.stick: P(y = k | s) = sigma(s_k) prod_{j < k} sigma(-s_j), one s_j for each cut.
 
 The last class is the product alone. A vector site as the model writes it; the compiler makes one
-bernoulli.logit site of each cut that y has reached, so back ends never see this family.
+bernoulli.logit site of each cut that y has reached, so this family never reaches a back end.
 """
 
 from __future__ import annotations
@@ -77,16 +77,16 @@ class CategoricalStick(Site, Tilted, Classes, Split):
         two cuts at sds to 5, beyond to about 5e-4 at sds to 4."""
         n, size = mean.shape
         mass, centre, spread = np.empty(n), np.empty((n, size)), np.empty((n, size, size))
-        for at, away, weight in _scattered(variance):
-            log = power * self.take(at).log_density(mean[at] + away)
+        for rows, away, weight in _scattered(variance):
+            log = power * self.take(rows).log_density(mean[rows] + away)
             top = log.max(axis=0)
             share = np.exp(log - top) * weight[:, None]
             total = share.sum(axis=0)
-            mass[at] = top + np.log(total)
+            mass[rows] = top + np.log(total)
             share /= total
-            moved = np.einsum("pn,pni->ni", share, away)
-            centre[at] = mean[at] + moved
-            spread[at] = np.einsum("pn,pni,pnj->nij", share, away - moved, away - moved)
+            shift = np.einsum("pn,pni->ni", share, away)
+            centre[rows] = mean[rows] + shift
+            spread[rows] = np.einsum("pn,pni,pnj->nij", share, away - shift, away - shift)
         return TiltedAnswer(mass, centre, spread)
 
     def class_moments(self, mean: Array, variance: Array) -> ClassMoments:
@@ -96,12 +96,12 @@ class CategoricalStick(Site, Tilted, Classes, Split):
         """E[P(y = k | s)], s ~ N(mean, variance), of all classes, (N, L + 1); as `tilted`."""
         n, size = mean.shape
         out = np.empty((n, size + 1))
-        for at, away, weight in _scattered(variance):
-            s = mean[at] + away
-            left = np.cumprod(special.expit(-s), axis=-1)
-            before = np.concatenate([np.ones((*s.shape[:-1], 1)), left[..., :-1]], axis=-1)
-            out[at, :size] = np.einsum("p,pnk->nk", weight, before * special.expit(s))
-            out[at, size] = weight @ left[..., -1]
+        for rows, away, weight in _scattered(variance):
+            s = mean[rows] + away
+            remaining = np.cumprod(special.expit(-s), axis=-1)
+            before = np.concatenate([np.ones((*s.shape[:-1], 1)), remaining[..., :-1]], axis=-1)
+            out[rows, :size] = np.einsum("p,pnk->nk", weight, before * special.expit(s))
+            out[rows, size] = weight @ remaining[..., -1]
         return out
 
 
@@ -118,8 +118,8 @@ def _scattered(variance: Array) -> Iterator[tuple[IntArray, Array, Array]]:
     for one in np.unique(levels):
         rows, (points, weight) = np.flatnonzero(levels == one), _rule(size, int(one))
         pieces = max(1, len(rows) * len(points) * size // _CHUNK)
-        for at in np.array_split(rows, pieces):
-            yield at, np.einsum("nij,pj->pni", root[at], points), weight
+        for chunk in np.array_split(rows, pieces):
+            yield chunk, np.einsum("nij,pj->pni", root[chunk], points), weight
 
 
 @cache

@@ -1,4 +1,4 @@
-"""What `lgm.sites.expected` is asked of vector sites: shapes and values checked, rows made flat."""
+"""Arguments of `lgm.sites.expected` for vector sites: checked and with flattened rows."""
 
 from __future__ import annotations
 
@@ -63,21 +63,23 @@ def _ask_mixtures(
     cls: type[Site], y: object, m: Array, v: Array, parameters: Mapping[str, object]
 ) -> tuple[Site, Array, Array, tuple[int, ...]]:
     """As `ask_vectors`, of counts of words, (..., W), under topics that all rows share, (K, W)."""
-    given, words = given_parameters(cls.spec, parameters), as_floats("y", y)
+    arrays, words = given_parameters(cls.spec, parameters), as_floats("y", y)
     k, width = m.shape[-1], words.shape[-1] if words.ndim else 0
     if v.shape[-2:] != (k, k):
         raise _shape(f"`variance` has shape {v.shape}, and `mean` {k} predictors: end it in {k, k}")
-    for name, value in given.items():
+    for name, value in arrays.items():
         if value.shape != (k, width):
-            told = f"`{name}` has shape {value.shape}: {k} topics over {width} words are {k, width}"
-            raise _shape(told)
+            message = (
+                f"`{name}` has shape {value.shape}: {k} topics over {width} words are {k, width}"
+            )
+            raise _shape(message)
         if not (value >= 0.0).all() or np.abs(value.sum(axis=1) - 1.0).max() > ROUNDING:
-            told = f"each row of `{name}` must be a distribution: not negative, its sum 1"
-            raise DataError(Diagnostic("E303", told))
+            message = f"each row of `{name}` must be a distribution: not negative, its sum 1"
+            raise DataError(Diagnostic("E303", message))
     shape = common_shape({"y": words.shape[:-1], "mean": m.shape[:-1], "variance": v.shape[:-2]})
     _check_moments(m, v)
     counts = np.broadcast_to(words, (*shape, width)).reshape(-1, width).copy()
-    sites = make_sites(cls, counts, given)
+    sites = make_sites(cls, counts, arrays)
     check_possible(sites, k)
     means = np.broadcast_to(m, (*shape, k)).reshape(-1, k).copy()
     return sites, means, np.broadcast_to(v, (*shape, k, k)).reshape(-1, k, k).copy(), shape
@@ -87,18 +89,18 @@ def _check_moments(mean: Array, variance: Array) -> None:
     """Raise DataError E303 for means that are not finite, and variances that are no covariance."""
     if not np.isfinite(mean).all():
         raise DataError(Diagnostic("E303", "`mean` must be finite"))
-    told = ""
+    problem = ""
     if not np.isfinite(variance).all():
-        told = "it is not finite"
+        problem = "it is not finite"
     else:
         size = np.abs(variance).max(initial=0.0)
         if np.abs(variance - np.swapaxes(variance, -1, -2)).max(initial=0.0) > ROUNDING * size:
-            told = "it is not symmetric"
+            problem = "it is not symmetric"
         elif np.linalg.eigvalsh(variance).min(initial=0.0) < -ROUNDING * size:
-            told = "it has a negative eigenvalue"
-    if told:
-        raise DataError(Diagnostic("E303", f"`variance` must be a covariance: {told}"))
+            problem = "it has a negative eigenvalue"
+    if problem:
+        raise DataError(Diagnostic("E303", f"`variance` must be a covariance: {problem}"))
 
 
-def _shape(told: str) -> DataError:
-    return DataError(Diagnostic("E301", told))
+def _shape(message: str) -> DataError:
+    return DataError(Diagnostic("E301", message))

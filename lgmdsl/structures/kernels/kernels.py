@@ -93,20 +93,20 @@ class Kernel(Part, ABC):
         """(n, n) covariance of the observations at x, by row tiles of the upper triangle."""
         n = len(x)
         out = np.empty((n, n))
-        for at in range(0, n, _TILE):
-            out[at : at + _TILE, at:] = self.smooth(x[at : at + _TILE], x[at:])
+        for start in range(0, n, _TILE):
+            out[start : start + _TILE, start:] = self.smooth(x[start : start + _TILE], x[start:])
         out.reshape(-1)[:: n + 1] = self.diagonal(x)
         return symmetrise(out)
 
     def pullback(self, x: Array, adjoint: Array) -> Slopes:
         """dF/dargument from dF/dK, (n, n) not necessarily symmetric; tiles of _TILE x n."""
         total = self.diagonal_slopes(x, adjoint.diagonal())
-        for at in range(0, len(x), _TILE):
-            rows = slice(at, min(at + _TILE, len(x)))
-            part = adjoint[rows, at:] + adjoint[at:, rows].T
-            width = rows.stop - at
+        for start in range(0, len(x), _TILE):
+            rows = slice(start, min(start + _TILE, len(x)))
+            part = adjoint[rows, start:] + adjoint[start:, rows].T
+            width = rows.stop - start
             part[:, :width] = np.triu(part[:, :width], 1)
-            for key, slope in self.smooth_slopes(x[rows], x[at:], part).items():
+            for key, slope in self.smooth_slopes(x[rows], x[start:], part).items():
                 total[key] = total[key] + slope
         return total
 

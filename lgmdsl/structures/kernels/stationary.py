@@ -43,8 +43,8 @@ def squared_distances(x1: Array, x2: Array) -> Array:
     out += right
     top = max(float(left.max(initial=0.0)), float(right.max(initial=0.0)))
     near = np.flatnonzero(out < _NEAR * top)
-    for at in range(0, len(near), 1 << 16):
-        rows, columns = np.divmod(near[at : at + (1 << 16)], len(x2))
+    for start in range(0, len(near), 1 << 16):
+        rows, columns = np.divmod(near[start : start + (1 << 16)], len(x2))
         gap = x1[rows] - x2[columns]
         out[rows, columns] = np.einsum("ij,ij->i", gap, gap)
     return np.asarray(out)

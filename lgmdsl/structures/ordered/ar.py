@@ -61,7 +61,7 @@ class Ar(Structure):
         return out
 
     @cached_property
-    def left(self) -> Array:
+    def innovations(self) -> Array:
         """(reach + 1,) v_m / sd^2."""
         r = self.pacf[: self.reach]
         return np.concatenate([[1.0], np.cumprod((1.0 - r) * (1.0 + r))])
@@ -81,25 +81,26 @@ class Ar(Structure):
     @cached_property
     def _precision(self) -> SparseMatrix:
         t, n, p = self._rows(), self.points, self.reach
-        weighed = t / (self.left[self._before()] * float(self.sd) ** 2)
+        weighed = t / (self.innovations[self._before()] * float(self.sd) ** 2)
         bands = np.zeros((p + 1, n))  # entries (i + d, i), i + d < n
         for d in range(p + 1):
             for k in range(p + 1 - d):
                 # point t ties t - k to t - k - d: entry i = t - k - d
                 bands[d, : n - k - d] += (weighed[k] * t[k + d])[k + d :]
-        at = _pattern(n, p)
-        data = bands[at.offset, at.start]
-        return sp.csr_array((data, at.indices, at.indptr), shape=(n, n))
+        pattern = _pattern(n, p)
+        data = bands[pattern.offset, pattern.start]
+        return sp.csr_array((data, pattern.indices, pattern.indptr), shape=(n, n))
 
     def extension(self, places: Array, new: Array) -> Extension:
-        """The regression on the p members before, or after, of variance sd^2 left_p. Where fewer
+        """The regression on the p members before, or after, of variance
+        sd^2 innovations_p. Where fewer
         than p are fitted, those up to the p-th are members of the same autoregression."""
         p, n = len(self.pacf), self.points
         if n < p:
             whole_steps(self.name, places, new)
             return extended(self.name, places, new, self._among_few)
         longer = Ar(n + 1, self.sd, self.pacf)
-        variance = float(self.sd) ** 2 * float(longer.left[-1])
+        variance = float(self.sd) ** 2 * float(longer.innovations[-1])
         onward = autoregression(longer.regressions[-1], variance, n)
         return stepped(self.name, places, new, onward)
 
@@ -120,15 +121,17 @@ class Ar(Structure):
         covariance = np.linalg.inv(whole)
         old, asked = (np.round(x - first).astype(np.int64) for x in (fitted, new))
         weights = np.linalg.solve(covariance[np.ix_(old, old)], covariance[np.ix_(old, asked)]).T
-        left = covariance[np.ix_(asked, asked)] - weights @ covariance[np.ix_(old, asked)]
-        return Extension(sp.csr_array(weights), 0.5 * (left + left.T))
+        remainder = covariance[np.ix_(asked, asked)] - weights @ covariance[np.ix_(old, asked)]
+        return Extension(sp.csr_array(weights), 0.5 * (remainder + remainder.T))
 
     def precision(self) -> SparseMatrix:
         """Computed once; not to be written to."""
         return self._precision
 
     def log_det_precision(self) -> float:
-        return float(-2.0 * self.points * np.log(self.sd) - np.log(self.left)[self._before()].sum())
+        return float(
+            -2.0 * self.points * np.log(self.sd) - np.log(self.innovations)[self._before()].sum()
+        )
 
     def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
         """With S the adjoint's symmetric part: dF = 2 <V^-1 T S, dT> + <diag(TST'), dV^-1>."""
@@ -141,7 +144,7 @@ class Ar(Structure):
                 far = max(j, k)
                 start = np.arange(far, n) - far  # the earlier one of t - j and t - k
                 ts[j, far:] += t[k, far:] * s[abs(j - k)][start]
-        weight = 1.0 / (self.left[m] * float(self.sd) ** 2)
+        weight = 1.0 / (self.innovations[m] * float(self.sd) ** 2)
         by_phi = np.zeros((p + 1, p))  # dF/dphi^(m)_k
         for k in range(1, p + 1):
             by_phi[:, k - 1] = np.bincount(m, -2.0 * weight * ts[k], minlength=p + 1)
@@ -152,7 +155,7 @@ class Ar(Structure):
             inside = slope[: order - 1]
             pacf[order - 1] = slope[order - 1] - inside @ last[::-1]
             by_phi[order - 1, : order - 1] += inside - r * inside[::-1]
-            # log left_m falls by 2 r / (1 - r^2) for every m >= order
+            # log innovations_m falls by 2 r / (1 - r^2) for every m >= order
             fall = 2.0 * r / ((1.0 - r) * (1.0 + r))
             pacf[order - 1] -= fall * by_log_left[order:].sum()
         sd = np.asarray(-2.0 * inner(adjoint, self._precision) / self.sd)

@@ -32,7 +32,7 @@ class Ar1(Chain):
         return np.full(self.order_ - 1, float(self.rho))
 
     @property
-    def left(self) -> Array:
+    def innovations(self) -> Array:
         r = float(self.rho)
         return np.full(self.order_ - 1, (1.0 - r) * (1.0 + r))
 

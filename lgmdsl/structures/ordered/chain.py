@@ -23,15 +23,15 @@ from lgmdsl.structures.shared.pairing import band, entries, inner
 
 @dataclass(frozen=True, eq=False)
 class Tridiagonal:
-    """Where the entries of a tridiagonal matrix stand in csr, its k-th point at `order[k]`."""
+    """The csr pattern of a tridiagonal matrix whose k-th point is row `order[k]`."""
 
     indptr: AnyArray
     indices: AnyArray
-    at: IntArray  # (3n - 2,) places in csr of the diagonal, then (k, k + 1), then (k + 1, k)
+    places: IntArray  # (3n - 2,) places in csr of the diagonal, then (k, k + 1), then (k + 1, k)
 
     def matrix(self, diagonal: Array, off: Array) -> SparseMatrix:
-        data = np.empty(len(self.at))
-        data[self.at] = np.concatenate([diagonal, off, off])
+        data = np.empty(len(self.places))
+        data[self.places] = np.concatenate([diagonal, off, off])
         n = len(diagonal)
         return sp.csr_array((data, self.indices, self.indptr), shape=(n, n))
 
@@ -43,9 +43,9 @@ def _pattern(size: int, order: Content | None) -> Tridiagonal:
     columns = np.concatenate([point, point[1:], point[:-1]])
     numbered = sp.csr_array((np.arange(1.0, len(rows) + 1.0), (rows, columns)), shape=(size, size))
     numbered.sort_indices()
-    at = np.empty(len(rows), dtype=np.int64)
-    at[numbered.data.astype(np.int64) - 1] = np.arange(len(rows))
-    return Tridiagonal(numbered.indptr, numbered.indices, at)
+    place = np.empty(len(rows), dtype=np.int64)
+    place[numbered.data.astype(np.int64) - 1] = np.arange(len(rows))
+    return Tridiagonal(numbered.indptr, numbered.indices, place)
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,8 +83,8 @@ class Chain(Structure):
 
     @property
     @abstractmethod
-    def left(self) -> Array:
-        """(n - 1,) 1 - r^2 of each link, without cancellation."""
+    def innovations(self) -> Array:
+        """(n - 1,) 1 - r^2 of each link, innovation variances over sd^2, without cancellation."""
 
     @property
     def order(self) -> IntArray | None:
@@ -100,7 +100,7 @@ class Chain(Structure):
 
     @cached_property
     def _precision(self) -> SparseMatrix:
-        r, c = self.correlations, 1.0 / self.left
+        r, c = self.correlations, 1.0 / self.innovations
         diagonal = np.ones(self.size)
         diagonal[1:] = c
         diagonal[:-1] += r * r * c
@@ -113,10 +113,10 @@ class Chain(Structure):
         return self._precision
 
     def log_det_precision(self) -> float:
-        return float(-2.0 * self.size * np.log(self.sd) - np.log(self.left).sum())
+        return float(-2.0 * self.size * np.log(self.sd) - np.log(self.innovations).sum())
 
     def covariance_at(self, rows: IntArray, columns: IntArray) -> Array:
-        """sd^2 on the diagonal, sd^2 r beside it."""
+        """sd^2 on the diagonal, sd^2 r next to it."""
         place = np.arange(self.size)
         if self.order is not None:
             place = np.empty(self.size, dtype=np.int64)
@@ -134,9 +134,9 @@ class Chain(Structure):
             p = self.order
             diagonal = entries(adjoint, p, p)
             off = 0.5 * (entries(adjoint, p[1:], p[:-1]) + entries(adjoint, p[:-1], p[1:]))
-        r, left = self.correlations, self.left
+        r, innovations = self.correlations, self.innovations
         turned = 2.0 * r * (diagonal[:-1] + diagonal[1:]) - 2.0 * (1.0 + r * r) * off
-        return np.asarray(turned / (left * float(self.sd)) ** 2)
+        return np.asarray(turned / (innovations * float(self.sd)) ** 2)
 
     def _sd_by_precision(self, adjoint: Matrix) -> Array:
         return np.asarray(-2.0 * inner(adjoint, self._precision) / self.sd)

@@ -1,7 +1,7 @@
 """New members of ordered structures, given the fitted ones: links, recursions, splines.
 
-Each says what a member is whatever else is asked for: the members are those of one process, of
-which the fitted ones and the new ones are some.
+The answer for a member does not depend on the others asked for: fitted and new members belong to
+one process.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ def extended(name: str, places: Array, new: Array, core: Core) -> Extension:
         raise Refused(
             "E302",
             f"{int((~known).sum())} new members of {{axis}} are asked for at once",
-            label=f"{MOST} are the most: all their covariances are held",
-            help="ask for them in parts",
+            label=f"at most {MOST} are possible, as all their covariances are stored",
+            help="ask for them in several calls",
         )
-    found = core(fitted, distinct[~known])
+    extension = core(fitted, distinct[~known])
     weights = sp.lil_array((len(distinct), len(fitted)))
     weights[np.flatnonzero(known), np.searchsorted(fitted, distinct[known])] = 1.0
     whole = sp.csr_array(weights)
-    whole = whole + _rows_at(np.flatnonzero(~known), len(distinct)) @ found.weights
+    whole = whole + _rows_at(np.flatnonzero(~known), len(distinct)) @ extension.weights
     covariance = np.zeros((len(distinct), len(distinct)))
-    covariance[np.ix_(~known, ~known)] = found.covariance
+    covariance[np.ix_(~known, ~known)] = extension.covariance
     spread = sp.csr_array(
         (np.ones(len(first)), (np.arange(len(first)), first)), shape=(len(first), len(places))
     )
@@ -91,17 +91,19 @@ class Links:
             same = previous >= 0 and after[previous] == after[k]
             end = fitted[columns[k, 1 if after[k] == 0 else 0]]
             gap = abs(float(new[k] - (new[previous] if same else end)))
-            there = np.zeros(2)
+            intercepts = np.zeros(2)
             if after[k] in (0, n):
-                slope, left = self.step(gap)
+                slope, innovation = self.step(gap)
             else:
-                slope, there[1], left = self.bridge(gap, float(fitted[after[k]] - new[k]))
+                slope, intercepts[1], innovation = self.bridge(
+                    gap, float(fitted[after[k]] - new[k])
+                )
             start = np.array([0.0, 1.0] if after[k] == 0 else [1.0, 0.0])
-            slopes[k] = there + slope * (slopes[previous] if same else start)
+            slopes[k] = intercepts + slope * (slopes[previous] if same else start)
             if same:
                 covariance[k] = covariance[:, k] = slope * covariance[previous]
                 covariance[k, k] = slope * slope * covariance[previous, previous]
-            covariance[k, k] += left
+            covariance[k, k] += innovation
             previous = int(k)
         rows = np.repeat(np.arange(m), 2)
         weights = sp.csr_array((slopes.reshape(-1), (rows, columns.reshape(-1))), shape=(m, n))

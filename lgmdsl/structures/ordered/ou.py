@@ -39,7 +39,7 @@ class OrnsteinUhlenbeck(Chain):
         return np.exp(-float(self.rate) * self.gaps)
 
     @property
-    def left(self) -> Array:
+    def innovations(self) -> Array:
         return -np.expm1(-2.0 * float(self.rate) * self.gaps)
 
     def correlation(self, gap: float) -> tuple[float, float]:
@@ -85,6 +85,6 @@ def ou(size: int, sd: object, rate: object, at: Array | None = None) -> Structur
 
 
 @lru_cache(maxsize=8)
-def _sorted(at: Content) -> tuple[IntArray, Array]:
-    assert isinstance(at.value, np.ndarray)
-    return sorted_gaps(at.value, "ou")
+def _sorted(times: Content) -> tuple[IntArray, Array]:
+    assert isinstance(times.value, np.ndarray)
+    return sorted_gaps(times.value, "ou")

@@ -20,7 +20,7 @@ from lgmdsl.contract.structure import Extension, Members, Structure
 from lgmdsl.structures.ordered.extensions import autoregression, stepped
 from lgmdsl.structures.shared.banded import banded
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.shared.scaled import Scaled, Unit, nothing_tied, unit_of
+from lgmdsl.structures.shared.scaled import Scaled, UnitPrecision, nothing_tied, unit_of
 from lgmdsl.vocabulary.lookup import declared
 
 
@@ -61,7 +61,7 @@ def seasonal(size: int, sd: object, period: object) -> Structure:
 
 
 @lru_cache(maxsize=8)
-def _unit(size: int, period: int) -> Unit:
+def _unit(size: int, period: int) -> UnitPrecision:
     rows = size - period + 1
     d = banded([np.ones(rows)] * period, range(period), (rows, size))
     phase = np.arange(size) % period

@@ -44,7 +44,7 @@ def second_order(variance: float, fitted: Array, new: Array) -> Extension:
         raise Refused(
             "E302",
             "a new place of `rw2` is too far from those of {axis}",
-            label=f"{FARTHEST:.2g} steps of {step:g} are the most that can be counted",
+            label=f"at most {FARTHEST:.2g} steps of {step:g} are possible",
         )
     before, after = (fitted[0] - new) / step, (new - fitted[-1]) / step
     beyond = np.maximum(before, after)
@@ -55,15 +55,17 @@ def second_order(variance: float, fitted: Array, new: Array) -> Extension:
         _beyond(variance, fitted, step, ends[1], first=False),
     )
     places = np.concatenate([fitted[0] - step * ends[0][::-1], fitted[-1] + step * ends[1]])
-    at = _places_of(new, grid, places)
+    positions = _places_of(new, grid, places)
     if grid.all():
-        return Extension(sp.csr_array(outer.weights[at]), outer.covariance[np.ix_(at, at)])
+        return Extension(
+            sp.csr_array(outer.weights[positions]), outer.covariance[np.ix_(positions, positions)]
+        )
     knots = np.concatenate([fitted, places])
     inner = spline(variance, knots, new[~grid])
     # a new member is one of the outer ones, or the spline through these and the fitted ones
     n, m = len(fitted), len(new)
     by_knot = sp.lil_array((m, len(knots)))
-    by_knot[np.flatnonzero(grid), n + at] = 1.0
+    by_knot[np.flatnonzero(grid), n + positions] = 1.0
     from_knots = sp.csr_array(by_knot)
     rows = np.flatnonzero(~grid)
     put = sp.csr_array((np.ones(len(rows)), (rows, np.arange(len(rows)))), shape=(m, len(rows)))
@@ -76,7 +78,7 @@ def second_order(variance: float, fitted: Array, new: Array) -> Extension:
 
 
 def grid_step(places: Array) -> float:
-    """The step of the grid that all places lie on, in whatever unit they are written; their mean
+    """The step of the grid that all places lie on, in any unit; their mean
     gap where the span has no such grid of at most `FINEST` steps."""
     gaps = np.diff(places)
     span = float(places[-1] - places[0])
@@ -146,15 +148,17 @@ def spline(variance: float, knots: Array, new: Array) -> Extension:
     """
     order = np.argsort(knots)
     cell = np.searchsorted(knots[order], new) - 1
-    kept, at = _near(cell, len(knots))
-    x = knots[order][kept]
+    near, interval = _near(cell, len(knots))
+    x = knots[order][near]
     g = np.diff(x)
-    h, s = g[at], new - x[at]
+    h, s = g[interval], new - x[interval]
     u = s / h
     rows = np.arange(len(new))
     # cubic Hermite functions of values and slopes at both ends
-    values = _entries(rows, at, (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * u * (3.0 - 2.0 * u), len(x))
-    slopes = _entries(rows, at, s * (1.0 - u) ** 2, -s * u * (1.0 - u), len(x))
+    values = _entries(
+        rows, interval, (1.0 + 2.0 * u) * (1.0 - u) ** 2, u * u * (3.0 - 2.0 * u), len(x)
+    )
+    slopes = _entries(rows, interval, s * (1.0 - u) ** 2, -s * u * (1.0 - u), len(x))
     middle = np.zeros((2, len(x)))
     middle[1, :-1] += 4.0 / g
     middle[1, 1:] += 4.0 / g
@@ -166,7 +170,7 @@ def spline(variance: float, knots: Array, new: Array) -> Extension:
     covariance = slopes @ solved
     covariance += np.where(cell[:, None] == cell, _beam(s, h), 0.0)
     spread = sp.csr_array(
-        (np.ones(len(kept)), (np.arange(len(kept)), order[kept])), shape=(len(kept), len(knots))
+        (np.ones(len(near)), (np.arange(len(near)), order[near])), shape=(len(near), len(knots))
     )
     return Extension(sp.csr_array(weights @ spread), 0.5 * variance * (covariance + covariance.T))
 
@@ -176,13 +180,15 @@ def _near(cell: IntArray, count: int) -> tuple[IntArray, IntArray]:
     change = np.zeros(count + 1)
     np.add.at(change, np.maximum(cell - FAR, 0), 1.0)
     np.add.at(change, np.minimum(cell + FAR + 2, count), -1.0)
-    kept = np.flatnonzero(np.cumsum(change[:-1]) > 0.5)
-    return kept, np.searchsorted(kept, cell)
+    near = np.flatnonzero(np.cumsum(change[:-1]) > 0.5)
+    return near, np.searchsorted(near, cell)
 
 
-def _entries(rows: IntArray, at: IntArray, first: Array, second: Array, size: int) -> SparseMatrix:
-    """Rows with two entries, at `at` and the next column."""
-    where = (np.concatenate([rows, rows]), np.concatenate([at, at + 1]))
+def _entries(
+    rows: IntArray, column: IntArray, first: Array, second: Array, size: int
+) -> SparseMatrix:
+    """Rows with two entries, at `column` and the next column."""
+    where = (np.concatenate([rows, rows]), np.concatenate([column, column + 1]))
     return sp.csr_array((np.concatenate([first, second]), where), shape=(len(rows), size))
 
 

@@ -26,7 +26,13 @@ from lgmdsl.structures.ordered.walk_members import brownian, second_order
 from lgmdsl.structures.shared.banded import banded, diagonal
 from lgmdsl.structures.shared.content import Content
 from lgmdsl.structures.shared.refusals import Refused, too_short
-from lgmdsl.structures.shared.scaled import Scaled, Unit, nothing_tied, sums_to_zero, unit_of
+from lgmdsl.structures.shared.scaled import (
+    Scaled,
+    UnitPrecision,
+    nothing_tied,
+    sums_to_zero,
+    unit_of,
+)
 from lgmdsl.vocabulary.lookup import declared
 
 Pieces = tuple[SparseMatrix, Array, float, SparseMatrix]  # Q, diag Q^+, log|Q|_+, null basis
@@ -49,7 +55,7 @@ class Walk(Scaled):
             raise Refused(
                 "E302",
                 f"{{axis}} cannot take new members: `{self.name}` closes its circle",
-                label="there is nothing beyond the last member, which stands before the first",
+                label="the last member is followed by the first",
                 help="ask for the fitted members",
             )
         gap = float(np.diff(np.unique(places)).mean())
@@ -99,8 +105,8 @@ def rw2(
     return SecondOrderWalk(unit, np.asarray(sd), cyclic)
 
 
-def _key(at: Array | None, cyclic: bool) -> Content | None:
-    if at is None:
+def _key(positions: Array | None, cyclic: bool) -> Content | None:
+    if positions is None:
         return None
     if cyclic:
         raise Refused(
@@ -110,21 +116,21 @@ def _key(at: Array | None, cyclic: bool) -> Content | None:
             label="nothing says where the circle closes",
             help="leave out `at`, with every point of the circle in {axis}; or leave out `cyclic`",
         )
-    return Content(np.asarray(at, dtype=np.float64))
+    return Content(np.asarray(positions, dtype=np.float64))
 
 
-def sorted_gaps(at: Array, name: str) -> tuple[IntArray, Array]:
+def sorted_gaps(positions: Array, name: str) -> tuple[IntArray, Array]:
     """The order of the positions and the gaps between them. Raises Refused (E303)."""
-    order = np.argsort(at, kind="stable")
-    gaps = np.diff(at[order])
+    order = np.argsort(positions, kind="stable")
+    gaps = np.diff(positions[order])
     if not (gaps > 0).all():
-        again = np.isin(at, at[order][1:][gaps == 0])
+        again = np.isin(positions, positions[order][1:][gaps == 0])
         raise Refused(
             "E303",
             f"positions of `{name}` repeat",
             "at",
             entries=np.flatnonzero(again),
-            label="every point of the axis needs a position of its own",
+            label="every point of the axis needs a distinct position",
             help="merge those members, so that rows which share a position map to one: "
             "data when[row] : {index}",
         )
@@ -132,14 +138,16 @@ def sorted_gaps(at: Array, name: str) -> tuple[IntArray, Array]:
 
 
 @lru_cache(maxsize=8)
-def _walk(degree: int, size: int, cyclic: bool, at: Content | None, tied: bool) -> Unit:
+def _walk(
+    degree: int, size: int, cyclic: bool, positions: Content | None, tied: bool
+) -> UnitPrecision:
     if cyclic:
         q, variances, log_det, null = _circle(degree, size)
     else:
         order, gaps = np.arange(size), np.ones(size - 1)
-        if at is not None:
-            assert isinstance(at.value, np.ndarray)
-            order, gaps = sorted_gaps(at.value, f"rw{degree}")
+        if positions is not None:
+            assert isinstance(positions.value, np.ndarray)
+            order, gaps = sorted_gaps(positions.value, f"rw{degree}")
             gaps = gaps / gaps.mean()
         q, variances, log_det, null = _first(gaps) if degree == 1 else _second(gaps)
         back = np.argsort(order)

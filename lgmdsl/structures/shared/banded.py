@@ -17,7 +17,7 @@ def diagonal(values: Array) -> SparseMatrix:
 
 def banded(bands: Iterable[Array], offsets: Iterable[int], shape: tuple[int, int]) -> SparseMatrix:
     """csr with `bands` at `offsets` above the diagonal, indices sorted."""
-    given: Any = list(bands)  # the stubs know no sequence of arrays
-    out = sp.csr_array(sp.diags_array(given, offsets=list(offsets), shape=shape, format="csr"))
+    diagonals: Any = list(bands)  # the stubs know no sequence of arrays
+    out = sp.csr_array(sp.diags_array(diagonals, offsets=list(offsets), shape=shape, format="csr"))
     out.sort_indices()
     return out

@@ -1,6 +1,6 @@
 """Arrays as keys of a cache: what depends on a graph or on positions alone is computed once.
 
-Hyperparameter loops build a structure anew at every step, from the same data each time.
+Hyperparameter loops rebuild a structure at every step, from the same data each time.
 """
 
 from __future__ import annotations

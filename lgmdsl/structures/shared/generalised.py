@@ -20,7 +20,7 @@ from lgmdsl.numerics.sparse.base import Factor, Pattern
 _NOTHING = 1e-12  # of a diagonal entry: what is left of it after rounding alone
 
 
-class Generalised(NamedTuple):
+class GeneralisedInverse(NamedTuple):
     """diag Q^+, (n,), and log|Q|_+."""
 
     variances: Array
@@ -35,7 +35,7 @@ def log_determinant(q: SparseMatrix) -> float | None:
     return None if factor is None else 2.0 * factor.half_log_det
 
 
-class Lengthy(Exception):
+class TooManyFlops(Exception):
     """A factorisation of so many `flops` was not begun."""
 
     def __init__(self, flops: float) -> None:
@@ -45,11 +45,11 @@ class Lengthy(Exception):
 
 def generalised_variances(
     q: SparseMatrix, null: SparseMatrix, most: float = np.inf
-) -> Generalised | None:
+) -> GeneralisedInverse | None:
     """diag Q^+ and log|Q|_+ of a semi-definite Q, (n, n), with null basis (n, k) in csr.
 
-    None where Q off its null space is not positive definite to working precision. Raises Lengthy
-    where the factor would take more than `most` flops (its inverse takes twice as many again).
+    None where Q off its null space is not positive definite to working precision. Raises
+    TooManyFlops where the factor takes more than `most` flops (its inverse twice as many again).
     """
     ground, log_minor = _grounds(null)
     rest = np.ones(q.shape[0], dtype=bool)
@@ -63,7 +63,7 @@ def generalised_variances(
     cross, middle = _projected(factor, null, rest)
     rows: Array = np.asarray(null.multiply(cross).sum(axis=1)).reshape(-1)
     both: Array = np.asarray(null.multiply(null @ middle).sum(axis=1)).reshape(-1)
-    return Generalised(diagonal - 2.0 * rows + both, 2.0 * factor.half_log_det - log_minor)
+    return GeneralisedInverse(diagonal - 2.0 * rows + both, 2.0 * factor.half_log_det - log_minor)
 
 
 def log_pseudo_determinant(q: SparseMatrix, null: SparseMatrix) -> float | None:
@@ -84,14 +84,14 @@ def _grounds(null: SparseMatrix) -> tuple[IntArray, float]:
     if null.shape[1] == 0:
         return np.zeros(0, dtype=np.int64), 0.0
     if _disjoint(null):
-        held = sp.csc_array(null)
-        held.eliminate_zeros()
-        starts = held.indptr[:-1]
-        size = np.abs(held.data)
+        entries = sp.csc_array(null)
+        entries.eliminate_zeros()
+        starts = entries.indptr[:-1]
+        size = np.abs(entries.data)
         best = np.maximum.reduceat(size, starts)
-        at = np.flatnonzero(size == np.repeat(best, np.diff(held.indptr)))
-        first = np.searchsorted(at, starts)
-        return held.indices[at[first]].astype(np.int64), 2.0 * float(np.log(best).sum())
+        largest = np.flatnonzero(size == np.repeat(best, np.diff(entries.indptr)))
+        first = np.searchsorted(largest, starts)
+        return entries.indices[largest[first]].astype(np.int64), 2.0 * float(np.log(best).sum())
     _, r, order = sla.qr(null.toarray().T, mode="economic", pivoting=True)
     k = null.shape[1]
     return order[:k].astype(np.int64), 2.0 * float(np.log(np.abs(r.diagonal())).sum())
@@ -104,9 +104,9 @@ def _projected(
     if _disjoint(null):
         sums = np.zeros(null.shape[0])
         sums[rest] = factor.solve(np.asarray(null.sum(axis=1)).reshape(-1)[rest])
-        held = null.copy()
-        held.data = np.repeat(sums, np.diff(null.indptr))
-        return held, sp.csr_array(null.T @ held)
+        projected = null.copy()
+        projected.data = np.repeat(sums, np.diff(null.indptr))
+        return projected, sp.csr_array(null.T @ projected)
     whole = np.zeros(null.shape)
     whole[rest] = factor.solve(null.toarray()[rest])
     return sp.csr_array(whole), sp.csr_array(null.T @ whole)
@@ -117,7 +117,7 @@ def _factor(q: SparseMatrix, most: float = np.inf) -> Factor | None:
     pattern = Pattern.of(q)
     symbolic = analyse(pattern)
     if symbolic.flops > most:
-        raise Lengthy(symbolic.flops)
+        raise TooManyFlops(symbolic.flops)
     factor = symbolic.factor(pattern.values(q))
     if factor is None or not (factor.pivots > _NOTHING * q.diagonal()).all():
         return None

@@ -1,4 +1,5 @@
-"""Adjoints against matrices: the few entries of a dense or csr adjoint that a sparse Q can see."""
+"""Adjoints against matrices: the few entries of a dense or csr adjoint on the
+pattern of a sparse Q."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from lgmdsl.arrays import Array, IntArray, Matrix, SparseMatrix
 
 def entries(matrix: Matrix, rows: IntArray, columns: IntArray) -> Array:
     """(m,) the entries at (rows, columns)."""
-    found = matrix[rows, columns]
-    return np.asarray(found if isinstance(found, np.ndarray) else found.toarray()).reshape(-1)
+    values = matrix[rows, columns]
+    return np.asarray(values if isinstance(values, np.ndarray) else values.toarray()).reshape(-1)
 
 
 def inner(adjoint: Matrix, q: SparseMatrix) -> float:

@@ -1,4 +1,4 @@
-"""What a structure refuses: which argument, which entries, and a remedy.
+"""Refusals by structures: the argument, the entries, and a remedy.
 
 A structure knows neither the model's text nor the labels of its axis; the canonical form adds both
 ({given} stands for the argument at fault as the user wrote it, {graph}, {sd} ... for the others,
@@ -28,16 +28,16 @@ class Refused(LgmError):
         entries: IntArray | None = None,
     ) -> None:
         self.argument, self.entries = argument, entries
-        self.found = Diagnostic(code, message, label=label, help=help)
+        self.diagnostic = Diagnostic(code, message, label=label, help=help)
         words = {"given": argument, "axis": "the axis", "index": "axis"}
         details = (label,) if label else ()
-        said, remedy = filled(message, words), filled(help, words)
-        super().__init__(Diagnostic(code, said, details=details, help=remedy))
+        sentence, remedy = filled(message, words), filled(help, words)
+        super().__init__(Diagnostic(code, sentence, details=details, help=remedy))
 
 
 def filled(text: str, words: Mapping[str, str]) -> str:
     """A text with its `{word}`s put in, `...` where one is not known."""
-    return re.sub(r"\{(\w+)\}", lambda found: words.get(found[1], "..."), text)
+    return re.sub(r"\{(\w+)\}", lambda match: words.get(match[1], "..."), text)
 
 
 def too_short(name: str, size: int, least: int) -> Refused:

@@ -21,7 +21,7 @@ MULTIPLES = 46  # bits of a scale: 52 of a double, less those of R's entries
 
 
 @dataclass(frozen=True, eq=False)
-class Unit:
+class UnitPrecision:
     """U = diag(scale) R and all that depends on it alone.
 
     `raw` is R, (n, n) csr, small integers wherever the structure has them; `scale` (n,) is the same
@@ -43,7 +43,7 @@ class Unit:
     def times(self, factor: float) -> SparseMatrix:
         """factor U, its multiples of R rounded so that small integers times them are exact: what
         rounding adds to a row's sum is a systematic curvature along the null space, which outweighs
-        data beside a stiff prior (log evidence off by 1 at rw2 over 10,000 points)."""
+        the data next to a stiff prior (log evidence off by 1 at rw2 over 10,000 points)."""
         mantissa, exponent = np.frexp(factor * self.scale)
         coarse = np.ldexp(np.round(np.ldexp(mantissa, MULTIPLES)), exponent - MULTIPLES)
         lines = np.repeat(coarse, np.diff(self.raw.indptr))
@@ -77,7 +77,7 @@ class Unit:
 class Scaled(Structure):
     """Q = U / sd^2; where U's null space is held at zero also K = sd^2 U^+, dense."""
 
-    unit: Unit
+    unit: UnitPrecision
     sd: Array
     name: ClassVar[str] = "scaled"
 
@@ -133,14 +133,14 @@ def unit_of(
     log_det: float,
     null: SparseMatrix,
     tied: SparseMatrix,
-) -> Unit:
+) -> UnitPrecision:
     """U = c Q, c the geometric mean of diag Q^+; `log_det` is log|Q|_+."""
     log_scale = float(np.log(variances).mean())
     raw = sp.csr_array(precision)
     raw.sort_indices()
     n = raw.shape[0]
     rank = n - null.shape[1]
-    return Unit(raw, np.full(n, np.exp(log_scale)), null, tied, log_det + rank * log_scale)
+    return UnitPrecision(raw, np.full(n, np.exp(log_scale)), null, tied, log_det + rank * log_scale)
 
 
 def nothing_tied(size: int) -> SparseMatrix:

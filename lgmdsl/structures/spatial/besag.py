@@ -16,9 +16,9 @@ from lgmdsl.arrays import SparseMatrix
 from lgmdsl.contract.structure import Structure
 from lgmdsl.structures.shared.banded import diagonal
 from lgmdsl.structures.shared.content import Content
-from lgmdsl.structures.shared.generalised import Lengthy, generalised_variances
+from lgmdsl.structures.shared.generalised import TooManyFlops, generalised_variances
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.shared.scaled import Scaled, Unit
+from lgmdsl.structures.shared.scaled import Scaled, UnitPrecision
 from lgmdsl.structures.spatial.graphs import Components, degrees, with_diagonal
 from lgmdsl.vocabulary.lookup import declared
 
@@ -39,7 +39,7 @@ def besag(size: int, graph: SparseMatrix, sd: object) -> Structure:
 
 
 @lru_cache(maxsize=8)
-def _unit(content: Content) -> Unit:
+def _unit(content: Content) -> UnitPrecision:
     graph = content.value
     assert not isinstance(graph, np.ndarray)
     if graph.nnz == 0:
@@ -56,22 +56,24 @@ def _unit(content: Content) -> Unit:
     tied = parts.indicators
     null = sp.csr_array(diagonal(number**-0.5) @ tied)
     try:
-        found = generalised_variances(laplacian, null, PATIENCE)
-    except Lengthy as lengthy:
+        inverse = generalised_variances(laplacian, null, PATIENCE)
+    except TooManyFlops as expensive:
         raise Refused(
             "E501",
-            f"scaling this prior takes a factorisation of {lengthy.flops:.2g} flops",
+            f"scaling this prior takes a factorisation of {expensive.flops:.2g} flops",
             "graph",
             label=f"a graph of {len(number)} members in which far ones are neighbours; at most "
             f"{PATIENCE:.0e} are made",
             help="`car(graph = {graph}, sd = {sd}, alpha = 0.99)` needs no scaling; or keep near "
             "neighbours only, as in a map",
         ) from None
-    assert found is not None, "a Laplacian is positive definite off its components' levels"
-    logs = np.log(found.variances)
+    assert inverse is not None, "a Laplacian is positive definite off its components' levels"
+    logs = np.log(inverse.variances)
     # the log of the geometric mean of each member's component; singletons have variance 1 already
     means = (np.bincount(parts.label, logs) / parts.sizes)[parts.label]
     laplacian.sort_indices()
     # every component loses one eigenvalue
     rank = float(means @ (1.0 - np.where(parts.alone, 0.0, 1.0 / number)))
-    return Unit(laplacian, np.exp(means), null, sp.csr_array(tied.T), found.log_det + rank)
+    return UnitPrecision(
+        laplacian, np.exp(means), null, sp.csr_array(tied.T), inverse.log_det + rank
+    )

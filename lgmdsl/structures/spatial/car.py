@@ -86,12 +86,12 @@ class Car(Structure):
         if self.size <= SPECTRAL:
             shrunk = np.log1p(-float(self.alpha) * self.neighbours.spectrum)
             return scale + float(np.log(self.neighbours.degree).sum() + shrunk.sum())
-        found = log_determinant(self._unit)
-        if found is None:
+        log_det = log_determinant(self._unit)
+        if log_det is None:
             raise NumericalError(
                 Diagnostic("E601", f"car's precision is singular at alpha = {self.alpha}")
             )
-        return scale + found
+        return scale + log_det
 
     def pullback_precision(self, adjoint: Matrix) -> dict[str, Array]:
         """dF/dsd = -2/sd <dF/dQ, Q>, dF/dalpha = -<dF/dQ, W> / sd^2."""

@@ -15,7 +15,7 @@ from lgmdsl.contract.structure import Shape, Structure
 from lgmdsl.structures.shared.content import Content
 from lgmdsl.structures.shared.generalised import log_determinant, log_pseudo_determinant
 from lgmdsl.structures.shared.refusals import Refused
-from lgmdsl.structures.shared.scaled import Scaled, Unit, nothing_tied
+from lgmdsl.structures.shared.scaled import Scaled, UnitPrecision, nothing_tied
 from lgmdsl.vocabulary.lookup import declared
 
 # Up to this order the null space comes from all eigenvalues, above it from the smallest ones.
@@ -25,7 +25,7 @@ _MOST = 64  # null directions of a larger matrix
 
 @dataclass(frozen=True, eq=False)
 class Gmrf(Scaled):
-    """`dense` says that the precision came as an array, so its slope is one too."""
+    """`dense`: the precision was given as an array, so its slope is one too."""
 
     dense: bool
     signature = declared("structure", "gmrf")
@@ -63,14 +63,14 @@ def symmetric(matrix: SparseMatrix, name: str, argument: str) -> SparseMatrix:
     away = sp.csr_array(abs(matrix - matrix.T))
     largest = float(abs(matrix).max()) if matrix.nnz else 0.0
     if away.nnz and float(away.max()) > 1e-10 * largest:
-        at = np.unravel_index(int(away.argmax()), away.shape)
+        entry = np.unravel_index(int(away.argmax()), away.shape)
         raise Refused(
             "E303",
             f"the `{argument}` of `{name}` is not symmetric",
             argument,
             label=f"two mirrored entries differ by {float(away.max()):.3g}",
-            entries=np.asarray(at),
-            help="({given} + {given}.T) / 2, if that is what is meant",
+            entries=np.asarray(entry),
+            help="({given} + {given}.T) / 2, if it should be symmetric",
         )
     out = sp.csr_array(0.5 * (matrix + matrix.T))
     out.sort_indices()
@@ -78,7 +78,7 @@ def symmetric(matrix: SparseMatrix, name: str, argument: str) -> SparseMatrix:
 
 
 @lru_cache(maxsize=8)
-def _unit(content: Content) -> Unit:
+def _unit(content: Content) -> UnitPrecision:
     q = symmetric(sp.csr_array(content.value), "gmrf", "precision")
     n = q.shape[0]
     if n <= SPECTRAL:
@@ -90,7 +90,7 @@ def _unit(content: Content) -> Unit:
         null, log_det = sp.csr_array(vectors[:, zero]), float(np.log(values[~zero]).sum())
     else:
         null, log_det = _large(q)
-    return Unit(q, np.ones(n), null, nothing_tied(n), log_det)
+    return UnitPrecision(q, np.ones(n), null, nothing_tied(n), log_det)
 
 
 def _indefinite(value: float) -> Refused:
@@ -121,15 +121,15 @@ def _large(q: SparseMatrix) -> tuple[SparseMatrix, float]:
             raise _indefinite(float(values.min()))
         if not zero.all():
             null = sp.csr_array(vectors[:, zero])
-            found = log_pseudo_determinant(q, null)
-            if found is None:
+            log_det = log_pseudo_determinant(q, null)
+            if log_det is None:
                 raise _indefinite(0.0)
-            return null, found
+            return null, log_det
         k *= 2
     raise Refused(
         "E303",
         f"the `precision` of `gmrf` has more than {_MOST} null directions",
         "precision",
         label="as many directions of density 1",
-        help="leave out the members that it does not hold; a graph is for besag(graph = adj)",
+        help="leave out the members that it does not determine; a graph is for besag(graph = adj)",
     )

@@ -23,8 +23,8 @@ class Components:
     @staticmethod
     def of(graph: SparseMatrix) -> Components:
         count, label = connected_components(graph, directed=False)
-        own: IntArray = np.asarray(label, dtype=np.int64)
-        return Components(own, np.asarray(np.bincount(own, minlength=count), dtype=np.int64))
+        labels: IntArray = np.asarray(label, dtype=np.int64)
+        return Components(labels, np.asarray(np.bincount(labels, minlength=count), dtype=np.int64))
 
     @cached_property
     def alone(self) -> BoolArray:
@@ -34,10 +34,10 @@ class Components:
     @cached_property
     def indicators(self) -> SparseMatrix:
         """(n, k) csr: members of each component of two or more."""
-        kept = np.cumsum(self.sizes > 1) - 1
+        column = np.cumsum(self.sizes > 1) - 1
         rows = np.flatnonzero(~self.alone)
         shape = (len(self.label), int(np.sum(self.sizes > 1)))
-        return sp.csr_array((np.ones(len(rows)), (rows, kept[self.label[rows]])), shape=shape)
+        return sp.csr_array((np.ones(len(rows)), (rows, column[self.label[rows]])), shape=shape)
 
 
 def degrees(graph: SparseMatrix) -> Array:

@@ -59,7 +59,7 @@ def mesh_matrices(points: ArrayLike, triangles: ArrayLike) -> MeshMatrices:
         raise _broken(
             f"{_count(lonely, 'node')} of the mesh {_lie(lonely)} in no triangle",
             _named(lonely),
-            "leave them out of `points`, and number `triangles` anew: "
+            "leave them out of `points`, and renumber `triangles`: "
             "keep, triangles = np.unique(triangles, return_inverse=True)",
         )
     shares = np.bincount(nodes.reshape(-1), np.repeat(area / 3.0, 3), minlength=n)
@@ -118,7 +118,7 @@ def _points(points: ArrayLike) -> Array:
     odd = np.flatnonzero(~np.isfinite(where).all(axis=1))
     if odd.size:
         raise _broken(
-            f"{_count(odd, 'node')} of the mesh {_have(odd)} no finite place",
+            f"{_count(odd, 'node')} of the mesh {_have(odd)} no finite position",
             _named(odd),
             "drop them, with their triangles",
         )
@@ -126,24 +126,24 @@ def _points(points: ArrayLike) -> Array:
 
 
 def _triangles(triangles: ArrayLike, nodes: int) -> IntArray:
-    given = np.asarray(triangles)
-    if given.ndim != 2 or given.shape[1] != 3 or not len(given):
+    array = np.asarray(triangles)
+    if array.ndim != 2 or array.shape[1] != 3 or not len(array):
         raise DataError(
             Diagnostic(
                 "E301",
                 "`triangles` of a mesh have the wrong shape",
-                details=("wanted (t, 3): the positions of three nodes", f"given  {given.shape}"),
+                details=("wanted (t, 3): the positions of three nodes", f"given  {array.shape}"),
                 help="scipy.spatial.Delaunay(points).simplices",
             )
         )
-    whole = given.astype(np.int64)
-    if not np.array_equal(whole, given):
+    whole = array.astype(np.int64)
+    if not np.array_equal(whole, array):
         raise _broken("`triangles` hold numbers that are not whole", "", "give node positions")
     outside = np.flatnonzero(((whole < 0) | (whole >= nodes)).any(axis=1))
     if outside.size:
         from_one = whole.min() == 1 and whole.max() == nodes
         raise _broken(
-            f"{_count(outside, 'triangle')} of the mesh {_have(outside)} a node that is not there",
+            f"{_count(outside, 'triangle')} of the mesh {_have(outside)} a node out of range",
             f"there are {nodes} nodes, 0 to {nodes - 1}; {_named(outside)}, the first with nodes "
             + ", ".join(map(str, whole[outside[0]])),
             "triangles - 1" if from_one else "give every node a row of `points`",
@@ -167,18 +167,18 @@ def _broken(message: str, detail: str, help: str) -> DataError:
     return DataError(Diagnostic("E303", message, details=(detail,) if detail else (), help=help))
 
 
-def _count(found: AnyArray, word: str) -> str:
-    return f"one {word}" if len(found) == 1 else f"{len(found)} {word}s"
+def _count(items: AnyArray, word: str) -> str:
+    return f"one {word}" if len(items) == 1 else f"{len(items)} {word}s"
 
 
-def _have(found: AnyArray) -> str:
-    return "has" if len(found) == 1 else "have"
+def _have(items: AnyArray) -> str:
+    return "has" if len(items) == 1 else "have"
 
 
-def _lie(found: AnyArray) -> str:
-    return "lies" if len(found) == 1 else "lie"
+def _lie(items: AnyArray) -> str:
+    return "lies" if len(items) == 1 else "lie"
 
 
-def _named(found: AnyArray) -> str:
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-    return f"at {', '.join(map(str, found[:_SHOWN]))}{more}"
+def _named(items: AnyArray) -> str:
+    more = f" and {len(items) - _SHOWN} more" if len(items) > _SHOWN else ""
+    return f"at {', '.join(map(str, items[:_SHOWN]))}{more}"

@@ -97,10 +97,10 @@ class Spde(Structure):
         """dQ/dkappa = -2/kappa Q + 4 tau^2 (kappa^3 C + kappa G), dkappa/drange = -kappa/range."""
         k, t = self.kappa, self.tau2
         along = inner(adjoint, self._precision)
-        moved = inner(adjoint, self.elements.on_pattern(4.0 * t * k**3, 4.0 * t * k))
+        slope = inner(adjoint, self.elements.on_pattern(4.0 * t * k**3, 4.0 * t * k))
         return {
             "sd": np.asarray(-2.0 * along / self.sd),
-            "range": np.asarray((2.0 * along - k * moved) / self.range),
+            "range": np.asarray((2.0 * along - k * slope) / self.range),
         }
 
 
@@ -152,9 +152,9 @@ def _elements(mass: Content, stiffness: Content) -> Elements:
     parts = []
     for part in (c, g, square):
         part.sort_indices()
-        own = np.repeat(np.arange(n), np.diff(part.indptr)) * n + part.indices
+        part_keys = np.repeat(np.arange(n), np.diff(part.indptr)) * n + part.indices
         values = np.zeros(len(keys))
-        values[np.searchsorted(keys, own)] = part.data
+        values[np.searchsorted(keys, part_keys)] = part.data
         parts.append(values)
     return Elements(lumped, g, pattern, (parts[0], parts[1], parts[2]))
 

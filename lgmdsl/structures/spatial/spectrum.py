@@ -33,15 +33,15 @@ def _spectrum(content: Content) -> Array:
     structure = besag(graph.shape[0], graph, 1.0)
     assert isinstance(structure, Besag)
     precision, parts = structure.unit.precision, Components.of(graph)
-    found = [np.ones(int(parts.alone.sum()))]
+    eigenvalues = [np.ones(int(parts.alone.sum()))]
     order = np.argsort(parts.label, kind="stable")
     ends = np.cumsum(parts.sizes)
     for start, end in zip(ends - parts.sizes, ends, strict=True):
         if end - start > 1:
-            own = order[start:end]
-            values = _eigenvalues(sp.csr_array(precision[own][:, own]))
-            found += [np.zeros(1), 1.0 / values[1:]]
-    return np.sort(np.concatenate(found))
+            members = order[start:end]
+            values = _eigenvalues(sp.csr_array(precision[members][:, members]))
+            eigenvalues += [np.zeros(1), 1.0 / values[1:]]
+    return np.sort(np.concatenate(eigenvalues))
 
 
 def _eigenvalues(matrix: SparseMatrix) -> Array:
