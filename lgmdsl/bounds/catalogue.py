@@ -1,4 +1,4 @@
-"""The bounds. A new one is one file and one line here, or `register_bound`."""
+"""The bounds. A new one is one file and one line here; from outside `lgm.register`."""
 
 from __future__ import annotations
 

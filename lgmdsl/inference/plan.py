@@ -1,4 +1,4 @@
-"""A plan: one method for one model. Which back end, which routes, which engine, and why."""
+"""A plan: one method for one model. Which back end, which routes, and what an engine is chosen by."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from lgmdsl.inference.options import configured
 from lgmdsl.inference.registry import BackendClass, backends
 from lgmdsl.inference.routes import Refusal, Route, answering, route
 
-# `auto` tries these in order and takes the first that can run the model.
 # Questions whose answers make weights that are negative where a site is not log-concave.
 SIGNED = (Pointwise, Expected, Tilted)
 ENGINE = "engine"  # the option that every method has
 STEPS = 12.0  # conditionings of a fit whose sites are not Gaussian, about
+# `auto` tries these in order and takes the first that can run the model.
 AUTO = ("natural-gradient", "ep", "laplace")
 
 
