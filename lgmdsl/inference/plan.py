@@ -1,4 +1,4 @@
-"""A plan: one method for one model. Which back end, which routes, and what an engine is chosen by."""
+"""A plan: one method for one model. Which back end, which routes, what an engine is chosen by."""
 
 from __future__ import annotations
 
