@@ -153,5 +153,5 @@ def test_fits_tell(tmp_path: Path) -> None:
     other = lgm.fit(lgm.loads(FLAT), data, "natural-gradient").convergence()
     assert other.radii == {}
     short = fitted(data, max_steps=2)
-    with pytest.raises(lgm.MethodError, match="not there"):
+    with pytest.raises(lgm.MethodError, match="has not reached it"):
         short.convergence()
