@@ -29,6 +29,7 @@ from lgmdsl.learning.integration.integrate import Integrated, default_design, in
 from lgmdsl.learning.integration.visited import Fitted
 from lgmdsl.learning.modes import from_corners, further_mode
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
@@ -288,16 +289,10 @@ def _by_em(
         return Maximum(
             climbed.at, climbed.status, climbed.steps, lambda: np.ones(size), None, climbed.reason
         )
-    done = len(climbed.steps)
-
-    def told(step: LearningStep) -> None:
-        if on_step is not None and step.step > 0:
-            on_step(replace(step, step=step.step + done - 1))
-
-    further = replace(search, limit=max(search.limit - done + 1, 0))
-    maximum = further.run(climbed.at, told, em.metric(climbed.at))
-    steps = (replace(s, step=s.step + done - 1) for s in maximum.steps[1:])
-    return replace(maximum, steps=(*climbed.steps, *steps))
+    done = len(climbed.steps) - 1
+    further = replace(search, limit=max(search.limit - done, 0))
+    maximum = further.run(climbed.at, reporting(on_step, done), em.metric(climbed.at))
+    return replace(maximum, steps=(*climbed.steps, *numbered(maximum.steps[1:], done)))
 
 
 def _otherwise(
@@ -314,20 +309,15 @@ def _otherwise(
     if EM.of(search.objective, first.theta, ACCELERATIONS[0]) is None:
         return maximum
     done = maximum.steps[-1].step
-
-    def later(step: LearningStep) -> None:
-        if on_step is not None and step.step > 0:
-            on_step(replace(step, step=step.step + done))
-
+    later = reporting(on_step, done)
     again = (
         search.run(first, later) if by_em else _by_em(search, first, ACCELERATIONS[0], later, None)
     )
     if again.status is Status.interrupted:
         return replace(maximum, status=again.status, reason=again.reason)
-    steps = (replace(s, step=s.step + done) for s in again.steps[1:])
     higher = search.value(again.at) > search.value(maximum.at)
     best = again if higher else maximum
-    return replace(best, steps=(*maximum.steps, *steps))
+    return replace(best, steps=(*maximum.steps, *numbered(again.steps[1:], done)))
 
 
 def _from_batches(batches: Batches) -> Evaluation:

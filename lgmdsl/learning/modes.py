@@ -14,6 +14,7 @@ import numpy as np
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.continued import numbered
 from lgmdsl.learning.search.maximise import Maximiser, Maximum
 from lgmdsl.learning.starts.from_data import Corner
 
@@ -76,8 +77,7 @@ def _add(search: Maximiser, maxima: list[Maximum], end: Maximum) -> None:
     higher = search.value(end.at) > search.value(_highest(search, maxima).at) + NATS
     if higher or (end.status is Status.converged and _apart(search, end, maxima)):
         done = maxima[0].steps
-        later = (replace(s, step=s.step + done[-1].step) for s in end.steps)
-        maxima.append(replace(end, steps=(*done, *later)))
+        maxima.append(replace(end, steps=(*done, *numbered(end.steps, done[-1].step))))
 
 
 def _highest(search: Maximiser, maxima: Sequence[Maximum]) -> Maximum:

@@ -22,6 +22,7 @@ from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.coordinates.vector import sparse
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.maximise import GAIN, LearningStep, Maximiser, Maximum
 
 EDGE = 1e-6  # a probability that is no more is on the edge
@@ -61,14 +62,8 @@ def released(
         if higher is None:
             break
         done = len(found.steps)
-
-        def told(step: LearningStep, done: int = done) -> None:
-            if on_step is not None:
-                on_step(replace(step, step=step.step + done))
-
-        further = search.run(higher, told)
-        steps = (replace(s, step=s.step + done) for s in further.steps)
-        found = replace(further, steps=(*found.steps, *steps))
+        further = search.run(higher, reporting(on_step, done, first=0))
+        found = replace(further, steps=(*found.steps, *numbered(further.steps, done)))
     return found
 
 

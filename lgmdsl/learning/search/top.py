@@ -13,6 +13,7 @@ from dataclasses import replace
 
 from lgmdsl.contract.status import Status
 from lgmdsl.learning.objective.log_posterior import Evaluation
+from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.maximise import GAIN, LearningStep, Maximiser, Maximum
 
 # Nats that slope and curvature may promise at a maximum: before the search goes on from there, and
@@ -32,13 +33,8 @@ def to_the_top(
         if found.status is not Status.converged or _promised(search, found) <= UNSEEN:
             return found
         done = found.steps[-1].step
-
-        def later(step: LearningStep, done: int = done) -> None:
-            if on_step is not None and step.step > 0:
-                on_step(replace(step, step=step.step + done))
-
-        again = search.run(_by_newton(search, found), later)
-        steps = (*found.steps, *(replace(s, step=s.step + done) for s in again.steps[1:]))
+        again = search.run(_by_newton(search, found), reporting(on_step, done))
+        steps = (*found.steps, *numbered(again.steps[1:], done))
         if search.value(again.at) <= search.value(found.at) + GAIN:
             break
         found = replace(again, steps=steps)
