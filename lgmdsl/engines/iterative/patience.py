@@ -15,7 +15,8 @@ TOUCHED, TOUCHED_ROWS = 20.0, 4.0  # entries of an iteration for each latent and
 # 1,000,000 latents 64 ms, of which 25 are explained without.
 FETCHED, CACHED = 130.0, 200_000.0
 # Error of a sample and of a probe over its length in posterior sds, sqrt(n). On random rows of 3
-# among 20,000 latents: variances 0.3 % off where chance leaves 5 %, log|A| 3e-4 nats of 20.
+# among 20,000 latents: variances 0.03 % (normal) and 0.3 % (Poisson) off where chance leaves 5 %,
+# log|A| at most 0.002 nats of 20.
 SCATTER, LOGS = 0.005, 0.015
 MEANS = 4.0  # solves for the mean at each conditioning, to full accuracy
 WARM = 3.0  # conditionings of a fit that starts from another one, at most
