@@ -3,9 +3,9 @@
 How uncertain the log evidence, means, sds and tail quantiles are follows from the covariance of the
 log density at all nodes (`sensitivities`); a log evidence known up to s nats leaves exp(s) - 1 of
 the integral open. Fits are made where they lower these most, a few at a time, until all are within
-ENOUGH of what is tolerated: first for few nodes, then for those that the posterior is made of. Where
-a cliff of a prior or a plateau leaves one of them SERIOUS, more rounds are spent. How far the new
-values are from what was predicted, in units of the sd that they had, corrects the sds.
+ENOUGH of what is tolerated: first for few nodes, then for those that the posterior is made of.
+Where a cliff of a prior or a plateau leaves one of them SERIOUS, more rounds are spent. How far the
+new values are from what was predicted, in units of the sd that they had, corrects the sds.
 """
 
 from __future__ import annotations
@@ -38,9 +38,10 @@ MOST = 2.0  # nats that the log evidence may be uncertain by
 
 @dataclass(frozen=True)
 class Refined:
-    """`open`: the share of the integral that its uncertainty leaves open; `doubt`: the largest uncertainty
-    of the log evidence, a mean, an sd or a quantile, in units of what is tolerated, `doubtful` in
-    words; `missing`: the share of the integral nearest to places where there was no fit."""
+    """`open`: the share of the integral that its uncertainty leaves open; `doubt`: the largest
+    uncertainty of the log evidence, a mean, an sd or a quantile, in units of what is tolerated,
+    `doubtful` in words; `missing`: the share of the integral nearest to places where there was no
+    fit."""
 
     landscape: Landscape
     open: float
