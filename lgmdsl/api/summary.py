@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lgmdsl.accuracy.accuracy import EXACT, Accuracy
 from lgmdsl.api.page import WIDTH, columns, counted, wrapped
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
@@ -58,6 +59,8 @@ class Fitted(Protocol):
     def hyper(self) -> str: ...
     @property
     def learning(self) -> Learning | None: ...
+    @property
+    def accuracy(self) -> Accuracy: ...
     def quantity(self, name: str) -> Quantity: ...
 
 
@@ -93,6 +96,7 @@ def _head(fit: Fitted) -> list[str]:
         ("method", f"{fit.method}, {counted(fit.steps, 'step')}, {_seconds(fit.seconds)}"),
         ("status", fit.status.value if fit.status is not Status.converged else "converged"),
         ("log evidence", _evidence(fit)),
+        ("accuracy", _accuracy(fit)),
         *([("hypers", _learned(fit, fit.learning))] if fit.learning is not None else []),
         *([("note", fit.provenance["notes"])] if "notes" in fit.provenance else []),
         ("sites", f"{number:,} ({kinds})"),
@@ -105,6 +109,16 @@ def _evidence(fit: Fitted) -> str:
     if math.isnan(fit.log_evidence):
         return "none"
     return f"{fit.log_evidence:.4f}, {fit.guarantee.value}"
+
+
+def _accuracy(fit: Fitted) -> str:
+    """The largest estimated errors: `means 0.01 sd, sds 3 %, evidence 0.02 nats (how)`."""
+    known = fit.accuracy
+    if not known.known or known.basis == EXACT:
+        return known.basis
+    far = f"worst of `{known.worst}`; " if known.worst else ""
+    gap = f"log evidence {known.evidence:+.2g} nats"
+    return f"{far}means to {known.mean:.2g} sd, sds to {known.sd:.1%}, {gap} ({known.basis})"
 
 
 def _learned(fit: Fitted, how: Learning) -> str:

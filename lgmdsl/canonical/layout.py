@@ -31,3 +31,11 @@ class Layout:
         """The positions of a latent in z."""
         start = self.starts[name]
         return slice(start, start + int(np.prod(self.shape(self.dims[name]), dtype=np.int64)))
+
+    def entry(self, name: str, dims: tuple[str, ...], place: int) -> str:
+        """One entry of something over `dims` by its labels: `w[dose, 3]`; `w` of a scalar."""
+        if not dims:
+            return name
+        indices = np.unravel_index(place, self.shape(dims))
+        labels = [str(self.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
+        return f"{name}[{', '.join(labels)}]"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import TYPE_CHECKING, Any
 
@@ -37,6 +38,8 @@ def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         "engine": fit.engine or None,
         "memory_budget": fit.memory_budget,
         "log_evidence": fit.log_evidence,
+        "log_evidence_corrected": fit.log_evidence_corrected,
+        "accuracy": dataclasses.asdict(fit.accuracy),
         "seconds": fit.seconds,
         "steps": fit.steps,
         "hyper": hyper,

@@ -147,7 +147,5 @@ def place(canonical: CanonicalModel, findings: Findings, shift: EntryShift) -> s
     else:
         latent = shift.name in layout.dims
         dims = layout.dims[shift.name] if latent else canonical.named[shift.name][0]
-        indices = np.unravel_index(shift.place, layout.shape(dims)) if dims else ()
-        labels = [str(layout.labels[d][i]) for d, i in zip(dims, indices, strict=True)]
-        name = shift.name
+        return layout.entry(shift.name, dims, shift.place)
     return f"{name}[{', '.join(labels)}]" if labels else name

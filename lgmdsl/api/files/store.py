@@ -6,6 +6,7 @@ Built in memory, then written whole or not at all: HDF5 on a full disk ends the 
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import os
@@ -61,6 +62,8 @@ def packed(fit: Fit) -> io.BytesIO:
             status=str(fit.status),
             guarantee=str(fit.guarantee),
             log_evidence=fit.log_evidence,
+            log_evidence_corrected=fit.log_evidence_corrected,
+            accuracy=json.dumps(dataclasses.asdict(fit.accuracy)),
             steps=fit.steps,
             seconds=fit.seconds,
             seed=fit.seed,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,6 +10,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.assess.assessable import Assessable
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
     from lgmdsl.api.predict.predict import Prediction
 
 
+UNKNOWN = Accuracy.none("it was not estimated")
+
+
 @dataclass(frozen=True, eq=False)
 class Fit(Assessable):
     """A posterior of a model with its record: Gaussian at fixed or maximised hyperparameters,
@@ -48,7 +53,9 @@ class Fit(Assessable):
     Everything named in the model can be asked for by name; results are xarray.DataArrays with the
     model's labels. `starts`: the result of each start, where the sites are not log-concave and
     several were tried. `audited`: the audit that summary and file show, where one was asked for.
-    `hypers`: marginals of what was learned; `learning`: how.
+    `hypers`: marginals of what was learned; `learning`: how. `accuracy`: the largest estimated
+    error of what is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to
+    the truth and without a guarantee; NaN where there is no estimate.
     """
 
     model: Model
@@ -74,6 +81,8 @@ class Fit(Assessable):
     hypers: HyperMarginals | None = field(default=None, repr=False)
     mixed: tuple[HyperPoint, ...] = field(default=(), repr=False)
     learning: Learning | None = field(default=None, repr=False)
+    accuracy: Accuracy = UNKNOWN
+    log_evidence_corrected: float = math.nan
 
     @property
     def converged(self) -> bool:

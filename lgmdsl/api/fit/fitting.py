@@ -9,6 +9,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from lgmdsl.api.files.provenance import provenance
+from lgmdsl.api.fit.accuracy import estimated
 from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
@@ -20,7 +21,7 @@ from lgmdsl.api.fit.hyper_ways import (
 from lgmdsl.api.fit.learned_fit import with_hypers
 from lgmdsl.api.fit.only_finite import only_finite
 from lgmdsl.api.fit.solved import Solved, solve
-from lgmdsl.api.fit.warnings import local_optima, undefined_reports, unfinished
+from lgmdsl.api.fit.warnings import inaccurate, local_optima, undefined_reports, unfinished
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options
 from lgmdsl.api.third_parties import record, used_parts
 from lgmdsl.canonical.model import CanonicalModel
@@ -182,6 +183,7 @@ def fit_compiled(
     bounds = [r.bound for r in planned.routes]
     engine = origin.get("engine", "")
     origin |= record(used_parts(model.tree, planned.method, bounds, engine))
+    errors = estimated(planned, solved, settings.seed)
     fit = Fit(
         model=model,
         method=planned.method,
@@ -204,11 +206,17 @@ def fit_compiled(
             *local_optima(canonical, solved.starts),
             *(unfinished(solved.run) if learned is None or learned.of_fit_alone else ()),
             *solved.warnings,
+            *inaccurate(canonical, planned.method, errors),
         ),
         provenance=origin,
+        accuracy=errors.accuracy,
+        log_evidence_corrected=errors.log_evidence,
     )
     if learned is not None:
         fit = with_hypers(fit, learned, way)
+        if way == "integrate":
+            corrected = fit.log_evidence + errors.accuracy.evidence
+            fit = replace(fit, log_evidence_corrected=corrected)
     return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 from functools import partial
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from lgmdsl import __version__
+from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.netcdf import Group, opened
@@ -166,8 +168,17 @@ def _read(file: Group, place: Path) -> Fit:
         provenance=provenance,
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
+        accuracy=_accuracy(file),
+        log_evidence_corrected=float(file.attrs.get("log_evidence_corrected", math.nan)),
     )
     return read_learning(file, fit, array, partial(point_of, fit))
+
+
+def _accuracy(file: Group) -> Accuracy:
+    """As it was estimated; of files of earlier versions nothing is known."""
+    if "accuracy" not in file.attrs:
+        return Accuracy.none("the file is of an earlier version")
+    return Accuracy(**json.loads(str(file.attrs["accuracy"])))
 
 
 def _audit(file: Group, canonical: CanonicalModel) -> Audit:

@@ -1,4 +1,4 @@
-"""Warnings that a fit carries: W601 to W608."""
+"""Warnings that a fit carries: W601 to W609."""
 
 # Long because every warning of a fit is here, so that none is said twice.
 from __future__ import annotations
@@ -12,6 +12,7 @@ from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
+from lgmdsl.inference.accuracy import more_accurate
 from lgmdsl.inference.driver import Run
 from lgmdsl.inference.starts import Started
 from lgmdsl.learning.identify import Finding, findings
@@ -23,9 +24,11 @@ from lgmdsl.learning.objective.log_posterior import Evaluation
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
+    from lgmdsl.api.fit.accuracy import Estimated
     from lgmdsl.api.fit.fit import Fit
 
 SHOWN = 6  # names in a headline
+NATS = 0.05  # of a gap of the evidence that is said
 CLOSE = 3.0  # nats below a maximum, down to which another one is reported
 
 START_FROM = either("--start-from FIT", "start_from=fit")
@@ -99,6 +102,25 @@ _HEADLINES = {
     Status.numerical_error: "numerical trouble; the last good state is reported",
     Status.interrupted: "interrupted; the last complete step is reported",
 }
+
+
+def inaccurate(canonical: CanonicalModel, method: str, known: Estimated) -> tuple[Diagnostic, ...]:
+    """W609 where an error of what is reported passes what is tolerated."""
+    if not known.off:
+        return ()
+    (worst, words), *others = known.off
+    also = listed([f"`{label}`" for label, _ in others[:SHOWN]])
+    more = f" and {len(others) - SHOWN} more" if len(others) > SHOWN else ""
+    nearer = more_accurate(canonical.blocks, method)
+    help = "compare with `fit.audit()`, and report what does not depend on its tails"
+    if nearer:
+        help = f"take a method that is nearer: {setting('method', nearer[0])}"
+    gap = known.accuracy.evidence
+    below = f"about {abs(gap):.2g} nats {'below' if gap > 0.0 else 'above'} log p(y)"
+    details = [f"log evidence is {below}"] if abs(gap) >= NATS else []
+    if also:
+        details.insert(0, f"so are {also}{more}" if len(others) > 1 else f"so is {also}")
+    return (_warning("W609", f"`{worst}` may be off: {words}", *details, help=help),)
 
 
 def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:

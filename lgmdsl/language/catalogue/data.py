@@ -296,4 +296,13 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "lgm fit m.lgm d.npz --hyper em --method px-vb",
         "lgm fit m.lgm d.npz --hyper em --method natural-gradient",
     ),
+    CodeEntry(
+        "W609",
+        "a reported number may be off",
+        "The estimated error of a mean passes 0.1 posterior sds, that of an sd 10 %, or that of a "
+        "5 or 95 % point 0.15 sds: the posterior is skewed or wide where the method takes it for "
+        "Gaussian (zero counts, few yes or no answers). `fit.accuracy` has the numbers.",
+        "lgm fit m.lgm d.npz --method laplace",
+        "lgm fit m.lgm d.npz --method ep                   or the default method",
+    ),
 )

@@ -1,0 +1,89 @@
+"""How far off what a fit reports may be: the largest estimated errors, and how they are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.accuracy.better import Better, Errors
+from lgmdsl.arrays import Array
+
+# What is tolerated of a mean, in posterior sds; of an sd, relative; of a 5 or 95 % point, in sds.
+MEAN, SD, QUANTILE = 0.1, 0.1, 0.15
+
+EXACT = "exact"
+NONE = "none"
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The largest estimated error of what a fit reports.
+
+    `mean`: of a mean, in posterior sds; `sd`: of an sd, relative (0.1: 10 % too large or too
+    small); `quantile`: of a 5 or 95 % point, in posterior sds; `evidence`: log p(y) less the
+    reported log evidence, in nats, signed. `worst`: whose error is farthest beyond what is
+    tolerated, as `b[age]`; "" where nothing is off. `basis`: how this is known: `exact`,
+    `second-order correction`, `importance sampling`, `exact sampler`, or `none: ` and why; numbers
+    are NaN where it is none.
+    """
+
+    mean: float
+    sd: float
+    quantile: float
+    evidence: float
+    worst: str
+    basis: str
+
+    @property
+    def known(self) -> bool:
+        """Whether there is an estimate."""
+        return not self.basis.startswith(NONE)
+
+    @property
+    def within(self) -> bool:
+        """Whether all that was estimated is within what is tolerated."""
+        return not (self.mean > MEAN or self.sd > SD or self.quantile > QUANTILE)
+
+    @classmethod
+    def exact(cls) -> Accuracy:
+        """Of a fit whose sites are all Gaussian."""
+        return cls(0.0, 0.0, 0.0, 0.0, "", EXACT)
+
+    @classmethod
+    def none(cls, why: str) -> Accuracy:
+        """Where nothing can be said."""
+        return cls(math.nan, math.nan, math.nan, math.nan, "", f"{NONE}: {why}")
+
+
+@dataclass(frozen=True)
+class Off:
+    """An entry of a named scalar or array that is off, and by how many times what is tolerated."""
+
+    name: str
+    place: int
+    times: float
+
+
+def beyond(errors: Errors) -> Array:
+    """(m,) the errors of scalars as multiples of what is tolerated."""
+    parts = (np.abs(errors.mean) / MEAN, np.abs(errors.sd) / SD, errors.quantile / QUANTILE)
+    return np.asarray(np.nan_to_num(np.max(parts, axis=0), nan=0.0, posinf=0.0))
+
+
+def largest(errors: Iterator[Errors]) -> tuple[float, float, float]:
+    """The largest mean, sd and quantile error of several."""
+    top = np.zeros(3)
+    for e in errors:
+        if len(e.mean):
+            now = [np.abs(e.mean).max(), np.abs(e.sd).max(), e.quantile.max()]
+            top = np.fmax(top, np.array(now))
+    return float(top[0]), float(top[1]), float(top[2])
+
+
+def basis(known: Better) -> str:
+    """How the errors are known."""
+    drawn = ", by draws" if known.sampled else ""
+    return f"second-order correction{drawn}"

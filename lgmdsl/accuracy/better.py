@@ -1,0 +1,219 @@
+"""A posterior that is nearer to the exact one than a fit's q, and how far q is from it.
+
+Variational Gaussians and EP are at the optimum about which `second_order` expands. From every other
+q (Laplace's, bounds of sites) the variational optimum is sought in a few steps, by a method that
+asks for expectations.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import cast
+
+import numpy as np
+
+from lgmdsl.accuracy.expansion import Expansion, Unanswered, expansion
+from lgmdsl.accuracy.second_order import SecondOrder, second_order
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.model import take_rows
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.questions import Tilted
+from lgmdsl.contract.rows import diagonal, slope_of, total, trace
+from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.errors import MethodError
+from lgmdsl.inference.driver import Tolerances, run
+from lgmdsl.inference.plan import Plan, plan
+from lgmdsl.inference.routes import answering
+from lgmdsl.operators.explicit import Dense
+
+SETTLED = 0.02  # of what is left to the optimum, in sds and relative to the predictors' weights
+VARIATIONAL = "natural-gradient"
+NEAR, STEPS = 0.01, 40  # tolerances, and steps, of the way to the optimum
+CANDIDATES = 8  # scalars that are looked at more closely where estimates are made of draws
+SMALLEST = 0.01  # of a variance, what a correction leaves of it
+NORMAL = 1.6448536269514722  # the 95 % point of a standard normal
+WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
+
+
+class Unknown(Exception):
+    """The error of a q cannot be estimated: why, in words."""
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Of scalars, (m,) each: what is reported less what is better, in better sds (`mean`,
+    `quantile`: the larger of the 5 and 95 % points'), and relative (`sd`)."""
+
+    mean: Array
+    sd: Array
+    quantile: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Better:
+    """`base`: the Gaussian about which `change` expands; `log_evidence`: its corrected evidence."""
+
+    q: Conditioned
+    base: Conditioned
+    change: SecondOrder
+    log_evidence: float
+
+    @property
+    def sampled(self) -> bool:
+        """Whether the estimate is made of draws."""
+        return not self.change.exact
+
+    @np.errstate(all="ignore")
+    def errors(self, functional: Predictor | None = None) -> Errors:
+        """Of every latent, or of the rows of a functional, under q."""
+        moments = _moments(self.q, functional), _moments(self.base, functional)
+        change = self.change.variances(functional)
+        again = self.change.again
+        if again is None:
+            return _errors(*moments, change, self.change.cumulants(functional))
+        # The largest of many estimates by draws: again by others, which bound the rest.
+        spread = np.maximum(moments[1][1], 1e-300)
+        chosen = np.sort(np.argsort(-np.abs(change) / spread, kind="stable")[:CANDIDATES])
+        rows = _rows(self.change.linear, functional, chosen)
+        variance, cumulants = again.variances_and_cumulants(rows)
+        relative = variance / spread[chosen]
+        most, least = max(relative.max(initial=0.0), 0.0), min(relative.min(initial=0.0), 0.0)
+        change = np.clip(change, least * spread, most * spread)
+        change[chosen] = variance
+        skew = np.zeros(len(change))
+        skew[chosen] = cumulants
+        return _errors(*moments, change, skew)
+
+
+def _errors(reported: Moments, base: Moments, change: Array, cumulants: Array | None) -> Errors:
+    """Of what has `reported` mean and variance, and better the mean of `base` and its variance with
+    its `change`, and these third cumulants."""
+    (mean, variance), (centre, spread) = reported, base
+    sd = np.sqrt(np.maximum(variance, 0.0))
+    true = np.sqrt(np.maximum(spread + change, SMALLEST * spread))
+    skew = np.zeros(len(mean)) if cumulants is None else cumulants / true**3
+    skew = np.clip(np.nan_to_num(skew), -WIDEST, WIDEST)
+    bent = skew * (NORMAL**2 - 1.0) / 6.0  # Cornish and Fisher 1938, first order
+    free = true > 0.0
+    shift = np.where(free, (mean - centre) / true, 0.0)
+    ratio = np.where(free, sd / true, 1.0)
+    ends = [shift + side * NORMAL * (ratio - 1.0) - bent for side in (-1.0, 1.0)]
+    return Errors(shift, ratio - 1.0, np.abs(ends).max(axis=0))
+
+
+def _rows(linear: LinearGaussian, functional: Predictor | None, chosen: IntArray) -> Predictor:
+    """Some latents, or some rows of a functional."""
+    if functional is not None:
+        columns = {n: take_rows(op, chosen) for n, op in functional.columns.items()}
+        return Predictor(columns, functional.offset[chosen])
+    columns = {}
+    for name, where in linear.slices.items():
+        here = (chosen >= where.start) & (chosen < where.stop)
+        if here.any():
+            dense = np.zeros((len(chosen), where.stop - where.start))
+            dense[np.flatnonzero(here), chosen[here] - where.start] = 1.0
+            columns[name] = Dense(dense)
+    return Predictor(columns, np.zeros(len(chosen)))
+
+
+def better(
+    planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: int = 0
+) -> Better | None:
+    """What is nearer to p(z | y, theta) than q, by which a plan's method reports `log_evidence`;
+    None where q is exact. Raises Unknown."""
+    canonical = planned.canonical
+    sites, linear = canonical.sites(theta), canonical.linear(theta)
+    if all(Property.GAUSSIAN in s.spec.properties for s in sites):
+        return None
+    if planned.backend.spec.needs is Tilted:
+        third = tuple(map(_tilted, sites, q.mean, q.variance, q.weight, q.shift))
+        change = second_order(linear, q, third, seed, tilted=True)
+        return _finite(Better(q, q, change, log_evidence + change.evidence))
+    base, at = q, _expanded(sites, q)
+    if not _settled(q, at):
+        base = _variational(planned, theta, q, seed)
+        at = _expanded(sites, base)
+    change = second_order(linear, base, at.third, seed)
+    parts = zip(at.value, base.weight, base.variance, strict=True)
+    bound = base.centred + total(tuple(f + 0.5 * trace(w, v) for f, w, v in parts))
+    return _finite(Better(q, base, change, bound + change.evidence))
+
+
+def _variational(planned: Plan, theta: Theta, q: Conditioned, seed: int) -> Conditioned:
+    """A variational Gaussian near its optimum, from q, else from its own start."""
+    try:
+        other = plan(planned.canonical, VARIATIONAL)
+        problem = replace(other, terms=planned.terms).at(theta, seed=seed)
+    except MethodError:
+        raise Unknown(f"`{VARIATIONAL}` cannot run this model") from None
+    warm = GaussianPosterior(q.weight, q.shift, q, 0.0, Guarantee.APPROXIMATE)
+    usable = (Status.converged, Status.iteration_limit)
+    for start in (warm, None):
+        result = run(other.backend, problem, Tolerances(NEAR, NEAR), STEPS, start)
+        if result.posterior is not None and result.status in usable:
+            return result.posterior.conditioned
+    raise Unknown(f"`{VARIATIONAL}` does not converge on this model")
+
+
+def _expanded(sites: tuple[Site, ...], q: Conditioned) -> Expansion:
+    try:
+        found = expansion(sites, q.mean, q.variance)
+    except Unanswered as family:
+        raise Unknown(f"{family} gives no expectations") from None
+    if not found.finite:
+        raise Unknown("an expectation of its sites is not finite")
+    return found
+
+
+def _settled(q: Conditioned, at: Expansion) -> bool:
+    """Whether q has no slope and no curvature of the variational bound left."""
+    off = slope_of(q.shift, q.weight, q.mean)
+    parts = zip(q.weight, at.curvature, q.variance, at.slope, off, strict=True)
+    for w, curvature, v, g, h in parts:
+        scale = np.sqrt(np.maximum(diagonal(v), 0.0))
+        if float(np.abs((g - h) * scale).max(initial=0.0)) > SETTLED:
+            return False
+        gap = (w + curvature) * (v if v.ndim == 1 else scale[:, :, None] * scale[:, None, :])
+        if float(np.abs(gap).max(initial=0.0)) > SETTLED:
+            return False
+    return True
+
+
+def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> Array:
+    """k_i = third cumulant of the tilted distribution over v^3, (N,), by differences of its
+    variance in the cavity's natural mean; E_q[l'''] of vector sites."""
+    if m.ndim > 1:
+        try:
+            return expansion((site,), (m,), (v,)).third[0]
+        except Unanswered as family:
+            raise Unknown(f"{family} gives no expectations") from None
+    try:
+        answer = cast(Tilted, answering(type(site), Tilted)(site))
+    except MethodError:
+        raise Unknown(f"{site.spec.name} gives no tilted moments") from None
+    with np.errstate(all="ignore"):
+        cavity = 1.0 / (1.0 / v - weight)
+        centre = cavity * (m / v - shift)
+        step = 1e-3 * np.sqrt(cavity)
+        tilted = [answer.tilted(centre + s * step, cavity).variance for s in (-1.0, 1.0)]
+        third = (tilted[1] - tilted[0]) / (2.0 * step) * cavity / v**3
+    return np.where(np.isfinite(third) & (cavity > 0.0), third, 0.0)
+
+
+Moments = tuple[Array, Array]
+
+
+def _moments(q: Conditioned, functional: Predictor | None) -> Moments:
+    if functional is None:
+        return q.latent_mean, q.latent_variance
+    return q.project(functional)
+
+
+def _finite(found: Better) -> Better:
+    if not np.isfinite(found.log_evidence):
+        raise Unknown("its second-order correction is not finite")
+    return found

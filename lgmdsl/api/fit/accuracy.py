@@ -1,0 +1,141 @@
+"""The estimated errors of a fit: of its latents, lets and hyperparameters, and what W609 says."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy, basis, beyond, largest
+from lgmdsl.accuracy.better import Better, Errors, Unknown, better
+from lgmdsl.api.fit.hyper_errors import hyper_errors
+from lgmdsl.api.fit.solved import Solved
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.lowering.derived import Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.inference.plan import Plan
+
+VALUES = 20_000_000  # of a let's rows under all draws or latents: beyond, some of the rows
+NOTHING = 0.05  # nats: a gap of the evidence that moves no hyperparameter
+
+
+@dataclass(frozen=True, eq=False)
+class Estimated:
+    """`accuracy` of a fit, the corrected log evidence (NaN where it is not known), and the entries
+    that are off, the worst first, with their errors in words."""
+
+    accuracy: Accuracy
+    log_evidence: float
+    off: tuple[tuple[str, str], ...] = ()
+
+
+def estimated(planned: Plan, solved: Solved, seed: int) -> Estimated:
+    """Of a fit; where hyperparameters were learned, given their mode, and of themselves by what the
+    corrections of the evidence do to their posterior."""
+    q = solved.posterior
+    given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
+    gap = given.log_evidence - q.log_evidence
+    if solved.learned is None or not abs(gap) > NOTHING:
+        return given
+    errors, whole = hyper_errors(planned, solved, gap, seed)
+    if not errors:
+        return given
+    return _joined(planned.canonical, given, errors, whole)
+
+
+def _joined(
+    canonical: CanonicalModel, given: Estimated, errors: Mapping[str, Errors], gap: float
+) -> Estimated:
+    """With the errors of hyperparameters, and the gap of the integrated evidence."""
+    named = [(name, np.arange(len(e.mean)), e) for name, e in errors.items()]
+    own = largest(e for _, _, e in named)
+    accuracy = given.accuracy
+    mean, sd, quantile = (
+        max(a, b) for a, b in zip((accuracy.mean, accuracy.sd, accuracy.quantile), own, strict=True)
+    )
+    off = (*_off(canonical, named), *given.off)
+    worst = off[0][0] if off else ""
+    joined = replace(accuracy, mean=mean, sd=sd, quantile=quantile, evidence=gap, worst=worst)
+    return Estimated(joined, given.log_evidence, off)
+
+
+def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: int) -> Estimated:
+    """At theta, where the posterior is q."""
+    if not planned.backend.spec.evidence:
+        return Estimated(Accuracy.none(f"`{planned.method}` gives a mode alone"), math.nan)
+    try:
+        with np.errstate(all="ignore"):
+            known = better(planned, theta, q, log_evidence, seed)
+    except (Unknown, np.linalg.LinAlgError) as why:
+        return Estimated(Accuracy.none(str(why)), math.nan)
+    if known is None:
+        return Estimated(Accuracy.exact(), log_evidence)
+    named = list(_errors(planned.canonical, theta, known))
+    mean, sd, quantile = largest(errors for _, _, errors in named)
+    off = _off(planned.canonical, named)
+    gap = known.log_evidence - log_evidence
+    accuracy = Accuracy(mean, sd, quantile, gap, off[0][0] if off else "", basis(known))
+    return Estimated(accuracy, known.log_evidence, off)
+
+
+def _errors(
+    canonical: CanonicalModel, theta: Theta, known: Better
+) -> Iterator[tuple[str, np.ndarray, Errors]]:
+    """Names, places among their entries, and errors: latents, then affine lets and reports."""
+    whole = known.errors()
+    linear = canonical.linear(theta)
+    for block in canonical.latents:
+        where = linear.slices[block.name]
+        part = Errors(whole.mean[where], whole.sd[where], whole.quantile[where])
+        yield block.name, np.arange(len(part.mean)), part
+    width = max(known.change.more.shape[1], 1)
+    for name, (dims, tree) in canonical.named.items():
+        if not isinstance(tree, Leaf) or not tree.form.latents:
+            continue
+        size = math.prod(canonical.layout.shape(dims))
+        rows = np.arange(size)
+        if size * width > VALUES:
+            rows = np.unique(np.linspace(0, size - 1, VALUES // width).astype(np.int64))
+        chosen = None if len(rows) == size else rows
+        functional: Predictor = canonical.predictor(tree.form, dims, theta, chosen)
+        yield name, rows, known.errors(functional)
+
+
+def _off(
+    canonical: CanonicalModel, named: list[tuple[str, np.ndarray, Errors]]
+) -> tuple[tuple[str, str], ...]:
+    """The worst entry of each name that is beyond what is tolerated, the worst first."""
+    out = []
+    for name, rows, errors in named:
+        times = beyond(errors)
+        if len(times) and times.max() > 1.0:
+            k = int(times.argmax())
+            label = canonical.layout.entry(name, _dims(canonical, name), int(rows[k]))
+            out.append((float(times[k]), label, _words(errors, k)))
+    return tuple((label, words) for _, label, words in sorted(out, key=lambda o: -o[0]))
+
+
+def _dims(canonical: CanonicalModel, name: str) -> tuple[str, ...]:
+    """The indices of a latent, a let or a hyper."""
+    block = canonical.hypers.block(name)
+    if block is not None:
+        return block.dims
+    latents = canonical.layout.dims
+    return latents[name] if name in latents else canonical.named[name][0]
+
+
+def _words(errors: Errors, k: int) -> str:
+    """What is wrong with one entry."""
+    mean, sd, quantile = float(errors.mean[k]), float(errors.sd[k]), float(errors.quantile[k])
+    words = []
+    if abs(sd) > SD:
+        words.append(f"its sd is about {abs(sd):.0%} too {'large' if sd > 0.0 else 'small'}")
+    if abs(mean) > MEAN:
+        words.append(f"its mean is about {abs(mean):.2g} sd too {'high' if mean > 0.0 else 'low'}")
+    if not words and quantile > QUANTILE:
+        words.append(f"a 5 or 95 % point is off by about {quantile:.2g} sd")
+    return " and ".join(words)
