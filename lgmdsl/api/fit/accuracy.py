@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy, basis, beyond, largest
 from lgmdsl.accuracy.better import Better, Errors, Unknown, better
-from lgmdsl.api.fit.hyper_errors import hyper_errors
+from lgmdsl.api.fit.hyper_errors import HyperErrors, hyper_errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
@@ -26,11 +26,20 @@ NOTHING = 0.05  # nats: a gap of the evidence that moves no hyperparameter
 @dataclass(frozen=True, eq=False)
 class Estimated:
     """`accuracy` of a fit, the corrected log evidence (NaN where it is not known), and the entries
-    that are off, the worst first, with their errors in words."""
+    that are off, the worst first, with their errors in words. `hyper`: what is known of learned
+    hyperparameters; `given` their mode: what is known of all else."""
 
     accuracy: Accuracy
     log_evidence: float
     off: tuple[tuple[str, str], ...] = ()
+    hyper: HyperErrors | None = None
+    given: Estimated | None = None
+
+    def after(self, canonical: CanonicalModel, left: float) -> Estimated:
+        """Where the hyperparameters were corrected, and so much of their errors is left."""
+        if self.hyper is None or self.given is None:
+            return self
+        return _joined(canonical, self.given, self.hyper, left)
 
 
 def estimated(planned: Plan, solved: Solved, seed: int) -> Estimated:
@@ -41,16 +50,20 @@ def estimated(planned: Plan, solved: Solved, seed: int) -> Estimated:
     gap = given.log_evidence - q.log_evidence
     if solved.learned is None or not abs(gap) > NOTHING:
         return given
-    errors, whole = hyper_errors(planned, solved, gap, seed)
-    if not errors:
-        return given
-    return _joined(planned.canonical, given, errors, whole)
+    hyper = hyper_errors(planned, solved, gap, seed)
+    return given if hyper is None else _joined(planned.canonical, given, hyper)
 
 
 def _joined(
-    canonical: CanonicalModel, given: Estimated, errors: Mapping[str, Errors], gap: float
+    canonical: CanonicalModel, given: Estimated, hyper: HyperErrors, left: float = 1.0
 ) -> Estimated:
-    """With the errors of hyperparameters, and the gap of the integrated evidence."""
+    """With the errors of hyperparameters, of which a share is `left`, and the gap of the integrated
+    evidence."""
+    gap = hyper.gap
+    errors = {
+        name: Errors(left * e.mean, left * e.sd, left * e.quantile)
+        for name, e in hyper.errors.items()
+    }
     named = [(name, np.arange(len(e.mean)), e) for name, e in errors.items()]
     own = largest(e for _, _, e in named)
     accuracy = given.accuracy
@@ -60,7 +73,7 @@ def _joined(
     off = (*_off(canonical, named), *given.off)
     worst = off[0][0] if off else ""
     joined = replace(accuracy, mean=mean, sd=sd, quantile=quantile, evidence=gap, worst=worst)
-    return Estimated(joined, given.log_evidence, off)
+    return Estimated(joined, given.log_evidence, off, hyper, given)
 
 
 def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: int) -> Estimated:

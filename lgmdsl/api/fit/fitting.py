@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.api.files.provenance import provenance
 from lgmdsl.api.fit.accuracy import estimated
+from lgmdsl.api.fit.corrected_hypers import LEFT, material
+from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
 from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
@@ -131,6 +133,11 @@ def fit_data(
     return fit_compiled(model, canonical, settings, start_from, on_step)
 
 
+def corrects(settings: FitSettings) -> bool:
+    """Whether what is off is corrected: a method that was named stays as it is."""
+    return settings.method == "auto"
+
+
 def _scatter(planned: Plan, solved: Solved) -> tuple[str, ...]:
     """The quadrature error of a variational evidence from quasi-random points."""
     if planned.backend.spec.needs is not Expected:
@@ -206,7 +213,6 @@ def fit_compiled(
             *local_optima(canonical, solved.starts),
             *(unfinished(solved.run) if learned is None or learned.of_fit_alone else ()),
             *solved.warnings,
-            *inaccurate(canonical, planned.method, errors),
         ),
         provenance=origin,
         accuracy=errors.accuracy,
@@ -217,6 +223,12 @@ def fit_compiled(
         if way == "integrate":
             corrected = fit.log_evidence + errors.accuracy.evidence
             fit = replace(fit, log_evidence_corrected=corrected)
+        if errors.hyper is not None and corrects(settings) and material(errors.hyper):
+            nearer = corrected_fit(fit, planned, errors.hyper)
+            if nearer is not None:
+                fit, errors = nearer, errors.after(canonical, LEFT)
+                fit = replace(fit, accuracy=errors.accuracy)
+    fit = replace(fit, warnings=(*fit.warnings, *inaccurate(canonical, planned.method, errors)))
     return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -21,81 +22,115 @@ from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
 from lgmdsl.learning.integration.asymptotic import Asymptotic
+from lgmdsl.learning.integration.hyper_posterior import HyperPosterior
+from lgmdsl.learning.integration.tilted import tilted
+from lgmdsl.learning.integration.visited import Fitted
 
-COVERED, MOST = 0.95, 12  # of the mixture, and points at most, that are corrected
+COVERED = 0.95  # of the points that are looked at, those of which the gap is known
+MOST, BULK = 8, 0.01  # points that are looked at, and two for each coordinate; of the heaviest
+ROUGH = 0.5  # nats that the gaps may be off their curve
+LEVELS = (0.05, 0.95)
 FEW = 6  # coordinates about a mode
 
 
-def hyper_errors(
-    planned: Plan, solved: Solved, gap: float, seed: int
-) -> tuple[Mapping[str, Errors], float]:
-    """Errors of every learned hyperparameter by name, and the gap of the whole evidence; none where
-    they are not known. `gap`: that at the mode."""
+@dataclass(frozen=True, eq=False)
+class HyperErrors:
+    """`errors` of every learned hyperparameter by name; `gap` of the whole log evidence, in nats;
+    what they are nearer to: `corrected`, and the points' `shares` there, where they were
+    integrated; `x`, the coordinates of the mode, where they were maximised over."""
+
+    errors: Mapping[str, Errors]
+    gap: float
+    corrected: HyperPosterior | None = None
+    shares: Array | None = None
+    x: Array | None = None
+
+
+def hyper_errors(planned: Plan, solved: Solved, gap: float, seed: int) -> HyperErrors | None:
+    """None where they are not known. `gap`: that at the mode."""
     learned = solved.learned
     assert learned is not None
-    if learned.points:
-        return _of_mixture(planned, solved, seed)
     hypers = learned.marginals()
+    if isinstance(hypers, HyperPosterior):
+        return _of_mixture(planned, solved, hypers, seed)
     if isinstance(hypers, Asymptotic) and hypers.frame.unknown is None:
-        return _about_mode(planned, solved, hypers, gap, seed), gap
-    return {}, gap
+        return _about_mode(planned, solved, hypers, gap, seed)
+    return None
 
 
-def _of_mixture(planned: Plan, solved: Solved, seed: int) -> tuple[Mapping[str, Errors], float]:
+def _of_mixture(
+    planned: Plan, solved: Solved, hypers: HyperPosterior, seed: int
+) -> HyperErrors | None:
     learned = solved.learned
     assert learned is not None
-    thetas, shares, gaps, covered = list[Theta](), list[float](), list[float](), 0.0
-    for fitted, share in learned.points[:MOST]:
-        if covered >= COVERED:
+    points = learned.points
+    shares = np.array([share for _, share in points])
+    size = hypers.frame.size
+    chosen = _spread(hypers.places([f.theta for f, _ in points]), shares, MOST + 2 * size)
+    gaps = np.full(len(points), np.nan)
+    for k in chosen:
+        gaps[k] = _gap_of(planned, points[k][0], seed)
+    known = np.isfinite(gaps)
+    if known.sum() < size + 2 or shares[known].sum() < COVERED * shares[chosen].sum():
+        return None
+    better_ones = tilted(hypers, [f.theta for f, _ in points], shares, gaps)
+    if better_ones.rough > ROUGH:
+        return None
+    after = better_ones.posterior
+    errors = {}
+    for block in planned.canonical.hypers.blocks:
+        of = _named(block.name)
+        if (after.sd(of) > 0.0).any():
+            errors[block.name] = _between(hypers, after, of)
+    return HyperErrors(errors, better_ones.gain, after, better_ones.shares)
+
+
+def _between(before: HyperPosterior, after: HyperPosterior, of: Callable[[Theta], Array]) -> Errors:
+    """Of what is reported `before`, in sds of `after`."""
+    sd = after.sd(of).reshape(-1)
+    unit = np.where(sd > 0.0, sd, np.inf)
+    ends = np.array(LEVELS)
+    shift = (before.mean(of) - after.mean(of)).reshape(-1) / unit
+    ratio = np.where(sd > 0.0, before.sd(of).reshape(-1) / np.where(sd > 0.0, sd, 1.0), 1.0)
+    away = (before.quantile(of, ends) - after.quantile(of, ends)).reshape(len(ends), -1) / unit
+    return Errors(shift, ratio - 1.0, np.abs(away).max(axis=0))
+
+
+def _spread(places: Array, shares: Array, count: int) -> list[int]:
+    """Fits that cover the mixture: the heaviest half of `count`, then one after the other what is
+    farthest from those before, within the mixture's bulk."""
+    order = np.argsort(-shares, kind="stable")
+    chosen = [int(k) for k in order[: (count + 1) // 2]]
+    eligible = shares > BULK * shares.max()
+    gaps = np.min([np.linalg.norm(places - places[k], axis=1) for k in chosen], axis=0)
+    while len(chosen) < count:
+        k = int(np.where(eligible, gaps, -1.0).argmax())
+        if not eligible[k] or gaps[k] <= 0.0:
             break
+        chosen.append(k)
+        gaps = np.minimum(gaps, np.linalg.norm(places - places[k], axis=1))
+    return chosen
+
+
+def _gap_of(planned: Plan, fitted: Fitted, seed: int) -> float:
+    """Corrected less reported log evidence of a fit that was made."""
+    try:
         engine = planned.at(fitted.theta, seed=seed).engine
         q = engine.condition(fitted.weight, fitted.shift)
         if isinstance(q, Failed):
-            continue
-        try:
-            known = better(planned, fitted.theta, q, fitted.log_evidence, seed)
-        except (Unknown, LgmError, np.linalg.LinAlgError):
-            continue
-        covered += share
-        thetas.append(fitted.theta)
-        shares.append(share)
-        gaps.append(0.0 if known is None else known.log_evidence - fitted.log_evidence)
-    if len(thetas) < 3:
-        return {}, math.nan
-    weight, delta = np.array(shares) / sum(shares), np.array(gaps)
-    factor = weight * np.exp(delta - delta.max())
-    whole = float(delta.max() + np.log(factor.sum()))
-    hypers = learned.marginals()
-    out = {}
-    for block in planned.canonical.hypers.blocks:
-        of = _named(block.name)
-        sd = hypers.sd(of).reshape(-1)
-        values = np.array([of(t).reshape(-1) for t in thetas])
-        if (sd > 0.0).any():
-            out[block.name] = _reweighted(values, weight, factor / factor.sum(), sd)
-    return out, whole
-
-
-def _reweighted(values: Array, before: Array, after: Array, sd: Array) -> Errors:
-    """Of values (k, m) whose weights (k,) were `before` and are better `after`."""
-    means = [w @ values for w in (before, after)]
-    spreads = [
-        np.sqrt(np.maximum(w @ (values - m) ** 2, 0.0))
-        for w, m in zip((before, after), means, strict=True)
-    ]
-    unit = np.where(sd > 0.0, sd, np.inf)
-    shift = (means[0] - means[1]) / unit
-    with np.errstate(all="ignore"):
-        ratio = np.where((spreads[1] > 0.0) & (sd > 0.0), spreads[0] / spreads[1], 1.0) - 1.0
-    return Errors(shift, ratio, np.zeros(len(shift)))
+            return math.nan
+        known = better(planned, fitted.theta, q, fitted.log_evidence, seed)
+    except (Unknown, LgmError, np.linalg.LinAlgError):
+        return math.nan
+    return 0.0 if known is None else known.log_evidence - fitted.log_evidence
 
 
 def _about_mode(
     planned: Plan, solved: Solved, hypers: Asymptotic, gap: float, seed: int
-) -> Mapping[str, Errors]:
+) -> HyperErrors | None:
     frame, coordinates = hypers.frame, hypers.coordinates
     if frame.size > FEW or frame.flat.any():
-        return {}
+        return None
     slopes = np.zeros(frame.size)
     for j in range(frame.size):
         ends = [
@@ -103,7 +138,7 @@ def _about_mode(
             for side in (1.0, -1.0)
         ]
         if not np.isfinite(ends).all():
-            return {}
+            return None
         slopes[j] = 0.5 * (ends[0] - ends[1])
     step = frame.axes @ slopes
     out = {}
@@ -116,8 +151,8 @@ def _about_mode(
         small = 1e-3 * step
         away = (of(coordinates.unpack(frame.mode + small)).reshape(-1) - here) * 1e3
         shift = np.where(sd > 0.0, -away / np.where(sd > 0.0, sd, 1.0), 0.0)
-        out[block.name] = Errors(shift, np.zeros(len(shift)), np.zeros(len(shift)))
-    return out
+        out[block.name] = Errors(shift, np.zeros(len(shift)), np.abs(shift))
+    return HyperErrors(out, gap, x=frame.mode + step)
 
 
 def _gap(planned: Plan, solved: Solved, theta: Theta, seed: int) -> float:

@@ -1,0 +1,108 @@
+"""What a fit says of its own errors: `fit.accuracy`, W609, the page, JSON and files."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import lgmdsl as lgm
+
+ZERO = """lgm 1
+index obs
+data y[obs] : count
+data n[obs] : count
+latent a ~ normal(sd = 10)
+let eta[obs] = a + 0
+observe y ~ binomial(n = n, logit = eta)
+"""
+GROUPS = """lgm 1
+index obs
+index who
+data y[obs] : binary
+data w[obs] : who
+hyper s : positive ~ half_normal(sd = 3)
+latent b ~ normal(sd = 5)
+latent u[who] ~ normal(sd = s)
+let eta[obs] = b + u[w]
+observe y ~ bernoulli(logit = eta)
+"""
+
+
+def zero(**settings: str) -> lgm.Fit:
+    return lgm.fit(lgm.loads(ZERO), {"y": [0], "n": [47]}, **settings)
+
+
+def said(fit: lgm.Fit) -> list[str]:
+    return [w.message for w in fit.warnings if w.code == "W609"]
+
+
+def test_a_named_method_stays_and_is_warned_of() -> None:
+    fit = zero(method="laplace")
+    assert fit.accuracy.worst == "a"
+    assert fit.accuracy.mean > 0.5 and fit.accuracy.sd > 0.3
+    assert said(fit) and "`a`" in said(fit)[0]
+    assert abs(fit.log_evidence_corrected - fit.log_evidence) > 0.2
+
+
+def test_rich_data_are_not_warned_of() -> None:
+    fit = lgm.fit(lgm.loads(ZERO), {"y": [200], "n": [470]})
+    assert fit.accuracy.within and not said(fit)
+    assert fit.accuracy.worst == ""
+    assert fit.accuracy.sd < 0.02 and abs(fit.accuracy.evidence) < 0.01
+
+
+def test_page_json_and_file_say_the_same(tmp_path: Path) -> None:
+    fit = zero(method="natural-gradient")
+    assert "accuracy" in fit.summary() and "W609" in fit.summary()
+    fit.save(tmp_path / "f.nc")
+    again = lgm.load_fit(tmp_path / "f.nc")
+    assert again.accuracy == fit.accuracy
+    assert again.log_evidence_corrected == fit.log_evidence_corrected
+    assert json.loads(json.dumps(dataclasses.asdict(fit.accuracy)))["worst"] == "a"
+
+
+def grouped(true: float, seed: int) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    who = np.repeat(np.arange(120), 5)
+    eta = 0.5 + true * rng.standard_normal(120)[who]
+    return {"y": (rng.random(len(who)) < 1.0 / (1.0 + np.exp(-eta))).astype(float), "w": who}
+
+
+def exact(data: dict[str, np.ndarray]) -> tuple[float, float]:
+    """Mean and sd of s by a grid over (b, log s) and 60 Gauss-Hermite nodes for each group."""
+    totals = np.bincount(data["w"].astype(int), data["y"])
+    counts, many = np.unique(totals, return_counts=True)
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    log_weights = np.log(weights / weights.sum())
+    b, t = np.meshgrid(np.linspace(-2.0, 3.0, 81), np.linspace(-0.5, 2.2, 90), indexing="ij")
+    s = np.exp(t)
+    eta = b[..., None] + s[..., None] * nodes
+    total = -0.5 * (b / 5.0) ** 2 - 0.5 * (s / 3.0) ** 2 + t
+    for k, times in zip(counts, many, strict=True):
+        terms = k * eta - 5.0 * np.logaddexp(0.0, eta) + log_weights
+        top = terms.max(axis=-1)
+        total = total + times * (top + np.log(np.exp(terms - top[..., None]).sum(axis=-1)))
+    weight = np.exp(total - total.max())
+    weight /= weight.sum()
+    mean = float((weight * s).sum())
+    return mean, float(np.sqrt((weight * (s - mean) ** 2).sum()))
+
+
+@pytest.mark.parametrize("way", ["integrate", "map"])
+def test_repeated_binary_answers_move_the_sd_of_the_groups(way: str) -> None:
+    """By five answers of each of 120 persons: a variational Gaussian's s is low; the default's is
+    the corrected evidence's, and says so."""
+    data = grouped(2.5, 1)
+    mean, sd = exact(data)
+    named = lgm.fit(lgm.loads(GROUPS), data, method="natural-gradient", hyper=way)
+    default = lgm.fit(lgm.loads(GROUPS), data, hyper=way)
+    assert float(named.mean("s")) < mean - 0.3 * sd
+    assert named.accuracy.worst == "s" and "`s`" in said(named)[0]
+    room = 0.15 if way == "integrate" else 0.35  # a mode is not a mean
+    assert float(default.mean("s")) == pytest.approx(mean, abs=room * sd)
+    assert float(default.sd("s")) == pytest.approx(sd, rel=0.15)
+    assert "corrected evidence" in default.provenance["notes"]
