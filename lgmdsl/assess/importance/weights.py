@@ -50,7 +50,7 @@ class DensityRatio:
         for number, (mean, flat) in enumerate(zip(self.mean, moves, strict=True)):
             draws, sites = len(flat), len(mean)
             d = flat.reshape(draws * sites, *mean.shape[1:])
-            site = self._repeat(number, sites, draws)
+            site = self.repeated(number, sites, draws)
             level = site.log_density(np.tile(mean, (draws, *[1] * (mean.ndim - 1))) + d)
             w = np.tile(self.weight[number], (draws, *[1] * (self.weight[number].ndim - 1)))
             a = np.tile(self.alpha[number], (draws, *[1] * (mean.ndim - 1)))
@@ -58,7 +58,7 @@ class DensityRatio:
             out.append(np.where(np.isnan(term), -np.inf, term).reshape(draws, sites))
         return out
 
-    def _repeat(self, number: int, sites: int, draws: int) -> Site:
+    def repeated(self, number: int, sites: int, draws: int) -> Site:
         """The sites of a block, once for each draw."""
         if (number, draws) not in self._repeated:
             every = np.tile(np.arange(sites), draws)
