@@ -78,7 +78,7 @@ def _drawn(
     of = {n: f for n in names if (f := fit.marginals.of_hypers(n)) is not None}
     mixed = [hypers_of(named_tree(canonical, n)[1]) for n in names if n not in of]
     noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed, any(mixed))
-    for drawn in joint_draws(asked.at_points, size, seed):
+    for drawn in asked.joint_draws(size, seed):
         c = drawn.component
         thetas = hypers.at(drawn.points, drawn.places)
         marginals = Marginals(canonical, c.theta, fitted_frame(canonical, c.conditioned))
