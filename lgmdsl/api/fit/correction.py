@@ -32,7 +32,7 @@ OPERATIONS, FITS = 3e9, 1.0
 # Operations for a site at a draw (logs, exponentials and passes through memory, measured at 50 to
 # 150 ns), and for each latent.
 SITE, LATENT = 100.0, 30.0
-STEP = 6000.0  # and for each chain at each step of all (0.4 ms for 64 of them)
+STEP = 3000.0  # and for each chain at each step of all (0.2 ms for 64 of them)
 DRAWS, FEWEST, KEPT = 4000, 1000, 20_000_000  # of draws, and of values of all draws
 # Chains that are not to be trusted: Vehtari et al. 2021 ask for 400 draws' worth and 1.01 of far
 # longer ones.
@@ -101,7 +101,9 @@ def correction(fit: Fit, planned: Plan, errors: Estimated, options: CorrectionOp
         with np.errstate(all="ignore"):
             known = None
             if allowance:
-                known = mixture_draws(_points(fit), min(DRAWS, KEPT // size), fit.seed, budget)
+                shares = [p.share for p in fit.points]
+                draws = min(DRAWS, KEPT // size)
+                known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
         if known is None or len(known.z) < FEWEST:
             note = f"{GAUSSIAN} they take more operations than effort={effort} allows"
             return Correction(errors, None, note, effort != "high")
