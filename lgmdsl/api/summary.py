@@ -26,6 +26,7 @@ HEADER = ("mean", "sd", "5%", "50%", "95%")
 KEPT = 4
 # A report over more entries than this is left to `fit.mean` and the result file.
 REPORTED = 1000
+NATS = 0.01  # of the evidence, what is not worth saying
 
 
 class Fitted(Protocol):
@@ -113,13 +114,23 @@ def _evidence(fit: Fitted) -> str:
 
 
 def _accuracy(fit: Fitted) -> str:
-    """The largest estimated errors: `means 0.01 sd, sds 3 %, evidence 0.02 nats (how)`."""
+    """The largest estimated errors: `means within 0.01 sd, sds within 3 %, ...`."""
     known = fit.accuracy
     if not known.known or known.basis == EXACT:
         return known.basis
-    far = f"worst of `{known.worst}`; " if known.worst else ""
-    gap = f"log evidence {known.evidence:+.2g} nats"
-    return f"{far}means to {known.mean:.2g} sd, sds to {known.sd:.1%}, {gap} ({known.basis})"
+    worst = f" (worst: {known.worst})" if known.worst else ""
+    gap = known.evidence
+    size = f"{abs(gap):.2g} nats {'low' if gap > 0.0 else 'high'}"
+    evidence = f"log evidence {size}" if abs(gap) >= NATS else f"log evidence within {NATS:g} nats"
+    return (
+        f"means within {_rounded(known.mean)} sd, sds within {_rounded(100.0 * known.sd)} %"
+        f"{worst}, {evidence}; {known.basis}"
+    )
+
+
+def _rounded(size: float) -> str:
+    """Two digits, upwards of 0.01."""
+    return f"{max(size, 0.01):.2g}"
 
 
 def _learned(fit: Fitted, how: Learning) -> str:

@@ -142,8 +142,10 @@ def command(
 
 
 def _warn(comparison: Comparison) -> None:
-    """The warnings of the fits, each once; that one stopped early is in the table."""
-    warnings = [w for f in comparison.fits.values() for w in f.warnings if w.code != "W601"]
+    """The warnings of the fits, each once; that one stopped early is in the table, and how far
+    apart they are is what it shows."""
+    shown = ("W601", "W609")
+    warnings = [w for f in comparison.fits.values() for w in f.warnings if w.code not in shown]
     if warnings:
         # Methods word the same warning with their own numbers.
         diagnose({(w.code, w.message, w.span): w for w in reversed(warnings)}.values())
