@@ -18,7 +18,6 @@ from lgmdsl.arrays import Array, IntArray, SingleArray
 from lgmdsl.canonical.lowering import derived
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.posterior.extended_gaussian import Gaussian

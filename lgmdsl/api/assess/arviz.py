@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.api.assess.components import Assessed, assessed, every_value
 from lgmdsl.api.assess.predictive import like_data
 from lgmdsl.arrays import Array
-from lgmdsl.assess.predictive import joint_draws, log_densities, responses
+from lgmdsl.assess.predictive import log_densities, responses
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, all_names, check_draws, named_tree

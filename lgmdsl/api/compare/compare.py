@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lgmdsl.api.compare.comparison import Compared, Comparison, difference, moments
-from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.correction import correction_options
+from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.fit.hyper_ways import check_hyper, learning_options
 from lgmdsl.api.settings import check_fixed, check_named, check_numbers, check_options

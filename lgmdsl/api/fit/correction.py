@@ -1,4 +1,4 @@
-"""Exact draws in place of the Gaussian posterior, where that is too far off and they are affordable.
+"""Exact draws in place of a Gaussian posterior that is too far off, where they are affordable.
 
 `auto` takes them where the estimated error of a latent or a let passes what is tolerated; a method
 that the user names stays as it is, unless `correction=on`.
@@ -84,7 +84,9 @@ class NotDrawn(Exception):
     """No exact draws are to be had: why."""
 
 
-def correction(fit: Fit, planned: Plan, errors: Estimated, options: CorrectionOptions) -> Correction:
+def correction(
+    fit: Fit, planned: Plan, errors: Estimated, options: CorrectionOptions
+) -> Correction:
     """The estimate as it is, or exact draws of the latents at the points of the fit, with their
     Monte Carlo errors."""
     latents = errors.of_latents
