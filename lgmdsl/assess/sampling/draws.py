@@ -107,7 +107,7 @@ def mixture_draws(
         points = tuple(points)
         weights = [p.weight for p in points]
     counts = shared_out(weights, draws)
-    left = [w if n else 0.0 for w, n in zip(weights, counts, strict=True)]
+    left = [float(w) if n else 0.0 for w, n in zip(weights, counts, strict=True)]
     whole, spent = sum(left), 0.0
     for number, point in enumerate(points):
         count = counts[number]
@@ -129,14 +129,14 @@ def mixture_draws(
         parts.append(replace(part, point=np.full(len(part.z), number)))
     if not parts:
         return None
-    weights = np.array([len(p.z) for p in parts], dtype=np.float64)
+    sizes = np.array([len(p.z) for p in parts], dtype=np.float64)
     return ExactDraws(
         z=np.concatenate([p.z for p in parts]),
         point=np.concatenate([p.point for p in parts]),
         chains=parts[0].chains,
         ess=1.0 / inverse,
         r_hat=float(np.sqrt(squares / whole)),
-        accepted=float(np.average([p.accepted for p in parts], weights=weights)),
+        accepted=float(np.average([p.accepted for p in parts], weights=sizes)),
         gradients=sum(p.gradients for p in parts),
         operations=sum(p.operations for p in parts),
     )
