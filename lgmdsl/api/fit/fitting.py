@@ -41,12 +41,13 @@ from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.memory import during
-from lgmdsl.remedies import option
+from lgmdsl.remedies import either
 from lgmdsl.sites import catalogue as sites
 
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
+MORE_EFFORT = either("--option effort=high", 'options={"effort": "high"}')
 NONE: Mapping[str, object] = MappingProxyType({})
 
 
@@ -241,7 +242,7 @@ def fit_compiled(
             origin = {**fit.provenance, "marginals": drawn.note}
             errors = drawn.errors
             fit = replace(fit, drawn=drawn.sample, accuracy=errors.accuracy, provenance=origin)
-        remedy = option("effort", "high") if drawn.unaffordable else None
+        remedy = MORE_EFFORT if drawn.unaffordable else None
     off = inaccurate(canonical, planned.method, errors, remedy)
     fit = replace(fit, warnings=(*fit.warnings, *off))
     return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
