@@ -115,6 +115,8 @@ def mixture_draws(
             continue
         share = usual(point.linear, count)
         if budget is not None:
+            if not parts and budget < 2.0 * _least(point.linear, counts):
+                return None  # before anything is spent
             rest = left[number:]
             equal = 1.0 / np.count_nonzero(rest)
             share = (budget - spent) * 0.5 * (point.weight / sum(rest) + equal)
@@ -148,6 +150,21 @@ def shared_out(weights: Sequence[float], draws: int) -> list[int]:
     return [b - a for a, b in pairwise(ends)]
 
 
+def _chains(linear: LinearGaussian) -> int:
+    return int(np.clip(TOGETHER // _gradient_cost(linear), FEWEST_CHAINS, CHAINS))
+
+
+def _gradient_cost(linear: LinearGaussian) -> float:
+    return float(max(linear.size + linear.rows, 1))
+
+
+def _least(linear: LinearGaussian, counts: Sequence[int]) -> float:
+    """Operations of the shortest chains at every point, in steps of one kick."""
+    chains = _chains(linear)
+    steps = (BLOCK * BLOCKS + max(-(-n // chains), FEWEST) for n in counts if n)
+    return _gradient_cost(linear) * chains * sum(steps)
+
+
 class Run:
     """The chains of one posterior."""
 
@@ -161,8 +178,7 @@ class Run:
         kicks: int = 1,
     ) -> None:
         self.linear, self.q, self.budget, self.kicks = linear, q, budget, kicks
-        self.gradient_cost = float(max(linear.size + linear.rows, 1))
-        self.chains = int(np.clip(TOGETHER // self.gradient_cost, FEWEST_CHAINS, CHAINS))
+        self.gradient_cost, self.chains = _gradient_cost(linear), _chains(linear)
         self.dynamics = Dynamics(Residual(sites, linear, q), reference(q))
         self.rng = np.random.default_rng([seed, self.chains])
         self.judged = _judged(linear)
