@@ -70,8 +70,8 @@ def test_draws_agree_with_what_is_summed(monkeypatch: pytest.MonkeyPatch) -> Non
     summed = expanded(fit)
     monkeypatch.setattr(module, "FEW_LATENTS", 0)
     monkeypatch.setattr(module, "FEW_ROWS", 0)
-    monkeypatch.setattr(module, "PAIRS", 4000)
-    monkeypatch.setattr(module, "TRIPLES", 100)
+    monkeypatch.setattr(module, "PAIRS", (4000, 4000))
+    monkeypatch.setattr(module, "TRIPLES", (100, 100))
     drawn = expanded(fit)
     assert not drawn.exact
     assert drawn.evidence == pytest.approx(summed.evidence, rel=0.3)
