@@ -27,13 +27,13 @@ from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.integration.visited import Fitted
-from lgmdsl.learning.modes import from_corners, further_mode
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.search.top import to_the_top
+from lgmdsl.learning.several_starts import from_corners, further_mode
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners

@@ -11,6 +11,7 @@ import pytest
 import scipy.linalg  # loads a library of its own
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
+from lgmdsl.numerics import blas_threads
 from lgmdsl.numerics.blas_threads import LARGE, one_thread
 
 
@@ -104,3 +105,19 @@ def test_a_child_is_not_held_by_threads_that_it_does_not_have() -> None:
     finish.set()
     thread.join()
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_libraries_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups: list[ThreadpoolController] = []
+
+    def counted() -> ThreadpoolController:
+        lookups.append(ThreadpoolController())
+        return lookups[-1]
+
+    monkeypatch.setattr(blas_threads, "ThreadpoolController", counted)
+    blas_threads._libraries.cache_clear()
+    for _ in range(3):
+        with one_thread():
+            assert counts() == {1}
+        assert counts() == {2}
+    assert len(lookups) == 1

@@ -281,6 +281,6 @@ def _unsupported(factor: ast.Dist) -> Diagnostic:
         "E501",
         f"no engine takes the structure `{factor.name.id}` yet",
         factor.span,
-        "is parsed and checked, but cannot be fitted in this version",
+        "it is parsed and checked, but this version cannot fit it",
         help=f"structures that can: {', '.join(catalogue.STRUCTURES)}",
     )

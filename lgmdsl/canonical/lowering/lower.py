@@ -278,7 +278,7 @@ def _unsupported(span: Span, feature: str) -> MethodError:
             "E501",
             f"no engine or back end takes {feature} yet",
             span,
-            "is parsed and checked, but cannot be fitted in this version",
+            "it is parsed and checked, but this version cannot fit it",
             help="`lgm explain` lists what this version can run",
         )
     )
