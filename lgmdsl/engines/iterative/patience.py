@@ -65,8 +65,8 @@ class Patience:
 
     def affordable(self, columns: int) -> int:
         """Iterations on so many columns that are left."""
-        left = max(self.endless - self.spent, 0.0)
-        return int(min(float(self.limit), left / (max(columns, 1) * self.work)))
+        remaining = max(self.endless - self.spent, 0.0)
+        return int(min(float(self.limit), remaining / (max(columns, 1) * self.work)))
 
     def iterations(self, error: float) -> float:
         """That conjugate gradients take to an error relative to the solution, at a condition number
