@@ -118,7 +118,7 @@ def test_all_marginals_agree_after_several_sweeps() -> None:
     for few, sample in zip(x.T, many.T, strict=True):
         cell, wanted = _cells(few, sample, masses)
         np.testing.assert_allclose(np.bincount(cell, weights), wanted, rtol=2e-3)
-    missing = np.where(x[:, 0] > 1.0, 0.0, 1.0)  # cells whose nodes have no weight at all
+    missing = np.where(x[:, 1] > 1.0, 0.0, 1.0)  # cells whose nodes have no weight at all
     assert raked(x, missing / missing.sum(), many, masses).sum() == pytest.approx(1.0, abs=1e-12)
 
 

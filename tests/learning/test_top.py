@@ -19,13 +19,15 @@ from lgmdsl.learning.search.top import to_the_top
 @dataclass
 class Parabola:
     """-|x|^2 / 2, of which no fit succeeds farther than `reach` from where the search ended;
-    `moves`: whether a search goes where it is sent; `share`: of the way that a Newton step goes."""
+    `moves`: whether a search goes where it is sent; `share`: of the way that a Newton step goes;
+    `status`: of a search, `third`: of the third one."""
 
     x: float
     reach: float = np.inf
     moves: bool = True
     share: float = 1.0
     status: Status = Status.converged
+    third: Status = Status.converged
     starts: list[float] = field(default_factory=list)
     curved: int = 0
 
@@ -54,7 +56,8 @@ class Parabola:
         for step in steps:
             on_step(step)
         end = first if self.moves else self.evaluation(np.array([self.x]))
-        return Maximum(end, self.status, steps, lambda: np.ones(1), None)
+        status = self.third if len(self.starts) == 3 else self.status
+        return Maximum(end, status, steps, lambda: np.ones(1), None)
 
     def with_curvature(self, found: Maximum) -> Maximum:
         self.curved += 1
@@ -124,6 +127,9 @@ def test_it_goes_on_three_times_at_most_and_not_from_a_limit() -> None:
     end, _ = continued(slow)
     np.testing.assert_allclose(slow.starts, [9.0, 8.1, 7.29])
     assert end.status is Status.stalled and [s.step for s in end.steps] == list(range(8))
-    limited = Parabola(below(40.0), status=Status.iteration_limit)
+    limited = Parabola(below(40.0), share=0.1, status=Status.iteration_limit)
     end, _ = continued(limited)
     assert end.status is Status.iteration_limit and limited.curved == 0 and not end.reason
+    last = Parabola(10.0, share=0.1, third=Status.iteration_limit)
+    end, _ = continued(last)
+    assert len(last.starts) == 3 and end.status is Status.iteration_limit and not end.reason
