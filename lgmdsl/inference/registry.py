@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -34,6 +34,7 @@ class Registered:
     point: EntryPoint | None = None
 
 
+_backends: MutableMapping[str, BackendClass] = BACKENDS
 _registered: dict[tuple[str, str], Registered] = {}
 
 
@@ -162,7 +163,7 @@ def load_entry_points() -> None:
 def backends() -> Mapping[str, BackendClass]:
     """All back ends by name."""
     load_entry_points()
-    return MappingProxyType(BACKENDS)
+    return MappingProxyType(_backends)
 
 
 def packed() -> tuple[bytes, tuple[Registered, ...]]:

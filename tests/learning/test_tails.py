@@ -117,8 +117,8 @@ def test_all_modes_that_matter_are_integrated_around(
     around_all(monkeypatch)
     fit = lgm.fit(load(spiked()), TWO.data, hyper="integrate")
     evidence, marginals = TWO.exact(log_spiked)
-    assert fit.learning is not None and fit.learning.several_starts > 1
-    assert f"around {fit.learning.several_starts} modes" in fit.summary()
+    assert fit.learning is not None and fit.learning.modes > 1
+    assert f"around {fit.learning.modes} modes" in fit.summary()
     assert fit.log_evidence == pytest.approx(evidence, abs=0.05)
     for name, (mean, sd, _) in marginals.items():
         assert float(fit.mean(name)) == pytest.approx(mean, abs=0.1 * sd)
@@ -128,7 +128,7 @@ def test_all_modes_that_matter_are_integrated_around(
         assert float(drawn[name].mean()) == pytest.approx(mean, abs=0.15 * sd)
     fit.save(tmp_path / "fit.nc")
     again = lgm.load_fit(tmp_path / "fit.nc")
-    assert again.learning is not None and again.learning.several_starts == fit.learning.modes
+    assert again.learning is not None and again.learning.modes == fit.learning.modes
     np.testing.assert_allclose(
         again.quantile("se", [0.1, 0.9]), fit.quantile("se", [0.1, 0.9]), rtol=1e-12
     )
