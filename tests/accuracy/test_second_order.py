@@ -77,7 +77,7 @@ def test_draws_agree_with_what_is_summed(monkeypatch: pytest.MonkeyPatch) -> Non
     assert drawn.evidence == pytest.approx(summed.evidence, rel=0.3)
     np.testing.assert_allclose(drawn.variances(), summed.variances(), rtol=0.2)
     assert drawn.again is not None
-    form = fit.canonical.named["eta"][1].form  # type: ignore[union-attr]
+    form = fit.canonical.named["eta"][1].form
     functional = fit.canonical.predictor(form, ("obs",), fit.theta)
     variances, cumulants = drawn.again.variances_and_cumulants(functional)
     np.testing.assert_allclose(variances, summed.variances(functional), rtol=0.2)
