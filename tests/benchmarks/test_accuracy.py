@@ -16,7 +16,7 @@ from tests.benchmarks.accuracy.cases import Case, Hyper, Sites, small_case
 from tests.benchmarks.accuracy.sampler import Density, drawn
 from tests.benchmarks.accuracy.truth import LEVELS, exact
 
-Z = stats.norm.ppf(LEVELS)
+Z = np.asarray(stats.norm.ppf(LEVELS))
 
 
 def made(family: Any, *fields: Array) -> Site:

@@ -15,6 +15,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from . import judge
 from .cases import CannotBuildError, small_case
 from .large import large_rows
@@ -40,7 +42,7 @@ def small_rows(number: int, earlier: list[dict[str, str]]) -> Rows:
         if known and known[0]["kind"] == "left out":
             raise UnsettledError(known[0]["name"])
         truth: Truth = remembered(known) if known and known[0]["mean"] else exact(case)
-    except UnsettledError as error:
+    except (UnsettledError, np.linalg.LinAlgError) as error:
         return [about | {"kind": "left out", "name": str(error)}]
     fit, columns = judge.fitted(case.text, case.data, case.fixed)
     about |= columns

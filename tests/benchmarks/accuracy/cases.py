@@ -7,6 +7,8 @@ One to four latents, every family and potential that the registry knows, 1 to 30
 the sites' log densities are used, which tests of their own compare with SciPy's.
 """
 
+# Long because a model is written as text and as arrays together, so that neither drifts.
+
 from __future__ import annotations
 
 import dataclasses

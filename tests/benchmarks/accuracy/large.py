@@ -21,7 +21,7 @@ KINDS = (
     "ordinal",
 )  # fmt: skip
 LEVELS = (0.05, 0.95)
-SECONDS, WANTED, ENOUGH = 60.0, 10_000.0, 2000.0
+SECONDS, WANTED, ENOUGH = 20.0, 4000.0, 1000.0
 CUTS = (-1.0, 0.0, 1.2)
 
 

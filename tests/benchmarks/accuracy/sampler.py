@@ -43,7 +43,7 @@ class Density:
 
     @property
     def size(self) -> int:
-        return self.columns.shape[1]
+        return int(self.columns.shape[1])
 
     @property
     def dims(self) -> int:
@@ -152,7 +152,7 @@ def drawn(
         covariance = np.atleast_2d(np.cov(every.T))
         shrink = min(0.5, density.dims / len(every))
         diagonal = np.diag(np.diag(covariance))
-        root = np.linalg.cholesky((1.0 - shrink) * covariance + shrink * diagonal)
+        root = np.asarray(np.linalg.cholesky((1.0 - shrink) * covariance + shrink * diagonal))
     saved: list[Array] = []
     rates: list[float] = []
     rhat, ess = math.inf, 0.0

@@ -10,6 +10,8 @@ SCRAMBLES independent scramblings give the error of each figure; points are doub
 are below TOLERANCE and the last doubling has moved nothing by more. What never gets there raises.
 """
 
+# Long because coordinates, proposal and sums of one quadrature.
+
 from __future__ import annotations
 
 import math
@@ -115,7 +117,7 @@ class _Target:
         inner = factor[:, None, None] * sd[:, :, None] * self.precision * sd[:, None, :]
         whole = np.eye(self.size) + inner
         pull = factor[:, None] * sd * (self.shift - self.precision @ self.case.mean)
-        return whole, np.linalg.solve(whole, pull[:, :, None])[:, :, 0]
+        return whole, np.asarray(np.linalg.solve(whole, pull[:, :, None])[:, :, 0])
 
     def split(self, u: Array) -> tuple[Array, Array]:
         """x and theta."""
@@ -126,11 +128,11 @@ class _Target:
         return mean + np.linalg.solve(root, v)[:, :, 0], theta
 
     def _theta(self, u: Array) -> Array:
-        return np.exp(np.clip(u[:, self.size :], -60.0, 60.0))
+        return np.exp(np.clip(u[:, self.size :], -25.0, 12.0))
 
     def join(self, x: Array, log_theta: Array) -> Array:
         """The inverse of `split`."""
-        whole, mean = self._whole(np.exp(np.clip(log_theta, -60.0, 60.0)))
+        whole, mean = self._whole(np.exp(np.clip(log_theta, -25.0, 12.0)))
         root = np.linalg.cholesky(whole).swapaxes(1, 2)
         return np.column_stack([(root @ (x - mean)[:, :, None])[:, :, 0], log_theta])
 
@@ -236,11 +238,12 @@ def _adapted(target: _Target) -> _Mixture:
 def _climbed(target: _Target, starts: list[Array]) -> list[Array]:
     """Where a search from each start ends, the highest first, near ones once."""
     ends: list[tuple[float, Array]] = []
+
+    def lost(u: Array) -> float:
+        return -float(np.maximum(target(u[None])[0], -1e12))
+
     for start in starts:
-        end = optimize.minimize(
-            lambda v: -float(np.maximum(target(v[None])[0], -1e12)),
-            start, method="BFGS", options={"gtol": 1e-3, "maxiter": 200},
-        )  # fmt: skip
+        end = optimize.minimize(lost, start, method="BFGS", tol=1e-3)
         new = all(np.abs(end.x - m).max() > 0.1 for _, m in ends)
         if np.isfinite(end.x).all() and new:
             ends.append((float(end.fun), np.asarray(end.x)))
