@@ -179,3 +179,15 @@ def test_tails_of_a_bounded_value_are_short() -> None:
     fit = lgm.fit(load(text), data, method="laplace", hyper="integrate")
     assert fit.converged and float(fit.mean("s")) > 0.09
     assert not [w for w in fit.warnings if w.code == "W606"]
+
+
+def test_quantiles_on_a_lattice_are_no_steps() -> None:
+    """Of one coordinate of a product lattice, whose values each stand as often as the other axis is
+    long: quantiles of a normal law, to the square of the lattice's step."""
+    step = 0.5
+    axis = np.arange(-6.0, 6.01, step)
+    x, y = (a.reshape(-1) for a in np.meshgrid(axis, axis, indexing="ij"))
+    weights = np.exp(-0.5 * (x**2 + y**2))
+    levels = np.array([0.05, 0.3, 0.5, 0.8, 0.95])
+    found = weighted_quantile(x, weights / weights.sum(), levels)
+    np.testing.assert_allclose(found, special.ndtri(levels), atol=0.1 * step)
