@@ -190,7 +190,7 @@ def learn(
     going = maximum.status is not Status.interrupted
     if going and integration is None:
         maximum = replace(maximum, at=reported(objective, maximum.at))
-    smooth = size <= STANDARD_ERRORS and not cornered
+    smooth = size <= STANDARD_ERRORS and not cornered and not (maximum.away and not integration)
     if going and (integration or (smooth and acceleration is None)):
         maximum = search.climbed(search.with_curvature(maximum))
         maximum = search.polished(to_the_top(search, maximum, on_step))

@@ -153,14 +153,18 @@ class Objective:
         density rises outwards there, whose `slope` (d,) is."""
         away = x - np.clip(x, *self.spanned)
         out = self.coordinates.scaled & (self.coordinates.logs * np.abs(away) > distance)
-        return bool(out.any() if slope is None else (out & (away * slope >= 0.0)).any())
+        return bool((out if slope is None else out & self.rising(x, slope)).any())
 
-    def farthest(self, at: Evaluation, slope: Array) -> tuple[str, str]:
-        """The coordinate that is farthest from where the search began, of those along which the
-        density, whose `slope` (d,) is, rises outwards; and its first and last value in words."""
+    def rising(self, x: Array, slope: Array) -> BoolArray:
+        """(d,) the coordinates whose density, of a `slope` (d,), rises away from the starts."""
+        return np.asarray((x - np.clip(x, *self.spanned)) * slope >= 0.0)
+
+    def farthest(self, at: Evaluation, among: BoolArray) -> tuple[str, str]:
+        """The coordinate that is farthest from where the search began, `among` (d,) some; and its
+        first and last value in words."""
         away = at.x - np.clip(at.x, *self.spanned)
         far = self.coordinates.logs * np.abs(away)
-        j = int(np.where(away * slope >= 0.0, far, 0.0).argmax())
+        j = int(np.where(among, far, 0.0).argmax())
         name = self.coordinates.names[j]
         value, begin = (_entry(self.coordinates, x, j) for x in (at.x, self.origin))
         return name, f"from {begin:.3g} to {value:.10g}"

@@ -34,6 +34,7 @@ RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
 # Differences of gradients are taken over this share of a standard deviation, and at most so far.
 SHARE, FARTHEST = 0.1, 1e-2
 RAN = "ran away, the density rising all along:"
+BOUNDLESS = "ran away: its prior's density has no bound there, and the data hardly matter:"
 KNOWN = "it leads to a maximum that is known"
 
 
@@ -152,6 +153,9 @@ class Maximiser:
                     there = self._minimised(moved, unit, metric, edges)
                     now = Iterate(moved.x / unit, there, pairs, now.steps, now.evaluations + 1)
                     kept = moved
+                if edges.boundless(self.objective, kept).any():
+                    status, reason = Status.stalled, BOUNDLESS
+                    break
             if self.objective.beyond(kept.x, RUNAWAY, self.gradient(kept)):
                 status, reason = Status.stalled, RAN
                 if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
@@ -169,10 +173,13 @@ class Maximiser:
             reason,
             tuple(np.flatnonzero(held).tolist()),
         )
-        if reason != RAN:
+        if reason not in (RAN, BOUNDLESS):
             return out
-        name, values = self.objective.farthest(out.at, self.gradient(out.at))
-        return replace(out, reason=f"`{name}` {RAN} {values}", away=name)
+        among = self.objective.rising(out.at.x, self.gradient(out.at))
+        if reason == BOUNDLESS:
+            among = edges.boundless(self.objective, out.at)
+        name, values = self.objective.farthest(out.at, among)
+        return replace(out, reason=f"`{name}` {reason} {values}", away=name)
 
     def with_curvature(self, found: Maximum) -> Maximum:
         """The maximum with its Hessian, which costs two fits for each coordinate."""
