@@ -1,6 +1,7 @@
 """What is too large for the iterative engine is refused before it begins, unless it was asked for;
 hopeless fill is seen early."""
 
+# Long because what is refused, when, and by what counts, is one concept.
 from __future__ import annotations
 
 import math
@@ -173,7 +174,7 @@ def test_weights_that_condition_worse_than_the_first_are_refused_when_they_are_s
     engine = IterativeEngine(linear, endless=5.0 * price)
     engine.expect(12.0, 1.0)
     assert not isinstance(engine.condition(even, shift), Failed)
-    with pytest.raises(MethodError, match="`w` .* would take too long"):
+    with pytest.raises(MethodError, match=r"`w` .* would take too long"):
         engine.condition(uneven, shift)
     assert engine.patience.spent < 0.2 * price  # no sample was solved for
     patient = IterativeEngine(linear, endless=15.0 * price)
