@@ -195,7 +195,7 @@ def learn(
         maximum = search.climbed(search.with_curvature(maximum))
         maximum = search.polished(to_the_top(search, maximum, on_step))
     elif going and smooth and maximum.status is Status.converged:
-        maximum = _falling(to_the_top(search, search.with_curvature(maximum), on_step))
+        maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
     frame, found, cut_short = None, None, False
     stopped = maximum.status is Status.interrupted
     if stopped and going and integration is not None:  # at the curvature, with the mode found
@@ -241,11 +241,13 @@ def _starts(search: Maximiser, first: Evaluation) -> list[Corner] | None:
         return None
 
 
-def _falling(found: Maximum) -> Maximum:
-    """Without a Hessian by which the objective rises: the point is no maximum to tell sds of."""
+def _falling(search: Maximiser, found: Maximum) -> Maximum:
+    """Without a Hessian by which the objective rises: the point is no maximum to tell sds of. In
+    units of the coordinates: next to a singular covariance those of others are rounding."""
     if found.hessian is None or not np.isfinite(found.hessian).all():
         return replace(found, hessian=None)
-    rising = np.linalg.eigvalsh(found.hessian)[-1] > RISING
+    units = search.objective.coordinates.units(found.at.x)
+    rising = np.linalg.eigvalsh(units[:, None] * found.hessian * units)[-1] > RISING
     return replace(found, hessian=None) if rising else found
 
 

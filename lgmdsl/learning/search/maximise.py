@@ -1,10 +1,13 @@
 """Maximising the log posterior of the hyperparameters, and its curvature there."""
 
+# Long because a search, its ends, its curvature and the units of both belong to one class.
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +19,8 @@ from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
+
+T = TypeVar("T")
 
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
 # are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is not climbed on
@@ -31,8 +36,10 @@ SEEN = 5
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
 # is left at most ESCAPES times by steps AWAY along that direction.
 RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
-# Differences of gradients are taken over this share of a standard deviation, and at most so far.
+# Differences of gradients are taken over this share of a standard deviation, and at most so far in
+# units of the coordinates.
 SHARE, FARTHEST = 0.1, 1e-2
+LIKE = 2.0  # units of a covariance's coordinates in which a metric stays as it is
 RAN = "ran away, the density rising all along:"
 BOUNDLESS = "ran away: its prior's density has no bound there, and the data hardly matter:"
 KNOWN = "it leads to a maximum that is known"
@@ -101,12 +108,13 @@ class Maximiser:
         on_step: Callable[[LearningStep], None] | None = None,
         metric: Metric | None = None,
     ) -> Maximum:
-        """From an evaluated start to a maximum, in the inner product of `metric`."""
+        """From an evaluated start to a maximum, in the inner product of `metric`, which was made
+        there."""
         search = LBFGS(memory=min(max(LEAST_PAIRS, len(first.x)), MOST_PAIRS))
         if metric is not None:
             search = replace(search, inner=metric.inner)
         edges = Edges.none(len(first.x))
-        unit = self._units(first, metric)
+        unit = self._units(first, first, metric)
         now: Iterate[Evaluation] = search.start(
             first.x / unit, self._minimised(first, unit, metric, edges)
         )
@@ -144,8 +152,8 @@ class Maximiser:
             if self.known is not None and self.known(kept):
                 now, status, reason = following, Status.stalled, KNOWN
                 break
-            new = self._units(kept, metric)
-            now, unit, k = _in_units(following, unit, new), new, k + 1
+            new = self._units(kept, first, metric, unit)
+            now, unit, k = _in_units(following, unit, new, metric), new, k + 1
             if not self.jacobian:
                 edges, moved = edges.tried(self.objective, kept)
                 if moved is not None:
@@ -242,7 +250,8 @@ class Maximiser:
 
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
         """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
-        steps = np.minimum(SHARE * spread, FARTHEST)
+        units = self.objective.coordinates.units(at.x)
+        steps = np.minimum(SHARE * spread, FARTHEST * units)
         places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
         found = self.objective.many(places, at.posterior, self.gradient)
         gradients = [g for g in found if g is not None]
@@ -252,9 +261,19 @@ class Maximiser:
         hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
         return 0.5 * (hessian + hessian.T)
 
-    def _units(self, at: Evaluation, metric: Metric | None) -> Array:
-        """A metric knows the units of all coordinates."""
-        return np.ones(len(at.x)) if metric else self.objective.coordinates.units(at.x)
+    def _units(
+        self, at: Evaluation, first: Evaluation, metric: Metric | None, old: Array | None = None
+    ) -> Array:
+        """(d,) the coordinates' units. A metric knows those of all coordinates at `first`, where it
+        was made: it is multiplied by what a covariance has grown or shrunk by since, unless the
+        `old` units are within a factor of LIKE."""
+        units = self.objective.coordinates.units
+        if metric is None:
+            return units(at.x)
+        new = units(at.x) / units(first.x)
+        if old is not None and (np.abs(np.log(new / old)) < np.log(LIKE)).all():
+            return old
+        return np.asarray(new)
 
     def _evaluate(
         self,
@@ -275,13 +294,17 @@ class Maximiser:
         return Evaluated(-self.value(at), slope, at)
 
 
-def _in_units(now: Iterate[Evaluation], old: Array, new: Array) -> Iterate[Evaluation]:
+def _in_units(now: Iterate[T], old: Array, new: Array, metric: Metric | None) -> Iterate[T]:
     """The same iterate, with all that it knows of curvature, in other units of the coordinates."""
     if np.array_equal(old, new):
         return now
     ratio = old / new
-    pairs = tuple((ratio * s, y / ratio, rho) for s, y, rho in now.pairs)
-    at = replace(now.at, gradient=now.at.gradient / ratio)
+
+    def gradient(g: Array) -> Array:
+        return g / ratio if metric is None else metric.solve(metric.times(g) / ratio)
+
+    pairs = tuple((ratio * s, gradient(y), rho) for s, y, rho in now.pairs)
+    at = replace(now.at, gradient=gradient(now.at.gradient))
     return replace(now, x=ratio * now.x, at=at, pairs=pairs)
 
 
