@@ -37,6 +37,7 @@ from lgmdsl.learning.search.top import to_the_top
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners
+from lgmdsl.learning.starts.real_units import real_units
 from lgmdsl.learning.unidentified import frame_of, unidentified
 from lgmdsl.remedies import pin
 
@@ -171,6 +172,7 @@ def learn(
     starts = [] if batches is not None or cornered else _starts(search, first)
     if starts and not begin and search.value(starts[0].at) > search.value(first):
         first = starts.pop(0).at
+    objective.scales = real_units(objective, first)
     if starts is None:
         maximum = Maximum.interrupted(first, LearningStep(0, search.value(first), np.inf, 0))
     elif batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
@@ -246,7 +248,7 @@ def _falling(search: Maximiser, found: Maximum) -> Maximum:
     units of the coordinates: next to a singular covariance those of others are rounding."""
     if found.hessian is None or not np.isfinite(found.hessian).all():
         return replace(found, hessian=None)
-    units = search.objective.coordinates.units(found.at.x)
+    units = search.objective.units(found.at.x)
     rising = np.linalg.eigvalsh(units[:, None] * found.hessian * units)[-1] > RISING
     return replace(found, hessian=None) if rising else found
 

@@ -81,7 +81,8 @@ class Objective:
     """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
     hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
     a core, or one in all where fits are so short that threads would wait for the interpreter's
-    lock). `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
+    lock). `scales`: (d,) the units of reals. `calls` counts the fits, `steps` their iterations;
+    `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates
@@ -98,12 +99,19 @@ class Objective:
     roughest: float | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
     refined: bool = field(default=False, init=False)
+    scales: Array = field(init=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         space = self.planned.canonical.hypers
         self.origin = self.coordinates.pack(space.start(self.pinned))
         self.spanned = (self.origin, self.origin)
+        self.scales = np.ones(self.coordinates.size)
+
+    def units(self, x: Array) -> Array:
+        """(d,) what a search takes for a step of 1 in each coordinate at x (d,): that of the
+        coordinates, times `scales`."""
+        return self.coordinates.units(x) * self.scales
 
     def centre(self, x: Array, which: BoolArray) -> None:
         """x, (d,), where the data are, is the origin from now on, in the coordinates `which`."""

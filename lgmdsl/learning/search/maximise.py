@@ -202,12 +202,13 @@ class Maximiser:
         for _ in range(ESCAPES):
             if found.hessian is None or not np.isfinite(found.hessian).all():
                 break
-            values, vectors = np.linalg.eigh(found.hessian)
+            unit = self.objective.units(found.at.x)
+            values, vectors = np.linalg.eigh(unit[:, None] * found.hessian * unit)
             if found.status is not Status.converged or values[-1] <= RISING:
                 break
             axis = vectors[:, -1] * np.sign(vectors[np.abs(vectors[:, -1]).argmax(), -1])
             try:
-                ways = (found.at.x + way * axis for way in AWAY)
+                ways = (found.at.x + way * unit * axis for way in AWAY)
                 fits = [self.objective.at(x, found.at.posterior) for x in ways]
             except KeyboardInterrupt:
                 return replace(found, status=Status.interrupted, reason="interrupted")
@@ -225,12 +226,15 @@ class Maximiser:
         5e-4 of an sd: estimates to as many digits as their standard errors have."""
         if found.hessian is None or found.status is not Status.converged:
             return found
-        values, vectors = np.linalg.eigh(found.hessian)
-        slope = vectors.T @ self.gradient(found.at)
+        unit = self.objective.units(found.at.x)
+        values, vectors = np.linalg.eigh(unit[:, None] * found.hessian * unit)
+        slope = vectors.T @ (unit * self.gradient(found.at))
         if values.max() >= -RISING or slope @ (slope / -values) > NOISE:
             return found
         try:
-            at = self.objective.at(found.at.x + vectors @ (slope / -values), found.at.posterior)
+            at = self.objective.at(
+                found.at.x + unit * (vectors @ (slope / -values)), found.at.posterior
+            )
         except KeyboardInterrupt:
             return replace(found, status=Status.interrupted, reason="interrupted")
         if at is None or self.value(at) < self.value(found.at) - NOISE:
@@ -238,19 +242,22 @@ class Maximiser:
         return replace(found, at=at)
 
     def newton(self, found: Maximum) -> Array:
-        """(d,) the step along each axis of the curvature by slope over its size, RISING at least;
-        0 without a curvature, and in coordinates at the edge of their range."""
+        """(d,) the step along each axis of the curvature, in units of the coordinates, by slope
+        over its size, RISING at least; 0 without a curvature, and in coordinates at the edge of
+        their range."""
         step = np.zeros(len(found.at.x))
         if found.hessian is not None and np.isfinite(found.hessian).all():
             inside = np.setdiff1d(np.arange(len(step)), found.edges)
-            values, vectors = np.linalg.eigh(found.hessian[np.ix_(inside, inside)])
-            slope = vectors.T @ self.gradient(found.at)[inside]
-            step[inside] = vectors @ (slope / np.maximum(np.abs(values), RISING))
+            unit = self.objective.units(found.at.x)[inside]
+            scaled = unit[:, None] * found.hessian[np.ix_(inside, inside)] * unit
+            values, vectors = np.linalg.eigh(scaled)
+            slope = vectors.T @ (unit * self.gradient(found.at)[inside])
+            step[inside] = unit * (vectors @ (slope / np.maximum(np.abs(values), RISING)))
         return step
 
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
         """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
-        units = self.objective.coordinates.units(at.x)
+        units = self.objective.units(at.x)
         steps = np.minimum(SHARE * spread, FARTHEST * units)
         places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
         found = self.objective.many(places, at.posterior, self.gradient)
@@ -267,7 +274,7 @@ class Maximiser:
         """(d,) the coordinates' units. A metric knows those of all coordinates at `first`, where it
         was made: it is multiplied by what a covariance has grown or shrunk by since, unless the
         `old` units are within a factor of LIKE."""
-        units = self.objective.coordinates.units
+        units = self.objective.units
         if metric is None:
             return units(at.x)
         new = units(at.x) / units(first.x)
