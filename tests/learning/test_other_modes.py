@@ -86,14 +86,13 @@ def test_terms_that_may_change_places() -> None:
 
 def test_noise_that_may_pass_for_signal() -> None:
     """A short length with little noise, or noise alone: the integral is over both, and agrees with
-    a sum over a grid of the three logs. Seven rows and 321 fits leave W606 in doubt of it (67 % of
-    the integral by its own estimate, 5 % by the grid), which errs to the safe side."""
+    a sum over a grid of the three logs."""
     rng = np.random.default_rng(5)
     x = np.sort(rng.uniform(-5, 5, 7))
     y = np.sin(1.5 * x) + 0.1 * rng.normal(size=7)
     fit = lgm.fit(lgm.loads(CURVE), {"x": x, "y": y}, hyper="integrate")
     assert warned(fit) is None
-    assert fit.converged or "W606" in {w.code for w in fit.warnings}
+    assert fit.converged
     axes = [np.arange(-3.5, 3.51, 0.25), np.arange(-6.0, 8.01, 0.25), np.arange(-9.0, 4.01, 0.25)]
     a, length, t = (g.reshape(-1) for g in np.meshgrid(*axes, indexing="ij"))
     square = (x[:, None] - x) ** 2

@@ -17,7 +17,7 @@ from lgmdsl.learning.integration import designs
 from lgmdsl.learning.integration.hyper_posterior import HyperPosterior, hyper_posterior, matched
 from lgmdsl.learning.integration.landscape import Landscape
 from lgmdsl.learning.integration.other_modes import APART, OtherMode, other_mode
-from lgmdsl.learning.integration.refine import ROUNDS, refined
+from lgmdsl.learning.integration.refine import refined
 from lgmdsl.learning.integration.tails import SERIOUS, marched
 from lgmdsl.learning.integration.visited import Fitted, Visited
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
@@ -98,8 +98,7 @@ def integrate(
     further = _further(first, others, design)
     regions = [first, *(explored(v, design) for v in further)]
     while True:
-        ends = not any(r.open for r in regions)
-        found = refined([r.visited for r in regions], ROUNDS if ends else 0)
+        found = refined([r.visited for r in regions], explore=not any(r.open for r in regions))
         posterior = hyper_posterior(objective.coordinates, found.landscape)
         owner = found.landscape.owner(posterior.z)
         shares = np.array([posterior.weights[owner == k].sum() for k in range(len(regions))])

@@ -1,11 +1,11 @@
 """More fits where those that were made leave the integral, or what is reported of it, uncertain.
 
-A node of the integral, of share w, whose log density is known up to s nats, leaves w (exp(s) - 1)
-of the integral open. How uncertain the log evidence, means, sds and tail quantiles are follows from
-the covariance of the log density at all nodes (`sensitivities`). Fits are made where they lower
-these most, a few at a time, until all are within ENOUGH of what is tolerated: first for few nodes,
-then for those that the posterior is made of. How far the new values are from what was predicted, in
-units of the sd that they had, corrects the sds.
+How uncertain the log evidence, means, sds and tail quantiles are follows from the covariance of the
+log density at all nodes (`sensitivities`); a log evidence known up to s nats leaves exp(s) - 1 of
+the integral open. Fits are made where they lower these most, a few at a time, until all are within
+ENOUGH of what is tolerated: first for few nodes, then for those that the posterior is made of.
+Where a cliff of a prior or a plateau leaves one of them SERIOUS, more rounds are spent. How far the
+new values are from what was predicted, in units of the sd that they had, corrects the sds.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.learning.integration.landscape import Landscape, shares
 from lgmdsl.learning.integration.sensitivities import (
+    EVIDENCE,
     bent,
     chosen,
     reported,
@@ -28,18 +29,19 @@ from lgmdsl.learning.integration.visited import Visited
 
 NODES = 1024
 HEAVIEST = 512  # nodes at which the covariance is evaluated: those that matter most
-ENOUGH = 0.4
-ROUNDS = 12
+ENOUGH, SERIOUS = 0.4, 10.0  # of what is tolerated
+ROUNDS, LONGER = 12, 36  # the second while something is SERIOUS
 APART, FAILED = 0.2, 0.8  # half-axes of a new fit from others, and from where there was none
 INFLATION = (1.0, 3.0)  # of the sds, at most
-MOST = 2.0  # nats that a log density may be uncertain by
+MOST = 2.0  # nats that the log evidence may be uncertain by
 
 
 @dataclass(frozen=True)
 class Refined:
-    """`open`: the share of the integral that is still uncertain; `doubt`: the largest uncertainty
-    of the log evidence, a mean, an sd or a quantile, in units of what is tolerated, `doubtful` in
-    words; `missing`: the share of the integral nearest to places where there was no fit."""
+    """`open`: the share of the integral that its uncertainty leaves open; `doubt`: the largest
+    uncertainty of the log evidence, a mean, an sd or a quantile, in units of what is tolerated,
+    `doubtful` in words; `missing`: the share of the integral nearest to places where there was no
+    fit."""
 
     landscape: Landscape
     open: float
@@ -48,8 +50,8 @@ class Refined:
     missing: float
 
 
-def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
-    """Make fits until little is uncertain, in `most` rounds."""
+def refined(regions: Sequence[Visited], explore: bool = True) -> Refined:
+    """Make fits until little is uncertain; none unless `explore`."""
     inflation, landscape, rounds, final = 1.0, Landscape.of(regions), 0, False
     coordinates, theta = regions[0].objective.coordinates, regions[0].mode.theta
     while True:
@@ -62,12 +64,13 @@ def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
         covariance = inflation**2 * landscape.covariance(nodes[top])
         doubts = uncertainties(effects[:, top], covariance)
         places = nodes[:0]
-        if doubts.max() > ENOUGH and rounds < most:
+        allowance = LONGER if doubts.max() > SERIOUS else ROUNDS
+        if explore and doubts.max() > ENOUGH and rounds < allowance:
             allowed = _apart(landscape, nodes[top])
             picked = chosen(effects[:, top], covariance, nodes.shape[1] + 2, allowed)
             places = nodes[top][picked]
         if not len(places):
-            if final or not most:
+            if final or not explore:
                 break
             final, landscape = True, Landscape.of(regions)
             continue
@@ -79,7 +82,7 @@ def refined(regions: Sequence[Visited], most: int = ROUNDS) -> Refined:
             inflation = float(np.clip(np.sqrt(np.mean(error**2)), *INFLATION))
         landscape = Landscape.of(regions, landscape if rounds % 3 else None)
         rounds += 1
-    open_ = float(share @ np.expm1(np.minimum(sd, MOST)))
+    open_ = float(np.expm1(min(EVIDENCE * float(doubts[0]), MOST)))
     worst = int(doubts.argmax())
     doubt = float(doubts[worst])
     words = reported(coordinates.names, worst, doubt)
