@@ -37,6 +37,7 @@ from lgmdsl.learning.several_starts import from_corners, further_mode
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners
+from lgmdsl.learning.starts.real_units import real_units
 from lgmdsl.learning.unidentified import frame_of, unidentified
 from lgmdsl.remedies import pin
 
@@ -171,6 +172,7 @@ def learn(
     starts = [] if batches is not None or cornered else _starts(search, first)
     if starts and not begin and search.value(starts[0].at) > search.value(first):
         first = starts.pop(0).at
+    objective.scales = real_units(objective, first)
     if starts is None:
         maximum = Maximum.interrupted(first, LearningStep(0, search.value(first), np.inf, 0))
     elif batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
@@ -190,12 +192,12 @@ def learn(
     going = maximum.status is not Status.interrupted
     if going and integration is None:
         maximum = replace(maximum, at=reported(objective, maximum.at))
-    smooth = size <= STANDARD_ERRORS and not cornered
+    smooth = size <= STANDARD_ERRORS and not cornered and not (maximum.away and not integration)
     if going and (integration or (smooth and acceleration is None)):
         maximum = search.climbed(search.with_curvature(maximum))
         maximum = search.polished(to_the_top(search, maximum, on_step))
     elif going and smooth and maximum.status is Status.converged:
-        maximum = _falling(to_the_top(search, search.with_curvature(maximum), on_step))
+        maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
     frame, integrated, cut_short = None, None, False
     stopped = maximum.status is Status.interrupted
     if stopped and going and integration is not None:  # at the curvature, with the mode found
@@ -241,11 +243,13 @@ def _starts(search: Maximiser, first: Evaluation) -> list[Corner] | None:
         return None
 
 
-def _falling(found: Maximum) -> Maximum:
-    """Without a Hessian by which the objective rises: the point is no maximum to tell sds of."""
+def _falling(search: Maximiser, found: Maximum) -> Maximum:
+    """Without a Hessian by which the objective rises: the point is no maximum to tell sds of. In
+    units of the coordinates: next to a singular covariance those of others are rounding."""
     if found.hessian is None or not np.isfinite(found.hessian).all():
         return replace(found, hessian=None)
-    rising = np.linalg.eigvalsh(found.hessian)[-1] > RISING
+    units = search.objective.units(found.at.x)
+    rising = np.linalg.eigvalsh(units[:, None] * found.hessian * units)[-1] > RISING
     return replace(found, hessian=None) if rising else found
 
 

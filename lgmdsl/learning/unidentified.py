@@ -69,8 +69,13 @@ def frame_of(mode: Array, hessian: Array, unknown: Array, scaled: BoolArray) -> 
         return standardised(mode, hessian, scaled)
     if unknown.shape[1] == len(mode):
         return Standardised(mode, np.zeros_like(unknown), np.zeros(len(mode), dtype=bool), unknown)
-    rest = np.linalg.svd(unknown, full_matrices=True)[0][:, unknown.shape[1] :]
-    inner = standardised(np.zeros(rest.shape[1]), rest.T @ hessian @ rest)
+    inside = np.flatnonzero(~unknown.any(axis=1))
+    if len(inside) == len(mode) - unknown.shape[1]:  # edges alone: the rest keeps its coordinates
+        rest = np.eye(len(mode))[:, inside]
+        inner = standardised(mode[inside], hessian[np.ix_(inside, inside)], scaled[inside])
+    else:
+        rest = np.linalg.svd(unknown, full_matrices=True)[0][:, unknown.shape[1] :]
+        inner = standardised(np.zeros(rest.shape[1]), rest.T @ hessian @ rest)
     axes = np.hstack([rest @ inner.axes, np.zeros_like(unknown)])
     flat = np.r_[inner.flat, np.zeros(unknown.shape[1], dtype=bool)]
     return Standardised(mode, axes, flat, unknown)

@@ -1,6 +1,7 @@
 """What is too large for the iterative engine is refused before it begins, unless it was asked for;
 hopeless fill is seen early."""
 
+# Long because what is refused, when, and by what counts, is one concept.
 from __future__ import annotations
 
 import math
@@ -201,6 +202,60 @@ def test_a_fit_that_outlasts_its_price_is_stopped_and_draws_are_no_part_of_it() 
         for k in range(20):
             more = engine.condition((np.full(1500, 5.0 + k),), shift)
             assert not isinstance(more, Failed) and np.isfinite(more.log_normaliser)
+
+
+def test_weights_that_condition_worse_than_the_first_are_refused_when_they_are_seen() -> None:
+    """A fit begins with weights that are all alike, and data want others, at which a solve takes
+    30 times as many iterations: it is given up in the first solve for a mean there."""
+    linear, y = counts(2000)
+    rng = np.random.default_rng(3)
+    even, uneven = (np.full(2000, 0.01),), (np.exp(3.0 * rng.normal(size=2000)) + y,)
+    shift = (rng.normal(size=2000),)
+    probing = IterativeEngine(linear)
+    for weight in (even, uneven):
+        found = probing.condition(weight, shift)
+        assert not isinstance(found, Failed)
+        condition = probing.patience.condition
+    assert condition > 100.0 * probing.patience.first
+    price = probing.patience.price(20)
+    engine = IterativeEngine(linear, endless=5.0 * price)
+    engine.expect(12.0, 1.0)
+    assert not isinstance(engine.condition(even, shift), Failed)
+    with pytest.raises(MethodError, match=r"`w` .* would take too long"):
+        engine.condition(uneven, shift)
+    assert engine.patience.spent < 0.2 * price  # no sample was solved for
+    patient = IterativeEngine(linear, endless=15.0 * price)
+    patient.expect(12.0, 1.0)
+    assert not isinstance(patient.condition(even, shift), Failed)
+    assert not isinstance(patient.condition(uneven, shift), Failed)
+
+
+def test_conditionings_that_are_done_do_not_lie_ahead() -> None:
+    linear, y = counts(2000)
+    weight, shift = (1.0 + y,), (np.zeros(2000),)
+    engine = IterativeEngine(linear)
+    engine.expect(3.0, 1.0)
+    ahead = []
+    for _ in range(5):
+        found = engine.condition(weight, shift)
+        assert not isinstance(found, Failed)
+        found.with_shift(shift)
+        ahead.append(engine.patience.ahead)
+    assert ahead == [2.0, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_all_runs_of_a_solve_are_paid_for() -> None:
+    """A second run from where the first ended, or for quadrature from the beginning, costs as the
+    first did."""
+    linear, y = counts(2000)
+    engine = IterativeEngine(linear, endless=1e15)
+    found = engine.condition((1e3 * (1e-3 + y),), (np.zeros(2000),))
+    assert not isinstance(found, Failed)
+    before, spent = engine.products, engine.patience.spent
+    assert np.isfinite(found.log_normaliser)
+    made = engine.products - before
+    paid = (engine.patience.spent - spent) / engine.patience.work
+    assert 0.8 * made <= paid <= made
 
 
 @pytest.mark.parametrize(("steps", "samples"), [(1.0, 80), (1e6, 20)])

@@ -176,7 +176,8 @@ class IterativeEngine(Engine):
             if begin is None:
                 begin = like.free if like is not None else self.warm.get("mean")
             near = None if begin is None else begin[:, None]
-            solution = self.certified(w, diagonal, h[:, None], self.tolerance, near)
+            solution = self._mean(w, diagonal, h[:, None], near)
+            self.patience.done += float(like is None)
         if not solution.converged.all():
             return unsolved(solution, self.limit)
         residual = h - self.times(w, solution.x[:, 0])  # the recursion's own may have drifted
@@ -231,6 +232,14 @@ class IterativeEngine(Engine):
             share=share,
         )
 
+    def _mean(self, w: Array, diagonal: Array, h: Array, start: Array | None) -> Solved:
+        """A mean, (n, 1), where the fit that asks for it will end: its iterations show how well A
+        is conditioned at these weights."""
+        reach = self.patience.reach(self.samples)
+        found = self.certified(w, diagonal, h, self.tolerance, start, most=reach)
+        self.patience.took(float(found.steps[0]))
+        return found
+
     def certified(
         self,
         w: Array,
@@ -240,12 +249,15 @@ class IterativeEngine(Engine):
         start: Array | None = None,
         quadrature: bool = False,
         asked: bool = False,
+        most: int | None = None,
     ) -> Solved:
         """A x = rhs, (n, k), to an accuracy in posterior sds; where it is no better than `loose`
         with products that may be in single precision, and so residuals that are not those of x to
-        the last digit. What was `asked` for once the posterior is there is no part of the fit."""
+        the last digit. What was `asked` for once the posterior is there is no part of the fit.
+        Where it takes more than `most` iterations, the fit is refused (E501)."""
         single = accuracy >= self.loose
         limit = self.limit if asked else self.patience.affordable(rhs.shape[1])
+        limit = limit if most is None else min(limit, most)
         solution = certified(
             lambda x: self.times(w, x, single),
             rhs,
@@ -259,6 +271,8 @@ class IterativeEngine(Engine):
         if not asked:
             self.patience.spent += float(solution.steps.sum()) * self.patience.work
         if limit < self.limit and not (solution.converged | solution.indefinite).all():
+            if most is not None:
+                self.patience.took(float(solution.steps[0]))
             raise self.patience.refused(self.samples)
         return solution
 
@@ -336,7 +350,7 @@ class IterativeEngine(Engine):
         else:
             nodes, _ = ritz(solution.slopes[0], solution.ratios[0])
             self.lowest = float(nodes.min())
-            self.patience.condition = float(nodes.max()) / self.lowest
+            self.patience.examined(float(nodes.max()) / self.lowest)
             if nodes.min() > SINGULAR * nodes.max():
                 return None
         return self._free(int(direction.argmax()), more=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,7 +32,8 @@ def certified(
 
     a bound on it, lambda being the smallest eigenvalue of D^-1/2 A D^-1/2: the estimate looks back
     a few steps only, and stands still where eigenvalues lie far apart. `lowest` is what is known of
-    lambda, Ritz values tell more. `quadrature`: the coefficients are those of one run.
+    lambda, Ritz values tell more. `quadrature`: the coefficients are those of one run. `steps`
+    counts the iterations of all runs.
     """
     scale = 1.0 / diagonal[:, None]
 
@@ -48,7 +50,8 @@ def certified(
     if (lengths(solution.residual, diagonal) <= goal).all():
         return solution
     tolerance = np.maximum(goal / np.maximum(size, 1e-300), ROUNDING)
-    return sought(tolerance, None if quadrature else solution.x, 0.0)
+    again = sought(tolerance, None if quadrature else solution.x, 0.0)
+    return replace(again, steps=solution.steps + again.steps)
 
 
 def lengths(residual: Array, diagonal: Array) -> Array:

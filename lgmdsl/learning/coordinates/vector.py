@@ -68,16 +68,21 @@ class Coordinates:
             names += labels
         self.names: tuple[str, ...] = tuple(names)
         self.size = len(names)
-        kinds = [np.full(self._count(b), self._logs(b)) for b in self.blocks]
+        kinds = [self._logs(b) for b in self.blocks]
         self.logs = np.concatenate([np.zeros(0), *kinds])  # of a scale, in a unit of a coordinate
         self.scaled = self.logs > 0.0  # logs, logits, ...
 
-    def _logs(self, block: HyperBlock) -> float:
-        """0 for what does not run away; the log of 1 - rho has a slope of 2 in atanh rho."""
+    def _logs(self, block: HyperBlock) -> Array:
+        """(m,) 0 for what has a unit or does not run away, as the entries of a covariance's factor
+        below its diagonal; the log of 1 - rho has a slope of 2 in atanh rho."""
+        count = self._count(block)
         edged = self.closed and block.type == "simplex"
         if block.type == "real" or sparse(block) or edged:
-            return 0.0
-        return 2.0 if block.type == "correlation" else 1.0
+            return np.zeros(count)
+        if block.type == "covariance":
+            rows, columns = np.tril_indices(block.sizes[-1])
+            return np.tile((rows == columns).astype(float), count // len(rows))
+        return np.full(count, 2.0 if block.type == "correlation" else 1.0)
 
     def _count(self, block: HyperBlock) -> int:
         entries = self.slices[block.name]
@@ -137,8 +142,9 @@ class Coordinates:
             entries = self.slices[block.name]
             if transform(block, theta).bounded:
                 out[:, entries] = sigmoids(np.maximum(self.logs[entries], 1.0) * x[:, entries])[0]
-            elif self.scaled[entries].all():
-                out[:, entries] = capped_exp(x[:, entries])
+            else:
+                inside = capped_exp(x[:, entries])
+                out[:, entries] = np.where(self.scaled[entries], inside, x[:, entries])
         return out
 
     def units(self, x: Array) -> Array:

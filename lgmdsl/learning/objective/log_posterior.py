@@ -81,7 +81,8 @@ class Objective:
     """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
     hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
     a core, or one in all where fits are so short that threads would wait for the interpreter's
-    lock). `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
+    lock). `scales`: (d,) the units of reals. `calls` counts the fits, `steps` their iterations;
+    `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates
@@ -98,12 +99,19 @@ class Objective:
     roughest: float | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
     refined: bool = field(default=False, init=False)
+    scales: Array = field(init=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         space = self.planned.canonical.hypers
         self.origin = self.coordinates.pack(space.start(self.pinned))
         self.spanned = (self.origin, self.origin)
+        self.scales = np.ones(self.coordinates.size)
+
+    def units(self, x: Array) -> Array:
+        """(d,) what a search takes for a step of 1 in each coordinate at x (d,): that of the
+        coordinates, times `scales`."""
+        return self.coordinates.units(x) * self.scales
 
     def centre(self, x: Array, which: BoolArray) -> None:
         """x, (d,), where the data are, is the origin from now on, in the coordinates `which`."""
@@ -153,14 +161,18 @@ class Objective:
         density rises outwards there, whose `slope` (d,) is."""
         away = x - np.clip(x, *self.spanned)
         out = self.coordinates.scaled & (self.coordinates.logs * np.abs(away) > distance)
-        return bool(out.any() if slope is None else (out & (away * slope >= 0.0)).any())
+        return bool((out if slope is None else out & self.rising(x, slope)).any())
 
-    def farthest(self, at: Evaluation, slope: Array) -> tuple[str, str]:
-        """The coordinate that is farthest from where the search began, of those along which the
-        density, whose `slope` (d,) is, rises outwards; and its first and last value in words."""
+    def rising(self, x: Array, slope: Array) -> BoolArray:
+        """(d,) the coordinates whose density, of a `slope` (d,), rises away from the starts."""
+        return np.asarray((x - np.clip(x, *self.spanned)) * slope >= 0.0)
+
+    def farthest(self, at: Evaluation, among: BoolArray) -> tuple[str, str]:
+        """The coordinate that is farthest from where the search began, `among` (d,) some; and its
+        first and last value in words."""
         away = at.x - np.clip(at.x, *self.spanned)
         far = self.coordinates.logs * np.abs(away)
-        j = int(np.where(away * slope >= 0.0, far, 0.0).argmax())
+        j = int(np.where(among, far, 0.0).argmax())
         name = self.coordinates.names[j]
         value, begin = (_entry(self.coordinates, x, j) for x in (at.x, self.origin))
         return name, f"from {begin:.3g} to {value:.10g}"
