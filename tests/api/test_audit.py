@@ -264,8 +264,8 @@ def test_the_next_method_is_a_more_accurate_one(
     known = {k: v for k, v in registry.backends().items() if v.spec.needs is not Tilted}
     monkeypatch.setattr(registry, "_backends", known)
     audit = fitted(LUPUS, lupus, method="laplace").audit()
-    assert audit.verdict.startswith("shifted: the corrected mean of w[1] is 0.6")
-    assert audit.verdict.endswith("above the fit's; try method natural-gradient")
+    assert audit.verdict.startswith("shifted: the corrected 5 % point of eta[37] is 0.9")
+    assert audit.verdict.endswith("below the fit's; try method natural-gradient")
     monkeypatch.setitem(known, "test-moments", Moments)
     assert "try method test-moments" in fitted(LUPUS, lupus, method="laplace").audit().verdict
     monkeypatch.setattr(registry, "_backends", {"laplace": Laplace})
@@ -280,13 +280,14 @@ def test_a_bound_is_left_out_first() -> None:
     assert audit.outcome is not Outcome.trust and "leave out the bound bohning" in audit.verdict
 
 
-def test_more_draws_are_advised_where_they_would_tell(fit: Fit) -> None:
-    found = [fit.audit(n=100, seed=seed) for seed in range(30)]
+def test_more_draws_are_advised_where_they_would_tell() -> None:
+    fit = fitted(method="ep")
+    found = [fit.audit(n=500, seed=seed) for seed in range(30)]
     told = [a.verdict for a in found if "draws would" in a.verdict]
-    assert len(told) > 2 and all("too few to detect a shift of 0.25 sd" in v for v in told)
+    assert len(told) > 2 and all("too few to detect a" in v for v in told)
     wanted = [int(v.split("; ")[1].split()[0].replace(",", "")) for v in told]
-    assert max(wanted) > 200
-    undecided = sum(fit.audit(n=n).outcome is Outcome.unreliable for n in wanted)
+    assert max(wanted) > 1000
+    undecided = sum(fit.audit(n=n).outcome is Outcome.undecided for n in wanted)
     assert undecided <= len(wanted) / 2
 
 
@@ -351,5 +352,5 @@ def test_a_symmetric_fit_that_is_far_too_wide_is_not_trusted() -> None:
     wide = replace(good, weight=nothing, shift=nothing, condition=lambda: prior)
     audit = wide.audit()
     assert float(wide.sd("b")) == pytest.approx(100.0)
-    assert audit.outcome is Outcome.unreliable
-    assert "the corrected sd of b is 0.06 times the fit's" in audit.verdict
+    assert audit.outcome is Outcome.shifted
+    assert float(audit.sd("b")) == pytest.approx(6.0, rel=0.1) and "of b is" in audit.verdict
