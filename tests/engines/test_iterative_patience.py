@@ -17,8 +17,19 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.dataset import read
+from lgmdsl.engines.iterative import patience
 from lgmdsl.engines.iterative.engine import IterativeEngine
-from lgmdsl.engines.iterative.patience import LOGS, SCATTER, Patience, step_cost
+from lgmdsl.engines.iterative.patience import (
+    FETCHED,
+    FLOPS_A_MINUTE,
+    LOGS,
+    SCATTER,
+    TOUCHED,
+    TOUCHED_ROWS,
+    TRAFFIC,
+    Patience,
+    step_cost,
+)
 from lgmdsl.engines.iterative.prior import dominant_root
 from lgmdsl.engines.sparse import layout
 from lgmdsl.engines.sparse.engine import SparseEngine
@@ -112,6 +123,42 @@ def test_variances_do_not_depend_on_what_was_solved_before() -> None:
     again = engine.condition((1.0 + y,), shift)
     assert not isinstance(again, Failed)
     np.testing.assert_array_equal(again.variance[0], wanted)
+
+
+def test_prices_in_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries that are fetched count from a size on; iterations by the condition number; further
+    fits start next to their end; time does not matter where there is no limit."""
+    linear = random_rows(500)
+    operators = [op for p in linear.predictors for op in p.columns.values()]
+    small = step_cost(linear)
+    wanted = 2.0 * sum(op.cost for op in operators)
+    wanted += TRAFFIC * (TOUCHED * linear.size + TOUCHED_ROWS * linear.rows)
+    assert small == pytest.approx(wanted)
+    monkeypatch.setattr(patience, "CACHED", 499.0)
+    fetched = sum(op.entries for op in operators if op.is_sparse)
+    assert step_cost(linear) == pytest.approx(small + 2.0 * FETCHED * fetched)
+
+    price = Patience(linear, 0.1, 5000, 1e12)
+    assert price.accuracy(0.5 / np.sqrt(500.0)) == pytest.approx(0.5) and price.accuracy(0.0) == 0.1
+    price.condition = 400.0
+    assert price.iterations(1e-3) == pytest.approx(10.0 * np.log(2000.0))
+    for steps, fits, ahead in ((12.0, 1.0, 12.0), (12.0, 30.0, 99.0), (2.0, 30.0, 60.0)):
+        price.steps, price.fits = steps, fits
+        assert price.conditionings == ahead
+    price.steps = price.fits = 1.0
+    each = price.price(20)
+    price.endless = 1.001 * each
+    assert price.lasts(20) and not price.lasts(21)
+    monkeypatch.setattr(patience, "QUICK", 1.001 * each)
+    assert price.quick(20) and not price.quick(21)
+    price.endless = math.inf
+    assert price.quick(10_000)
+    price.endless, price.spent = 10.0 * price.work, 4.0 * price.work
+    assert price.affordable(1) == 6 and price.affordable(3) == 2
+    price.spent = 20.0 * price.work
+    assert price.affordable(1) == 0
+    price.spent = 90.0 * FLOPS_A_MINUTE
+    assert "90 minutes or more" in price.refused(20).diagnostics[0].message
 
 
 def test_what_lies_ahead_counts() -> None:

@@ -68,14 +68,14 @@ def packed(fit: Fit) -> io.BytesIO:
         labels = {name: i.labels for name, i in grounded.indices.items()}
         index = file.create_group("index")
         for name_, values in labels.items():
-            kept = grounded.indices[name_]
+            index_set = grounded.indices[name_]
             index.create_variable(
                 name_,
                 (name_,),
                 values,
-                origin=_text(kept.origin),
-                given=int(kept.given),
-                spaced=int(kept.spaced),
+                origin=_text(index_set.origin),
+                given=int(index_set.given),
+                spaced=int(index_set.spaced),
             )
         inputs = file.create_group("input")
         for name_ in sorted(_kept_inputs(grounded)):

@@ -17,7 +17,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.driver import TraceEntry
-from lgmdsl.inference.starts import Started
+from lgmdsl.inference.other_starts import Started
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.search.learning_record import Learning

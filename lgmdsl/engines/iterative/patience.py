@@ -22,7 +22,7 @@ MEANS = 4.0  # solves for the mean at each conditioning, to full accuracy
 WARM = 3.0  # conditionings of a fit that starts from another one, at most
 # Flops that a fit may take unless the engine was asked for, five minutes, and those that twice as
 # many samples may for better variances: ten seconds.
-ENDLESS, QUICK = 6e12, 2e11
+LONGEST_FIT, QUICK = 6e12, 2e11
 FLOPS_A_MINUTE = 1.2e12
 
 
@@ -65,8 +65,8 @@ class Patience:
 
     def affordable(self, columns: int) -> int:
         """Iterations on so many columns that are left."""
-        left = max(self.endless - self.spent, 0.0)
-        return int(min(float(self.limit), left / (max(columns, 1) * self.work)))
+        remaining = max(self.endless - self.spent, 0.0)
+        return int(min(float(self.limit), remaining / (max(columns, 1) * self.work)))
 
     def iterations(self, error: float) -> float:
         """That conjugate gradients take to an error relative to the solution, at a condition number

@@ -41,14 +41,14 @@ def certified(
         )
 
     size = lengths(rhs, diagonal)
-    found = sought(np.full(rhs.shape[1], ROUNDING), start, accuracy)
-    if not found.converged.all():
-        return found
-    goal = BEYOND * accuracy * np.sqrt(min(lowest, smallest(found)))
-    if (lengths(found.residual, diagonal) <= goal).all():
-        return found
+    solution = sought(np.full(rhs.shape[1], ROUNDING), start, accuracy)
+    if not solution.converged.all():
+        return solution
+    goal = BEYOND * accuracy * np.sqrt(min(lowest, smallest(solution)))
+    if (lengths(solution.residual, diagonal) <= goal).all():
+        return solution
     tolerance = np.maximum(goal / np.maximum(size, 1e-300), ROUNDING)
-    return sought(tolerance, None if quadrature else found.x, 0.0)
+    return sought(tolerance, None if quadrature else solution.x, 0.0)
 
 
 def lengths(residual: Array, diagonal: Array) -> Array:

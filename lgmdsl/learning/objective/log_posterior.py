@@ -172,8 +172,8 @@ class Objective:
         digits depend neither on their order nor on the number of threads."""
 
         def one(x: Array) -> T | None:
-            found = self.at(x, warm)
-            return None if found is None else keep(found)
+            evaluation = self.at(x, warm)
+            return None if evaluation is None else keep(evaluation)
 
         workers = self.workers
         if workers is None:
@@ -192,21 +192,21 @@ class Objective:
         wanted = self.tolerances
         if rough > wanted.evidence:
             wanted = Tolerances.scaled(rough)
-        found = run(self.planned.backend, problem, wanted, most or self.max_steps, warm)
-        if found.status is Status.interrupted:
+        result = run(self.planned.backend, problem, wanted, most or self.max_steps, warm)
+        if result.status is Status.interrupted:
             raise KeyboardInterrupt
         with self._lock:
-            self.steps += found.steps
-        if found.posterior is None or not math.isfinite(found.posterior.log_evidence):
+            self.steps += result.steps
+        if result.posterior is None or not math.isfinite(result.posterior.log_evidence):
             return None
-        rounding = found.posterior.conditioned.lost
+        rounding = result.posterior.conditioned.lost
         if self.roughest is None:
             self.roughest = max(ROUGHEST, WORSE * rounding)
         if rounding > self.roughest:
             return None
         space = self.planned.canonical.hypers
         log_prior, gradient = space.log_prior(theta, self.pinned.keys())
-        slopes = evidence_gradient(self.planned, found.posterior, theta, self.pinned)
+        slopes = evidence_gradient(self.planned, result.posterior, theta, self.pinned)
         for name, slope in slopes.items():
             gradient[name] = gradient[name] + slope if name in gradient else slope
         jacobian, jacobian_gradient = self.coordinates.log_jacobian(x)
@@ -214,7 +214,7 @@ class Objective:
             x,
             theta,
             problem,
-            found,
+            result,
             log_prior,
             rounding,
             slopes,
