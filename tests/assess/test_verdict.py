@@ -75,7 +75,7 @@ def test_quantiles() -> None:
 
 def test_exact_draws() -> None:
     """Their verdict does not hang on q's weights, but on whether chains agree."""
-    exact = {"proposal": "exact sampler", "k_hat": 2.0}
+    exact: dict[str, Any] = {"proposal": "exact sampler", "k_hat": 2.0}
     assert verdict([0.0], [0.01], **exact).outcome is Outcome.trust
     assert verdict([0.5], [0.01], **exact, r_hat=1.01).outcome is Outcome.shifted
     apart = verdict([0.5], [0.01], **exact, r_hat=1.06)
