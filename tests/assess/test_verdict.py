@@ -126,3 +126,12 @@ def test_of_equal_shifts_the_first_is_named() -> None:
     found = verdict([0.50, 0.52, 0.2], [0.01] * 3)
     assert found.farthest is not None and found.farthest.place == 1
     assert found.farthest.shift == 0.52
+
+
+def test_tails_need_more_draws_than_means() -> None:
+    few: dict[str, Any] = {"effective": 200.0}
+    assert verdict([0.5], [0.01], **few).outcome is Outcome.shifted
+    several: tuple[dict[str, Any], ...] = ({"stretch": 2.0}, {"low": (0.5, 0.05)}, {})
+    for off in several:
+        found = verdict([0.0], [0.01], **few, **off)
+        assert (found.outcome, found.reason) == (Outcome.undecided, "draws")

@@ -17,6 +17,7 @@ from lgmdsl.assess.importance.verdict import (
     CLEAR,
     ERRORS,
     LEAST,
+    LEAST_TAIL,
     LIMIT,
     SD,
     EntryShift,
@@ -64,6 +65,7 @@ def _draws(findings: Findings, judged: Verdict) -> int:
         return 0
     room = max(abs(abs(far.shift) - LIMIT), 0.1 * LIMIT)
     factor = max(CLEAR * far.error / LIMIT, ERRORS * far.error / room) ** 2
+    factor = max(factor, LEAST_TAIL / findings.effective)
     if not factor <= MORE:
         return 0
     wanted = findings.draws * max(factor, 2.0)

@@ -28,7 +28,7 @@ from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.site import Site
 
 # Entries of a functional whose quantiles are computed, and entries of one temporary there.
-QUANTILES, TOGETHER = 2000, 1 << 22
+QUANTILES, TOGETHER = 900, 1 << 22
 NORMAL_95 = 1.6448536269514722  # the 95 % point of a standard normal
 
 
