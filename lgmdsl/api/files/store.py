@@ -22,6 +22,7 @@ from lgmdsl.api.files.learning_file import write_learning
 from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
 from lgmdsl.api.pictures.positions import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.assess.importance.moments import flat
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
@@ -35,8 +36,7 @@ if TYPE_CHECKING:
 # Raised where an earlier version could not read the file, or would read it wrongly. Files of all
 # formats up to this one are read (tests/stored_fits holds some of each).
 FORMAT = 2  # 2: index sets say whether their order was given, and whether labels are positions
-NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "log_evidence", "log_evidence_se")
-KINDS = ("mean", "sd", "shift", "error")
+NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "r_hat", "log_evidence", "log_evidence_se")
 PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -137,11 +137,12 @@ def _audit(file: NewGroup, audit: Audit) -> None:
         proposal=audit.proposal,
         along=json.dumps(dict(audit.along)),
     )
-    for kind in KINDS:
+    kept = {name: flat(corrected) for name, corrected in audit.corrected.items()}
+    for kind in next(iter(kept.values()), {}):
         part = file.create_group(f"audit_{kind}")
-        for name, corrected in audit.corrected.items():
+        for name, arrays in kept.items():
             dims = audit.dims[name]
-            values = getattr(corrected, kind).reshape(audit.layout.shape(dims))
+            values = arrays[kind].reshape(audit.layout.shape(dims))
             _labelled(part, name, dims, values, audit.layout.coords(dims))
 
 

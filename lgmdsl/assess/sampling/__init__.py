@@ -1,0 +1,1 @@
+"""Exact draws of p(z | y, theta), by Markov chains that know the fitted Gaussian."""
