@@ -126,8 +126,9 @@ def mapped(lowering: Lowering) -> tuple[Rewrite, ...]:
     """The latents that became a map of blocks."""
     out = []
     for symbol in lowering.grounded.model.of_kind("latent"):
-        if bym2.split_factor(symbol) is not None:
-            out.append(Rewrite(symbol.name, bym2.described(symbol)))
+        factor = bym2.mixed_factor(symbol)
+        if factor is not None:
+            out.append(Rewrite(symbol.name, factor.described(symbol.name)))
         ties = lowering.axes.ties(symbol)
         if ties.places:
             out.append(Rewrite(symbol.name, ties.described()))

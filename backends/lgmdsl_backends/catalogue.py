@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-from lgmdsl.contract.backend import Backend
-from lgmdsl_backends.cholesky import Cholesky
-from lgmdsl_backends.coordinate_ascent import CoordinateAscent
-from lgmdsl_backends.coordinate_descent import CoordinateDescent
-from lgmdsl_backends.double_loop import DoubleLoop
-from lgmdsl_backends.ep import ExpectationPropagation
-from lgmdsl_backends.laplace import Laplace
-from lgmdsl_backends.lcl import LinearlyConstrained
-from lgmdsl_backends.mode import Mode
-from lgmdsl_backends.natural_gradient import NaturalGradient
-from lgmdsl_backends.opper_archambeau import OpperArchambeau
-from lgmdsl_backends.px_vb import ParameterExpanded
+from typing import Any
 
-BACKENDS: tuple[type[Backend], ...] = (  # type: ignore[type-arg]
-    Laplace,
-    NaturalGradient,
-    OpperArchambeau,
-    Cholesky,
-    CoordinateAscent,
-    LinearlyConstrained,
-    ExpectationPropagation,
-    DoubleLoop,
-    CoordinateDescent,
-    ParameterExpanded,
-    Mode,
+from lgmdsl.contract.backend import Backend
+from lgmdsl.contract.catalogue import Catalogue, part
+
+BACKENDS: Catalogue[type[Backend[Any]]] = Catalogue(
+    {
+        "laplace": part("lgmdsl_backends.laplace", "Laplace"),
+        "natural-gradient": part("lgmdsl_backends.natural_gradient", "NaturalGradient"),
+        "opper-archambeau": part("lgmdsl_backends.opper_archambeau", "OpperArchambeau"),
+        "cholesky": part("lgmdsl_backends.cholesky", "Cholesky"),
+        "coordinate-ascent": part("lgmdsl_backends.coordinate_ascent", "CoordinateAscent"),
+        "lcl": part("lgmdsl_backends.lcl.backend", "LinearlyConstrained"),
+        "ep": part("lgmdsl_backends.ep.backend", "ExpectationPropagation"),
+        "double-loop": part("lgmdsl_backends.double_loop", "DoubleLoop"),
+        "coordinate-descent": part("lgmdsl_backends.coordinate_descent", "CoordinateDescent"),
+        "px-vb": part("lgmdsl_backends.px_vb.backend", "ParameterExpanded"),
+        "map": part("lgmdsl_backends.mode", "Mode"),
+    }
 )

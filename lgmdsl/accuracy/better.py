@@ -121,23 +121,28 @@ def _rows(linear: LinearGaussian, functional: Predictor | None, chosen: IntArray
 
 
 def better(
-    planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: int = 0
+    planned: Plan,
+    theta: Theta,
+    q: Conditioned,
+    log_evidence: float,
+    seed: int = 0,
+    evidence_alone: bool = False,
 ) -> Better | None:
     """What is nearer to p(z | y, theta) than q, by which a plan's method reports `log_evidence`;
-    None where q is exact. Raises Unknown."""
+    None where q is exact. `evidence_alone`: where nothing else is asked. Raises Unknown."""
     canonical = planned.canonical
     sites, linear = canonical.sites(theta), canonical.linear(theta)
     if all(Property.GAUSSIAN in s.spec.properties for s in sites):
         return None
     if planned.backend.spec.needs is Tilted:
         third = tuple(map(_tilted, sites, q.mean, q.variance, q.weight, q.shift))
-        change = second_order(linear, q, third, seed, tilted=True)
+        change = second_order(linear, q, third, seed, True, evidence_alone)
         return _finite(Better(q, q, change, log_evidence + change.evidence))
     base, at = q, _expanded(sites, q)
     if not _settled(q, at):
         base = _variational(planned, theta, q, seed)
         at = _expanded(sites, base)
-    change = second_order(linear, base, at.third, seed)
+    change = second_order(linear, base, at.third, seed, False, evidence_alone)
     parts = zip(at.value, base.weight, base.variance, strict=True)
     bound = base.centred + total(tuple(f + 0.5 * trace(w, v) for f, w, v in parts))
     return _finite(Better(q, base, change, bound + change.evidence))

@@ -21,25 +21,21 @@ C_ij^2.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from itertools import combinations
+from functools import cached_property
 
 import numpy as np
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.contract.stacked import StackedPredictors, split
+from lgmdsl.contract.stacked import StackedPredictors, cut, split
 
 FEW_LATENTS = 24  # of the tensor: its entries are their third power
 FEW_ROWS = 600  # of C
 ENTRIES = 4_000_000  # of the cross covariances of latents and rows that are held
 CHUNK = 2_000_000
-PAIRS = 64  # draws x, y for variances
-TRIPLES, FEWER, MANY_ROWS = (
-    48,
-    24,
-    5000,
-)  # draws for the evidence, all triples of them; of many rows
+PAIRS, ROWS = (12, 64), 1_300_000  # draws x, y for variances, fewer of very many rows
+TRIPLES, WORK = (10, 48), 5e7  # draws for the evidence, by the work that all triples of them are
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,6 +49,11 @@ class Again:
     seed: int
     tilted: bool
 
+    @cached_property
+    def drawn(self) -> Array:
+        """(P, 2 pairs) predictors of the draws."""
+        return _drawn(self.linear, self.q, [self.seed, 4], 2 * _pairs(self.linear))
+
     def variances_and_cumulants(self, functional: Predictor) -> tuple[Array, Array]:
         """(m,) each, of few rows: the change of the variance, and the third cumulant (no estimate,
         given the cross covariances)."""
@@ -60,13 +61,11 @@ class Again:
         rows = np.zeros((self.linear.size, functional.rows))
         functional.add_transposed(np.eye(functional.rows), self.linear.slices, rows)
         crossed = stacked.lifted(self.q.solve(rows)).T  # (m, P)
-        rng = np.random.default_rng([self.seed, 4])
-        z = self.q.sample(rng, 2 * PAIRS) - self.q.latent_mean
-        s, squares = stacked.lifted(z.T), np.zeros(functional.rows)
-        for j in range(PAIRS):
-            product = _contracted(self.linear, self.third, s[:, j], s[:, PAIRS + j])
+        s, squares, pairs = self.drawn, np.zeros(functional.rows), _pairs(self.linear)
+        for j in range(pairs):
+            product = _contracted(self.linear, self.third, s[:, j], s[:, pairs + j])
             squares += (crossed @ product) ** 2
-        variance, start, cumulants = 0.5 * squares / PAIRS, 0, np.zeros(functional.rows)
+        variance, start, cumulants = 0.5 * squares / pairs, 0, np.zeros(functional.rows)
         for t, v in zip(self.third, self.q.variance, strict=True):
             size = t.shape[0] * (1 if t.ndim == 1 else t.shape[1])
             part = crossed[:, start : start + size]
@@ -124,10 +123,15 @@ class SecondOrder:
 
 
 def second_order(
-    linear: LinearGaussian, q: Conditioned, third: Rows, seed: int, tilted: bool = False
+    linear: LinearGaussian,
+    q: Conditioned,
+    third: Rows,
+    seed: int,
+    tilted: bool = False,
+    evidence_alone: bool = False,
 ) -> SecondOrder:
     """`third`: k of each site block, (N,), or the tensors of a vector one, (N, K, K, K); `tilted`:
-    without the terms i = j."""
+    without the terms i = j; `evidence_alone`: where no more is asked of what is made of draws."""
     stacked = StackedPredictors(linear)
     scalar = all(t.ndim == 1 for t in third)
     n, rows = linear.size, linear.rows
@@ -135,7 +139,7 @@ def second_order(
         return _by_tensor(linear, stacked, q, third, tilted)
     if scalar and rows <= FEW_ROWS and n * rows <= ENTRIES:
         return _by_rows(linear, stacked, q, third, tilted)
-    return _by_draws(linear, stacked, q, third, seed, tilted)
+    return _by_draws(linear, stacked, q, third, seed, tilted, evidence_alone)
 
 
 def _along(t: Array, v: Array) -> tuple[Array, Array]:
@@ -235,34 +239,73 @@ def _by_draws(
     third: Rows,
     seed: int,
     tilted: bool,
+    evidence_alone: bool,
 ) -> SecondOrder:
-    rng = np.random.default_rng([seed, 3])
-    z = q.sample(rng, 2 * PAIRS) - q.latent_mean
-    s = stacked.lifted(z.T)  # (P, 2 PAIRS)
-    x, y = s[:, :PAIRS], s[:, PAIRS:]
-    products = np.empty((linear.rows, PAIRS))
-    for j in range(PAIRS):
-        products[:, j] = _contracted(linear, third, x[:, j], y[:, j])
-    more = q.solve(stacked.transposed(products)) * np.sqrt(0.5 / PAIRS)
-    count = TRIPLES if linear.rows <= MANY_ROWS else FEWER
-    triples = list(combinations(range(count), 3))
-    pair = {
-        p: _contracted(linear, third, s[:, p[0]], s[:, p[1]]) for p in combinations(range(count), 2)
-    }
-    squares = [float(pair[i, j] @ s[:, m]) ** 2 for i, j, m in triples]
-    evidence, less = float(np.mean(squares)) / 12.0, np.zeros((linear.size, 0))
+    none = np.zeros((linear.size, 0))
+    pairs, triples = _pairs(linear), _triples(linear)
+    count = triples if evidence_alone else max(triples, 2 * pairs)
+    s = _drawn(linear, q, [seed, 3], count)
+    evidence = _by_triples(linear, third, s[:, :triples])
     if tilted:
-        signs = np.where(rng.random((linear.rows, PAIRS)) < 0.5, -1.0, 1.0)
-        own, weights = 0.0, list[Array]()
+        for t, v in zip(third, q.variance, strict=True):
+            k, own = (t, v) if t.ndim == 1 else _along(t, v)
+            evidence -= float(np.sum(k**2 * own**3)) / 12.0
+    if evidence_alone:
+        return SecondOrder(evidence, none, none, None, third, False, linear)
+    rng = np.random.default_rng([seed, 6])
+    x, y = s[:, :pairs], s[:, pairs : 2 * pairs]
+    products = np.empty((linear.rows, pairs))
+    for j in range(pairs):
+        products[:, j] = _contracted(linear, third, x[:, j], y[:, j])
+    more = q.solve(stacked.transposed(products)) * np.sqrt(0.5 / pairs)
+    less = none
+    if tilted:
+        signs = np.where(rng.random((linear.rows, pairs)) < 0.5, -1.0, 1.0)
+        weights = list[Array]()
         for t, v in zip(third, q.variance, strict=True):
             k, var = (t, v) if t.ndim == 1 else _along(t, v)
-            own += float(np.sum(k**2 * var**3)) / 12.0
             weights.append((np.abs(k) * var).reshape(-1))
         scaled = np.concatenate([np.zeros(0), *weights])[:, None] * signs
-        less = q.solve(stacked.transposed(scaled)) * np.sqrt(0.5 / PAIRS)
-        evidence -= own
+        less = q.solve(stacked.transposed(scaled)) * np.sqrt(0.5 / pairs)
     again = Again(linear, q, third, seed, tilted)
     return SecondOrder(evidence, more, less, None, third, False, linear, again)
+
+
+def _drawn(linear: LinearGaussian, q: Conditioned, seed: list[int], count: int) -> Array:
+    """(P, count) predictors, less their means, of draws of q."""
+    z = q.sample(np.random.default_rng(seed), count) - q.latent_mean
+    return StackedPredictors(linear).lifted(z.T)
+
+
+def _pairs(linear: LinearGaussian) -> int:
+    """Draws x, y for variances."""
+    return int(np.clip(ROWS // max(linear.rows, 1), *PAIRS))
+
+
+def _triples(linear: LinearGaussian) -> int:
+    """Draws for the evidence: all triples of them cost their third power times the rows."""
+    return int(np.clip((WORK / max(linear.rows, 1)) ** (1.0 / 3.0), *TRIPLES))
+
+
+def _by_triples(linear: LinearGaussian, third: Rows, s: Array) -> float:
+    """1/12 of the mean of T(x, y, w)^2 over all triples of draws s, (P, m)."""
+    m = s.shape[1]
+    pieces = cut(s, linear.predictors)
+    squares, count = 0.0, 0
+    for i in range(m - 2):
+        sums = np.zeros((m - i - 1, m - i - 1))
+        for t, rows in zip(third, pieces, strict=True):
+            rest = rows[:, i + 1 :]
+            if t.ndim == 1:
+                sums += ((t * rows[:, i])[:, None] * rest).T @ rest
+            else:
+                shape = t.shape[:2]
+                half = np.einsum("nijk,ni->njk", t, rows[:, i].reshape(shape))
+                others = rest.reshape(*shape, -1)
+                sums += np.einsum("njk,nja,nkb->ab", half, others, others, optimize=True)
+        upper = np.triu_indices(len(sums), 1)
+        squares, count = squares + float(np.sum(sums[upper] ** 2)), count + len(upper[0])
+    return squares / max(count, 1) / 12.0
 
 
 def _contracted(linear: LinearGaussian, third: Rows, x: Array, y: Array) -> Array:

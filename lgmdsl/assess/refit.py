@@ -15,8 +15,8 @@ from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
+from lgmdsl.inference.other_starts import run_from_starts
 from lgmdsl.inference.plan import Plan
-from lgmdsl.inference.starts import run_from_starts
 
 
 @dataclass(frozen=True, eq=False)

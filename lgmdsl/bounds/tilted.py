@@ -1,4 +1,5 @@
-"""The bound `tilted`: Jensen's inequality after the best exponential tilt."""
+"""The bound `tilted`: Jensen's inequality after the best exponential tilt. (It gives Expected;
+what gives the question Tilted is in `quadrature.py`.)"""
 
 from __future__ import annotations
 

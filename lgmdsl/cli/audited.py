@@ -8,9 +8,9 @@ from lgmdsl.api.fit.fit import Fit
 from lgmdsl.errors import LgmError
 
 
-def audited(fit: Fit, draws: int, seed: int) -> tuple[Fit, LgmError | None]:
+def audited(fit: Fit, draws: int, seed: int, sampler: bool = False) -> tuple[Fit, LgmError | None]:
     """The fit with its audit, or without it and why: a finished fit is not lost."""
     try:
-        return replace(fit, audited=fit.audit(draws, seed)), None
+        return replace(fit, audited=fit.audit(draws, seed, sampler=sampler)), None
     except LgmError as error:
         return fit, error

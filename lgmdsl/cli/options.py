@@ -89,7 +89,8 @@ def start_option(function: F) -> F:
 
 
 def audit_options(function: F) -> F:
-    """--audit, and how many --draws it takes, which are wrong usage without it."""
+    """--audit, how many --draws it takes and whether they are exact (--audit-sampler), which are
+    wrong usage without it."""
 
     @wraps(function)
     def checked(*positional: Any, **named: Any) -> Any:
@@ -97,6 +98,9 @@ def audit_options(function: F) -> F:
         asked = context.get_parameter_source("draws") is ParameterSource.COMMANDLINE
         if asked and not named["audit"]:
             message = f"--draws is for --audit: write --audit --draws {named['draws']}"
+            raise click.UsageError(message, context)
+        if named["audit_sampler"] and not named["audit"]:
+            message = "--audit-sampler is for --audit: write --audit --audit-sampler"
             raise click.UsageError(message, context)
         return function(*positional, **named)
 
@@ -111,7 +115,12 @@ def audit_options(function: F) -> F:
         metavar="N",
         help="Draws of --audit.",
     )
-    return cast(F, audit(draws(checked)))
+    sampler = click.option(
+        "--audit-sampler",
+        is_flag=True,
+        help="Audit by draws of an exact sampler, where weights cannot tell.",
+    )
+    return cast(F, audit(draws(sampler(checked))))
 
 
 def seed_option(function: F) -> F:

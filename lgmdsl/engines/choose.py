@@ -21,7 +21,7 @@ from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.grouped.batched import BatchedEngine
 from lgmdsl.engines.grouped.wide import WideEngine
 from lgmdsl.engines.iterative.engine import IterativeEngine
-from lgmdsl.engines.iterative.patience import ENDLESS as ENDLESS_SOLVE
+from lgmdsl.engines.iterative.patience import LONGEST_FIT
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.errors import Diagnostic, MethodError, listed, suggestion
 from lgmdsl.memory import VARIABLE, TooLarge, budget, size_text
@@ -66,7 +66,7 @@ ENGINES = [
     Entry(SparseEngine, lambda linear, _: SparseEngine(linear), sparse_cost),
     Entry(
         IterativeEngine,
-        lambda linear, seed: IterativeEngine(linear, seed=seed, endless=ENDLESS_SOLVE),
+        lambda linear, seed: IterativeEngine(linear, seed=seed, endless=LONGEST_FIT),
         iterative_cost,
     ),
 ]
@@ -100,7 +100,7 @@ def unregister_engine(engine: type[Engine]) -> None:
 # Flops of one exact conditioning beyond which estimates take its place: ten seconds.
 PATIENCE = 2e11
 # Beyond which no engine is taken unless asked for: a quarter of an hour, and a fit needs dozens.
-ENDLESS = 2e13
+LONGEST_CONDITIONING = 2e13
 
 
 def names() -> tuple[str, ...]:
@@ -153,12 +153,12 @@ def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
             f"it would hold {size_text(need)} ({linear.rows} predictor rows, "
             f"{linear.size} latents), and the memory budget is {size_text(terms.budget)}"
         )
-    elif estimate.flops > ENDLESS and terms.engine != entry.engine.name:
+    elif estimate.flops > LONGEST_CONDITIONING and terms.engine != entry.engine.name:
         refusal = f"one conditioning would take {estimate.flops:.2g} flops"
     return Option(entry, refusal, estimate.flops, estimate.engine)
 
 
-def preferred(options: list[Option], engine: str = AUTO) -> Option | None:
+def preferred(options: Sequence[Option], engine: str = AUTO) -> Option | None:
     """The cheapest exact engine that takes the model, unless it is slow: then the cheapest of all;
     the one of this name where one is asked for; None where none takes it."""
     able = sorted(
@@ -173,29 +173,50 @@ def preferred(options: list[Option], engine: str = AUTO) -> Option | None:
 def choose(
     linear: LinearGaussian, terms: Terms | None = None, seed: int = 0
 ) -> tuple[Engine | None, str]:
-    """The preferred engine and one sentence why; None where none takes the model. `seed`: of
-    estimates, where it gives any."""
+    """The preferred engine and one sentence why (`reason`); None where none takes the model.
+    `seed`: of estimates, where it gives any."""
     terms = terms or Terms.of()
     options = table(linear, terms)
     best = preferred(options, terms.engine)
     if best is None:
         return None, refusal(linear, options, terms).message
-    engine = _built(best, linear, terms, seed)
-    size = f"{linear.rows} predictor rows and {linear.size} latents"
+    return _built(best, linear, terms, seed), reason(linear, options, terms)
+
+
+def reason(linear: LinearGaussian, options: Sequence[Option], terms: Terms | None = None) -> str:
+    """Why the preferred engine is, in one sentence with the flops that decided; empty where no
+    engine takes the model."""
+    terms = terms or Terms.of()
+    best = preferred(options, terms.engine)
+    if best is None:
+        return ""
+    size = f"{best.name} engine for {linear.rows} predictor rows and {linear.size} latents"
     if terms.engine != AUTO:
-        return engine, f"{best.name} engine for {size}; it was requested"
-    others = [o for o in options if o is not best]
-    why = listed(
-        [
-            f"{o.name} cannot: {o.refusal}"
-            if o.refusal
-            else f"{o.name} would only estimate variances"
-            if best.exact and not o.exact
-            else f"{o.name} would cost {o.flops / best.flops:.3g} times as much"
-            for o in others
-        ]
-    )
-    return engine, f"{best.name} engine for {size}; {why}"
+        return f"{size}: it was requested"
+    cost = f"{best.flops:.2g} flops for one conditioning"
+    able = sorted((o for o in options if not o.refusal), key=lambda o: o.flops)
+    exact = next((o for o in able if o.exact), None)
+    if exact is None:
+        why = f"no engine computes variances exactly; it takes {cost}"
+    elif not best.exact:
+        why = (
+            f"it estimates variances, in {cost}; {exact.name}, the cheapest exact engine, would "
+            f"take {exact.flops:.2g}, above the limit of {PATIENCE:.2g} for exact engines"
+        )
+    elif best.flops <= PATIENCE:
+        why = (
+            f"the cheapest exact engine, {cost}, below the limit of {PATIENCE:.2g} from which "
+            "estimates are considered"
+        )
+    else:
+        why = (
+            f"the cheapest engine, {cost}: above the limit of {PATIENCE:.2g} from which estimates "
+            "are considered, but these cost no less"
+        )
+    following = next((o for o in able if o is not best and o.exact), None)
+    if best.exact and following is not None:
+        why += f"; {following.name} would cost {following.flops / best.flops:.3g} times as much"
+    return f"{size}: {why}"
 
 
 def _built(best: Option, linear: LinearGaussian, terms: Terms, seed: int) -> Engine:

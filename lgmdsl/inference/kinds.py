@@ -32,8 +32,6 @@ from lgmdsl_backends.catalogue import BACKENDS
 
 BackendClass = type[Backend[Any]]
 
-backend_table: dict[str, BackendClass] = {b.spec.name: b for b in BACKENDS}
-
 
 @dataclass(frozen=True)
 class Kind:
@@ -50,7 +48,7 @@ class Kind:
 
 
 def _add_backend(part: BackendClass) -> None:
-    if backend_table.setdefault(part.spec.name, part) is not part:
+    if BACKENDS.setdefault(part.spec.name, part) is not part:
         raise MethodError(
             Diagnostic(
                 "E106",
@@ -95,9 +93,7 @@ KINDS = (
         ("kernel",),
     ),
     Kind("engine", "engine", Engine, register_engine, unregister_engine),
-    Kind(
-        "backend", "back end", Backend, _add_backend, lambda p: backend_table.pop(p.spec.name, None)
-    ),
+    Kind("backend", "back end", Backend, _add_backend, lambda p: BACKENDS.pop(p.spec.name, None)),
 )
 
 

@@ -135,8 +135,8 @@ def plan(
         raise MethodError(unknown(bound))
     if method == "auto":
         order = [*(m for m in AUTO if m in known), *(m for m in known if m not in AUTO)]
-        able = [m for m in order if verdict(canonical.blocks, known[m], bound).runs]
-        method = able[0] if able else order[0]
+        runs = (m for m in order if verdict(canonical.blocks, known[m], bound).runs)
+        method = next(runs, order[0])
     if method not in known:
         raise MethodError(_unknown(method, tuple(known)))
     judged = verdict(canonical.blocks, known[method], bound)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, MutableMapping
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 from lgmdsl.bounds import catalogue as bounds
@@ -12,7 +13,6 @@ from lgmdsl.errors import LgmError
 from lgmdsl.inference.kinds import BackendClass as BackendClass
 from lgmdsl.inference.kinds import (
     Kind,
-    backend_table,
     check_declared,
     kind_of,
     name_of,
@@ -34,8 +34,7 @@ class Registered:
     point: EntryPoint | None = None
 
 
-_SHIPPED: tuple[object, ...] = (*BACKENDS, *sites.BUILT_IN, *bounds.BUILT_IN)
-_backends = backend_table
+_backends: MutableMapping[str, BackendClass] = BACKENDS
 _registered: dict[tuple[str, str], Registered] = {}
 
 
@@ -47,7 +46,7 @@ def register(part: object, point: EntryPoint | None = None) -> None:
     TypeError for anything else and for a part that lacks a declaration, ModelError or MethodError
     E106 for a name that is taken.
     """
-    if any(part is shipped for shipped in _SHIPPED):
+    if _ships(part):
         return
     if point is None:
         plugins.load()  # so that a clash is reported here and not when somebody asks for a name
@@ -130,6 +129,14 @@ def _loaded(point: EntryPoint) -> tuple[Any, str]:
     return part, ""
 
 
+def _ships(part: object) -> bool:
+    name = getattr(getattr(part, "spec", None), "name", "")
+    shipped = isinstance(name, str) and (
+        sites.SITES.ships(name, part) or BACKENDS.ships(name, part)
+    )
+    return shipped or any(part is bound for bound in bounds.BUILT_IN)
+
+
 def _key(part: Any) -> str:
     """What sets a part apart from others of its kind: bounds of one name give several questions."""
     gives = getattr(getattr(part, "spec", None), "gives", None)
@@ -156,7 +163,7 @@ def load_entry_points() -> None:
 def backends() -> Mapping[str, BackendClass]:
     """All back ends by name."""
     load_entry_points()
-    return dict(_backends)
+    return MappingProxyType(_backends)
 
 
 def packed() -> tuple[bytes, tuple[Registered, ...]]:

@@ -27,16 +27,17 @@ from lgmdsl.learning.em.sparse_search import sparse_maximum, sparse_slices
 from lgmdsl.learning.integration.asymptotic import Asymptotic, ModeOnly
 from lgmdsl.learning.integration.integrate import Integrated, default_design, integrate
 from lgmdsl.learning.integration.visited import Fitted
-from lgmdsl.learning.modes import from_corners, further_mode
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.continued import numbered, reporting
 from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.search.top import to_the_top
+from lgmdsl.learning.several_starts import from_corners, further_mode
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners
+from lgmdsl.learning.starts.real_units import real_units
 from lgmdsl.learning.unidentified import frame_of, unidentified
 from lgmdsl.remedies import pin
 
@@ -102,11 +103,11 @@ class Learned:
     def evidence(self, log_evidence: float, guarantee: Guarantee) -> tuple[float, Guarantee]:
         """Of the fit as a whole, from those at the mode; NaN where the density has not fallen off,
         so that there is no telling what its integral is."""
-        found = self.integrated
-        if found is None:
+        integrated = self.integrated
+        if integrated is None:
             return log_evidence, guarantee
         # An integral by a rule over bounds or exact evidences is an approximation.
-        return found.log_evidence if found.bounded else math.nan, Guarantee.APPROXIMATE
+        return integrated.log_evidence if integrated.bounded else math.nan, Guarantee.APPROXIMATE
 
     @property
     def points(self) -> tuple[tuple[Fitted, float], ...]:
@@ -123,14 +124,14 @@ class Learned:
 
     def record(self) -> Learning:
         """How it was found."""
-        found = self.integrated
+        integrated = self.integrated
         return Learning(
             self.maximum.steps,
             self.calls,
             self.iterations,
-            found.design if found else "",
-            len(found.points) if found else 1,
-            found.modes if found else 1,
+            integrated.design if integrated else "",
+            len(integrated.points) if integrated else 1,
+            integrated.modes if integrated else 1,
         )
 
 
@@ -171,6 +172,7 @@ def learn(
     starts = [] if batches is not None or cornered else _starts(search, first)
     if starts and not begin and search.value(starts[0].at) > search.value(first):
         first = starts.pop(0).at
+    objective.scales = real_units(objective, first)
     if starts is None:
         maximum = Maximum.interrupted(first, LearningStep(0, search.value(first), np.inf, 0))
     elif batches is not None and acceleration == ACCELERATIONS[0] and not cornered:
@@ -190,13 +192,13 @@ def learn(
     going = maximum.status is not Status.interrupted
     if going and integration is None:
         maximum = replace(maximum, at=reported(objective, maximum.at))
-    smooth = size <= STANDARD_ERRORS and not cornered
+    smooth = size <= STANDARD_ERRORS and not cornered and not (maximum.away and not integration)
     if going and (integration or (smooth and acceleration is None)):
         maximum = search.climbed(search.with_curvature(maximum))
         maximum = search.polished(to_the_top(search, maximum, on_step))
     elif going and smooth and maximum.status is Status.converged:
-        maximum = _falling(to_the_top(search, search.with_curvature(maximum), on_step))
-    frame, found, cut_short = None, None, False
+        maximum = _falling(search, to_the_top(search, search.with_curvature(maximum), on_step))
+    frame, integrated, cut_short = None, None, False
     stopped = maximum.status is Status.interrupted
     if stopped and going and integration is not None:  # at the curvature, with the mode found
         maximum, cut_short = replace(maximum, status=Status.converged, reason=""), True
@@ -207,15 +209,15 @@ def learn(
     if integration is not None and frame is not None and not stopped:
         design = default_design(size) if integration == "auto" else integration
         try:
-            found = integrate(objective, maximum.at, frame, design, others)
-            missed = further_mode(objective, maximum.at, found.other)
+            integrated = integrate(objective, maximum.at, frame, design, others)
+            missed = further_mode(objective, maximum.at, integrated.other)
             if missed is not None:  # once more, around that one too
                 others = (*others, missed)
                 if missed.density > maximum.at.density + NOISE:
                     others = (*others[:-1], maximum.at)
                     maximum = search.polished(search.with_curvature(search.run(missed)))
                     frame = _frame(objective, maximum, True)
-                found = integrate(objective, maximum.at, frame, design, others)
+                integrated = integrate(objective, maximum.at, frame, design, others)
         except KeyboardInterrupt:
             cut_short = True
     idle = () if integration is not None else vanished(objective, maximum.at)
@@ -224,7 +226,7 @@ def learn(
         maximum,
         coordinates,
         frame,
-        found,
+        integrated,
         objective.calls,
         objective.steps,
         idle,
@@ -241,11 +243,13 @@ def _starts(search: Maximiser, first: Evaluation) -> list[Corner] | None:
         return None
 
 
-def _falling(found: Maximum) -> Maximum:
-    """Without a Hessian by which the objective rises: the point is no maximum to tell sds of."""
+def _falling(search: Maximiser, found: Maximum) -> Maximum:
+    """Without a Hessian by which the objective rises: the point is no maximum to tell sds of. In
+    units of the coordinates: next to a singular covariance those of others are rounding."""
     if found.hessian is None or not np.isfinite(found.hessian).all():
         return replace(found, hessian=None)
-    rising = np.linalg.eigvalsh(found.hessian)[-1] > RISING
+    units = search.objective.units(found.at.x)
+    rising = np.linalg.eigvalsh(units[:, None] * found.hessian * units)[-1] > RISING
     return replace(found, hessian=None) if rising else found
 
 
@@ -323,5 +327,5 @@ def _otherwise(
 def _from_batches(batches: Batches) -> Evaluation:
     """Where mini-batches lead from the start that the first of them gives."""
     first = first_start(next(batches.parts()), None)
-    found = batches.objective.at(batches.run(first.x)) or batches.objective.at(first.x)
-    return first_start(batches.objective, None) if found is None else found
+    evaluation = batches.objective.at(batches.run(first.x)) or batches.objective.at(first.x)
+    return first_start(batches.objective, None) if evaluation is None else evaluation

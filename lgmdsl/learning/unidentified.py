@@ -32,27 +32,27 @@ def unidentified(
 ) -> Array:
     """(d, r) an orthonormal basis of these directions; the Hessian tells whether the prior leaves
     loadings their rotations."""
-    found = list(np.eye(len(at.x))[sorted(edges)])
+    directions = list(np.eye(len(at.x))[sorted(edges)])
     canonical = objective.planned.canonical
     names = linear_hypers(canonical, at.theta, objective.pinned).loadings
     for group in loadings(canonical, names).values():
         values = [np.asarray(at.theta[o.hyper]) for o in group]
-        own = [objective.coordinates.slices[o.hyper] for o in group]
+        slices = [objective.coordinates.slices[o.hyper] for o in group]
         columns = [o.columns(v) for o, v in zip(group, values, strict=True)]
         turned = []
         for a, b in zip(*np.triu_indices(columns[0].shape[1], k=1), strict=True):
             tangent = np.zeros(len(at.x))
-            for o, value, at_, table in zip(group, values, own, columns, strict=True):
-                moved = np.zeros_like(table)
-                moved[:, a], moved[:, b] = table[:, b], -table[:, a]
-                tangent[at_] = o.array(moved, value).reshape(-1)
+            for o, value, at_, table in zip(group, values, slices, columns, strict=True):
+                rotated = np.zeros_like(table)
+                rotated[:, a], rotated[:, b] = table[:, b], -table[:, a]
+                tangent[at_] = o.array(rotated, value).reshape(-1)
             turned.append(tangent)
-        where = np.concatenate([np.arange(s.start, s.stop) for s in own])
+        where = np.concatenate([np.arange(s.start, s.stop) for s in slices])
         typical = float(np.median(np.abs(np.diag(hessian)[where])))
-        found += [
+        directions += [
             t for t in _orthonormal(turned, len(at.x)).T if abs(t @ hessian @ t) <= NONE * typical
         ]
-    return _orthonormal(found, len(at.x))
+    return _orthonormal(directions, len(at.x))
 
 
 def _orthonormal(columns: Sequence[Array], size: int) -> Array:
@@ -69,8 +69,13 @@ def frame_of(mode: Array, hessian: Array, unknown: Array, scaled: BoolArray) -> 
         return standardised(mode, hessian, scaled)
     if unknown.shape[1] == len(mode):
         return Standardised(mode, np.zeros_like(unknown), np.zeros(len(mode), dtype=bool), unknown)
-    rest = np.linalg.svd(unknown, full_matrices=True)[0][:, unknown.shape[1] :]
-    inner = standardised(np.zeros(rest.shape[1]), rest.T @ hessian @ rest)
+    inside = np.flatnonzero(~unknown.any(axis=1))
+    if len(inside) == len(mode) - unknown.shape[1]:  # edges alone: the rest keeps its coordinates
+        rest = np.eye(len(mode))[:, inside]
+        inner = standardised(mode[inside], hessian[np.ix_(inside, inside)], scaled[inside])
+    else:
+        rest = np.linalg.svd(unknown, full_matrices=True)[0][:, unknown.shape[1] :]
+        inner = standardised(np.zeros(rest.shape[1]), rest.T @ hessian @ rest)
     axes = np.hstack([rest @ inner.axes, np.zeros_like(unknown)])
     flat = np.r_[inner.flat, np.zeros(unknown.shape[1], dtype=bool)]
     return Standardised(mode, axes, flat, unknown)

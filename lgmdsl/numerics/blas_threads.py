@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from threading import Lock, Thread, get_ident
 
 from threadpoolctl import ThreadpoolController
@@ -45,14 +46,20 @@ class _Limit:
         self._restored()
 
     def _limit(self) -> None:
-        # Anew each time: libraries are loaded when they are first needed.
-        limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+        limiter = _libraries().limit(limits=1, user_api="blas")
         self.restore = limiter.restore_original_limits
 
     def _restored(self) -> None:
         if not self.holders and self.restore is not None:
             _in_a_thread(self.restore)
             self.restore = None
+
+
+@cache
+def _libraries() -> ThreadpoolController:
+    """The BLAS libraries of the process, looked up once (0.6 ms, a tenth of a small fit): those of
+    numpy and scipy, which every engine imports, are loaded before the first fit."""
+    return ThreadpoolController()
 
 
 def _in_a_thread(work: Callable[[], None]) -> None:

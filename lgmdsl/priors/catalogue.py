@@ -4,50 +4,34 @@ from __future__ import annotations
 
 from dataclasses import fields
 
+from lgmdsl.contract.catalogue import Catalogue, part
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.priors.bounded import Beta, Uniform
-from lgmdsl.priors.covariance import GraphicalLasso, InvWishart, LkjCov
-from lgmdsl.priors.flat import Flat
-from lgmdsl.priors.location import Normal
-from lgmdsl.priors.pc_correlation import PcCor0, PcCor1
-from lgmdsl.priors.pc_df import PcDf
-from lgmdsl.priors.pc_mix import PcMix
-from lgmdsl.priors.pc_scale import PcRange, PcSd
-from lgmdsl.priors.positive import (
-    Exponential,
-    Gamma,
-    HalfCauchy,
-    HalfNormal,
-    InvGamma,
-    Lognormal,
-)
 from lgmdsl.priors.prior import Prior
-from lgmdsl.priors.simplex import Dirichlet
 
-BUILT_IN: tuple[type[Prior], ...] = (
-    PcSd,
-    PcCor0,
-    PcCor1,
-    PcMix,
-    PcRange,
-    PcDf,
-    Exponential,
-    HalfNormal,
-    HalfCauchy,
-    Normal,
-    Lognormal,
-    Gamma,
-    InvGamma,
-    Beta,
-    Uniform,
-    LkjCov,
-    InvWishart,
-    Dirichlet,
-    GraphicalLasso,
-    Flat,
+PRIORS: Catalogue[type[Prior]] = Catalogue(
+    {
+        "pc_sd": part("lgmdsl.priors.pc_scale", "PcSd"),
+        "pc_cor0": part("lgmdsl.priors.pc_correlation", "PcCor0"),
+        "pc_cor1": part("lgmdsl.priors.pc_correlation", "PcCor1"),
+        "pc_mix": part("lgmdsl.priors.pc_mix", "PcMix"),
+        "pc_range": part("lgmdsl.priors.pc_scale", "PcRange"),
+        "pc_df": part("lgmdsl.priors.pc_df", "PcDf"),
+        "exponential": part("lgmdsl.priors.positive", "Exponential"),
+        "half_normal": part("lgmdsl.priors.positive", "HalfNormal"),
+        "half_cauchy": part("lgmdsl.priors.positive", "HalfCauchy"),
+        "normal": part("lgmdsl.priors.location", "Normal"),
+        "lognormal": part("lgmdsl.priors.positive", "Lognormal"),
+        "gamma": part("lgmdsl.priors.positive", "Gamma"),
+        "inv_gamma": part("lgmdsl.priors.positive", "InvGamma"),
+        "beta": part("lgmdsl.priors.bounded", "Beta"),
+        "uniform": part("lgmdsl.priors.bounded", "Uniform"),
+        "lkj_cov": part("lgmdsl.priors.covariance", "LkjCov"),
+        "inv_wishart": part("lgmdsl.priors.covariance", "InvWishart"),
+        "dirichlet": part("lgmdsl.priors.simplex", "Dirichlet"),
+        "graphical_lasso": part("lgmdsl.priors.covariance", "GraphicalLasso"),
+        "flat": part("lgmdsl.priors.flat", "Flat"),
+    }
 )
-
-PRIORS: dict[str, type[Prior]] = {p.name: p for p in BUILT_IN}
 
 
 def prior(name: str, type_: str, **arguments: object) -> Prior:

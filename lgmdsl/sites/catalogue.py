@@ -2,110 +2,84 @@
 
 from __future__ import annotations
 
+from lgmdsl.contract.catalogue import Catalogue, part
 from lgmdsl.contract.classes import Split
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
-from lgmdsl.sites.censored.families import (
-    ExponentialCensored,
-    GammaCensored,
-    LognormalCensored,
-    NormalCensored,
-    StudentTCensored,
-    WeibullCensored,
-)
-from lgmdsl.sites.ordinal.adjacent import AdjacentLogit, StereotypeLogit
-from lgmdsl.sites.ordinal.adjacent_probit import AdjacentProbit, StereotypeProbit
-from lgmdsl.sites.ordinal.continuation import ContinuationLogit, ContinuationProbit
-from lgmdsl.sites.ordinal.cumulative import OrdinalLogit, OrdinalProbit
-from lgmdsl.sites.scalar.beta import BetaLogitMean
-from lgmdsl.sites.scalar.cloglog import BernoulliCloglog
-from lgmdsl.sites.scalar.exp_power import ExpPowerPotential
-from lgmdsl.sites.scalar.exponential_rate import GammaLogMean, PoissonLogRate
-from lgmdsl.sites.scalar.laplace import LaplaceMean, LaplacePotential
-from lgmdsl.sites.scalar.log_variance import NormalLogVar
-from lgmdsl.sites.scalar.logistic import (
-    BernoulliLogit,
-    BinomialLogit,
-    LogisticPotential,
-    Sech2Potential,
-)
-from lgmdsl.sites.scalar.lognormal import LognormalMean
-from lgmdsl.sites.scalar.negbinomial import NegbinomialLogMean
-from lgmdsl.sites.scalar.normal import NormalMean, NormalPotential
-from lgmdsl.sites.scalar.probit import BernoulliProbit, BinomialProbit
-from lgmdsl.sites.scalar.student_t import StudentTMean, StudentTPotential
-from lgmdsl.sites.scalar.survival import ExponentialLogRate, WeibullLogScale
-from lgmdsl.sites.vector.admixture import AdmixtureSoftmax
-from lgmdsl.sites.vector.multinomial_probit import CategoricalProbit
-from lgmdsl.sites.vector.softmax import CategoricalSoftmax, MultinomialSoftmax
-from lgmdsl.sites.vector.stick import CategoricalStick
 from lgmdsl.vocabulary import plugins
 
-BUILT_IN: tuple[type[Site], ...] = (
-    NormalMean,
-    BernoulliLogit,
-    BernoulliProbit,
-    BernoulliCloglog,
-    BinomialLogit,
-    BinomialProbit,
-    PoissonLogRate,
-    NegbinomialLogMean,
-    GammaLogMean,
-    LognormalMean,
-    ExponentialLogRate,
-    WeibullLogScale,
-    BetaLogitMean,
-    StudentTMean,
-    LaplaceMean,
-    NormalLogVar,
-    CategoricalSoftmax,
-    CategoricalProbit,
-    MultinomialSoftmax,
-    AdmixtureSoftmax,
-    NormalCensored,
-    StudentTCensored,
-    LognormalCensored,
-    GammaCensored,
-    ExponentialCensored,
-    WeibullCensored,
-    OrdinalLogit,
-    OrdinalProbit,
-    ContinuationLogit,
-    ContinuationProbit,
-    AdjacentLogit,
-    StereotypeLogit,
-    AdjacentProbit,
-    StereotypeProbit,
-    NormalPotential,
-    LaplacePotential,
-    StudentTPotential,
-    Sech2Potential,
-    LogisticPotential,
-    ExpPowerPotential,
+SITES: Catalogue[type[Site]] = Catalogue(
+    {
+        "normal.mean": part("lgmdsl.sites.scalar.normal", "NormalMean"),
+        "bernoulli.logit": part("lgmdsl.sites.scalar.logistic", "BernoulliLogit"),
+        "bernoulli.probit": part("lgmdsl.sites.scalar.probit", "BernoulliProbit"),
+        "bernoulli.cloglog": part("lgmdsl.sites.scalar.cloglog", "BernoulliCloglog"),
+        "binomial.logit": part("lgmdsl.sites.scalar.logistic", "BinomialLogit"),
+        "binomial.probit": part("lgmdsl.sites.scalar.probit", "BinomialProbit"),
+        "poisson.log_rate": part("lgmdsl.sites.scalar.exponential_rate", "PoissonLogRate"),
+        "negbinomial.log_mean": part("lgmdsl.sites.scalar.negbinomial", "NegbinomialLogMean"),
+        "gamma.log_mean": part("lgmdsl.sites.scalar.exponential_rate", "GammaLogMean"),
+        "lognormal.mean": part("lgmdsl.sites.scalar.lognormal", "LognormalMean"),
+        "exponential.log_rate": part("lgmdsl.sites.scalar.survival", "ExponentialLogRate"),
+        "weibull.log_scale": part("lgmdsl.sites.scalar.survival", "WeibullLogScale"),
+        "beta.logit_mean": part("lgmdsl.sites.scalar.beta", "BetaLogitMean"),
+        "student_t.mean": part("lgmdsl.sites.scalar.student_t", "StudentTMean"),
+        "laplace.mean": part("lgmdsl.sites.scalar.laplace", "LaplaceMean"),
+        "normal.log_var": part("lgmdsl.sites.scalar.log_variance", "NormalLogVar"),
+        "categorical.softmax": part("lgmdsl.sites.vector.softmax", "CategoricalSoftmax"),
+        "categorical.probit": part("lgmdsl.sites.vector.multinomial_probit", "CategoricalProbit"),
+        "multinomial.softmax": part("lgmdsl.sites.vector.softmax", "MultinomialSoftmax"),
+        "admixture.softmax": part("lgmdsl.sites.vector.admixture", "AdmixtureSoftmax"),
+        "normal.mean.censored": part("lgmdsl.sites.censored.families", "NormalCensored"),
+        "student_t.mean.censored": part("lgmdsl.sites.censored.families", "StudentTCensored"),
+        "lognormal.mean.censored": part("lgmdsl.sites.censored.families", "LognormalCensored"),
+        "gamma.log_mean.censored": part("lgmdsl.sites.censored.families", "GammaCensored"),
+        "exponential.log_rate.censored": part(
+            "lgmdsl.sites.censored.families", "ExponentialCensored"
+        ),
+        "weibull.log_scale.censored": part("lgmdsl.sites.censored.families", "WeibullCensored"),
+        "ordinal.logit": part("lgmdsl.sites.ordinal.cumulative", "OrdinalLogit"),
+        "ordinal.probit": part("lgmdsl.sites.ordinal.cumulative", "OrdinalProbit"),
+        "ordinal.logit.continuation": part(
+            "lgmdsl.sites.ordinal.continuation", "ContinuationLogit"
+        ),
+        "ordinal.probit.continuation": part(
+            "lgmdsl.sites.ordinal.continuation", "ContinuationProbit"
+        ),
+        "ordinal.logit.adjacent": part("lgmdsl.sites.ordinal.adjacent", "AdjacentLogit"),
+        "ordinal.logit.stereotype": part("lgmdsl.sites.ordinal.adjacent", "StereotypeLogit"),
+        "ordinal.probit.adjacent": part("lgmdsl.sites.ordinal.adjacent_probit", "AdjacentProbit"),
+        "ordinal.probit.stereotype": part(
+            "lgmdsl.sites.ordinal.adjacent_probit", "StereotypeProbit"
+        ),
+        "normal": part("lgmdsl.sites.scalar.normal", "NormalPotential"),
+        "laplace": part("lgmdsl.sites.scalar.laplace", "LaplacePotential"),
+        "student_t": part("lgmdsl.sites.scalar.student_t", "StudentTPotential"),
+        "sech2": part("lgmdsl.sites.scalar.logistic", "Sech2Potential"),
+        "logistic": part("lgmdsl.sites.scalar.logistic", "LogisticPotential"),
+        "exp_power": part("lgmdsl.sites.scalar.exp_power", "ExpPowerPotential"),
+        # rewritten by the compiler (`contract.classes.Split`): no back end ever sees one
+        "categorical.stick": part("lgmdsl.sites.vector.stick", "CategoricalStick"),
+    }
 )
-
-# Families that the compiler rewrites (`contract.classes.Split`): no back end ever sees one.
-REWRITTEN: tuple[type[Site], ...] = (CategoricalStick,)
-
-_SITES: dict[str, type[Site]] = {s.spec.name: s for s in (*BUILT_IN, *REWRITTEN)}
 
 
 def sites() -> tuple[type[Site], ...]:
     """All families that reach the back ends, the built-in ones first."""
     plugins.load()
-    return tuple(s for s in _SITES.values() if not issubclass(s, Split))
+    return tuple(s for s in SITES.values() if not issubclass(s, Split))
 
 
 def families() -> tuple[type[Site], ...]:
     """All families that a model can name: those that the compiler rewrites come last."""
-    return (*sites(), *(s for s in _SITES.values() if issubclass(s, Split)))
+    return (*sites(), *(s for s in SITES.values() if issubclass(s, Split)))
 
 
 def find_site(name: str) -> type[Site] | None:
     """The family called `name`, a rewritten one too, or None."""
-    if name not in _SITES:
+    if name not in SITES:
         plugins.load()
-    return _SITES.get(name)
+    return SITES.get(name)
 
 
 def site(name: str) -> type[Site]:
@@ -122,22 +96,22 @@ def family(name: str) -> type[Site]:
 def register_site(cls: type[Site]) -> type[Site]:
     """Add a third party's family; usable as a decorator. Raises ModelError E106 (name taken)."""
     name = cls.spec.name
-    if _SITES.get(name, cls) is not cls:
+    if SITES.get(name, cls) is not cls:
         raise ModelError(
             Diagnostic("E106", f"a site called `{name}` exists already", help="choose another name")
         )
-    _SITES[name] = cls
+    SITES[name] = cls
     return cls
 
 
 def unregister_site(name: str) -> None:
     """Take a registered family out again; an unknown one is no error."""
-    _SITES.pop(name, None)
+    SITES.pop(name, None)
 
 
 def _required(name: str, cls: type[Site] | None) -> type[Site]:
     if cls is not None:
         return cls
-    known = list(_SITES)
+    known = list(SITES)
     remedy = suggestion(name, known, then=f"Sites: {' '.join(known)}")
     raise ModelError(Diagnostic("E103", f"unknown site `{name}`", help=remedy))

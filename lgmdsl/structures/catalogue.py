@@ -6,33 +6,18 @@ and classes have no defaults of their own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from typing import Any
 
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.contract.catalogue import Catalogue
 from lgmdsl.contract.structure import Members, Structure
 from lgmdsl.errors import Diagnostic, ModelError
-from lgmdsl.structures.independent import Dense, Flat, Iid, Normal
-from lgmdsl.structures.kernels.gp import Gp
-from lgmdsl.structures.kernels.kernels import Kernel, Linear, White
-from lgmdsl.structures.kernels.stationary import (
-    Matern,
-    Periodic,
-    RationalQuadratic,
-    SquaredExponential,
-)
-from lgmdsl.structures.ordered.ar import Ar, ar
-from lgmdsl.structures.ordered.ar1 import Ar1, ar1
-from lgmdsl.structures.ordered.ou import OrnsteinUhlenbeck, ou
-from lgmdsl.structures.ordered.seasonal import Seasonal, seasonal
-from lgmdsl.structures.ordered.walks import FirstOrderWalk, SecondOrderWalk, rw1, rw2
-from lgmdsl.structures.spatial.besag import Besag, besag
-from lgmdsl.structures.spatial.car import Car, car
-from lgmdsl.structures.spatial.gmrf import Gmrf, gmrf
-from lgmdsl.structures.spatial.spde import Spde, spde
+from lgmdsl.structures.kernels.kernels import Kernel
 
 Builder = Callable[..., Structure]
 
@@ -71,58 +56,62 @@ class Declared:
         return self.make(*size, **{**self.defaults, **arguments})
 
 
-def _table(*builders: Declared) -> dict[str, Declared]:
-    return {b.part.name: b for b in builders}
+def _builder(module: str, part: str, make: str = "") -> Callable[[], Declared]:
+    """A line of the catalogue: a class, and the function of its module that makes it where it is
+    not called with the arguments as they are."""
+
+    def load() -> Declared:
+        imported = import_module(f"lgmdsl.structures.{module}")
+        return Declared.of(getattr(imported, part), getattr(imported, make) if make else None)
+
+    return load
 
 
-def _dense(size: int, cov: object) -> Structure:
-    return Dense(np.ascontiguousarray(_array(cov)))
-
-
-def _gp(size: int, at: object, kernel: Kernel) -> Structure:
-    inputs = _array(at)
-    return Gp(np.ascontiguousarray(inputs.reshape(size, -1)), kernel)
-
-
-def _kernel(cls: type[Kernel]) -> Declared:
+def _kernel(module: str, part: str) -> Callable[[], Declared]:
     """A kernel whose arguments may be given as numbers."""
-    return Declared.of(cls, lambda **arguments: cls(**{k: _array(v) for k, v in arguments.items()}))
 
+    def load() -> Declared:
+        cls = getattr(import_module(f"lgmdsl.structures.kernels.{module}"), part)
 
-def _matern(sd: object, length: object, smoothness: Any) -> Kernel:
-    return Matern(_array(sd), _array(length), float(smoothness))
+        def make(**arguments: object) -> Kernel:
+            kernel: Kernel = cls(**{k: _array(v) for k, v in arguments.items()})
+            return kernel
+
+        return Declared.of(cls, make)
+
+    return load
 
 
 # A new structure or kernel is its declaration, its class and a line here.
-STRUCTURES: dict[str, Builder] = {
-    **_table(
-        Declared.of(Normal),
-        Declared.of(Iid),
-        Declared.of(Flat),
-        Declared.of(Dense, _dense),
-        Declared.of(Gmrf, gmrf),
-        Declared.of(FirstOrderWalk, rw1),
-        Declared.of(SecondOrderWalk, rw2),
-        Declared.of(Seasonal, seasonal),
-        Declared.of(Ar1, ar1),
-        Declared.of(Ar, ar),
-        Declared.of(OrnsteinUhlenbeck, ou),
-        Declared.of(Besag, besag),
-        Declared.of(Car, car),
-        Declared.of(Gp, _gp),
-        Declared.of(Spde, spde),
-    )
-}
-KERNELS: dict[str, Callable[..., Kernel]] = {
-    **_table(
-        _kernel(SquaredExponential),
-        Declared.of(Matern, _matern),
-        _kernel(RationalQuadratic),
-        _kernel(Periodic),
-        _kernel(Linear),
-        _kernel(White),
-    )
-}
+STRUCTURES: Catalogue[Builder] = Catalogue(
+    {
+        "normal": _builder("independent", "Normal"),
+        "iid": _builder("independent", "Iid"),
+        "flat": _builder("independent", "Flat"),
+        "dense": _builder("independent", "Dense", "dense"),
+        "gmrf": _builder("spatial.gmrf", "Gmrf", "gmrf"),
+        "rw1": _builder("ordered.walks", "FirstOrderWalk", "rw1"),
+        "rw2": _builder("ordered.walks", "SecondOrderWalk", "rw2"),
+        "seasonal": _builder("ordered.seasonal", "Seasonal", "seasonal"),
+        "ar1": _builder("ordered.ar1", "Ar1", "ar1"),
+        "ar": _builder("ordered.ar", "Ar", "ar"),
+        "ou": _builder("ordered.ou", "OrnsteinUhlenbeck", "ou"),
+        "besag": _builder("spatial.besag", "Besag", "besag"),
+        "car": _builder("spatial.car", "Car", "car"),
+        "gp": _builder("kernels.gp", "Gp", "gp"),
+        "spde": _builder("spatial.spde", "Spde", "spde"),
+    }
+)
+KERNELS: Catalogue[Callable[..., Kernel]] = Catalogue(
+    {
+        "se": _kernel("stationary", "SquaredExponential"),
+        "matern": _builder("kernels.stationary", "Matern", "matern"),
+        "rq": _kernel("stationary", "RationalQuadratic"),
+        "periodic": _kernel("stationary", "Periodic"),
+        "linear": _kernel("kernels", "Linear"),
+        "white": _kernel("kernels", "White"),
+    }
+)
 
 
 def members_of(name: str) -> Members:
@@ -156,7 +145,7 @@ def register_kernel(name: str, builder: Callable[..., Kernel]) -> None:
     _add(KERNELS, "kernel", name, builder)
 
 
-def _add(table: dict[str, Any], kind: str, name: str, builder: object) -> None:
+def _add(table: MutableMapping[str, Any], kind: str, name: str, builder: object) -> None:
     if table.setdefault(name, builder) != builder:
         raise ModelError(
             Diagnostic(

@@ -215,6 +215,11 @@ class Dense(Structure):
         return {"cov": -self._inverse @ dense @ self._inverse}
 
 
+def dense(size: int, cov: object) -> Dense:
+    """`dense(cov)` with a covariance of any layout in memory."""
+    return Dense(np.ascontiguousarray(cov, dtype=np.float64))
+
+
 def _filled(value: Array, size: int) -> Array:
     return np.full(size, float(value)) if value.ndim == 0 else value.reshape(-1)
 

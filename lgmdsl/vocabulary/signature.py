@@ -101,6 +101,16 @@ class Spacing:
     circle: str = ""
 
 
+@dataclass(frozen=True)
+class Mixed:
+    """A structure that the compiler writes as two independent blocks and a map of them,
+    sd (sqrt(1 - share) first + sqrt(share) second): `share` names the argument, `parts` the two
+    structures, each with those of the arguments that it takes."""
+
+    share: str
+    parts: tuple[tuple[str, tuple[str, ...]], tuple[str, tuple[str, ...]]]
+
+
 class Trait(Flag):
     """What code may ask of a part in place of its name. Of structures, unless it says otherwise."""
 
@@ -123,7 +133,8 @@ class Signature:
     `carries_scale` names the arguments that make a factor carry the scale of a product; `whole`
     marks the structures that take the block at once, of any shape; `positional` is how many
     leading arguments may stand without their names; `other` is a second form of the same name;
-    `traits` is what code asks of it in place of its name.
+    `traits` is what code asks of it in place of its name; `mixed`: the two blocks as which a
+    structure is written, which needs no class then.
 
     For the manual: `summary` is one sentence; `formulas` pairs of a form ("" where there is one;
     of a family its linking argument, perhaps with a variant: `logit.adjacent`) and its formula;
@@ -143,6 +154,7 @@ class Signature:
     other: Signature | None = None
     spacing: Spacing = Spacing()
     traits: Trait = Trait.NONE
+    mixed: Mixed | None = None
     formulas: tuple[tuple[str, str], ...] = ()
     scale: str = ""
     support: str = ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing, Trait
+from lgmdsl.vocabulary.signature import Mixed, Parameter, Signature, Spacing, Trait
 
 _SD = Parameter(
     "sd", "positive", over="none", meaning="scale, in the unit of the latent (see its convention)"
@@ -47,6 +47,7 @@ def _structure(
     whole: bool = False,
     carries: tuple[str, ...] = ("sd",),
     traits: Trait = Trait.NONE,
+    mixed: Mixed | None = None,
     scale: str = "",
     formula: str = "",
     source: str = "",
@@ -60,6 +61,7 @@ def _structure(
         summary=summary,
         spacing=spacing or Spacing(),
         traits=traits,
+        mixed=mixed,
         scale=scale,
         source=source,
         carries_scale=tuple(s for s in carries if any(p.name == s for p in parameters)),
@@ -144,6 +146,7 @@ STRUCTURES: tuple[Signature, ...] = (
         "bym2", _GRAPH, _SD,
         Parameter("mix", "unit", over="none", meaning="the share of besag in the variance"),
         traits=Trait.COMPONENTS, scale=_TYPICAL,
+        mixed=Mixed("mix", (("iid", ()), ("besag", ("graph",)))),
         formula="sd (sqrt(1 - mix) iid + sqrt(mix) besag)",
         source="Riebler et al. 2016, eq. 6",
         summary="besag and iid in one block, mix the share of besag",

@@ -32,8 +32,8 @@ observe y ~ bernoulli(logit = eta)
 """
 
 
-def zero(**settings: str) -> lgm.Fit:
-    return lgm.fit(lgm.loads(ZERO), {"y": [0], "n": [47]}, **settings)
+def zero(method: str) -> lgm.Fit:
+    return lgm.fit(lgm.loads(ZERO), {"y": [0], "n": [47]}, method=method)
 
 
 def said(fit: lgm.Fit) -> list[str]:

@@ -70,14 +70,14 @@ def test_draws_agree_with_what_is_summed(monkeypatch: pytest.MonkeyPatch) -> Non
     summed = expanded(fit)
     monkeypatch.setattr(module, "FEW_LATENTS", 0)
     monkeypatch.setattr(module, "FEW_ROWS", 0)
-    monkeypatch.setattr(module, "PAIRS", 4000)
-    monkeypatch.setattr(module, "TRIPLES", 100)
+    monkeypatch.setattr(module, "PAIRS", (4000, 4000))
+    monkeypatch.setattr(module, "TRIPLES", (100, 100))
     drawn = expanded(fit)
     assert not drawn.exact
     assert drawn.evidence == pytest.approx(summed.evidence, rel=0.3)
     np.testing.assert_allclose(drawn.variances(), summed.variances(), rtol=0.2)
     assert drawn.again is not None
-    form = fit.canonical.named["eta"][1].form  # type: ignore[union-attr]
+    form = fit.canonical.named["eta"][1].form
     functional = fit.canonical.predictor(form, ("obs",), fit.theta)
     variances, cumulants = drawn.again.variances_and_cumulants(functional)
     np.testing.assert_allclose(variances, summed.variances(functional), rtol=0.2)

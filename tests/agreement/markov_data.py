@@ -30,8 +30,8 @@ from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.precision import PrecisionEngine
 from lgmdsl.engines.sparse.engine import SparseEngine
 from lgmdsl.inference.driver import Tolerances, TraceEntry
+from lgmdsl.inference.other_starts import run_from_starts
 from lgmdsl.inference.plan import plan
-from lgmdsl.inference.starts import run_from_starts
 from lgmdsl.sites.catalogue import find_site
 
 Data = dict[str, Any]

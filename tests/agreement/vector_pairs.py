@@ -34,7 +34,7 @@ class Pair(NamedTuple):
 def pairs(site: type[Site]) -> Iterator[Pair]:
     """All that take the sites which the compiler makes of a family's."""
     seen = compiled(site)
-    for back in BACKENDS:
+    for back in BACKENDS.values():
         usual = route(seen, back)
         if isinstance(usual, Route) and usual.bound is None:
             yield Pair(back.spec.name, "")

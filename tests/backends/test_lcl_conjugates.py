@@ -13,7 +13,7 @@ from lgmdsl.contract.questions import Decoupled, Expected
 from lgmdsl.contract.site import Property
 from lgmdsl.inference.routes import answering
 from lgmdsl.numerics.optimisation.pair_newton import PairTerms
-from lgmdsl.sites.catalogue import BUILT_IN, site
+from lgmdsl.sites.catalogue import SITES, site
 from lgmdsl.testing.sites.censoring_checks import ends
 from lgmdsl_backends.lcl.conjugates import conjugates, slope_limits
 from tests.sites.examples import example
@@ -81,7 +81,7 @@ EDGES: dict[str, Callable[[Any], tuple[Any, Any]]] = {
         np.where(s.y < 3, -np.inf, 0.0), np.where(s.y > 0, np.inf, 0.0))),
     "sech2": lambda s: (-2.0 / s.scale, 2.0 / s.scale),
 }  # fmt: skip
-SCALAR = [s.spec.name for s in BUILT_IN if not s.spec.vector]
+SCALAR = [s.spec.name for s in SITES.shipped() if not s.spec.vector]
 
 
 @pytest.mark.parametrize("name", SCALAR)

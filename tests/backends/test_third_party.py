@@ -12,6 +12,7 @@ import lgmdsl as lgm
 from lgmdsl.inference import registry
 from lgmdsl.testing.backend_checks import check_backend
 from lgmdsl.testing.site_checks import check_site
+from lgmdsl_backends.catalogue import BACKENDS
 from lgmdsl_backends.laplace import Laplace
 from tests.backends.toy_backend import FixedPoint
 from tests.backends.toy_site import GeometricLogit
@@ -106,6 +107,6 @@ def test_a_broken_back_end_is_caught(registered: None, monkeypatch: pytest.Monke
         def residual(self, problem, state) -> float:  # type: ignore[no-untyped-def]
             return 0.0
 
-    monkeypatch.setitem(registry._backends, "fixed-point", Lazy)
+    monkeypatch.setitem(BACKENDS, "fixed-point", Lazy)
     with pytest.raises(AssertionError, match="ends elsewhere"):
         check_backend(Lazy)

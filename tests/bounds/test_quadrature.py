@@ -91,7 +91,7 @@ def test_declarations() -> None:
 
 
 def test_registering_sites(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalogue, "_SITES", dict(catalogue._SITES))
+    monkeypatch.setattr(catalogue, "SITES", dict(catalogue.SITES))
     assert register_site(Cauchy) is Cauchy
     assert site("cauchy.location") is Cauchy
     assert register_site(Cauchy) is Cauchy

@@ -53,7 +53,7 @@ def test_compare(run: Run, model: Path, data: Path) -> None:
     done = run("compare", model, data, *asked, "--audit", "--draws", "300")
     assert done.status == 0 and "audit: 300 draws" in done.out
     found = run("compare", model, data, *asked, "--audit", "--draws", "300", "--json").json
-    assert {"trust", "shifted", "unreliable"} >= {m["audit"]["outcome"] for m in found["methods"]}
+    assert {"trust", "shifted", "undecided"} >= {m["audit"]["outcome"] for m in found["methods"]}
 
 
 def test_without_arviz_nothing_is_fitted(
@@ -106,3 +106,16 @@ def test_draws_without_an_audit_are_wrong_usage(
     for given in (("fit", model, data), ("compare", model, data), ("summary", out)):
         done = run(*given, "--draws", "500")
         assert done.status == 2 and "write --audit --draws 500" in done.err and done.out == ""
+
+
+def test_the_exact_sampler(run: Run, model: Path, data: Path, tmp_path: Path) -> None:
+    out = tmp_path / "o.nc"
+    done = run("fit", model, data, *SMALL, "--audit-sampler", "-o", out)
+    assert done.status == 0 and "300 from an exact sampler" in done.out and "R-hat 1.0" in done.out
+    again = run("summary", out, "--audit", "--draws", "300", "--audit-sampler", "--data", data)
+    assert again.status == 0 and "exact sampler" in again.out
+    asked = ("--set", "s=2", "--method", "laplace", "--audit", "--audit-sampler", "--draws", "300")
+    table = run("compare", model, data, *asked, "--json").json
+    assert table["methods"][0]["audit"]["proposal"] == "exact sampler"
+    alone = run("fit", model, data, *SMALL[:4], "--audit-sampler")
+    assert alone.status == 2 and "write --audit --audit-sampler" in alone.err

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -9,7 +12,7 @@ import scipy.sparse as sp
 from lgmdsl.arrays import SparseMatrix
 from lgmdsl.contract.engine import Engine, Failed
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
-from lgmdsl.engines.choose import Terms, choose, table
+from lgmdsl.engines.choose import ENGINES, Entry, Option, Terms, choose, preferred, reason, table
 from lgmdsl.engines.dense.covariance import CovarianceEngine
 from lgmdsl.engines.dense.gram import DenseGram, PairGram, SparseGram
 from lgmdsl.engines.dense.precision import PrecisionEngine
@@ -41,7 +44,9 @@ def regression(rows: int, n: int, name: str = "normal") -> LinearGaussian:
 def test_choices() -> None:
     engine, why = choose(gp(40))
     assert isinstance(engine, CovarianceEngine)
-    assert "precision cannot: block `f` (gp) has a covariance but no precision" in why
+    assert why.startswith("covariance engine for 40 predictor rows and 40 latents: the cheapest")
+    refusals = {o.name: o.refusal for o in table(gp(40))}
+    assert "block `f` (gp) has a covariance but no precision" in refusals["precision"]
     engine, why = choose(regression(500, 5))
     assert isinstance(engine, PrecisionEngine) and "500 predictor rows and 5 latents" in why
     assert isinstance(choose(regression(20, 400))[0], CovarianceEngine)
@@ -205,4 +210,50 @@ def test_estimates_only_where_exact_answers_are_dear(size: int, name: str) -> No
     engine, why = choose(linear, Terms(1e12))
     assert engine is not None and engine.name == name
     assert engine.exact is (name == "precision")
-    assert ("only estimate variances" in why) is engine.exact
+    assert ("it estimates variances" in why) is not engine.exact
+
+
+EXACT, ESTIMATING = (next(e for e in ENGINES if e.engine.exact is exact) for exact in (True, False))
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        (
+            [(EXACT, "", 1e6), (ESTIMATING, "", 1e3)],
+            "the cheapest exact engine, 1e+06 flops for one conditioning, below the limit of "
+            "2e+11 from which estimates are considered",
+        ),
+        (
+            [(EXACT, "", 1e6), (replace(EXACT), "", 3e6), (ESTIMATING, "", 1e3)],
+            "2e+11 from which estimates are considered; covariance would cost 3 times as much",
+        ),
+        (
+            [(EXACT, "", 3e11), (ESTIMATING, "", 1e9)],
+            "it estimates variances, in 1e+09 flops for one conditioning; covariance, the "
+            "cheapest exact engine, would take 3e+11, above the limit of 2e+11 for exact engines",
+        ),
+        (
+            [(EXACT, "", 3e11), (ESTIMATING, "", 4e11)],
+            "the cheapest engine, 3e+11 flops for one conditioning: above the limit of 2e+11 from "
+            "which estimates are considered, but these cost no less",
+        ),
+        (
+            [(EXACT, "no", math.inf), (ESTIMATING, "", 1e3)],
+            "no engine computes variances exactly; it takes 1e+03 flops for one conditioning",
+        ),
+    ],
+)
+def test_the_reason_names_the_flops_that_decided(
+    options: list[tuple[Entry, str, float]], wanted: str
+) -> None:
+    why = reason(regression(6, 4), [Option(*o, None) for o in options])
+    chosen = preferred([Option(*o, None) for o in options])
+    assert chosen is not None and why.endswith(wanted)
+    assert why.startswith(f"{chosen.name} engine for 6 predictor rows and 4 latents: ")
+
+
+def test_an_engine_that_was_requested_and_none_at_all() -> None:
+    linear, able = regression(6, 4), [Option(EXACT, "", 1e6, None)]
+    assert reason(linear, able, Terms.of("covariance")).endswith("latents: it was requested")
+    assert reason(linear, [Option(EXACT, "no", math.inf, None)]) == ""

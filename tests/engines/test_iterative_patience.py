@@ -1,6 +1,7 @@
 """What is too large for the iterative engine is refused before it begins, unless it was asked for;
 hopeless fill is seen early."""
 
+# Long because what is refused, when, and by what counts, is one concept.
 from __future__ import annotations
 
 import math
@@ -17,8 +18,19 @@ from lgmdsl.compile import compile_model
 from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock
 from lgmdsl.dataset import read
+from lgmdsl.engines.iterative import patience
 from lgmdsl.engines.iterative.engine import IterativeEngine
-from lgmdsl.engines.iterative.patience import LOGS, SCATTER, Patience, step_cost
+from lgmdsl.engines.iterative.patience import (
+    FETCHED,
+    FLOPS_A_MINUTE,
+    LOGS,
+    SCATTER,
+    TOUCHED,
+    TOUCHED_ROWS,
+    TRAFFIC,
+    Patience,
+    step_cost,
+)
 from lgmdsl.engines.iterative.prior import dominant_root
 from lgmdsl.engines.sparse import layout
 from lgmdsl.engines.sparse.engine import SparseEngine
@@ -114,6 +126,42 @@ def test_variances_do_not_depend_on_what_was_solved_before() -> None:
     np.testing.assert_array_equal(again.variance[0], wanted)
 
 
+def test_prices_in_closed_form(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Entries that are fetched count from a size on; iterations by the condition number; further
+    fits start next to their end; time does not matter where there is no limit."""
+    linear = random_rows(500)
+    operators = [op for p in linear.predictors for op in p.columns.values()]
+    small = step_cost(linear)
+    wanted = 2.0 * sum(op.cost for op in operators)
+    wanted += TRAFFIC * (TOUCHED * linear.size + TOUCHED_ROWS * linear.rows)
+    assert small == pytest.approx(wanted)
+    monkeypatch.setattr(patience, "CACHED", 499.0)
+    fetched = sum(op.entries for op in operators if op.is_sparse)
+    assert step_cost(linear) == pytest.approx(small + 2.0 * FETCHED * fetched)
+
+    price = Patience(linear, 0.1, 5000, 1e12)
+    assert price.accuracy(0.5 / np.sqrt(500.0)) == pytest.approx(0.5) and price.accuracy(0.0) == 0.1
+    price.condition = 400.0
+    assert price.iterations(1e-3) == pytest.approx(10.0 * np.log(2000.0))
+    for steps, fits, ahead in ((12.0, 1.0, 12.0), (12.0, 30.0, 99.0), (2.0, 30.0, 60.0)):
+        price.steps, price.fits = steps, fits
+        assert price.conditionings == ahead
+    price.steps = price.fits = 1.0
+    each = price.price(20)
+    price.endless = 1.001 * each
+    assert price.lasts(20) and not price.lasts(21)
+    monkeypatch.setattr(patience, "QUICK", 1.001 * each)
+    assert price.quick(20) and not price.quick(21)
+    price.endless = math.inf
+    assert price.quick(10_000)
+    price.endless, price.spent = 10.0 * price.work, 4.0 * price.work
+    assert price.affordable(1) == 6 and price.affordable(3) == 2
+    price.spent = 20.0 * price.work
+    assert price.affordable(1) == 0
+    price.spent = 90.0 * FLOPS_A_MINUTE
+    assert "90 minutes or more" in price.refused(20).diagnostics[0].message
+
+
 def test_what_lies_ahead_counts() -> None:
     """One conditioning may be had where a fit of a dozen, or a search of fits, is refused."""
     linear = random_rows(2000)
@@ -154,6 +202,60 @@ def test_a_fit_that_outlasts_its_price_is_stopped_and_draws_are_no_part_of_it() 
         for k in range(20):
             more = engine.condition((np.full(1500, 5.0 + k),), shift)
             assert not isinstance(more, Failed) and np.isfinite(more.log_normaliser)
+
+
+def test_weights_that_condition_worse_than_the_first_are_refused_when_they_are_seen() -> None:
+    """A fit begins with weights that are all alike, and data want others, at which a solve takes
+    30 times as many iterations: it is given up in the first solve for a mean there."""
+    linear, y = counts(2000)
+    rng = np.random.default_rng(3)
+    even, uneven = (np.full(2000, 0.01),), (np.exp(3.0 * rng.normal(size=2000)) + y,)
+    shift = (rng.normal(size=2000),)
+    probing = IterativeEngine(linear)
+    for weight in (even, uneven):
+        found = probing.condition(weight, shift)
+        assert not isinstance(found, Failed)
+        condition = probing.patience.condition
+    assert condition > 100.0 * probing.patience.first
+    price = probing.patience.price(20)
+    engine = IterativeEngine(linear, endless=5.0 * price)
+    engine.expect(12.0, 1.0)
+    assert not isinstance(engine.condition(even, shift), Failed)
+    with pytest.raises(MethodError, match=r"`w` .* would take too long"):
+        engine.condition(uneven, shift)
+    assert engine.patience.spent < 0.2 * price  # no sample was solved for
+    patient = IterativeEngine(linear, endless=15.0 * price)
+    patient.expect(12.0, 1.0)
+    assert not isinstance(patient.condition(even, shift), Failed)
+    assert not isinstance(patient.condition(uneven, shift), Failed)
+
+
+def test_conditionings_that_are_done_do_not_lie_ahead() -> None:
+    linear, y = counts(2000)
+    weight, shift = (1.0 + y,), (np.zeros(2000),)
+    engine = IterativeEngine(linear)
+    engine.expect(3.0, 1.0)
+    ahead = []
+    for _ in range(5):
+        found = engine.condition(weight, shift)
+        assert not isinstance(found, Failed)
+        found.with_shift(shift)
+        ahead.append(engine.patience.ahead)
+    assert ahead == [2.0, 1.0, 1.0, 1.0, 1.0]
+
+
+def test_all_runs_of_a_solve_are_paid_for() -> None:
+    """A second run from where the first ended, or for quadrature from the beginning, costs as the
+    first did."""
+    linear, y = counts(2000)
+    engine = IterativeEngine(linear, endless=1e15)
+    found = engine.condition((1e3 * (1e-3 + y),), (np.zeros(2000),))
+    assert not isinstance(found, Failed)
+    before, spent = engine.products, engine.patience.spent
+    assert np.isfinite(found.log_normaliser)
+    made = engine.products - before
+    paid = (engine.patience.spent - spent) / engine.patience.work
+    assert 0.8 * made <= paid <= made
 
 
 @pytest.mark.parametrize(("steps", "samples"), [(1.0, 80), (1e6, 20)])

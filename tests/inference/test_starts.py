@@ -11,7 +11,7 @@ import lgmdsl as lgm
 from lgmdsl.arrays import AnyArray
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Status
-from lgmdsl.inference.starts import at_landmarks
+from lgmdsl.inference.other_starts import at_landmarks
 
 ROBUST = """lgm 1
 index obs

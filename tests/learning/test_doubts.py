@@ -10,7 +10,7 @@ from scipy import special
 import lgmdsl as lgm
 from lgmdsl.learning.integration import integrate as integration
 from lgmdsl.learning.integration.hyper_posterior import weighted_quantile
-from lgmdsl.learning.integration.raked import raked
+from lgmdsl.learning.integration.raked import _cells, raked
 from lgmdsl.learning.integration.sensitivities import (
     EVIDENCE,
     MOMENT,
@@ -97,6 +97,45 @@ def test_few_nodes_get_the_marginals_of_many() -> None:
     assert weights @ (few[:, 0] * few[:, 1]) == pytest.approx(0.5, abs=0.06)
 
 
+def test_cells_hold_enough_of_the_few() -> None:
+    """Of 100 nodes on one side of the many no cell holds fewer than 8, the last one included, and
+    the masses of all cells are those of the many."""
+    rng = np.random.default_rng(5)
+    for few in (rng.normal(size=100), rng.normal(size=100) - 2.0, rng.normal(size=100) + 2.0):
+        many, masses = rng.normal(size=5000), np.full(5000, 2e-4)
+        cell, wanted = _cells(few, many, masses)
+        counts = np.bincount(cell, minlength=len(wanted))
+        assert counts.min() >= 8 and len(wanted) > 4 and wanted.sum() == pytest.approx(1.0)
+
+
+def test_all_marginals_agree_after_several_sweeps() -> None:
+    """Of coordinates that go together one sweep leaves those that came first off."""
+    rng = np.random.default_rng(7)
+    x = rng.normal(size=(3000, 1)) + rng.normal(size=(3000, 2))
+    many = 1.2 * rng.normal(size=(20_000, 1)) + rng.normal(size=(20_000, 2)) + [0.2, -0.1]
+    masses = np.full(len(many), 1.0 / len(many))
+    weights = raked(x, np.full(len(x), 1.0 / len(x)), many, masses)
+    for few, sample in zip(x.T, many.T, strict=True):
+        cell, wanted = _cells(few, sample, masses)
+        np.testing.assert_allclose(np.bincount(cell, weights), wanted, rtol=2e-3)
+    missing = np.where(x[:, 1] > 1.0, 0.0, 1.0)  # cells whose nodes have no weight at all
+    assert raked(x, missing / missing.sum(), many, masses).sum() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_both_tails_of_a_symmetric_value_count_alike() -> None:
+    values = np.linspace(-2.0, 2.0, 41)
+    low, high = sensitivities(values[:, None], np.full(41, 1.0 / 41))[-2:]
+    np.testing.assert_allclose(high, -low[::-1], rtol=1e-12)
+
+
+def test_errors_of_many_nats_are_cut_off_and_known_nodes_are_not_chosen_again() -> None:
+    effects = np.ones((1, 1))
+    assert bent(effects, np.array([50.0]))[0, 0] == bent(effects, np.array([2.0]))[0, 0]
+    root = np.random.default_rng(2).uniform(0.1, 1.0, 30)  # one value tells all of them
+    picked = chosen(np.ones((1, 30)), np.outer(root, root), 5, np.ones(30, dtype=bool))
+    assert len(picked) == 1
+
+
 @pytest.mark.parametrize("seed", [1, 3])
 def test_tail_quantiles_of_few_groups(seed: int) -> None:
     """Left tails of log sds are followed until little mass is beyond: 2.5 % quantiles of cells' sds
@@ -140,3 +179,15 @@ def test_tails_of_a_bounded_value_are_short() -> None:
     fit = lgm.fit(load(text), data, method="laplace", hyper="integrate")
     assert fit.converged and float(fit.mean("s")) > 0.09
     assert not [w for w in fit.warnings if w.code == "W606"]
+
+
+def test_quantiles_on_a_lattice_are_no_steps() -> None:
+    """Of one coordinate of a product lattice, whose values each stand as often as the other axis is
+    long: quantiles of a normal law, to the square of the lattice's step."""
+    step = 0.5
+    axis = np.arange(-6.0, 6.01, step)
+    x, y = (a.reshape(-1) for a in np.meshgrid(axis, axis, indexing="ij"))
+    weights = np.exp(-0.5 * (x**2 + y**2))
+    levels = np.array([0.05, 0.3, 0.5, 0.8, 0.95])
+    found = weighted_quantile(x, weights / weights.sum(), levels)
+    np.testing.assert_allclose(found, special.ndtri(levels), atol=0.1 * step)

@@ -4,7 +4,7 @@ evidences, marginals, refusals, files."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -13,8 +13,9 @@ from scipy import special
 import lgmdsl as lgm
 from lgmdsl.arrays import Array
 from lgmdsl.compile import compile_model
+from lgmdsl.contract.problem import Problem
 from lgmdsl.dataset import read
-from lgmdsl.inference.plan import plan
+from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.learning.mean_field.factor import Factor, GammaFactor, NumericFactor, factor
 from lgmdsl.learning.mean_field.mean_field import _refreshed
 from lgmdsl.priors.catalogue import prior
@@ -237,6 +238,21 @@ def test_coordinate_ascent_reaches_the_same_bound_and_rises(method: str) -> None
     other = fitted(text, method="px-vb", tol=1e-11, options={"expand": False})
     assert rises(fit) and fit.converged
     assert fit.log_evidence == pytest.approx(other.log_evidence, abs=1e-7)
+
+
+def test_each_fit_has_one_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The checks before the first fit, the fit, and the result share it."""
+    plans: list[str] = []
+    unplanned = Plan.at
+
+    def counted(self: Plan, *arguments: Any, **named: Any) -> Problem:
+        plans.append(self.method)
+        return unplanned(self, *arguments, **named)
+
+    monkeypatch.setattr(Plan, "at", counted)
+    fit = fitted(LINEAR.format(v=GAMMAS[0], u=GAMMAS[1]))
+    assert fit.learning is not None and fit.learning.fits > 2
+    assert len(plans) == fit.learning.fits and set(plans) == {fit.method}
 
 
 def test_a_round_starts_from_gaussian_sites_as_they_now_are() -> None:

@@ -111,7 +111,7 @@ def test_a_method_without_evidence_cannot_learn() -> None:
 
 
 def test_other_ways_are_refused_by_name() -> None:
-    with pytest.raises(lgm.MethodError, match="unknown way"):
+    with pytest.raises(lgm.MethodError, match="unknown treatment"):
         lgm.fit(load(GLMM), counts(groups=5), hyper="maximise")
 
 

@@ -214,10 +214,7 @@ observe y ~ normal(mean = eta, sd = t)
     assert float(far.theta["t"]) == pytest.approx(float(near.theta["t"]), rel=0.01)
 
 
-def test_what_runs_away_is_named() -> None:
-    """Without structure in the data a correlation under pc_cor1 goes to 1, where its density has no
-    bound: told by name, in few fits."""
-    text = """lgm 1
+BOUNDLESS = """lgm 1
 index area
 index year
 data y[area, year] : count
@@ -229,14 +226,59 @@ latent f[area, year] ~ besag(graph = edges) * ar1(sd = s, rho = rho)
 let eta[area, year] = b0 + f
 observe y ~ poisson(log_rate = eta)
 """
+
+
+def _on_a_grid(f: Array) -> lgm.Fit:
+    """By `map`; f: (16, T) the log rates of a grid of 4 x 4 areas, but for their mean."""
     right = [(i, i + 1) for i in range(16) if i % 4 < 3]
     edges = np.array(right + [(i, i + 4) for i in range(12)])
-    y = np.random.default_rng(0).poisson(5, size=(16, 8))
-    fit = lgm.fit(lgm.loads(text), {"y": y, "edges": edges}, hyper="map")
-    assert fit.status.name == "stalled" and fit.learning is not None and fit.learning.fits < 60
+    y = np.random.default_rng(0).poisson(5.0 * np.exp(f))
+    return lgm.fit(lgm.loads(BOUNDLESS), {"y": y, "edges": edges}, hyper="map")
+
+
+def _is_boundless(fit: lgm.Fit, name: str) -> None:
+    assert fit.status.name == "stalled" and fit.learning is not None and fit.learning.fits < 25
     (warning,) = [w for w in fit.warnings if w.code == "W601"]
-    assert "`rho` ran away" in warning.details[0] and "to 0.99" in warning.details[0]
-    assert "integrate over it" in warning.help and "`rho`" in warning.help
+    assert f"`{name}` ran away: its prior's density has no bound" in warning.details[0]
+    assert "integrate over it" in warning.help and f"`{name}`" in warning.help
+
+
+def test_a_correlation_that_runs_to_where_its_prior_has_no_bound_is_named() -> None:
+    """Without structure in the data a correlation under pc_cor1 goes to 1: the search ends as soon
+    as the data do not matter, and no differences of gradients are made where fits are slow."""
+    fit = _on_a_grid(np.zeros((16, 8)))
+    _is_boundless(fit, "rho")
+    assert 1e-7 < 1.0 - float(fit.theta["rho"]) < 1e-3
+
+
+def test_an_sd_that_runs_to_where_its_prior_has_no_bound_is_named() -> None:
+    """Under a gamma of shape 0.5, to 0, where no group differs."""
+    text = """lgm 1
+index obs
+index g
+data y[obs] : count
+data a[obs] : g
+hyper s : positive ~ gamma(shape = 0.5, rate = 0.5)
+latent m ~ flat
+latent u[g] ~ normal(sd = s)
+let eta[obs] = m + u[a]
+observe y ~ poisson(log_rate = eta)
+"""
+    data = {"y": np.tile([4, 5, 6, 5], 10), "a": np.repeat(np.arange(10), 4)}
+    fit = lgm.fit(lgm.loads(text), data, hyper="map")
+    _is_boundless(fit, "s")
+    assert float(fit.theta["s"]) < 1e-3
+
+
+def test_data_that_keep_a_correlation_from_the_end_of_its_prior() -> None:
+    """A maximum inside is found, however the prior rises next to 1."""
+    rng = np.random.default_rng(0)
+    f = 0.7 * rng.normal(size=(16, 12))
+    for t in range(1, 12):
+        f[:, t] = 0.6 * f[:, t - 1] + 0.8 * f[:, t]
+    fit = _on_a_grid(f - f.mean(axis=0))
+    assert fit.status.name == "converged"
+    assert 0.2 < float(fit.theta["rho"]) < 0.95 and 0.2 < float(fit.theta["s"]) < 2.0
 
 
 def test_an_sd_whose_prior_is_highest_at_0_and_data_that_say_otherwise() -> None:

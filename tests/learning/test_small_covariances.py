@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -21,7 +22,9 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.covariances import covariances
 from lgmdsl.learning.em.em import EM
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.learning.search.maximise import NOISE, Maximiser
+from lgmdsl.learning.search.maximise import NOISE, Maximiser, _in_units
+from lgmdsl.learning.search.metric import metric
+from lgmdsl.numerics.optimisation.lbfgs import Evaluated, Iterate
 from lgmdsl.priors.covariance import InvWishart
 from lgmdsl.sites import catalogue as sites
 
@@ -219,6 +222,46 @@ def test_em_and_gradients_find_the_same_maximum(
     assert all(b >= a - 1e-8 * abs(a) for a, b in pairwise(steps))
     s, other = by_em.theta["S"], by_map.theta["S"]
     np.testing.assert_allclose(s, other, atol=1e-2 * np.abs(other).max() + 1e-4)
+
+
+def test_the_metric_of_em_shrinks_with_a_covariance_that_goes_to_0() -> None:
+    """The search after EM, in the inner product of its last step's curvature: where S has shrunk
+    1e4-fold since, the entries of its factor are so stiff beside that, that `em` converged 1e-3
+    nats below the maximum, at means with slopes of 0.1."""
+    prior, kind = LKJ.format(eta=4), "binary"
+    model, data = text(kind, prior), people(60, 4, kind, 3.0, 1, 4)
+    by_map, by_em = (lgm.fit(lgm.loads(model), data, hyper=way, tol=1e-10) for way in ("map", "em"))
+    assert by_map.converged and by_em.converged and by_map.learning and by_em.learning
+    wanted = by_map.learning.steps[-1].objective
+    assert by_em.learning.steps[-1].objective == pytest.approx(wanted, abs=1e-5)
+    assert any(w.code == "W605" for w in by_em.warnings)
+    search = objective(model, data)
+    at = search.at(search.coordinates.pack(by_em.theta))
+    assert at is not None
+    slope = at.gradient[search.coordinates.slices["mu"]]
+    assert np.abs(slope).max() < 1e-2
+
+
+@pytest.mark.parametrize("with_metric", [False, True])
+def test_curvature_is_kept_when_units_change(with_metric: bool) -> None:
+    """Pairs in other units: the same steps and slopes, whatever the inner product."""
+    rng = np.random.default_rng(0)
+    m = rng.normal(size=(4, 4))
+    inner = metric(sp.csr_array(m @ m.T + np.eye(4))) if with_metric else None
+    old, new = np.ones(4), np.array([1.0, 1e-3, 5.0, 1.0])
+    s, g = rng.normal(size=4), rng.normal(size=4)
+
+    def seen(slope: Array, unit: Array) -> Array:
+        return unit * slope if inner is None else inner.solve(unit * slope)
+
+    evaluated = Evaluated(0.0, seen(g, old), None)
+    now = Iterate(s / old, evaluated, ((s / old, seen(g, old), 0.7),))
+    after = _in_units(now, old, new, inner)
+    np.testing.assert_allclose(after.x, s / new)
+    np.testing.assert_allclose(after.at.gradient, seen(g, new))
+    (pair,) = after.pairs
+    np.testing.assert_allclose(pair[0], s / new)
+    np.testing.assert_allclose(pair[1], seen(g, new))
 
 
 def test_the_step_under_lkj_is_as_exact_for_small_covariances() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import threading
 from collections.abc import Callable, Iterator
 
@@ -11,6 +12,7 @@ import pytest
 import scipy.linalg  # loads a library of its own
 from threadpoolctl import ThreadpoolController, threadpool_info, threadpool_limits
 
+from lgmdsl.numerics import blas_threads
 from lgmdsl.numerics.blas_threads import LARGE, one_thread
 
 
@@ -47,6 +49,7 @@ def test_small_problems_take_one_thread_and_large_ones_give_it_back() -> None:
         known(0.9 * LARGE)
         assert counts() == {1}
         known(LARGE)
+        assert counts() == {2}
         known(2.0 * LARGE)
         assert counts() == {2}
     assert counts() == {2}
@@ -75,6 +78,7 @@ def test_nested_and_overlapping_holders() -> None:
     with one_thread():
         with one_thread() as known:
             known(LARGE)
+            known(LARGE)  # what was given back is not given back again
             assert counts() == {1}, "the outer one still holds it"
         thread = threading.Thread(target=other)
         thread.start()
@@ -104,3 +108,69 @@ def test_a_child_is_not_held_by_threads_that_it_does_not_have() -> None:
     finish.set()
     thread.join()
     assert os.waitstatus_to_exitcode(status) == 0
+
+
+def test_libraries_are_looked_up_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    lookups: list[ThreadpoolController] = []
+
+    def counted() -> ThreadpoolController:
+        lookups.append(ThreadpoolController())
+        return lookups[-1]
+
+    monkeypatch.setattr(blas_threads, "ThreadpoolController", counted)
+    blas_threads._libraries.cache_clear()
+    for _ in range(3):
+        with one_thread():
+            assert counts() == {1}
+        assert counts() == {2}
+    assert len(lookups) == 1
+
+
+def in_a_child(work: Callable[[], bool]) -> bool:
+    """Whether `work` is true in a forked process, within a minute."""
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        os._exit(0 if work() else 1)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_keeps_a_number_that_was_set_since() -> None:
+    with one_thread():
+        pass
+    restore: list[Callable[[], None]] = []
+
+    def limit() -> None:
+        limiter = ThreadpoolController().limit(limits=1, user_api="blas")
+        restore.append(limiter.restore_original_limits)
+
+    in_a_thread(limit)
+    try:
+        assert in_a_child(lambda: counts() == {1})
+    finally:
+        in_a_thread(restore[0])
+
+
+def _limits_itself() -> bool:
+    with one_thread():
+        return counts() == {1}
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_a_child_forked_in_the_middle_of_a_change_can_limit_itself() -> None:
+    locked, finish = threading.Event(), threading.Event()
+
+    def other() -> None:
+        with blas_threads._LIMIT.lock:
+            locked.set()
+            finish.wait(60)
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    assert locked.wait(60)
+    try:
+        assert in_a_child(_limits_itself)
+    finally:
+        finish.set()
+        thread.join()

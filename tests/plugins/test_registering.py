@@ -137,7 +137,7 @@ def test_an_engine_from_outside_is_chosen_by_its_cost(
     monkeypatch.setattr(acme_engine.Plain, "cost", costly)
     lgm.register(acme_engine.Plain)
     engine, why = choose(linear)
-    assert engine is not None and engine.name == "covariance" and "plain would cost" in why
+    assert engine is not None and engine.name == "covariance" and "would cost" in why
     registry.unregister(acme_engine.Plain)
     assert [e for e in ENGINES if e.engine is acme_engine.Plain] == []
     again = lgm.fit(model, data(), method="laplace", fixed=pinned)

@@ -21,9 +21,8 @@ from lgmdsl.contract.structure import Structure
 from lgmdsl.inference import registry
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.em.closed_steps import closed_steps
-from lgmdsl.priors.catalogue import BUILT_IN as PRIORS
-from lgmdsl.sites.catalogue import BUILT_IN as SITES
-from lgmdsl.sites.catalogue import REWRITTEN
+from lgmdsl.priors.catalogue import PRIORS
+from lgmdsl.sites.catalogue import SITES
 from lgmdsl.structures.independent import Dense, Flat, Iid, Normal
 from lgmdsl.structures.kernels.stationary import SquaredExponential
 from lgmdsl.structures.ordered.ar1 import Ar1
@@ -142,9 +141,9 @@ CASES = {
 @pytest.fixture(scope="module", autouse=True)
 def twins() -> Iterator[None]:
     structures: tuple[type[Structure], ...] = (Normal, Iid, Flat, Dense, FirstOrderWalk, Ar1, Besag)
-    written: tuple[type[Any], ...] = (*PRIORS, SquaredExponential)
+    written: tuple[type[Any], ...] = (*PRIORS.shipped(), SquaredExponential)
     parts = [
-        *(site_twin(s) for s in (*SITES, *REWRITTEN)),
+        *(site_twin(s) for s in SITES.shipped()),
         *(part_twin(p) for p in written),
         *(structure_twin(s) for s in structures),
     ]

@@ -12,14 +12,14 @@ import pytest
 from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import ConjugateAnswer, PointwiseAnswer
 from lgmdsl.contract.site import Property, SiteSpec
-from lgmdsl.sites.catalogue import BUILT_IN, sites
+from lgmdsl.sites.catalogue import SITES, sites
 from lgmdsl.sites.scalar.exponential_rate import PoissonLogRate
 from lgmdsl.sites.scalar.logistic import LogisticPotential
 from lgmdsl.sites.scalar.student_t import StudentTMean
 from lgmdsl.testing.site_checks import check_site, site_failures
 from tests.sites.examples import example
 
-NAMES = [s.spec.name for s in BUILT_IN if not s.spec.vector]
+NAMES = [s.spec.name for s in SITES.shipped() if not s.spec.vector]
 
 
 # Differences of quadratures, of quadratures: half a minute.

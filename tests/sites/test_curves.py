@@ -8,12 +8,12 @@ import pytest
 from lgmdsl.contract.curves import curves_by_differences
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property
-from lgmdsl.sites.catalogue import BUILT_IN
+from lgmdsl.sites.catalogue import SITES
 from tests.sites.examples import example
 
 NAMES = [
     s.spec.name
-    for s in BUILT_IN
+    for s in SITES.shipped()
     if s.spec.parameters
     and issubclass(s, Pointwise)
     and not s.spec.vector

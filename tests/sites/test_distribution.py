@@ -11,12 +11,12 @@ from scipy import special, stats
 
 from lgmdsl.arrays import Array
 from lgmdsl.contract.site import Site
-from lgmdsl.sites.catalogue import BUILT_IN
+from lgmdsl.sites.catalogue import SITES
 from lgmdsl.testing.site_checks import site_failures
 from tests.sites.examples import example
 
-OBSERVING = [s.spec.name for s in BUILT_IN if not (s.spec.potential or s.spec.vector)]
-POTENTIALS = [s.spec.name for s in BUILT_IN if s.spec.potential]
+OBSERVING = [s.spec.name for s in SITES.shipped() if not (s.spec.potential or s.spec.vector)]
+POTENTIALS = [s.spec.name for s in SITES.shipped() if s.spec.potential]
 
 
 class classes:

@@ -13,10 +13,10 @@ from lgmdsl.arrays import Array
 from lgmdsl.bounds.quadrature import ExpectedByQuadrature, TiltedByQuadrature
 from lgmdsl.contract.questions import Expected, Tilted
 from lgmdsl.contract.site import Property, Site
-from lgmdsl.sites.catalogue import BUILT_IN
+from lgmdsl.sites.catalogue import SITES
 from tests.sites.examples import example
 
-NAMES = [s.spec.name for s in BUILT_IN if not s.spec.vector]
+NAMES = [s.spec.name for s in SITES.shipped() if not s.spec.vector]
 means = st.floats(-8.0, 8.0)
 sds = st.floats(np.log(0.1), np.log(10.0)).map(lambda x: float(np.exp(x)))
 names = st.sampled_from(NAMES)

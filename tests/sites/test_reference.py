@@ -15,7 +15,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.contract.site import Property, Site
 from lgmdsl.site_questions import expected, tilted
-from lgmdsl.sites.catalogue import BUILT_IN, find_site
+from lgmdsl.sites.catalogue import SITES, find_site
 from lgmdsl.sites.observed import make_sites
 from lgmdsl.sites.quadrature import expected_by_quadrature, tilted_by_quadrature
 
@@ -26,7 +26,7 @@ TABLE: dict[str, dict[str, list[dict[str, Any]]]] = json.loads(
 # Incomplete gamma and beta functions in 40 digits, at thousands of nodes, take many minutes: these
 # two rest on `test_laws` and on the brute force of the conformance check.
 WITHOUT = {"gamma.log_mean.censored", "student_t.mean.censored"}
-NAMES = [s.spec.name for s in BUILT_IN if not s.spec.vector and s.spec.name not in WITHOUT]
+NAMES = [s.spec.name for s in SITES.shipped() if not s.spec.vector and s.spec.name not in WITHOUT]
 FIRST_ORDER, SECOND_ORDER = 1e-9, 1e-8
 
 

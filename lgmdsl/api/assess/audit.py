@@ -6,29 +6,31 @@ functionals by the model's names and labels the results.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.api.assess.audit_functionals import AuditedFit
 from lgmdsl.api.assess.audit_verdict import Advice, advised, point, sentence
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
-from lgmdsl.assess.importance.audit import audit as audit_draws
-from lgmdsl.assess.importance.moments import Corrected, Functional
+from lgmdsl.assess.importance.audit import audit_mixture as audit_draws
+from lgmdsl.assess.importance.draws import Part
+from lgmdsl.assess.importance.moments import Corrected, flat
 from lgmdsl.assess.importance.pareto import FEWEST, check_arviz
+from lgmdsl.assess.importance.quantiles import LEVELS
+from lgmdsl.assess.importance.scan import ExactPoint
 from lgmdsl.assess.importance.verdict import Outcome, judge
-from lgmdsl.assess.importance.weights import displacement
+from lgmdsl.assess.sampling.draws import exact_draws
 from lgmdsl.canonical.layout import Layout
-from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.lowering.lower import distinct
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.linear import LinearGaussian
+from lgmdsl.contract.engine import Conditioned
 from lgmdsl.errors import Diagnostic, MethodError, ModelError, suggestion
 from lgmdsl.posterior.labelled import labelled
-from lgmdsl.posterior.marginals import Quantity
 from lgmdsl.remedies import either
 
 if TYPE_CHECKING:
@@ -41,18 +43,21 @@ DRAWS = 4000
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """Importance-sampling diagnostics of a fit, at its hyperparameters.
+    """Importance-sampling diagnostics of what a fit reports: of the mixture over hyperparameters
+    where these were integrated, else of the posterior given theirs.
 
     `k_hat`: shape of the tail of the importance weights of q's own draws, -inf where they are
     constant or the largest are one value, too heavy above 0.7 (`along`: the same along single
     directions, where there are many latents). `ess`: effective sample size of the draws of
-    `proposal` ("student-t" or "mixture") that the corrections come from; `own_ess`: of those of q.
-    `log_evidence`, with its Monte Carlo error `log_evidence_se`, is log p(y | hypers).
-    `outcome` is trust, shifted or unreliable; `verdict` is a sentence with the reason
-    and the method to try next.
+    `proposal` ("student-t", "mixture" or "exact sampler") that the corrections come from;
+    `own_ess`: of those of q; `r_hat`: of exact draws (1 else).
+    `log_evidence`, with its Monte Carlo error `log_evidence_se`, is log p(y | hypers), or log p(y)
+    of the mixture. `outcome` is trust, shifted or undecided; `verdict` is a sentence with the
+    reason and the method to try next.
 
-    Everything that the fit can be asked for has a corrected `mean` and `sd`, labelled as there; the
-    outcome rests on the latents and lets (`judged`), the sites' predictors and a random projection.
+    Everything that the fit can be asked for has a corrected `mean`, `sd` and 5 and 95 % `quantile`,
+    labelled as there; the outcome rests on the latents, lets and hyperparameters (`judged`), the
+    sites' predictors and a random projection.
     """
 
     draws: int
@@ -70,6 +75,7 @@ class Audit:
     dims: Mapping[str, tuple[str, ...]]
     layout: Layout
     judged: tuple[str, ...]
+    r_hat: float = 1.0
 
     def mean(self, name: str) -> xr.DataArray:
         """Corrected mean of a latent, let, report or hyper; ModelError E103 if unknown."""
@@ -78,6 +84,22 @@ class Audit:
     def sd(self, name: str) -> xr.DataArray:
         """Corrected standard deviation."""
         return self._labelled(name, self._of(name).sd)
+
+    def quantile(self, name: str, probabilities: Sequence[float] = LEVELS) -> xr.DataArray:
+        """Corrected 5 and 95 % points, with a leading `quantile` axis; NaN for some entries of very
+        long names. MethodError E108 for other probabilities."""
+        levels = np.atleast_1d(np.asarray(probabilities, dtype=np.float64))
+        places = [LEVELS.index(p) if p in LEVELS else -1 for p in levels]
+        if -1 in places:
+            message = "an audit has the quantiles 0.05 and 0.95 alone"
+            raise MethodError(Diagnostic("E108", message, details=(f"got {probabilities!r}",)))
+        dims, whole = self.dims[name], self._of(name).quantiles[places]
+        values = whole.reshape(len(places), *self.layout.shape(dims))
+        return labelled(self.layout, dims, values, name, first="quantile", labels=levels)
+
+    def sd_error(self, name: str) -> xr.DataArray:
+        """Monte Carlo standard error of the corrected sd, relative."""
+        return self._labelled(name, self._of(name).sd_error)
 
     def shift(self, name: str) -> xr.DataArray:
         """Corrected mean less the fit's, in corrected sds."""
@@ -105,16 +127,14 @@ class Audit:
             "own_ess": self.own_ess,
             "proposal": self.proposal,
             "ess": self.ess,
+            "r_hat": self.r_hat,
             "log_evidence": self.log_evidence,
             "log_evidence_se": self.log_evidence_se,
             "corrected": {
-                name: {
-                    "dims": list(distinct(self.dims[name])), "mean": c.mean, "sd": c.sd,
-                    "shift": c.shift, "error": c.error,
-                }
+                name: {"dims": list(distinct(self.dims[name])), **flat(c)}
                 for name, c in short.items()
             },
-        }  # fmt: skip
+        }
 
     def _of(self, name: str) -> Corrected:
         if name not in self.corrected:
@@ -136,10 +156,13 @@ def audit(
     seed: int = 0,
     data: object = None,
     mapping: Mapping[str, str] | None = None,
+    sampler: bool = False,
 ) -> Audit:
     """Audit a fit with n draws. A fit read from a file needs its `data` again. Where
-    hyperparameters were learned, the audit is of the posterior given their mode (under `hyper = vb`
-    the values whose precisions are expected), and so is its log evidence; the verdict says so.
+    hyperparameters were integrated, the audit is of the mixture; where they were learned, of the
+    posterior given their mode (under `hyper = vb` the values whose precisions are expected), and so
+    is its log evidence; the verdict says so. `sampler`: n draws of an exact sampler in place of
+    weighted ones.
 
     Raises MethodError (E501 without arviz-stats, E108 for n below 100), DataError (E305 where the
     file of the fit lacks the responses, E303 for other data than the fit's), NumericalError E601
@@ -152,31 +175,38 @@ def audit(
             raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
     how = either("lgm summary FIT --audit --data DATA", "fit.audit(data=...)")
     canonical = with_responses(fit, data, mapping, "an audit", how)
-    linear = canonical.linear(fit.theta)
-    quantities = dict(_quantities(fit))
-    judged = judged_names(canonical)
-    functionals = tuple(
-        _functional(fit, linear, name, q, name in judged) for name, q in quantities.items()
-    )
     if fit.posterior.conditioned.errors is not None:
         message = "an audit needs exact variances, and this fit's are estimates (iterative engine)"
         raise MethodError(
             Diagnostic("E501", message, help="fit a smaller part of the data exactly")
         )
-    q = fit.posterior.conditioned
-    findings = audit_draws(canonical.sites(fit.theta), linear, q, functionals, int(n), int(seed))
-    return _report(fit, findings, quantities, int(seed))
+    audited = AuditedFit(fit, canonical, int(n), int(seed))
+    functionals = tuple(audited.functionals())
+    findings = audit_draws(
+        audited.parts, functionals, int(n), int(seed), exact_points if sampler else None
+    )
+    return _report(fit, findings, {f.name: audited.dims(f.name) for f in functionals}, int(seed))
 
 
-def _report(fit: Fit, findings: Findings, quantities: Mapping[str, Quantity], seed: int) -> Audit:
+def exact_points(part: Part, q: Conditioned, count: int, seed: int) -> ExactPoint | None:
+    """Exact draws at a hyperparameter point; None where chains are not to be had."""
+    drawn = exact_draws(part.sites, part.linear, q, count, seed)
+    if drawn is None:
+        return None
+    ess = min(drawn.ess, float(len(drawn.z)))
+    rows = np.arange(count) % len(drawn.z)  # a budget that was passed leaves fewer
+    return ExactPoint((drawn.z - q.latent_mean)[rows], ess, drawn.r_hat)
+
+
+def _report(fit: Fit, findings: Findings, names: Mapping[str, tuple[str, ...]], seed: int) -> Audit:
     judged = judge(findings)
-    corrected = {name: findings.corrected[name] for name in quantities}
-    dims = {name: q.dims for name, q in quantities.items()}
+    corrected = {name: findings.corrected[name] for name in names}
+    dims = dict(names)
     for block in fit.canonical.hypers.blocks:
-        value = np.asarray(fit.theta[block.name], dtype=np.float64).reshape(-1)
-        zero = np.zeros_like(value)
-        corrected[block.name] = Corrected(value, zero, zero, zero)
-        dims[block.name] = block.dims
+        if block.name not in names:
+            value = np.asarray(fit.theta[block.name], dtype=np.float64).reshape(-1)
+            corrected[block.name] = Corrected.nothing(value)
+            dims[block.name] = block.dims
     advice: Advice = advised(fit, findings, judged)
     return Audit(
         draws=findings.draws,
@@ -186,6 +216,7 @@ def _report(fit: Fit, findings: Findings, quantities: Mapping[str, Quantity], se
         own_ess=findings.own_size,
         proposal=findings.proposal + _condition(fit),
         ess=findings.effective,
+        r_hat=findings.r_hat,
         log_evidence=findings.log_evidence,
         log_evidence_se=findings.log_evidence_se,
         outcome=judged.outcome,
@@ -201,6 +232,8 @@ def _condition(fit: Fit) -> str:
     """Which hyperparameters an audit of a fit that learned some is conditional on."""
     if fit.learning is None:
         return ""
+    if fit.mixed:
+        return f" at {len(fit.mixed)} hyperparameter points"
     learned = [b.name for b in fit.canonical.hypers.blocks if fit.quantity(b.name).sd.any()]
     values = (f"{n} = {float(fit.theta[n]):.4g}" for n in learned if np.ndim(fit.theta[n]) == 0)
     shown = ", ".join(values) or point(fit)
@@ -208,32 +241,6 @@ def _condition(fit: Fit) -> str:
 
 
 def judged_names(canonical: CanonicalModel) -> tuple[str, ...]:
-    """Latents and lets."""
+    """Latents, lets and hyperparameters."""
     lets = [s.name for s in canonical.grounded.model.of_kind("let") if s.name in canonical.named]
-    return (*canonical.latent_names, *lets)
-
-
-def _quantities(fit: Fit) -> Iterator[tuple[str, Quantity]]:
-    """Every latent, let and report with its moments under the fit, at the hyperparameters' mode."""
-    moments = fit.quantity if fit.learning is None else fit.conditional.quantity
-    for name in (*(b.name for b in fit.canonical.latents), *fit.canonical.named):
-        yield name, moments(name)
-
-
-def _functional(
-    fit: Fit, linear: LinearGaussian, name: str, quantity: Quantity, judged: bool
-) -> Functional:
-    mean, sd = quantity.mean.reshape(-1), quantity.sd.reshape(-1)
-    if name in fit.canonical.layout.starts:
-        where = linear.slices[name]
-        return Functional(name, mean, sd, lambda x: x[:, where])
-    dims, tree = fit.canonical.named[name]
-    if isinstance(tree, Leaf):
-        predictor = fit.canonical.predictor(tree.form, dims, fit.theta)
-        return Functional(name, mean, sd, lambda x: displacement(linear, predictor, x), judged)
-    centre, marginals = fit.posterior.conditioned.latent_mean, fit.conditional
-
-    def curved(x: Array) -> Array:
-        return np.asarray(marginals.evaluate(name, centre + x).reshape(len(x), -1) - mean)
-
-    return Functional(name, mean, sd, curved, judged)
+    return (*canonical.latent_names, *lets, *(b.name for b in canonical.hypers.blocks))

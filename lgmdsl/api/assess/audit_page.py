@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,17 +15,17 @@ if TYPE_CHECKING:
 
 # So many of the largest shifts are shown.
 SHOWN = 6
-HEADER = ("largest shifts", "corrected", "sd", "shift", "error")
-RIGHT = (1, 2, 3, 4)
-# Shifts below this, in sds, are not shown.
+HEADER = ("largest differences", "mean", "sd", "mean", "sd", "5 %", "95 %")
+RIGHT = (1, 2, 3, 4, 5, 6)
+# Differences below this are not shown.
 LEAST = 5e-4
 
 
 def page(audit: Audit) -> str:
-    """Diagnostics, corrected evidence, the largest shifts (in sds), and the verdict."""
+    """Diagnostics, corrected evidence, the verdict, and the largest differences."""
     rows = [
         ("k-hat", khat(audit.k_hat) + _along(audit)),
-        ("draws", f"{audit.draws:,} from a {audit.proposal}, effective size {audit.ess:,.0f}"),
+        ("draws", _drawn(audit)),
         (
             "log evidence",
             f"{audit.log_evidence:.4f}, Monte Carlo error {audit.log_evidence_se:.2g}",
@@ -33,13 +34,71 @@ def page(audit: Audit) -> str:
     ]
     lines = ["audit", *(x for n, text in rows for x in wrapped(f"  {n:<14}{text}", 0, 16))]
     table = [
-        (_short(label), f"{mean:.4g}", f"{sd:.4g}", f"{shift:+.3f}", f"{error:.3f}")
-        for label, mean, sd, shift, error in largest(audit)
+        (_short(d.label), f"{d.mean:.4g}", f"{d.sd:.4g}", *d.shown()) for d in differing(audit)
     ]
     if table:
         lines += ["", *columns([HEADER, *((f"  {r[0]}", *r[1:]) for r in table)], 0, RIGHT)]
-        lines.append("shift: of the mean, and its Monte Carlo error, in corrected sds")
+        text = (
+            "corrected mean and sd; then corrected less reported: of mean, 5 and 95 % point in "
+            f"corrected sds, of sd in per cent; Monte Carlo errors up to {_error(audit):.2g} sd"
+        )
+        lines += wrapped(text, 0, 0)
     return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An entry's corrected mean and sd, and how far it is from what the fit reports."""
+
+    label: str
+    mean: float
+    sd: float
+    shift: float
+    stretch: float
+    low: float
+    high: float
+
+    @property
+    def size(self) -> float:
+        """The largest difference, in sds or relative."""
+        parts = (self.shift, self.stretch - 1.0, self.low, self.high)
+        return max(abs(x) for x in parts if not math.isnan(x))
+
+    def shown(self) -> tuple[str, str, str, str]:
+        """As the table has it."""
+        percent = f"{100.0 * (self.stretch - 1.0):+.1f} %"
+        return f"{self.shift:+.3f}", percent, f"{self.low:+.3f}", f"{self.high:+.3f}"
+
+
+def differing(audit: Audit) -> list[Difference]:
+    """The entries of what is judged that differ most."""
+    out: list[Difference] = []
+    for name in audit.judged:
+        c = audit.corrected[name]
+        low, high = np.nan_to_num(c.quantile_shift, nan=0.0)
+        off = (np.abs(c.shift), np.abs(c.stretch - 1.0), np.abs(low), np.abs(high))
+        size = np.max([np.nan_to_num(x, nan=0.0, posinf=1e300) for x in off], axis=0)
+        for k in np.argsort(-size, kind="stable")[:SHOWN]:
+            if size[k] > LEAST:
+                values = (c.mean, c.sd, c.shift, c.stretch, low, high)
+                out.append(Difference(entry(audit, name, int(k)), *(float(x[k]) for x in values)))
+    return sorted(out, key=lambda d: -d.size)[:SHOWN]
+
+
+def _error(audit: Audit) -> float:
+    """The largest Monte Carlo error of a mean or quantile that is judged, in sds."""
+    errors = [
+        np.nanmax(np.nan_to_num([c.error, *c.quantile_error], nan=0.0), initial=0.0)
+        for c in (audit.corrected[n] for n in audit.judged)
+    ]
+    return float(max(errors, default=0.0))
+
+
+def _drawn(audit: Audit) -> str:
+    article = "an" if audit.proposal[0] in "aeiou" else "a"
+    chains = "" if audit.r_hat == 1.0 else f", R-hat {audit.r_hat:.3f}"
+    size = f"effective size {audit.ess:,.0f}{chains}"
+    return f"{audit.draws:,} from {article} {audit.proposal}, {size}"
 
 
 def khat(value: float) -> str:
@@ -83,4 +142,4 @@ def entry(audit: Audit, name: str, place: int) -> str:
 
 
 def _short(label: str) -> str:
-    return label if len(label) <= 36 else label[:35] + "…"
+    return label if len(label) <= 26 else label[:25] + "…"

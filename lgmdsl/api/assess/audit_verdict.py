@@ -9,12 +9,17 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.assess.importance.audit import PROJECTION, Findings
+from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.pareto import threshold
+from lgmdsl.assess.importance.scan import EXACT, PROJECTION
 from lgmdsl.assess.importance.verdict import (
+    AGREE,
     CLEAR,
+    ERRORS,
     LEAST,
-    SHIFT,
+    LEAST_TAIL,
+    LIMIT,
+    SD,
     EntryShift,
     Outcome,
     Verdict,
@@ -32,11 +37,13 @@ MORE = 50
 
 @dataclass(frozen=True)
 class Advice:
-    """`method` to try next, or to leave out the `bound`; `draws` that would be enough to decide."""
+    """`method` to try next, or to leave out the `bound`; `draws` that would be enough to decide;
+    whether the exact `sampler` could."""
 
     method: str = ""
     bound: str = ""
     draws: int = 0
+    sampler: bool = False
 
 
 def advised(fit: Fit, findings: Findings, judged: Verdict) -> Advice:
@@ -46,19 +53,19 @@ def advised(fit: Fit, findings: Findings, judged: Verdict) -> Advice:
     draws = _draws(findings, judged) if judged.reason == "draws" else 0
     bound = json.loads(fit.provenance.get("settings", "{}")).get("bound") or ""
     better = more_accurate(fit.canonical.blocks, fit.method)
-    return Advice("" if bound or not better else better[0], bound, draws)
+    sampler = judged.outcome is Outcome.undecided and findings.proposal != EXACT
+    return Advice("" if bound or not better else better[0], bound, draws, sampler)
 
 
 def _draws(findings: Findings, judged: Verdict) -> int:
     """How many draws would decide, to one digit; 0 where no sensible number would."""
-    if (
-        judged.k_hat > threshold(findings.draws)
-        or findings.effective < LEAST
-        or judged.farthest is None
-    ):
+    far = judged.farthest
+    heavy = findings.proposal != EXACT and judged.k_hat > threshold(findings.draws)
+    if heavy or findings.effective < LEAST or far is None:
         return 0
-    room = abs(abs(judged.farthest.shift) - SHIFT)
-    factor = (CLEAR * judged.farthest.error / max(room, 1e-300)) ** 2
+    room = max(abs(abs(far.shift) - LIMIT), 0.1 * LIMIT)
+    factor = max(CLEAR * far.error / LIMIT, ERRORS * far.error / room) ** 2
+    factor = max(factor, LEAST_TAIL / findings.effective)
     if not factor <= MORE:
         return 0
     wanted = findings.draws * max(factor, 2.0)
@@ -68,7 +75,7 @@ def _draws(findings: Findings, judged: Verdict) -> int:
 
 def point(fit: Fit) -> str:
     """Which values of learned hyperparameters the audit is conditional on; empty where none are."""
-    if fit.learning is None:
+    if fit.learning is None or fit.mixed:
         return ""
     return "the hyperparameters' " + ("expected precisions" if fit.hyper == "vb" else "mode")
 
@@ -80,40 +87,47 @@ def sentence(
     advice: Advice,
     condition: str = "",
 ) -> str:
-    """One sentence that begins with the outcome. `given`: as of `point`; what is trusted is q given
-    these values, and nothing is said of the hyperparameters themselves."""
+    """One sentence that begins with the outcome. `condition`: as of `point`; what is
+    trusted is q given these values, and nothing is said of the hyperparameters themselves."""
     far = judged.farthest
     begin = f"trust, given {condition}:" if condition else "trust:"
     if judged.outcome is Outcome.trust and exact(findings):
         return f"{begin} the fit is exact (its importance weights are constant)"
     if judged.outcome is Outcome.trust:
-        text = f"{begin} no corrected mean is {SHIFT} sd from the fit's"
+        text = f"{begin} no reported mean or 90 % interval is off by {LIMIT} sd, no sd by 10 %"
         if far is None:
             return text
-        return f"{text} ({place(canonical, findings, far)} the most, by {abs(far.shift):.2g})"
+        return f"{text} ({place(canonical, findings, far)} the most: {_size(far)})"
     if judged.outcome is Outcome.shifted and far is not None:
-        text = (
-            f"shifted: the corrected mean of {place(canonical, findings, far)} is "
-            f"{abs(far.shift):.2g} sd {'above' if far.shift > 0 else 'below'} the fit's"
-        )
-        return f"{text}; {_next(advice, 'use the corrected values')}"
-    if judged.reason == "sd" and far is not None:
-        text = (
-            f"unreliable: the corrected sd of {place(canonical, findings, far)} is "
-            f"{judged.stretch:.2g} times the fit's"
-        )
+        text = f"shifted: the corrected {far.of} of {place(canonical, findings, far)} is "
+        if far.of == SD:
+            text += f"{1.0 / (1.0 - far.shift):.2g} times the fit's"
+        else:
+            side = "above" if far.shift > 0 else "below"
+            text += f"{abs(far.shift):.2g} sd {side} the fit's"
         return f"{text}; {_next(advice, 'use the corrected values')}"
     if judged.reason == "k-hat":
         text = (
-            f"unreliable: k-hat is {judged.k_hat:.2f}, above {threshold(findings.draws):.2g}: "
+            f"cannot tell: k-hat is {judged.k_hat:.2f}, above {threshold(findings.draws):.2g}: "
             "the fit's tails are too thin"
         )
-        return f"{text}; {_next(advice, 'use the corrected values')}"
-    text = (
-        f"unreliable: {findings.effective:,.0f} effective draws of {findings.draws:,} are too few "
-        f"to detect a shift of {SHIFT} sd"
-    )
+    elif judged.reason == "chains":
+        text = f"cannot tell: the exact sampler's chains disagree (R-hat is above {AGREE})"
+    else:
+        text = (
+            f"cannot tell: {findings.effective:,.0f} effective draws of {findings.draws:,} are too "
+            f"few to detect a shift of {LIMIT} sd"
+        )
+        if far is not None and far.of == SD:
+            text = text.replace(f"a shift of {LIMIT} sd", "an sd that is 10 % off")
     return f"{text}; {_next(advice, 'only long simulation can decide')}"
+
+
+def _size(m: EntryShift) -> str:
+    """How far something is off."""
+    if m.of == SD:
+        return f"its sd by {abs(m.shift):.1%}".replace("%", " %")
+    return f"its {m.of} by {abs(m.shift):.2g} sd"
 
 
 def _next(advice: Advice, otherwise: str) -> str:
@@ -124,6 +138,8 @@ def _next(advice: Advice, otherwise: str) -> str:
         words.append(f"leave out the bound {advice.bound}")
     elif advice.method:
         words.append(f"try method {advice.method}")
+    if advice.sampler:
+        words.append("the exact sampler can tell (sampler=True, --audit-sampler)")
     if not words:
         words.append(f"no method here is more accurate: {otherwise}")
     return ", or ".join(words)
@@ -146,6 +162,10 @@ def place(canonical: CanonicalModel, findings: Findings, shift: EntryShift) -> s
         name = f"the predictor of {block.name}"
     else:
         latent = shift.name in layout.dims
-        dims = layout.dims[shift.name] if latent else canonical.named[shift.name][0]
+        hyper = canonical.hypers.block(shift.name)
+        if hyper is not None:
+            dims: tuple[str, ...] = hyper.dims
+        else:
+            dims = layout.dims[shift.name] if latent else canonical.named[shift.name][0]
         return layout.entry(shift.name, dims, shift.place)
     return f"{name}[{', '.join(labels)}]" if labels else name

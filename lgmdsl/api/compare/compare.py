@@ -57,6 +57,7 @@ def compare(
     *,
     mapping: Mapping[str, str] | None = None,
     audit: int | bool = False,
+    audit_sampler: bool = False,
     on_step: Callable[[str, TraceEntry], None] | None = None,
 ) -> Comparison:
     """Fit a model with several methods (default: every one that can run it) and compare them.
@@ -65,7 +66,8 @@ def compare(
     of the iterations, without compiling; modules that one method has loaded are not loaded again by
     the next. A method that fails has a row that says why. Ctrl-C ends the method that runs and
     those after.
-    `audit`: audit every fit (`fit.audited`), with so many draws (True: 4000).
+    `audit`: audit every fit (`fit.audited`), with so many draws (True: 4000);
+    `audit_sampler`: exact ones (`fit.audit`).
 
     Raises what `fit` raises where every method fails: MethodError where none can run the
     model (and for a method or an option that does not exist), ModelError, DataError,
@@ -96,7 +98,9 @@ def compare(
         try:
             one = replace(settings, method=name, options=by_method.get(name, {}))
             fit = fit_compiled(model, canonical, one, on_step=_reporter(on_step, name))
-            rows.append(_audited(name, fit, draws, seed) if audit else Compared(name, fit))
+            rows.append(
+                _audited(name, fit, draws, seed, audit_sampler) if audit else Compared(name, fit)
+            )
         except KeyboardInterrupt:
             if not any(r.fit for r in rows):
                 raise
@@ -110,12 +114,12 @@ def compare(
     return Comparison(model, _measured(rows, best), best.method, reason, unable)
 
 
-def _audited(name: str, fit: Fit, draws: int, seed: int) -> Compared:
+def _audited(name: str, fit: Fit, draws: int, seed: int, sampler: bool) -> Compared:
     """The fit with its audit, or without it and why."""
     if fit.status is Status.interrupted:
         return Compared(name, fit)
     try:
-        return Compared(name, replace(fit, audited=fit.audit(draws, seed)))
+        return Compared(name, replace(fit, audited=fit.audit(draws, seed, sampler=sampler)))
     except LgmError as error:
         return Compared(name, fit, _failure(error))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from lgmdsl.api.explain.methods import methods_of
@@ -23,7 +23,7 @@ from lgmdsl.canonical.lowering.bym2 import owner
 from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.queries.plates import plates
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.engines.choose import preferred, table
+from lgmdsl.engines.choose import Option, preferred, reason, table
 from lgmdsl.errors import LgmError
 from lgmdsl.graph.model_graph import SITES, ModelGraph
 from lgmdsl.graph.warnings import warnings_of
@@ -52,6 +52,7 @@ def explain(
     grounded = outline.grounded
     graph, fixed = grounded.graph, check_fixed(fixed)
     linear, note = _linear(outline, fixed)
+    options = [] if linear is None else table(linear)
     return Explanation(
         model=graph.model.source.name,
         data=grounded.source if outline.has_data else "",
@@ -65,7 +66,8 @@ def explain(
         constraints=tuple(node.detail for node in graph.of_kind("constrain")),
         rewrites=tuple((r.block, r.description) for r in outline.rewrites),
         refused=outline.refused,
-        engines=_engines(linear),
+        engines=_engines(options),
+        engine_reason="" if linear is None else reason(linear, options),
         engine_note=note,
         memory_budget=budget(),
         warnings=warnings_of(graph),
@@ -241,9 +243,6 @@ def _parts(graph: ModelGraph, linear: LinearGaussian | None) -> tuple[PartView, 
     return tuple(views)
 
 
-def _engines(linear: LinearGaussian | None) -> tuple[EngineView, ...]:
-    if linear is None:
-        return ()
-    options = table(linear)
+def _engines(options: Sequence[Option]) -> tuple[EngineView, ...]:
     best = preferred(options)
     return tuple(EngineView(o.name, o.refusal, o.flops, o is best, o.exact) for o in options)

@@ -112,16 +112,14 @@ def _refused(explanation: Explanation) -> list[str]:
 
 
 def _engine(explanation: Explanation) -> list[str]:
-    lines = []
+    lines = wrapped(explanation.engine_reason, 2, 4) if explanation.engine_reason else []
     for e in explanation.engines:
         if e.refusal:
             text = f"{e.name}: cannot, {e.refusal}"
         else:
             text = f"{e.name}: {e.flops:.2g} flops for one conditioning"
             text += "" if e.exact else ", variances and evidence by estimates"
-            cheapest = min(o.flops for o in explanation.engines if not o.refusal)
-            kind = "cheapest" if e.flops == cheapest else "cheapest exact one"
-            text += f"; chosen, the {kind} that can" if e.chosen else ""
+            text += "; chosen" if e.chosen else ""
         lines += wrapped(text, 2, 4)
     if explanation.parts:
         parts = [

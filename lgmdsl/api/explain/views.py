@@ -90,7 +90,8 @@ class PlateView:
 
 @dataclass(frozen=True, eq=False)
 class Explanation:
-    """Everything `lgm explain` prints; `str` is the page."""
+    """Everything `lgm explain` prints; `str` is the page. `engine_reason`: why the chosen one of
+    `engines` is, with the flops that decided; empty where none is."""
 
     model: str
     data: str
@@ -105,6 +106,7 @@ class Explanation:
     rewrites: tuple[tuple[str, str], ...]
     refused: tuple[Diagnostic, ...]
     engines: tuple[EngineView, ...]
+    engine_reason: str
     engine_note: str
     memory_budget: int
     warnings: tuple[Diagnostic, ...]
@@ -129,6 +131,7 @@ class Explanation:
             "rewrites": [{"site": b, "rewrite": d} for b, d in self.rewrites],
             "not_available": [d.as_json() for d in self.refused],
             "engines": [asdict(e) for e in self.engines],
+            "engine_reason": self.engine_reason,
             "engine_note": self.engine_note,
             "memory_budget": self.memory_budget,
             "methods": self.methods.as_json()["methods"],

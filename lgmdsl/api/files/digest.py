@@ -14,18 +14,18 @@ ATTRIBUTE = "digest"
 
 def digest(file: Any) -> str:
     """SHA-256 over all attributes and arrays of an open file, by their names."""
-    found = hashlib.sha256()
+    sha256 = hashlib.sha256()
     groups = {"": file, **{str(name): file[name] for name in file.groups}}
     for name, group in sorted(groups.items()):
         for key in sorted(k for k in group.attrs if k != ATTRIBUTE):
-            found.update(f"{name}@{key}={group.attrs[key]}\n".encode())
+            sha256.update(f"{name}@{key}={group.attrs[key]}\n".encode())
         for key in sorted(group.variables):
             variable = group.variables[key]
             values = array(variable)
             origin = variable.attrs.get("origin", "")
-            found.update(f"{name}/{key}{values.dtype.str}{values.shape}{origin}\n".encode())
-            found.update(np.ascontiguousarray(values).tobytes())
-    return found.hexdigest()
+            sha256.update(f"{name}/{key}{values.dtype.str}{values.shape}{origin}\n".encode())
+            sha256.update(np.ascontiguousarray(values).tobytes())
+    return sha256.hexdigest()
 
 
 def array(variable: Any) -> AnyArray:

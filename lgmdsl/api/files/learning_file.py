@@ -129,15 +129,15 @@ def _points(
 ) -> tuple[HyperPoint, ...]:
     if "points" not in file.groups:
         return ()
-    held = {n: array(v) for n, v in file["points"].variables.items()}
+    arrays = {n: array(v) for n, v in file["points"].variables.items()}
 
     def made(m: int) -> HyperPoint:
-        theta = {b.name: held[f"theta_{b.name}"][m] for b in fit.canonical.hypers.blocks}
+        theta = {b.name: arrays[f"theta_{b.name}"][m] for b in fit.canonical.hypers.blocks}
         weight, shift = (
-            tuple(held[f"{kind}_{k}"][m] for k in range(len(fit.weight)))
+            tuple(arrays[f"{kind}_{k}"][m] for k in range(len(fit.weight)))
             for kind in ("weight", "shift")
         )
-        share, log_evidence = float(held["share"][m]), float(held["log_evidence"][m])
+        share, log_evidence = float(arrays["share"][m]), float(arrays["log_evidence"][m])
         return point(theta, share, log_evidence, weight, shift)
 
-    return tuple(made(m) for m in range(len(held["share"])))
+    return tuple(made(m) for m in range(len(arrays["share"])))

@@ -120,14 +120,14 @@ class NewGroup:
         import h5py
 
         if dims == (name,) and name not in self.dimensions:
-            made = self._dataset(name, values)
-            self._make_scale(name, made, name.encode())
+            dataset = self._dataset(name, values)
+            self._make_scale(name, dataset, name.encode())
         else:
             scales = [self._scale(d, n) for d, n in zip(dims, values.shape, strict=True)]
-            made = self._dataset(CLASHING * (name in self.dimensions) + name, values)
+            dataset = self._dataset(CLASHING * (name in self.dimensions) + name, values)
             for k, scale in enumerate(scales):
-                h5py.h5ds.attach_scale(made.id, scale.id, k)
-        NewGroup(made, self._numbers).set(**attrs)
+                h5py.h5ds.attach_scale(dataset.id, scale.id, k)
+        NewGroup(dataset, self._numbers).set(**attrs)
 
     def _dataset(self, name: str, values: AnyArray) -> Any:
         import h5py
@@ -148,10 +148,10 @@ class NewGroup:
             stored = name
             while stored in self.h5:  # a variable with dimensions of its own
                 stored += "_"
-            made = self.h5.create_dataset(
+            dataset = self.h5.create_dataset(
                 stored, (size,), ">f4", track_order=True, maxshape=None if size else (None,)
             )
-            self._make_scale(name, made, NO_VARIABLE + f"{size:10}".encode())
+            self._make_scale(name, dataset, NO_VARIABLE + f"{size:10}".encode())
         return self.dimensions[name]
 
     def _make_scale(self, name: str, dataset: Any, title: bytes) -> None:
@@ -168,6 +168,6 @@ def new_file(content: BinaryIO) -> Iterator[NewGroup]:
     import h5py
 
     with h5py.File(content, "w", track_order=True) as file:
-        said = f"version=2,hdf5={h5py.version.hdf5_version},h5py={h5py.__version__}".encode()
-        file.attrs["_NCProperties"] = np.bytes_(said)
+        versions = f"version=2,hdf5={h5py.version.hdf5_version},h5py={h5py.__version__}".encode()
+        file.attrs["_NCProperties"] = np.bytes_(versions)
         yield NewGroup(file, count())

@@ -27,12 +27,12 @@ def provenance(
 ) -> dict[str, str]:
     """Text entries for the result file. The tree's hash ignores comments and layout; `settings`
     are arguments of the fit; those that are None were left out."""
-    given = {name: value for name, value in settings.items() if value is not None}
+    arguments = {name: value for name, value in settings.items() if value is not None}
     entries = {
         "model_sha256": tree_hash(model),
         "method": backend.spec.name,
         "options": json.dumps(dataclasses.asdict(backend), default=str, sort_keys=True),  # type: ignore[call-overload]
-        "settings": json.dumps(given, default=str, sort_keys=True),
+        "settings": json.dumps(arguments, default=str, sort_keys=True),
         "seed": str(seed),
         "python": platform.python_version(),
         "data_source": canonical.grounded.source,

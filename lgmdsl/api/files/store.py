@@ -22,6 +22,7 @@ from lgmdsl.api.files.learning_file import write_learning
 from lgmdsl.api.files.netcdf import Group, NewGroup, new_file
 from lgmdsl.api.pictures.positions import coordinate_pairs
 from lgmdsl.arrays import AnyArray, Array
+from lgmdsl.assess.importance.moments import flat
 from lgmdsl.canonical.grounding.model import GroundedModel
 from lgmdsl.canonical.grounding.usage import usage_of
 from lgmdsl.canonical.lowering.lower import distinct
@@ -39,8 +40,7 @@ if TYPE_CHECKING:
 # 3: exact draws of the latents; an earlier version would show the Gaussian's quantiles next to the
 # draws' means. Files without draws are written as of format 2.
 FORMAT, WITHOUT_DRAWS = 3, 2
-NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "log_evidence", "log_evidence_se")
-KINDS = ("mean", "sd", "shift", "error")
+NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "r_hat", "log_evidence", "log_evidence_se")
 PARTS = ("data", "indices", "indptr", "shape")
 
 
@@ -75,14 +75,14 @@ def packed(fit: Fit) -> io.BytesIO:
         labels = {name: i.labels for name, i in grounded.indices.items()}
         index = file.create_group("index")
         for name_, values in labels.items():
-            kept = grounded.indices[name_]
+            index_set = grounded.indices[name_]
             index.create_variable(
                 name_,
                 (name_,),
                 values,
-                origin=_text(kept.origin),
-                given=int(kept.given),
-                spaced=int(kept.spaced),
+                origin=_text(index_set.origin),
+                given=int(index_set.given),
+                spaced=int(index_set.spaced),
             )
         inputs = file.create_group("input")
         for name_ in sorted(_kept_inputs(grounded)):
@@ -143,11 +143,12 @@ def _audit(file: NewGroup, audit: Audit) -> None:
         proposal=audit.proposal,
         along=json.dumps(dict(audit.along)),
     )
-    for kind in KINDS:
+    kept = {name: flat(corrected) for name, corrected in audit.corrected.items()}
+    for kind in next(iter(kept.values()), {}):
         part = file.create_group(f"audit_{kind}")
-        for name, corrected in audit.corrected.items():
+        for name, arrays in kept.items():
             dims = audit.dims[name]
-            values = getattr(corrected, kind).reshape(audit.layout.shape(dims))
+            values = arrays[kind].reshape(audit.layout.shape(dims))
             _labelled(part, name, dims, values, audit.layout.coords(dims))
 
 

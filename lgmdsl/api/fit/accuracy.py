@@ -17,6 +17,7 @@ from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.status import Status
 from lgmdsl.inference.plan import Plan
 
 VALUES = 20_000_000  # of a let's rows under all draws or latents: beyond, some of the rows
@@ -57,6 +58,9 @@ def estimated(planned: Plan, solved: Solved, seed: int) -> Estimated:
     """Of a fit; where hyperparameters were learned, given their mode, and of themselves by what the
     corrections of the evidence do to their posterior."""
     q = solved.posterior
+    whole = solved.run.status if solved.learned is None else solved.learned.status
+    if Status.interrupted in (whole, solved.run.status):
+        return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
     given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
     gap = given.log_evidence - q.log_evidence
     if solved.learned is None or not abs(gap) > NOTHING:

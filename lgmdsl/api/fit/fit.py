@@ -19,7 +19,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic
 from lgmdsl.inference.driver import TraceEntry
-from lgmdsl.inference.starts import Started
+from lgmdsl.inference.other_starts import Started
 from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.search.learning_record import Learning
@@ -268,16 +268,18 @@ class Fit(Assessable):
         seed: int = 0,
         data: object = None,
         mapping: Mapping[str, str] | None = None,
+        sampler: bool = False,
     ) -> Audit:
         """How far this posterior is from the truth, by importance sampling with n draws: k-hat,
-        corrected log evidence, means and sds, and a verdict. The same seed gives the same digits.
+        corrected log evidence, means, sds and 5 and 95 % points, and a verdict. The same seed gives
+        the same digits. `sampler`: by n draws of an exact sampler, where weights cannot tell.
 
         A fit read from a file needs its `data` again (`mapping` renames keys). Raises MethodError
         E501 without arviz-stats (extra `arviz`), DataError for other data.
         """
         from lgmdsl.api.assess.audit import audit
 
-        return audit(self, n, seed, data, mapping)
+        return audit(self, n, seed, data, mapping, sampler)
 
     @during("summarising the fit")
     def summary(self, full: bool = False) -> str:

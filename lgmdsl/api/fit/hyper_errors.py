@@ -27,7 +27,7 @@ from lgmdsl.learning.integration.tilted import tilted
 from lgmdsl.learning.integration.visited import Fitted
 
 COVERED = 0.95  # of the points that are looked at, those of which the gap is known
-MOST, BULK = 8, 0.01  # points that are looked at, and two for each coordinate; of the heaviest
+MORE, BULK = 4, 0.01  # points that are looked at beyond a quadratic's; of the heaviest
 ROUGH = 0.5  # nats that the gaps may be off their curve
 LEVELS = (0.05, 0.95)
 FEW = 6  # coordinates about a mode
@@ -66,7 +66,8 @@ def _of_mixture(
     points = learned.points
     shares = np.array([share for _, share in points])
     size = hypers.frame.size
-    chosen = _spread(hypers.places([f.theta for f, _ in points]), shares, MOST + 2 * size)
+    count = MORE + (1 + size) * (2 + size) // 2
+    chosen = _spread(hypers.places([f.theta for f, _ in points]), shares, count)
     gaps = np.full(len(points), np.nan)
     for k in chosen:
         gaps[k] = _gap_of(planned, points[k][0], seed)
@@ -119,7 +120,7 @@ def _gap_of(planned: Plan, fitted: Fitted, seed: int) -> float:
         q = engine.condition(fitted.weight, fitted.shift)
         if isinstance(q, Failed):
             return math.nan
-        known = better(planned, fitted.theta, q, fitted.log_evidence, seed)
+        known = better(planned, fitted.theta, q, fitted.log_evidence, seed, evidence_alone=True)
     except (Unknown, LgmError, np.linalg.LinAlgError):
         return math.nan
     return 0.0 if known is None else known.log_evidence - fitted.log_evidence
@@ -162,10 +163,11 @@ def _gap(planned: Plan, solved: Solved, theta: Theta, seed: int) -> float:
         found = run(planned.backend, problem, Tolerances(), None, solved.posterior).posterior
         if found is None:
             return math.nan
-        known = better(planned, theta, found.conditioned, found.log_evidence, seed)
+        q, reported = found.conditioned, found.log_evidence
+        known = better(planned, theta, q, reported, seed, evidence_alone=True)
     except (Unknown, LgmError, np.linalg.LinAlgError):
         return math.nan
-    return 0.0 if known is None else known.log_evidence - found.log_evidence
+    return 0.0 if known is None else known.log_evidence - reported
 
 
 def _named(name: str) -> Callable[[Theta], Array]:

@@ -33,7 +33,7 @@ def check_hyper(hyper: str) -> None:
         raise MethodError(
             Diagnostic(
                 "E103",
-                f"unknown way with hyperparameters `{hyper}`",
+                f"unknown treatment of hyperparameters `{hyper}`",
                 help=suggestion(hyper, WAYS, f"there are: {', '.join(WAYS)}"),
             )
         )

@@ -16,11 +16,11 @@ from lgmdsl.accuracy.accuracy import Accuracy
 from lgmdsl.api.files.digest import ATTRIBUTE, array, digest
 from lgmdsl.api.files.learning_file import read_learning
 from lgmdsl.api.files.netcdf import Group, opened
-from lgmdsl.api.files.store import FORMAT, KINDS, PARTS, unusable
+from lgmdsl.api.files.store import FORMAT, PARTS, unusable
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.recondition import point_of, recondition
 from lgmdsl.api.third_parties import unreadable
-from lgmdsl.assess.importance.moments import Corrected
+from lgmdsl.assess.importance.moments import unflat
 from lgmdsl.assess.importance.verdict import Outcome
 from lgmdsl.canonical.blocks.observed import Observed
 from lgmdsl.canonical.grounding.ground import GroundedModel, IndexSet
@@ -198,7 +198,8 @@ def _audit(file: Group, canonical: CanonicalModel) -> Audit:
     from lgmdsl.api.assess.audit import Audit, judged_names
 
     attributes = file["audit"].attrs
-    groups = {kind: file[f"audit_{kind}"].variables for kind in KINDS}
+    kinds = [name for name in file.groups if name.startswith("audit_")]
+    groups = {kind.removeprefix("audit_"): file[kind].variables for kind in kinds}
     dims = {
         **canonical.layout.dims,
         **{n: d for n, (d, _) in canonical.named.items()},
@@ -210,14 +211,16 @@ def _audit(file: Group, canonical: CanonicalModel) -> Audit:
         k_hat=float(attributes["k_hat"]),
         own_ess=float(attributes["own_ess"]),
         ess=float(attributes["ess"]),
+        r_hat=float(attributes.get("r_hat", 1.0)),
         log_evidence=float(attributes["log_evidence"]),
         log_evidence_se=float(attributes["log_evidence_se"]),
         along=json.loads(str(attributes["along"])),
         proposal=str(attributes["proposal"]),
-        outcome=Outcome[str(attributes["outcome"])],
+        outcome=Outcome.read(str(attributes["outcome"])),
         verdict=str(attributes["verdict"]),
         corrected={
-            n: Corrected(*(array(groups[kind][n]).reshape(-1) for kind in KINDS)) for n in dims
+            n: unflat({kind: array(group[n]).reshape(-1) for kind, group in groups.items()})
+            for n in dims
         },
         dims=dims,
         layout=canonical.layout,

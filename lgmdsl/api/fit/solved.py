@@ -16,17 +16,17 @@ from lgmdsl.errors import Diagnostic, MethodError, NumericalError
 from lgmdsl.inference.driver import Run, TraceEntry
 from lgmdsl.inference.estimated import with_standard_errors
 from lgmdsl.inference.evidence_digits import without_lost_evidence
+from lgmdsl.inference.other_starts import Started, run_from_starts
 from lgmdsl.inference.plan import Plan
 from lgmdsl.inference.proper import check_bounded, check_determined, check_mode, hidden
 from lgmdsl.inference.settings import FitSettings
-from lgmdsl.inference.starts import Started, run_from_starts
 from lgmdsl.inference.warm_start import warm_start
 from lgmdsl.learning.coordinates.vector import Coordinates
-from lgmdsl.learning.identify import piled_up
 from lgmdsl.learning.learn import learn
 from lgmdsl.learning.mean_field.mean_field import mean_field
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.learning.search.maximise import LearningStep
+from lgmdsl.learning.weakly_determined import piled_up
 from lgmdsl.numerics.blas_threads import one_thread
 
 
@@ -97,11 +97,11 @@ def _solve(
 
     learned: LearnedHypers
     if way == "vb":
-        factors = mean_field(planned, settings, warm, report, begin, options.steps)
+        factors = mean_field(planned, settings, problem, warm, report, begin, options.steps)
         coordinates = Coordinates(planned.canonical.hypers, settings.fixed)
         piled = piled_up(coordinates, factors.marginals().quantile)
         learned, warnings = factors, (*mean_field_warnings(factors), *map(at_bound, piled))
-        problem = planned.at(factors.theta, seed=seed)
+        problem = factors.problem
     else:
         mode = learn(planned, settings, options.of(way), warm, report, begin)
         learned, warnings, problem = mode, learning_warnings(mode), mode.mode.problem

@@ -14,13 +14,13 @@ from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.inference.accuracy import more_accurate
 from lgmdsl.inference.driver import Run
-from lgmdsl.inference.starts import Started
-from lgmdsl.learning.identify import Finding, findings
+from lgmdsl.inference.other_starts import Started
 from lgmdsl.learning.integration.integrate import ROUGH
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.learn import Learned
 from lgmdsl.learning.mean_field.mean_field import MeanField
 from lgmdsl.learning.objective.log_posterior import Evaluation
+from lgmdsl.learning.weakly_determined import Finding, findings
 from lgmdsl.remedies import either, number, option, pin, setting, start
 
 if TYPE_CHECKING:
@@ -160,7 +160,7 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             out.append(
                 _warning(
                     "W604",
-                    f"data and priors hardly say where {names} {_is(finding.names)}",
+                    f"data and priors hardly determine {names}",
                     "the density hardly falls within 5 units (of the log of a scale, "
                     "the logit of a "
                     "share) of the mode",
@@ -301,8 +301,8 @@ def _another_mode(other: OtherMode) -> Diagnostic:
         f"the posterior of {names} has another mode, {away}",
         f"it is at {where}",
         {
-            "mirrored": "with other signs the data are explained as well",
-            "exchanged": "with their values exchanged the data are explained as well",
+            "mirrored": "with their signs changed they explain the data equally well",
+            "exchanged": "with their values exchanged they explain the data equally well",
             "apart": "the integral is around one of the two",
         }[other.kind],
         help=help,

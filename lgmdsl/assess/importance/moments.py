@@ -12,7 +12,7 @@ Z = mean(w) - b (mean(v) - 1).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,26 +24,71 @@ from lgmdsl.assess.importance.weights import Proposal
 
 @dataclass(frozen=True, eq=False)
 class Functional:
-    """Something that the model names. `mean` and `sd`, (size,): its moments under q;
-    `deviations`: (k, n) moves x of z from E z to (k, size) moves of it from `mean`.
-    `judged`: whether the verdict depends on it."""
+    """Something that the model names. `mean` and `sd`, (size,): its moments under q, which is a
+    mixture where hyperparameters were integrated; `quantiles`, (2, size): its 5 and 95 % points
+    under q, where they are known. `deviations`: (k, n) moves x of z from E z to (k, size) moves of
+    it from `mean`, at the parts of a mixture by `of_part`, or `drawn`, (draws, size), where it is
+    no function of z. `judged`: whether the verdict depends on it. `reported`: what the fit says of
+    it; None where that is q's."""
 
     name: str
     mean: Array
     sd: Array
     deviations: Callable[[Array], Array]
     judged: bool = True
+    of_part: tuple[Callable[[Array], Array], ...] = ()
+    drawn: Array | None = None
+    quantiles: Array | None = None
+    reported: Reported | None = None
+
+    def at(self, part: int, x: Array, where: slice) -> Array:
+        """(k, size) moves from `mean` of draws E z + x of a part, whose places are `where`."""
+        if self.drawn is not None:
+            return self.drawn[where]
+        return (self.of_part[part] if self.of_part else self.deviations)(x)
+
+
+@dataclass(frozen=True, eq=False)
+class Reported:
+    """(size,) mean and sd and (2, size) 5 and 95 % points."""
+
+    mean: Array
+    sd: Array
+    quantiles: Array
 
 
 @dataclass(frozen=True, eq=False)
 class Corrected:
     """(size,) each: the corrected mean and sd; what was added to the mean, and its standard error,
-    both in corrected sds (0 for what does not vary)."""
+    both in corrected sds (0 for what does not vary). `stretch`: corrected over reported sd;
+    `sd_error`: standard error of the corrected sd, relative.
+
+    (2, size) each: corrected 5 and 95 % points, what was added to them and its standard error, both
+    in corrected sds; NaN where they were not computed."""
 
     mean: Array
     sd: Array
     shift: Array
     error: Array
+    stretch: Array
+    sd_error: Array
+    quantiles: Array
+    quantile_shift: Array
+    quantile_error: Array
+
+    @classmethod
+    def of_moments(
+        cls, mean: Array, sd: Array, shift: Array, error: Array, stretch: Array, sd_error: Array
+    ) -> Corrected:
+        """Without quantiles."""
+        none = np.full((2, len(mean)), np.nan)
+        return cls(mean, sd, shift, error, stretch, sd_error, none, none, none)
+
+    @classmethod
+    def nothing(cls, value: Array) -> Corrected:
+        """Of what is fixed."""
+        zero, twice = np.zeros_like(value), np.zeros((2, len(value)))
+        return cls(value, zero, zero, zero, zero + 1.0, zero, twice + value, twice, twice)
 
 
 class Evidence:
@@ -88,38 +133,77 @@ class Moments:
         self.functional = functional
         self.first = np.zeros((5, functional.mean.size))
         self.second = np.zeros((5, functional.mean.size))
+        self.fourth = np.zeros((3, functional.mean.size))
         self.least = np.full(functional.mean.size, np.inf)
         self.most = -self.least
 
     @np.errstate(all="ignore")  # a report may be infinite
-    def add(self, x: Array, columns: Array) -> None:
-        """Draws E z + x, (k, n), and their rows of `Evidence.columns`."""
-        y = self.functional.deviations(x)
+    def add(self, x: Array, columns: Array, part: int = 0, where: slice = slice(None)) -> None:
+        """Draws E z + x, (k, n), of a part, with their places and rows of `Evidence.columns`."""
+        y = self.functional.at(part, x, where)
         self.first += columns.T @ y
         self.second += columns.T @ y**2
+        self.fourth += columns[:, 2:].T @ y**4
         self.least = np.minimum(self.least, y.min(axis=0))
         self.most = np.maximum(self.most, y.max(axis=0))
 
     @np.errstate(all="ignore")
     def corrected(self, evidence: Evidence) -> Corrected:
         """The estimates, once all draws are in."""
-        f, n, b = self.functional, evidence.draws, evidence.slope
-        (o, v, oo, ov, vv), (o2, v2, oo2, ov2, vv2) = self.first / n, self.second / n
-        # a = omega y - mean(omega y) residual, whose variance is that of the ratio estimate.
-        centre = o * evidence.residual.mean()
-        level = o - centre
-        residual = float(np.mean(evidence.residual**2))
-        spread = oo2 - 2.0 * o * (oo - b * ov) + o**2 * residual - level**2
-        common = ov2 - o * (ov - b * vv) - level * v
-        control = vv2 - v**2
-        beta = np.divide(common, control, out=np.zeros_like(control), where=control > 0.0)
+        f, n = self.functional, evidence.draws
+        (o, v, *_), (o2, v2, *_) = self.first / n, self.second / n
+        beta, error = regressed(self.first / n, self.second[2:] / n, evidence)
         shift, plain = o - beta * v, o / evidence.omega.mean()
         # Not beyond what was drawn: a probability stays one.
         shift = np.where((shift < self.least) | (shift > self.most), plain, shift)
-        error = np.sqrt(np.maximum(spread - beta * common, 0.0) / n)
-        variance = o2 - beta * (v2 - f.sd**2) - shift**2
+        slope, square_error = regressed(self.second / n, self.fourth / n, evidence)
+        variance = o2 - slope * (v2 - f.sd**2) - shift**2
         rough = np.maximum(o2 / evidence.omega.mean() - plain**2, 0.0)
         sd = np.sqrt(np.where(variance > 0.0, variance, rough))
         unit = np.where(sd > 0.0, sd, f.sd)
         unit = np.where(f.sd > 0.0, unit, np.inf)
-        return Corrected(f.mean + shift, sd, shift / unit, error / unit)
+        sd_error = 0.5 * (square_error + 2.0 * np.abs(shift) * error) / unit**2
+        said = f if f.reported is None else f.reported
+        vary = (said.sd > 0.0) & (sd > 0.0)
+        stretch = np.where(vary, sd / np.where(vary, said.sd, 1.0), 1.0)
+        moved = f.mean + shift - said.mean if f.reported is not None else shift
+        return Corrected.of_moments(
+            f.mean + shift, sd, moved / unit, error / unit, stretch, sd_error
+        )
+
+
+def regressed(first: Array, second: Array, evidence: Evidence) -> tuple[Array, Array]:
+    """Of the mean of omega f, the coefficient of its control v f and its standard error, (size,)
+    each. `first`, (5, size): means of f times `Evidence.columns`; `second`, (3, size): means of f^2
+    times the last three of them."""
+    b, (o, v, oo, ov, vv), (oo2, ov2, vv2) = evidence.slope, first, second
+    # a = omega f - mean(omega f) residual, whose variance is that of the ratio estimate.
+    level = o - o * evidence.residual.mean()
+    residual = float(np.mean(evidence.residual**2))
+    spread = oo2 - 2.0 * o * (oo - b * ov) + o**2 * residual - level**2
+    common = ov2 - o * (ov - b * vv) - level * v
+    control = vv2 - v**2
+    beta = np.divide(common, control, out=np.zeros_like(control), where=control > 0.0)
+    error = np.sqrt(np.maximum(spread - beta * common, 0.0) / evidence.draws)
+    return beta, error
+
+
+def flat(corrected: Corrected) -> dict[str, Array]:
+    """Its arrays, (size,) each, as a file keeps them."""
+    out = {
+        n: getattr(corrected, n) for n in ("mean", "sd", "shift", "error", "stretch", "sd_error")
+    }
+    for name in ("quantiles", "quantile_shift", "quantile_error"):
+        out[f"{name}_5"], out[f"{name}_95"] = getattr(corrected, name)
+    return out
+
+
+def unflat(kept: Mapping[str, Array]) -> Corrected:
+    """From `flat`; of what earlier versions did not keep, NaN."""
+    none = np.full_like(kept["mean"], np.nan)
+    pairs = (
+        np.array([kept.get(f"{n}_5", none), kept.get(f"{n}_95", none)])
+        for n in ("quantiles", "quantile_shift", "quantile_error")
+    )
+    single = (kept["mean"], kept["sd"], kept["shift"], kept["error"])
+    return Corrected(*single, kept.get("stretch", none), kept.get("sd_error", none), *pairs)

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned
@@ -76,10 +76,10 @@ def displacement(linear: LinearGaussian, predictor: Predictor, x: Array) -> Arra
     return predictor.times(x.T, linear.slices).T
 
 
-def log_normal_over_student(radius: Array, rank: int) -> Array:
+def log_normal_over_student(radius: Array, rank: Array | int) -> Array:
     """log N / t_5 of the same mean and covariance in `rank` dimensions, at these squared
     Mahalanobis distances. t_5 = N(0, u^2 Cov), u^2 = 3 / chi-square_5."""
-    d, df = float(rank), float(DF)
+    d, df = np.asarray(rank, dtype=np.float64), float(DF)
     student = (
         special.gammaln(0.5 * (df + d))
         - special.gammaln(0.5 * df)
@@ -106,17 +106,24 @@ class Proposal:
 
 
 def best_proposal(
-    log_weights: Array, stretched_weights: Array, radius: Array, stretch: Array, rank: int
+    log_weights: Array,
+    stretched_weights: Array,
+    radius: Array,
+    stretch: Array,
+    rank: Array | int,
+    first: BoolArray | None = None,
 ) -> Proposal:
     """Student t_5 with q's moments, or half of it mixed with half of q (Hesterberg 1995, weighted
     average importance sampling and defensive mixtures), whichever has the larger effective size.
 
     `own` and `far` are log p(y, z) / q at E z + x and at E z + stretch x, (n,) each, `radius` the
-    squared distances of the x. The mixture is stratified: its first half is from the Student.
+    squared distances of the x. The mixture is stratified: draws that are `first` (by default the
+    first half) are from the Student.
     """
     near, wide = (log_normal_over_student(r, rank) for r in (radius, stretch**2 * radius))
     student = Proposal("student-t", stretch, stretched_weights + wide, wide)
-    first = np.arange(len(log_weights)) < len(log_weights) // 2
+    if first is None:
+        first = np.arange(len(log_weights)) < len(log_weights) // 2
     ratio = np.where(first, wide, near)
     over = -np.logaddexp(np.log(0.5), np.log(0.5) - ratio)
     mixture = Proposal(

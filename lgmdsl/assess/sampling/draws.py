@@ -31,8 +31,8 @@ WORTH, ROUNDS = 0.25, 5
 SLOPES, LEAST = 400.0, 500
 # Functionals whose mixing is judged: so many latents and so many predictors.
 JUDGED = 400
-# Draws below which chains are too short to be judged.
-FEWEST = 8
+# The length of chains at least, and where the budget does not reach: shorter ones cannot be judged.
+USUAL, FEWEST = 24, 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -215,7 +215,7 @@ class Run:
     def drawn(self, draws: int) -> ExactDraws:
         """`draws` of them, thinned until they are worth a quarter of independent ones, or the
         budget or the rounds are spent."""
-        length = max(-(-draws // self.chains), FEWEST)
+        length = max(-(-draws // self.chains), USUAL)
         best, thin = self._round(min(length, self.affordable()), 1), 1
         for _ in range(ROUNDS):
             if best.ess >= WORTH * len(best.z) and best.r_hat <= agreed(length, self.chains):

@@ -42,7 +42,7 @@ def family_of(
             "E501",
             f"no back end takes `{wording}` yet",
             family.span,
-            "is parsed and checked, but cannot be fitted in this version",
+            "it is parsed and checked, but this version cannot fit it",
             help=unfitted.HELP,
         )
     )
@@ -64,7 +64,7 @@ def parameters_of(
                 "E501",
                 f"no back end takes the argument `{name}` of `{site.spec.family}` yet",
                 extra[0].span,
-                "is parsed and checked, but cannot be fitted in this version",
+                "it is parsed and checked, but this version cannot fit it",
             )
         )
     out: dict[str, Coefficient] = {}

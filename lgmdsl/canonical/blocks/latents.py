@@ -216,16 +216,19 @@ def latent_blocks(lowering: Lowering) -> tuple[LatentBlock, ...]:
         assert isinstance(statement, ast.Latent)
         ties, places = lowering.axes.ties(symbol), lowering.axes.places(symbol)
         sizes = tuple(lowering.sizes[d] for d in ties.dims)
-        parts = bym2.PARTS if bym2.split_factor(symbol) is not None else ("",)
+        mixed = bym2.mixed_factor(symbol)
+        parts = ("",) if mixed is None else mixed.parts
         for part in parts:
             factors = []
             whole = len(statement.factors) == 1
             for k, factor in enumerate(statement.factors):
                 name, named = factor.name.id, factor.arguments
-                if part and name == bym2.NAME:
-                    name, named = bym2.part_factor(factor, part)
+                if mixed is not None and factor is mixed.factor:
+                    name, named = part, mixed.arguments(part)
                 if name not in catalogue.STRUCTURES:
-                    refused.append(_unsupported(factor))
+                    if part == parts[0]:
+                        second = mixed is not None and name == mixed.signature.name
+                        refused.append(_second(factor) if second else _unsupported(factor))
                     continue
                 axes = slice(None) if whole else slice(k, k + 1)
                 signature = lookup("structure", factor.name.id)
@@ -276,11 +279,22 @@ def _kernel(value: ast.Value, lowering: Lowering) -> KernelTerm:
     return KernelTerm(value.function.id, arguments)
 
 
+def _second(factor: ast.Dist) -> Diagnostic:
+    name = factor.name.id
+    return Diagnostic(
+        "E501",
+        f"a product takes one `{name}`, and this is the second",
+        factor.span,
+        "each stands for two blocks, and their product for four",
+        help="write this factor as besag or iid",
+    )
+
+
 def _unsupported(factor: ast.Dist) -> Diagnostic:
     return Diagnostic(
         "E501",
         f"no engine takes the structure `{factor.name.id}` yet",
         factor.span,
-        "is parsed and checked, but cannot be fitted in this version",
+        "it is parsed and checked, but this version cannot fit it",
         help=f"structures that can: {', '.join(catalogue.STRUCTURES)}",
     )

@@ -1,4 +1,6 @@
-"""bym2 as two blocks and a map (Riebler et al. 2016, eq. 6):
+"""Structures declared as a mixture of two (`vocabulary.signature.Mixed`): two blocks and a map.
+
+Of the language's own that is bym2 (Riebler et al. 2016, eq. 6):
 
     v = sd (sqrt(1 - mix) v.iid + sqrt(mix) v.besag),
 
@@ -10,6 +12,7 @@ et al. 2018). Other factors of a product belong to both blocks.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from lgmdsl.canonical.expressions import affine as af
 from lgmdsl.canonical.expressions import coefficient as co
@@ -17,17 +20,64 @@ from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Coefficient
 from lgmdsl.language.checked import Symbol
 from lgmdsl.language.tree import ast
+from lgmdsl.vocabulary.lookup import lookup
+from lgmdsl.vocabulary.signature import Mixed, Signature
 
-NAME = "bym2"
-PARTS = ("iid", "besag")
+
+@dataclass(frozen=True)
+class MixedFactor:
+    """A factor of a latent that stands for two blocks, as its signature declares."""
+
+    factor: ast.Dist
+    signature: Signature
+    mixed: Mixed
+
+    @property
+    def parts(self) -> tuple[str, ...]:
+        """The names of the structures of the two blocks."""
+        return tuple(name for name, _ in self.mixed.parts)
+
+    def arguments(self, part: str) -> tuple[ast.Argument, ...]:
+        """Those that the structure of a part takes."""
+        taken = dict(self.mixed.parts)[part]
+        return tuple(a for a in self.factor.arguments if a.name in taken)
+
+    def map(
+        self,
+        latent: str,
+        lower: Callable[[ast.Value], Coefficient],
+        block: Callable[[str], Affine],
+    ) -> Affine:
+        """The latent as an affine form in its two blocks, which `block` gives by name."""
+        values = {a.name: a.value for a in self.factor.arguments}
+        share = lower(values[self.mixed.share])
+        rest = co.add(co.number(1.0), co.multiply(co.number(-1.0), share))
+        scales = [lower(values[name]) for name in self.signature.scales if name in values]
+        out = []
+        for part, weight in zip(self.parts, (rest, share), strict=True):
+            root = co.Power(weight.dims, weight, co.number(0.5))
+            form = block(part_name(latent, part))
+            out.append(af.scale(form, co.multiply(*scales, root)))
+        return af.add(tuple(out))
+
+    def described(self, latent: str) -> str:
+        """A description of the rewrite."""
+        first, second = (part_name(latent, p) for p in self.parts)
+        share, scale = self.mixed.share, " ".join(self.signature.scales)
+        return (
+            f"{self.signature.name} to two blocks and a map: "
+            f"{scale} (sqrt(1 - {share}) {first} + sqrt({share}) {second})"
+        )
 
 
-def split_factor(symbol: Symbol) -> ast.Dist | None:
-    """The bym2 factor of a latent; None where it has none."""
+def mixed_factor(symbol: Symbol) -> MixedFactor | None:
+    """The factor of a latent that stands for two blocks; None where it has none."""
     statement = symbol.statement
-    if not isinstance(statement, ast.Latent):
-        return None
-    return next((f for f in statement.factors if f.name.id == NAME), None)
+    for factor in statement.factors if isinstance(statement, ast.Latent) else ():
+        signature = lookup("structure", factor.name.id)
+        if signature is not None and signature.mixed is not None:
+            return MixedFactor(factor, signature, signature.mixed)
+    return None
 
 
 def part_name(latent: str, part: str) -> str:
@@ -36,36 +86,6 @@ def part_name(latent: str, part: str) -> str:
 
 
 def owner(block: str) -> str:
-    """The latent that a block belongs to: the block itself, but for bym2's parts."""
+    """The latent that a block belongs to: the block itself, but for the parts of a
+    mixture."""
     return block.partition(".")[0]
-
-
-def mixed(
-    symbol: Symbol,
-    factor: ast.Dist,
-    lower: Callable[[ast.Value], Coefficient],
-    block: Callable[[str], Affine],
-) -> Affine:
-    """v as an affine form in its two blocks, which `block` gives by name."""
-    values = {a.name: lower(a.value) for a in factor.arguments if a.name != "graph"}
-    mix = values["mix"]
-    rest = co.add(co.number(1.0), co.multiply(co.number(-1.0), mix))
-    out = []
-    for part, share in zip(PARTS, (rest, mix), strict=True):
-        weight = co.Power(share.dims, share, co.number(0.5))
-        factors = [values["sd"], weight] if "sd" in values else [weight]
-        out.append(af.scale(block(part_name(symbol.name, part)), co.multiply(*factors)))
-    return af.add(tuple(out))
-
-
-def part_factor(factor: ast.Dist, part: str) -> tuple[str, tuple[ast.Argument, ...]]:
-    """The structure of a part in bym2's place: its name and arguments."""
-    if part == "iid":
-        return "iid", ()
-    return part, tuple(a for a in factor.arguments if a.name == "graph")
-
-
-def described(symbol: Symbol) -> str:
-    """A description of the rewrite."""
-    iid, besag = (part_name(symbol.name, p) for p in PARTS)
-    return f"bym2 to two blocks and a map: sd (sqrt(1 - mix) {iid} + sqrt(mix) {besag})"

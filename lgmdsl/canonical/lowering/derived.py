@@ -98,7 +98,7 @@ def derive(expr: ast.Value, lowering: Lowering, earlier: Mapping[str, Derived]) 
                 "E501",
                 f"no report can apply `{expr.function.id}` to what is not affine, in this version",
                 expr.span,
-                "is parsed and checked, but cannot be computed",
+                "it is parsed and checked, but this version cannot compute it",
                 help=f"apply `{expr.function.id}` to the latents, inside the function",
             )
         )
@@ -119,7 +119,7 @@ def _indexed(expr: ast.Indexed, lowering: Lowering, earlier: Mapping[str, Derive
             "E501",
             f"no report can gather from `{expr.base.id}`, which is not affine, in this version",
             expr.span,
-            "is parsed and checked, but cannot be computed",
+            "it is parsed and checked, but this version cannot compute it",
             help="gather the latents inside the function instead",
         )
     )

@@ -104,9 +104,9 @@ class Lowering:
         return co.Constant(dims, self.grounded.values[symbol.name])
 
     def latent(self, symbol: Symbol) -> Affine:
-        """A latent as an affine form: itself, bym2's map of its two blocks, or the map of members
-        to the places that they share."""
-        ties, factor = self.axes.ties(symbol), bym2.split_factor(symbol)
+        """A latent as an affine form: itself, the map of two blocks that its structure declares, or
+        the map of members to the places that they share."""
+        ties, factor = self.axes.ties(symbol), bym2.mixed_factor(symbol)
 
         def block(name: str) -> Affine:
             form = af.latent(name, ties.dims, self.sizes)
@@ -114,7 +114,7 @@ class Lowering:
 
         if factor is None:
             return block(self.axes.block_name(symbol))
-        return bym2.mixed(symbol, factor, self.coefficient, block)
+        return factor.map(symbol.name, self.coefficient, block)
 
     def indexed(self, expr: ast.Indexed) -> Lowered:
         """A gathered value, made once however often it is written."""
@@ -278,7 +278,7 @@ def _unsupported(span: Span, feature: str) -> MethodError:
             "E501",
             f"no engine or back end takes {feature} yet",
             span,
-            "is parsed and checked, but cannot be fitted in this version",
+            "it is parsed and checked, but this version cannot fit it",
             help="`lgm explain` lists what this version can run",
         )
     )

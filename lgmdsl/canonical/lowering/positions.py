@@ -174,4 +174,4 @@ class LatentAxes:
         """Whether a latent is a map of blocks."""
         if symbol.kind != "latent":
             return False
-        return bym2.split_factor(symbol) is not None or bool(self.ties(symbol).places)
+        return bym2.mixed_factor(symbol) is not None or bool(self.ties(symbol).places)

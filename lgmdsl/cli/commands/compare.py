@@ -88,6 +88,7 @@ def command(
     max_steps: int | None,
     mapping: dict[str, str],
     audit: bool,
+    audit_sampler: bool,
     draws: int,
     seed: int,
     as_json: bool,
@@ -128,6 +129,7 @@ def command(
             max_steps,
             mapping=mapping,
             audit=draws if audit else False,
+            audit_sampler=audit_sampler,
             on_step=lambda method, entry: progress.on_step(entry, method),
         )
     lost = deliver(

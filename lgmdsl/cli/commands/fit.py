@@ -63,6 +63,7 @@ def command(
     start_from: str | None,
     mapping: dict[str, str],
     audit: bool,
+    audit_sampler: bool,
     draws: int,
     seed: int,
     as_json: bool,
@@ -112,7 +113,7 @@ def command(
     if audit and status != INTERRUPTED:
         from lgmdsl.cli.audited import audited
 
-        result, failure = audited(result, draws, seed)
+        result, failure = audited(result, draws, seed, audit_sampler)
     page: str | None = None
     fields: dict[str, Any] | None = None
     left_out: tuple[str, ...] = ()

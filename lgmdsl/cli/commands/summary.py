@@ -20,6 +20,7 @@ from lgmdsl.cli.output import note, show, show_json
 def command(
     fit: str,
     audit: bool,
+    audit_sampler: bool,
     draws: int,
     data: str | None,
     criteria: bool,
@@ -44,7 +45,7 @@ def command(
 
     result = load_fit(fit)
     if audit:
-        result = replace(result, audited=result.audit(draws, seed, data, mapping))
+        result = replace(result, audited=result.audit(draws, seed, data, mapping, audit_sampler))
     if criteria:
         from lgmdsl.cli.criteria import criteria as computed
 

@@ -45,9 +45,9 @@ def _precision(q: IterativeConditioned, block: BlockPrior, turn: Turn) -> Callab
     """(K - V - dd')/2 on Q's pattern."""
 
     def make() -> Matrix:
-        held = block.sparse_precision
-        rows = np.repeat(np.arange(block.size), np.diff(held.indptr))
-        columns = held.indices.astype(np.int64)
+        precision = block.sparse_precision
+        rows = np.repeat(np.arange(block.size), np.diff(precision.indptr))
+        columns = precision.indices.astype(np.int64)
         u = q.samples.u[block.where]
         ties = q.engine.ties
         if ties is None:
@@ -60,7 +60,9 @@ def _precision(q: IterativeConditioned, block: BlockPrior, turn: Turn) -> Callab
         on = rows == columns
         spread[on] = q.latent_variance[block.where][rows[on]]
         values -= spread
-        return sp.csr_array((0.5 * values, held.indices, held.indptr), shape=held.shape)
+        return sp.csr_array(
+            (0.5 * values, precision.indices, precision.indptr), shape=precision.shape
+        )
 
     return make
 

@@ -146,19 +146,19 @@ class IterativeConditioned(Conditioned):
     def _perturbed(
         self, rhs: Array, accuracy: float, start: Array | None = None, asked: bool = False
     ) -> Array:
-        found = self.engine.certified(self.w, self.diagonal, rhs, accuracy, start, asked=asked)
-        if not found.converged.all():
-            raise not_converged(found, self.engine.limit)
-        return found.x
+        solution = self.engine.certified(self.w, self.diagonal, rhs, accuracy, start, asked=asked)
+        if not solution.converged.all():
+            raise not_converged(solution, self.engine.limit)
+        return solution.x
 
     @cached_property
     def root(self) -> Array:
         """(n, k) R with RR' <= A^-1: D^-1/2 times that of Lanczos on D^-1/2 A D^-1/2."""
         engine, half = self.engine, 1.0 / np.sqrt(self.diagonal)
-        found = lanczos(
+        tridiagonal = lanczos(
             lambda x: half * engine.times(self.w, half * x), engine.noise.start, engine.steps
         )
-        return half[:, None] * root_of_inverse(*found)
+        return half[:, None] * root_of_inverse(*tridiagonal)
 
     @cached_property
     def directions(self) -> Directions | None:
@@ -174,9 +174,9 @@ class IterativeConditioned(Conditioned):
         if self._like is not None:
             return self._like._flat_variance
         while True:
-            found = estimate(self, self.engine.groups, lambda: self.engine.local)
-            if precise(self, *found) or not self.engine.refined():
-                return found
+            estimates = estimate(self, self.engine.groups, lambda: self.engine.local)
+            if precise(self, *estimates) or not self.engine.refined():
+                return estimates
             self.__dict__.pop("samples", None)
 
     @cached_property
@@ -229,10 +229,10 @@ class IterativeConditioned(Conditioned):
         step = max(1, CHUNK // max(self.linear.size, 1))
         for at in range(0, columns.shape[1], step):
             some = np.ascontiguousarray(columns[:, at : at + step], dtype=np.float64)
-            found = self.engine.solve(self.w, self.diagonal, some, 1e-12)
-            if not (found.converged | (found.steps == self.engine.limit)).all():
-                raise not_converged(found, self.engine.limit)
-            out[:, at : at + step] = found.x
+            solution = self.engine.solve(self.w, self.diagonal, some, 1e-12)
+            if not (solution.converged | (solution.steps == self.engine.limit)).all():
+                raise not_converged(solution, self.engine.limit)
+            out[:, at : at + step] = solution.x
         if self.held is not None:
             out -= self.held.minus @ (self.held.minus.T @ columns)
             out += self.held.plus @ (self.held.plus.T @ columns)
@@ -240,8 +240,8 @@ class IterativeConditioned(Conditioned):
 
     def squared_length(self, slope: Array) -> float:
         """To about two digits."""
-        found = self.engine.solve(self.w, self.diagonal, slope[:, None], ROUGH)
-        out = float(slope @ found.x[:, 0])
+        solution = self.engine.solve(self.w, self.diagonal, slope[:, None], ROUGH)
+        out = float(slope @ solution.x[:, 0])
         if self.held is not None:
             less, more = self.held.minus.T @ slope, self.held.plus.T @ slope
             out += float(more @ more) - float(less @ less)
@@ -252,9 +252,9 @@ class IterativeConditioned(Conditioned):
         ties = self.engine.ties
         if ties is None:
             return Leftover(self.delta, self._residual)
-        left = self.h - self.engine.times(self.w, self.delta)
-        left[ties.pins] += self.w[len(self.engine.start) :] * self.delta[ties.pins]
-        return Leftover(self.delta - ties.away, ties.outside(left))
+        residual = self.h - self.engine.times(self.w, self.delta)
+        residual[ties.pins] += self.w[len(self.engine.start) :] * self.delta[ties.pins]
+        return Leftover(self.delta - ties.away, ties.outside(residual))
 
     def sample(self, rng: Generator, size: int) -> Array:
         return self.draw(rng, size).z
@@ -271,9 +271,9 @@ class IterativeConditioned(Conditioned):
             e2 = np.ascontiguousarray(rng.standard_normal((count, engine.prior.whites)).T)
             rhs = engine.b.rmatvec(np.sqrt(self.w)[:, None] * e1) + engine.prior.noise(e2)
             white = rng.standard_normal((loose, count))
-            made = self._samples(self._perturbed(rhs, engine.tolerance, asked=True), white, rhs)
-            z[at : at + count] = self.latent_mean + made.u.T
-            radius[at : at + count] = self._lengths(made.u)
+            samples = self._samples(self._perturbed(rhs, engine.tolerance, asked=True), white, rhs)
+            z[at : at + count] = self.latent_mean + samples.u.T
+            radius[at : at + count] = self._lengths(samples.u)
         rank = n if engine.ties is None else n - engine.ties.rows.shape[0]
         return Draws(z, np.maximum(radius, 0.0), rank)
 

@@ -31,13 +31,13 @@ def controlled_mean(values: Array, controls: Array) -> tuple[float, float]:
     m = len(values)
     if m < 2:
         return float(values.mean()), math.inf
-    left = values.copy()
+    corrected = values.copy()
     spread = float(np.var(controls))
     if m >= FEWEST and spread > 1e-20 * float(np.abs(values).max()):
         for i in range(m):
             x, y = np.delete(values, i), np.delete(controls, i)
             y0 = y - y.mean()
-            left[i] -= float(y0 @ x) / float(y0 @ y0) * controls[i]
+            corrected[i] -= float(y0 @ x) / float(y0 @ y0) * controls[i]
     # Student's t has a variance above one: what is reported is the sd of the error.
-    error = left.std(ddof=1) * math.sqrt((m - 1.0) / max(m - 3.0, 1.0) / m)
-    return float(left.mean()), float(error)
+    error = corrected.std(ddof=1) * math.sqrt((m - 1.0) / max(m - 3.0, 1.0) / m)
+    return float(corrected.mean()), float(error)

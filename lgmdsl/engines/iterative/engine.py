@@ -105,8 +105,8 @@ class IterativeEngine(Engine):
         return IterativePrior.refuses(linear) or Ties.refuses(linear)
 
     def remade(self, linear: LinearGaussian) -> Engine:
-        made = IterativeEngine(linear, *self.settings, self.patience.endless)
-        return made.expect(self.patience.steps, self.patience.fits)
+        engine = IterativeEngine(linear, *self.settings, self.patience.endless)
+        return engine.expect(self.patience.steps, self.patience.fits)
 
     def patient(self) -> Engine:
         return IterativeEngine(self.linear, *self.settings)
@@ -144,8 +144,8 @@ class IterativeEngine(Engine):
             return Failed(kind=Failure.NO_NEGATIVE_WEIGHTS)
         if self.ties is not None and len(self.ties.pins):
             pins = self.ties.pins
-            there = self.diagonal(np.concatenate([w, np.zeros(len(pins))]))[pins]
-            w = np.concatenate([w, np.maximum(there, self.ties.usual)])
+            at_pins = self.diagonal(np.concatenate([w, np.zeros(len(pins))]))[pins]
+            w = np.concatenate([w, np.maximum(at_pins, self.ties.usual)])
         diagonal = self.diagonal(w)
         if diagonal.min(initial=1.0) <= 0.0:
             return self._free(int(diagonal.argmin()))
@@ -171,33 +171,36 @@ class IterativeEngine(Engine):
         """The posterior for a shift; what another one of the same weights knows is kept."""
         h = self.own.rmatvec(flatten(shift) - w[: len(self.start)] * self.start)
         if share and begin is not None:
-            found = self.solve(w, diagonal, h[:, None], ROUNDING, begin[:, None], share)
+            solution = self.solve(w, diagonal, h[:, None], ROUNDING, begin[:, None], share)
         else:
             if begin is None:
                 begin = like.free if like is not None else self.warm.get("mean")
             near = None if begin is None else begin[:, None]
-            found = self.certified(w, diagonal, h[:, None], self.tolerance, near)
-        if not found.converged.all():
-            return unsolved(found, self.limit)
-        residual = h - self.times(w, found.x[:, 0])  # the recursion's own may have drifted
+            solution = self._mean(w, diagonal, h[:, None], near)
+            self.patience.done += float(like is None)
+        if not solution.converged.all():
+            return unsolved(solution, self.limit)
+        residual = h - self.times(w, solution.x[:, 0])  # the recursion's own may have drifted
         bound = float(lengths(residual[:, None], diagonal)[0]) / np.sqrt(self.lowest)
         if bound > UNRESOLVED and not share:
             return Failed(kind=Failure.INACCURATE, number=bound)
-        free = found.x[:, 0]
+        free = solution.x[:, 0]
         self.warm["mean"] = free
-        held = None
+        constrained = None
         if self.ties is not None:
-            held = like.held if like is not None else self._hold(w, diagonal)
-            if held is None:
+            constrained = like.held if like is not None else self._hold(w, diagonal)
+            if constrained is None:
                 return Failed(kind=Failure.INDEFINITE_ON_CONSTRAINTS)
-        return IterativeConditioned(self, weight, shift, w, diagonal, h, free, residual, held, like)
+        return IterativeConditioned(
+            self, weight, shift, w, diagonal, h, free, residual, constrained, like
+        )
 
     def _hold(self, w: Array, diagonal: Array) -> Held | None:
         ties = self.ties
         assert ties is not None
-        found = self.solve(w, diagonal, ties.columns, TIED, self.warm.get("ties"))
-        self.warm["ties"] = found.x
-        return hold(found.x, ties.rows, ties.pins, w[len(self.start) :])
+        solution = self.solve(w, diagonal, ties.columns, TIED, self.warm.get("ties"))
+        self.warm["ties"] = solution.x
+        return hold(solution.x, ties.rows, ties.pins, w[len(self.start) :])
 
     # ---- products ------------------------------------------------------------------------------
 
@@ -229,6 +232,14 @@ class IterativeEngine(Engine):
             share=share,
         )
 
+    def _mean(self, w: Array, diagonal: Array, h: Array, start: Array | None) -> Solved:
+        """A mean, (n, 1), where the fit that asks for it will end: its iterations show how well A
+        is conditioned at these weights."""
+        reach = self.patience.reach(self.samples)
+        found = self.certified(w, diagonal, h, self.tolerance, start, most=reach)
+        self.patience.took(float(found.steps[0]))
+        return found
+
     def certified(
         self,
         w: Array,
@@ -238,13 +249,16 @@ class IterativeEngine(Engine):
         start: Array | None = None,
         quadrature: bool = False,
         asked: bool = False,
+        most: int | None = None,
     ) -> Solved:
         """A x = rhs, (n, k), to an accuracy in posterior sds; where it is no better than `loose`
         with products that may be in single precision, and so residuals that are not those of x to
-        the last digit. What was `asked` for once the posterior is there is no part of the fit."""
+        the last digit. What was `asked` for once the posterior is there is no part of the fit.
+        Where it takes more than `most` iterations, the fit is refused (E501)."""
         single = accuracy >= self.loose
         limit = self.limit if asked else self.patience.affordable(rhs.shape[1])
-        found = certified(
+        limit = limit if most is None else min(limit, most)
+        solution = certified(
             lambda x: self.times(w, x, single),
             rhs,
             diagonal,
@@ -255,10 +269,12 @@ class IterativeEngine(Engine):
             quadrature,
         )
         if not asked:
-            self.patience.spent += float(found.steps.sum()) * self.patience.work
-        if limit < self.limit and not (found.converged | found.indefinite).all():
+            self.patience.spent += float(solution.steps.sum()) * self.patience.work
+        if limit < self.limit and not (solution.converged | solution.indefinite).all():
+            if most is not None:
+                self.patience.took(float(solution.steps[0]))
             raise self.patience.refused(self.samples)
-        return found
+        return solution
 
     def diagonal(self, w: Array) -> Array:
         """diag A, (n,), or where the operators do not tell it, a positive estimate of it."""
@@ -311,11 +327,11 @@ class IterativeEngine(Engine):
     def log_determinant(self, w: Array, diagonal: Array) -> tuple[float, float]:
         """log|A| and its standard error."""
         rhs = np.sqrt(diagonal)[:, None] * self.noise.probe
-        found = self.certified(w, diagonal, rhs, self.patience.accuracy(LOGS), quadrature=True)
-        if not found.converged.all():
-            raise not_converged(found, self.limit)
-        self.lowest = smallest(found)
-        logs, firsts = quadratures(found, self.linear.size)
+        solution = self.certified(w, diagonal, rhs, self.patience.accuracy(LOGS), quadrature=True)
+        if not solution.converged.all():
+            raise not_converged(solution, self.limit)
+        self.lowest = smallest(solution)
+        logs, firsts = quadratures(solution, self.linear.size)
         # Where D is not diag A, the mean of the first moment is not n.
         known = firsts - self.linear.size if self._diagonal is not None else np.zeros_like(firsts)
         mean, error = controlled_mean(logs, known)
@@ -325,16 +341,16 @@ class IterativeEngine(Engine):
         """Why A is singular, naming a latent of the direction; None where it is not. Notes
         the smallest eigenvalue of D^-1/2 A D^-1/2."""
         tolerance = 1e-12 if self.prior.free else 1e-4
-        found = self.solve(w, diagonal, np.sqrt(diagonal)[:, None] * self.noise.white, tolerance)
-        direction = np.abs(found.x[:, 0]) * np.sqrt(diagonal)
-        if found.indefinite[0]:  # what is left of rhs is D times a null direction
-            direction = np.abs(found.residual[:, 0]) / np.sqrt(diagonal)
-        elif not found.slopes[0]:
+        solution = self.solve(w, diagonal, np.sqrt(diagonal)[:, None] * self.noise.white, tolerance)
+        direction = np.abs(solution.x[:, 0]) * np.sqrt(diagonal)
+        if solution.indefinite[0]:  # what is left of rhs is D times a null direction
+            direction = np.abs(solution.residual[:, 0]) / np.sqrt(diagonal)
+        elif not solution.slopes[0]:
             return None
         else:
-            nodes, _ = ritz(found.slopes[0], found.ratios[0])
+            nodes, _ = ritz(solution.slopes[0], solution.ratios[0])
             self.lowest = float(nodes.min())
-            self.patience.condition = float(nodes.max()) / self.lowest
+            self.patience.examined(float(nodes.max()) / self.lowest)
             if nodes.min() > SINGULAR * nodes.max():
                 return None
         return self._free(int(direction.argmax()), more=True)

@@ -22,7 +22,7 @@ MEANS = 4.0  # solves for the mean at each conditioning, to full accuracy
 WARM = 3.0  # conditionings of a fit that starts from another one, at most
 # Flops that a fit may take unless the engine was asked for, five minutes, and those that twice as
 # many samples may for better variances: ten seconds.
-ENDLESS, QUICK = 6e12, 2e11
+LONGEST_FIT, QUICK = 6e12, 2e11
 FLOPS_A_MINUTE = 1.2e12
 
 
@@ -41,8 +41,9 @@ class Patience:
     most, and no more than `endless` flops for all that a fit needs.
 
     `steps` and `fits`: how often the model will be conditioned in a fit, and how many fits there
-    will be, as far as is known. `spent`: flops so far. `condition`: the
-    condition number that was seen first.
+    will be, as far as is known; `done`: conditionings so far. `spent`: flops so far. `condition`:
+    the condition number by what was seen first, or by the last solve for a mean, where that took
+    more: weights at the data may be far from those that a fit begins with.
     """
 
     def __init__(
@@ -57,7 +58,8 @@ class Patience:
         self.linear, self.loose, self.limit, self.endless = linear, loose, limit, endless
         self.probes, self.tolerance, self.condition = probes, tolerance, 1.0
         self.work = step_cost(linear)
-        self.steps, self.fits, self.spent = 1.0, 1.0, 0.0
+        self.steps, self.fits, self.spent, self.done = 1.0, 1.0, 0.0, 0.0
+        self.first = 1.0
 
     def accuracy(self, share: float) -> float:
         """Of a solve for something whose length is about sqrt(n)."""
@@ -65,13 +67,36 @@ class Patience:
 
     def affordable(self, columns: int) -> int:
         """Iterations on so many columns that are left."""
-        left = max(self.endless - self.spent, 0.0)
-        return int(min(float(self.limit), left / (max(columns, 1) * self.work)))
+        remaining = max(self.endless - self.spent, 0.0)
+        return int(min(float(self.limit), remaining / (max(columns, 1) * self.work)))
 
     def iterations(self, error: float) -> float:
         """That conjugate gradients take to an error relative to the solution, at a condition number
         kappa (sqrt(kappa)/2) log(2/error) (Golub and Van Loan, section 11.3)."""
         return 0.5 * math.sqrt(self.condition) * math.log(2.0 / min(error, 1.0))
+
+    def examined(self, condition: float) -> None:
+        """The condition number of the first weights."""
+        self.first = self.condition = condition
+
+    def took(self, iterations: float) -> None:
+        """A solve for a mean: the condition number is that at which it takes so many."""
+        each = 0.5 * math.log(2.0 / self._relative)
+        self.condition = max(self.first, (iterations / each) ** 2)
+
+    @property
+    def _relative(self) -> float:
+        """The error of a mean over its length."""
+        return min(self.tolerance / math.sqrt(self.linear.size), 1.0)
+
+    def reach(self, samples: int) -> int:
+        """Iterations of a solve for a mean, beyond which the conditionings that lie ahead, at the
+        condition number that it shows, could not be had."""
+        left = max(self.endless - self.spent, 0.0)
+        if left == math.inf:
+            return self.limit
+        each = self.ahead * self.price(samples) / self.iterations(self._relative)
+        return int(min(float(self.limit), left / each))
 
     def price(self, samples: int) -> float:
         """Flops of one conditioning."""
@@ -89,20 +114,29 @@ class Patience:
         """That lie ahead: fits after the first start next to their end."""
         return self.steps + (self.fits - 1.0) * min(self.steps, WARM)
 
+    @property
+    def ahead(self) -> float:
+        """Those that are left, the present one included."""
+        return max(self.conditionings - self.done, 1.0)
+
+    def left(self, samples: int) -> float:
+        """Flops of those."""
+        return self.ahead * self.price(samples)
+
     def lasts(self, samples: int) -> bool:
         """Whether all conditionings can be had."""
-        return self.conditionings * self.price(samples) <= self.endless
+        return self.spent + self.left(samples) <= self.endless
 
     def quick(self, samples: int) -> bool:
         """Whether they take no time to speak of, or time does not matter."""
-        cost = self.conditionings * self.price(samples)
+        cost = self.spent + self.left(samples)
         return self.endless == math.inf or cost <= QUICK
 
     def refused(self, samples: int) -> TooLong:
         """E501: a posterior on which the solves would not end."""
         sizes = ((b.name, b.size) for b in self.linear.blocks)
         name, size = max(sizes, key=lambda block: block[1])
-        total = max(self.conditionings * self.price(samples), self.spent) / FLOPS_A_MINUTE
+        total = (self.spent + self.left(samples)) / FLOPS_A_MINUTE
         steps = f"about {self.conditionings:.0f} steps" if self.conditionings > 1.0 else "one step"
         if self.fits > 1.0:
             steps += f" in about {self.fits:.0f} fits for the hyperparameters"

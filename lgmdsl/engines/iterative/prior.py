@@ -63,8 +63,8 @@ class IterativePrior:
     @cached_property
     def _roots(self) -> dict[str, SparseMatrix]:
         thick = (b for b in self.blocks if not (b.flat or b.diagonal))
-        found = {b.name: dominant_root(b.sparse_precision) for b in thick}
-        return {name: root for name, root in found.items() if root is not None}
+        roots = {b.name: dominant_root(b.sparse_precision) for b in thick}
+        return {name: root for name, root in roots.items() if root is not None}
 
     @cached_property
     def diagonal(self) -> Array:
@@ -139,15 +139,15 @@ def dominant_root(q: SparseMatrix) -> SparseMatrix | None:
     q |q|^-1/2 at j, and for each row the root of what the diagonal has left; None where it has less
     than that."""
     n, low = q.shape[0], sp.tril(q, -1).tocoo()
-    kept = low.data != 0.0
-    i, j, value = low.row[kept], low.col[kept], low.data[kept]
+    nonzero = low.data != 0.0
+    i, j, value = low.row[nonzero], low.col[nonzero], low.data[nonzero]
     size, diagonal = np.abs(value), q.diagonal()
-    left = diagonal - np.bincount(i, size, n) - np.bincount(j, size, n)
-    if (left < -UNEVEN * diagonal).any():
+    excess = diagonal - np.bincount(i, size, n) - np.bincount(j, size, n)
+    if (excess < -UNEVEN * diagonal).any():
         return None
-    left = np.where(left > UNEVEN * diagonal, left, 0.0)
+    excess = np.where(excess > UNEVEN * diagonal, excess, 0.0)
     edges, rows = np.arange(len(size)), np.arange(n)
-    entries = np.concatenate([np.sqrt(size), np.sign(value) * np.sqrt(size), np.sqrt(left)])
+    entries = np.concatenate([np.sqrt(size), np.sign(value) * np.sqrt(size), np.sqrt(excess)])
     places = np.concatenate([i, j, rows]), np.concatenate([edges, edges, len(size) + rows])
     return sp.csr_array((entries, places), shape=(n, len(size) + n))
 

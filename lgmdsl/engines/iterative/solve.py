@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
@@ -31,7 +32,8 @@ def certified(
 
     a bound on it, lambda being the smallest eigenvalue of D^-1/2 A D^-1/2: the estimate looks back
     a few steps only, and stands still where eigenvalues lie far apart. `lowest` is what is known of
-    lambda, Ritz values tell more. `quadrature`: the coefficients are those of one run.
+    lambda, Ritz values tell more. `quadrature`: the coefficients are those of one run. `steps`
+    counts the iterations of all runs.
     """
     scale = 1.0 / diagonal[:, None]
 
@@ -41,14 +43,15 @@ def certified(
         )
 
     size = lengths(rhs, diagonal)
-    found = sought(np.full(rhs.shape[1], ROUNDING), start, accuracy)
-    if not found.converged.all():
-        return found
-    goal = BEYOND * accuracy * np.sqrt(min(lowest, smallest(found)))
-    if (lengths(found.residual, diagonal) <= goal).all():
-        return found
+    solution = sought(np.full(rhs.shape[1], ROUNDING), start, accuracy)
+    if not solution.converged.all():
+        return solution
+    goal = BEYOND * accuracy * np.sqrt(min(lowest, smallest(solution)))
+    if (lengths(solution.residual, diagonal) <= goal).all():
+        return solution
     tolerance = np.maximum(goal / np.maximum(size, 1e-300), ROUNDING)
-    return sought(tolerance, None if quadrature else found.x, 0.0)
+    again = sought(tolerance, None if quadrature else solution.x, 0.0)
+    return replace(again, steps=solution.steps + again.steps)
 
 
 def lengths(residual: Array, diagonal: Array) -> Array:

@@ -40,9 +40,14 @@ class Ties:
         """Why these constraints are too many or too wide; empty where they are not."""
         if not _count(linear):
             return ""
-        given = linear.constraints
+        constraints = linear.constraints
         for b in linear.blocks:
-            if given is not None and b.name in given.columns and is_flat(b) and b.size > WIDEST:
+            if (
+                constraints is not None
+                and b.name in constraints.columns
+                and is_flat(b)
+                and b.size > WIDEST
+            ):
                 return f"a constraint reaches the flat block `{b.name}` of {b.size} latents"
         if _count(linear) > MOST:
             return f"{_count(linear)} constraints, each of them a solve, want a factorisation"
@@ -73,9 +78,9 @@ class Ties:
 def _count(linear: LinearGaussian) -> int:
     structural = 0
     for b in linear.blocks:
-        own = [f.constraints().shape[0] for f in b.factors]
-        if any(own):
+        counts = [f.constraints().shape[0] for f in b.factors]
+        if any(counts):
             # Of a product C_1 z = 0 at every place of the others, at the least.
-            structural += sum(k * b.size // f.size for k, f in zip(own, b.factors, strict=True))
-    given = linear.constraints
-    return structural + (0 if given is None else len(given.values))
+            structural += sum(k * b.size // f.size for k, f in zip(counts, b.factors, strict=True))
+    constraints = linear.constraints
+    return structural + (0 if constraints is None else len(constraints.values))

@@ -74,12 +74,12 @@ class RowGroups:
         self.operator, self.size = operator, operator.shape[1]
         self.rows = operator.shape[0]
         short = _short_rows(operator)
-        held = _rows_of(operator, short)
-        self.empty = short[np.diff(held.indptr) == 0]
-        around = _grown(held, neighbours, widest)
+        written = _rows_of(operator, short)
+        self.empty = short[np.diff(written.indptr) == 0]
+        around = _grown(written, neighbours, widest)
         square = sp.tril(sp.csr_array(around.T) @ around, format="csr").tocoo()
         self.keys = np.sort(square.col.astype(np.int64) * self.size + square.row)
-        self.groups = list(self._groups(short, held, around))
+        self.groups = list(self._groups(short, written, around))
         self.long = np.setdiff1d(np.arange(self.rows), short)
 
     def _groups(self, short: IntArray, held: SparseMatrix, around: SparseMatrix) -> Iterator[Group]:
@@ -90,17 +90,17 @@ class RowGroups:
         filled[np.searchsorted(places, line * self.size + held.indices)] = held.data
         widths = np.diff(around.indptr)
         for width in np.unique(widths[widths > 0]):
-            here = np.flatnonzero(widths == width)
-            place = around.indptr[here].astype(np.int64)[:, None] + np.arange(width)
+            members = np.flatnonzero(widths == width)
+            place = around.indptr[members].astype(np.int64)[:, None] + np.arange(width)
             support = around.indices[place].astype(np.int64)
             high, low = np.tril_indices(width)  # the indices of a row rise
-            pairs = np.empty((len(here), len(low)), dtype=np.int32)
+            pairs = np.empty((len(members), len(low)), dtype=np.int32)
             step = max(1, CHUNK // len(low))
-            for at in range(0, len(here), step):
+            for at in range(0, len(members), step):
                 some = support[at : at + step]
                 keys = some[:, low] * self.size + some[:, high]
                 pairs[at : at + step] = located(self.keys, keys)
-            yield Group(short[here], support, filled[place], pairs)
+            yield Group(short[members], support, filled[place], pairs)
 
     @property
     def pairs(self) -> tuple[IntArray, IntArray]:
@@ -122,19 +122,19 @@ class RowGroups:
             high, low = np.tril_indices(width)
             step = max(1, CHUNK // (width * max(width, samples.count)))
             for at in range(0, len(g.rows), step):
-                here = slice(at, at + step)
-                b, support = g.entries[here], g.support[here]
+                chunk = slice(at, at + step)
+                b, support = g.entries[chunk], g.support[chunk]
                 a = np.empty((len(b), width, width))
-                a[:, high, low] = a[:, low, high] = local[g.pairs[here]]
+                a[:, high, low] = a[:, low, high] = local[g.pairs[chunk]]
                 gain = np.asarray(np.linalg.solve(a, b[:, :, None])[:, :, 0], dtype=np.float64)
 
-                rest, error[g.rows[here]] = plain(
+                rest, error[g.rows[chunk]] = plain(
                     _inside(gain, b, support, samples.u, samples.lifted)
                 )
                 if known is not None:
                     more = _inside(gain, b, support, known.u, known.lifted)
                     rest += more**2 @ known.signs
-                out[g.rows[here]] = np.einsum("ms,ms->m", b, gain) + rest
+                out[g.rows[chunk]] = np.einsum("ms,ms->m", b, gain) + rest
         return out, error
 
     @cached_property
@@ -171,37 +171,37 @@ def _grown(held: SparseMatrix, neighbours: SparseMatrix | None, widest: int) -> 
 
 def adjacency(operator: Operator) -> SparseMatrix | None:
     """Which latents share a short row, (n, n) csr; None where no row is short."""
-    held = _rows_of(operator, _short_rows(operator))
-    if not held.nnz:
+    rows = _rows_of(operator, _short_rows(operator))
+    if not rows.nnz:
         return None
-    ones = sp.csr_array((np.ones(held.nnz), held.indices, held.indptr), shape=held.shape)
+    ones = sp.csr_array((np.ones(rows.nnz), rows.indices, rows.indptr), shape=rows.shape)
     joint = sp.csr_array(sp.csr_array(ones.T) @ ones)
     joint.data[:] = 1.0
     return joint
 
 
 def _short_rows(operator: Operator) -> IntArray:
-    found, at = [np.zeros(0, dtype=np.int64)], 0
+    short, first = [np.zeros(0, dtype=np.int64)], 0
     for part in parts_of(operator):
         if part.is_sparse:
-            found.append(at + np.flatnonzero(part.entries_by_row() <= SHORT))
-        at += part.shape[0]
-    return np.concatenate(found)
+            short.append(first + np.flatnonzero(part.entries_by_row() <= SHORT))
+        first += part.shape[0]
+    return np.concatenate(short)
 
 
 def _rows_of(operator: Operator, rows: IntArray) -> SparseMatrix:
     """Some rows, in rising order, written out; parts that have none of them stay unformed."""
-    pieces, at = [sp.csr_array((0, operator.shape[1]))], 0
+    pieces, first = [sp.csr_array((0, operator.shape[1]))], 0
     for part in parts_of(operator):
-        some = rows[(rows >= at) & (rows < at + part.shape[0])] - at
+        some = rows[(rows >= first) & (rows < first + part.shape[0])] - first
         if len(some):
             pieces.append(sp.csr_array(part.sparse()[some]))
-        at += part.shape[0]
-    held = sp.csr_array(sp.vstack(pieces, format="csr"))
-    held.sum_duplicates()
-    held.eliminate_zeros()
-    held.sort_indices()
-    return held
+        first += part.shape[0]
+    matrix = sp.csr_array(sp.vstack(pieces, format="csr"))
+    matrix.sum_duplicates()
+    matrix.eliminate_zeros()
+    matrix.sort_indices()
+    return matrix
 
 
 def inflation(samples: int) -> float:

@@ -57,7 +57,7 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     ),
     CodeEntry(
         "E307",
-        "an order that nobody gave",
+        "an index without an order",
         "A structure over an ordered axis (rw1 rw2 ou ar1 ar seasonal), an ordinal family, head(), "
         "diff or cumsum needs the order of an index, and its labels are text, which has none: "
         "alphabetical order is not assumed. An order comes from labels in the model, labels bound "
@@ -253,7 +253,7 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     CodeEntry(
         "W604",
         "a hyperparameter is not identified",
-        "Neither the data nor the priors say where it is: the density hardly falls within 5 units "
+        "Neither the data nor the priors determine it: the density hardly falls within 5 units "
         "of its log or logit, so its value and whatever depends on it mean little.",
         "hyper s : positive ~ flat                         with two groups",
         "hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)",

@@ -76,8 +76,8 @@ def standardised(
     if scaled is None or scaled.all() or not frame.flat.any():
         return frame
     curvature = -np.diag(hessian)
-    own = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), 1.0 + abs(mode))
-    return _axes(mode, hessian, np.where(scaled, 1.0, SDS * own))
+    scale = np.where(curvature > 0.0, 1.0 / np.sqrt(np.maximum(curvature, 1e-300)), 1.0 + abs(mode))
+    return _axes(mode, hessian, np.where(scaled, 1.0, SDS * scale))
 
 
 def _axes(mode: Array, hessian: Array, units: Array) -> Standardised:

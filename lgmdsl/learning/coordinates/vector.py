@@ -63,25 +63,30 @@ class Coordinates:
         names: list[str] = []
         self.slices: dict[str, slice] = {}  # of each block's coordinates
         for block in self.blocks:
-            own = coordinate_names(block, space.labels)
-            self.slices[block.name] = slice(len(names), len(names) + len(own))
-            names += own
+            labels = coordinate_names(block, space.labels)
+            self.slices[block.name] = slice(len(names), len(names) + len(labels))
+            names += labels
         self.names: tuple[str, ...] = tuple(names)
         self.size = len(names)
-        kinds = [np.full(self._count(b), self._logs(b)) for b in self.blocks]
+        kinds = [self._logs(b) for b in self.blocks]
         self.logs = np.concatenate([np.zeros(0), *kinds])  # of a scale, in a unit of a coordinate
         self.scaled = self.logs > 0.0  # logs, logits, ...
 
-    def _logs(self, block: HyperBlock) -> float:
-        """0 for what does not run away; the log of 1 - rho has a slope of 2 in atanh rho."""
+    def _logs(self, block: HyperBlock) -> Array:
+        """(m,) 0 for what has a unit or does not run away, as the entries of a covariance's factor
+        below its diagonal; the log of 1 - rho has a slope of 2 in atanh rho."""
+        count = self._count(block)
         edged = self.closed and block.type == "simplex"
         if block.type == "real" or sparse(block) or edged:
-            return 0.0
-        return 2.0 if block.type == "correlation" else 1.0
+            return np.zeros(count)
+        if block.type == "covariance":
+            rows, columns = np.tril_indices(block.sizes[-1])
+            return np.tile((rows == columns).astype(float), count // len(rows))
+        return np.full(count, 2.0 if block.type == "correlation" else 1.0)
 
     def _count(self, block: HyperBlock) -> int:
-        own = self.slices[block.name]
-        return int(own.stop - own.start)
+        entries = self.slices[block.name]
+        return int(entries.stop - entries.start)
 
     def unpack(self, x: Array) -> dict[str, Array]:
         """Every hyper's value at x (d,): pinned ones, free ones, and those computed from them."""
@@ -93,14 +98,14 @@ class Coordinates:
 
         Raises DataError E303 for a value on the edge of its range, or outside it.
         """
-        given = {b.name: np.asarray(theta[b.name], dtype=np.float64) for b in self.blocks}
-        whole = self.space.theta({**given, **self.pinned})
+        free = {b.name: np.asarray(theta[b.name], dtype=np.float64) for b in self.blocks}
+        whole = self.space.theta({**free, **self.pinned})
         x = np.empty(self.size)
         for block in self.blocks:
-            own = self.transform(block, whole).coordinates(whole[block.name])
-            if not np.isfinite(own).all():
+            coordinates = self.transform(block, whole).coordinates(whole[block.name])
+            if not np.isfinite(coordinates).all():
                 raise DataError(_on_the_edge(block))
-            x[self.slices[block.name]] = own
+            x[self.slices[block.name]] = coordinates
         return x
 
     def log_jacobian(self, x: Array) -> tuple[float, Array]:
@@ -113,11 +118,11 @@ class Coordinates:
         theta = self.unpack(x)
         total, slopes, through = 0.0, np.zeros(self.size), Gradient()
         for block in self.blocks:
-            own = self.slices[block.name]
-            value, found = self.transform(block, theta).log_jacobian(x[own])
+            entries = self.slices[block.name]
+            value, pulled = self.transform(block, theta).log_jacobian(x[entries])
             total += value
-            slopes[own] = found.x
-            _pull_bounds(block, found, theta, through)
+            slopes[entries] = pulled.x
+            _pull_bounds(block, pulled, theta, through)
         return total, slopes + self._pulled(through, theta, x)
 
     @cached_property
@@ -134,11 +139,12 @@ class Coordinates:
         unit: exp(x_j) of logs, sigma(x_j) of what has two ends, which may depend on `theta`."""
         out = np.array(x, dtype=np.float64)
         for block in self.blocks:
-            own = self.slices[block.name]
+            entries = self.slices[block.name]
             if transform(block, theta).bounded:
-                out[:, own] = sigmoids(np.maximum(self.logs[own], 1.0) * x[:, own])[0]
-            elif self.scaled[own].all():
-                out[:, own] = capped_exp(x[:, own])
+                out[:, entries] = sigmoids(np.maximum(self.logs[entries], 1.0) * x[:, entries])[0]
+            else:
+                inside = capped_exp(x[:, entries])
+                out[:, entries] = np.where(self.scaled[entries], inside, x[:, entries])
         return out
 
     def units(self, x: Array) -> Array:
@@ -149,8 +155,8 @@ class Coordinates:
         for block in self.blocks:
             if block.type == "covariance":
                 theta = self.unpack(x) if theta is None else theta
-                own = self.slices[block.name]
-                out[own] = transform(block, theta).units(x[own])
+                entries = self.slices[block.name]
+                out[entries] = transform(block, theta).units(x[entries])
         return out
 
     def pull(self, gradient: Mapping[str, Array], x: Array) -> Array:
@@ -170,11 +176,11 @@ class Coordinates:
             if block.value is not None:
                 fold(block, theta, gradient)
                 continue
-            own = self.slices[block.name]
+            entries = self.slices[block.name]
             adjoint = np.broadcast_to(gradient[block.name], block.sizes)
-            found = self.transform(block, theta).pull(adjoint, x[own])
-            out[own] = found.x
-            _pull_bounds(block, found, theta, gradient)
+            pulled = self.transform(block, theta).pull(adjoint, x[entries])
+            out[entries] = pulled.x
+            _pull_bounds(block, pulled, theta, gradient)
         return out
 
     def transform(self, block: HyperBlock, theta: Theta) -> Transform:

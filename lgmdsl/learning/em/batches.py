@@ -82,31 +82,31 @@ class Batches:
         """(d,) coordinates after all epochs, from x."""
         steps = self.epochs * (self.count // self.size)
         total: Array = np.zeros(len(x))
-        kept = 0
+        averaged = 0
         for t, part in enumerate(self.parts()):
-            at = part.at(x)
+            evaluation = part.at(x)
             self.objective.calls += 1
-            if at is not None:
-                x = self._moved(part, at, (t + DELAY) ** -POWER)
+            if evaluation is not None:
+                x = self._moved(part, evaluation, (t + DELAY) ** -POWER)
             if 2 * (t + 1) > steps:
-                total, kept = total + x, kept + 1
-        return np.asarray(total / kept)
+                total, averaged = total + x, averaged + 1
+        return np.asarray(total / averaged)
 
     def _moved(self, part: Objective, at: Evaluation, share: float) -> Array:
         canonical, coordinates = part.planned.canonical, part.coordinates
         scale, x = self.count / self.size, at.x.copy()
-        own = coordinates.pull(at.slopes, at.x)
-        gradient = at.gradient + (scale - 1.0) * own
+        likelihood = coordinates.pull(at.slopes, at.x)
+        gradient = at.gradient + (scale - 1.0) * likelihood
         names = linear_hypers(canonical, at.theta, part.pinned).names
         if names:
             complete = CompleteData.of(canonical, coordinates, names, at.theta)
-            found = self._linear(complete, at, gradient, scale, share)
-            if found is not None:
-                x[complete.x] += share * found
+            direction = self._linear(complete, at, gradient, scale, share)
+            if direction is not None:
+                x[complete.x] += share * direction
         for noise in noises(canonical, coordinates, at.theta):
             where = coordinates.slices[noise.name]
-            held = np.bincount(noise.places, minlength=where.stop - where.start)
-            counts = scale * held.astype(np.float64)
+            rows = np.bincount(noise.places, minlength=where.stop - where.start)
+            counts = scale * rows.astype(np.float64)
             x[where] += share * gradient[where] / (2.0 * np.maximum(counts, 1.0))
         _, prior = canonical.hypers.log_prior(at.theta, part.pinned)
         for one in covariances(canonical, coordinates):
@@ -115,10 +115,10 @@ class Batches:
             s: Array = np.asarray(at.theta[one.name])
             n = scale * one.count
             slope = scale * at.slopes[one.name] + np.asarray(prior.get(one.name, 0.0))
-            moved = np.asarray(s + share * 2.0 / n * s @ slope @ s)
-            if definite(moved):
+            candidate = np.asarray(s + share * 2.0 / n * s @ slope @ s)
+            if definite(candidate):
                 form = transform(one.block, at.theta)
-                x[coordinates.slices[one.name]] = form.coordinates(moved)
+                x[coordinates.slices[one.name]] = form.coordinates(candidate)
         return x
 
     def _linear(

@@ -216,10 +216,10 @@ def solved(matrix: sp.csr_array, right: Array) -> Array | None:
     if matrix.shape[0] <= DENSE:
         return _dense_solved(matrix.toarray(), right)
     try:
-        found = np.asarray(spla.splu(matrix.tocsc()).solve(right))
+        solution = np.asarray(spla.splu(matrix.tocsc()).solve(right))
     except RuntimeError:
         return None
-    return found if np.isfinite(found).all() and right @ found > 0.0 else None
+    return solution if np.isfinite(solution).all() and right @ solution > 0.0 else None
 
 
 def _dense_solved(matrix: Array, right: Array) -> Array | None:
@@ -232,5 +232,5 @@ def _dense_solved(matrix: Array, right: Array) -> Array | None:
     least = ROUNDING * values[-1]
     if values[0] < -least or least <= 0.0:
         return None
-    kept = values > least
-    return np.asarray(vectors[:, kept] @ ((right @ vectors[:, kept]) / values[kept]))
+    positive = values > least
+    return np.asarray(vectors[:, positive] @ ((right @ vectors[:, positive]) / values[positive]))

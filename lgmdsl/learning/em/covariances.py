@@ -79,10 +79,10 @@ class Covariance:
             return None
         factor = np.linalg.cholesky(now.theta[self.name])
         rows, columns = np.tril_indices(k)
-        moved = np.zeros((len(rows), k, k))
+        tangents = np.zeros((len(rows), k, k))
         scale = np.where(rows == columns, factor[rows, columns], 1.0)
-        moved[np.arange(len(rows)), rows, columns] = scale
-        e = np.linalg.solve(factor, moved)
+        tangents[np.arange(len(rows)), rows, columns] = scale
+        e = np.linalg.solve(factor, tangents)
         both = (e + np.swapaxes(e, 1, 2)).reshape(len(rows), -1)
         return np.asarray(0.5 * self.count * both @ both.T)
 
@@ -134,12 +134,12 @@ def _maximum(t: Array, count: float, prior: Prior, form: Transform) -> Array | N
     first, search = minus(start / unit), LBFGS(memory=min(max(20, len(start)), MOST_PAIRS))
     if first is None:
         return None
-    at: Iterate[None] = search.start(start / unit, first)
+    iterate: Iterate[None] = search.start(start / unit, first)
     for _ in range(STEPS):
-        if -0.5 * float(at.at.gradient @ search.direction(at)) <= GAIN * count:
+        if -0.5 * float(iterate.at.gradient @ search.direction(iterate)) <= GAIN * count:
             break
-        following = search.step(at, minus)
+        following = search.step(iterate, minus)
         if following is None:
             break
-        at = following
-    return np.asarray(unit * at.x)
+        iterate = following
+    return np.asarray(unit * iterate.x)

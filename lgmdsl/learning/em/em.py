@@ -156,36 +156,36 @@ class EM:
 
     def step(self, now: Evaluation) -> Evaluation | None:
         """One M-step and the E-step after it; None where nothing raises evidence + log prior."""
-        found = self._stretched(now) if self.stretch > 1.0 else None
-        if found is None:
+        evaluation = self._stretched(now) if self.stretch > 1.0 else None
+        if evaluation is None:
             direction = self.direction(now)
-            found = None if direction is None else self._along(now, direction)
+            evaluation = None if direction is None else self._along(now, direction)
         if self.rest.size:
-            moved = self._rest_step(now if found is None else found)
-            found = moved or found
-        return found
+            further = self._rest_step(now if evaluation is None else evaluation)
+            evaluation = further or evaluation
+        return evaluation
 
     def _stretched(self, now: Evaluation) -> Evaluation | None:
         """The step that is longer while steps climb; None, and steps are plain, where it does not
         (adaptive overrelaxed bound optimisation: Salakhutdinov and Roweis 2003)."""
         direction = self.direction(now, self._length)
-        at = None if direction is None else self._at(now.x + direction, now)
-        if at is None or at.value < now.value:
+        candidate = None if direction is None else self._at(now.x + direction, now)
+        if candidate is None or candidate.value < now.value:
             self._length = 1.0
             return None
         self._length *= self.stretch
-        return at
+        return candidate
 
     def direction(self, now: Evaluation, stretch: float = 1.0) -> Array | None:
         """(d,) from the coordinates to those that the M-step gives, or `stretch` times as far."""
         x, coordinates = now.x.copy(), self.objective.coordinates
         theta: Theta = now.theta
         if self.complete is not None:
-            at = self.complete.x
-            found = self.complete.step(now.posterior, theta, now.gradient[at])
-            if found is None:
+            entries = self.complete.x
+            step = self.complete.step(now.posterior, theta, now.gradient[entries])
+            if step is None:
                 return None
-            x[at] += stretch * found
+            x[entries] += stretch * step
             theta = coordinates.unpack(x)
         for one in self.closed:
             value = one.step(self.objective.planned.canonical, now, theta, stretch)
@@ -209,9 +209,9 @@ class EM:
                 unknown.append(where)
             else:
                 parts.append((where, curvature))
-        left = np.concatenate(unknown)
-        if len(left):
-            parts.append((left, self._diagonal(now, left)))
+        unknown_entries = np.concatenate(unknown)
+        if len(unknown_entries):
+            parts.append((unknown_entries, self._diagonal(now, unknown_entries)))
         return metric(joined(parts))
 
     def _diagonal(self, now: Evaluation, which: IntArray) -> Array:
@@ -222,9 +222,9 @@ class EM:
             signs = rng.choice([-1.0, 1.0], len(which))
             x = now.x.copy()
             x[which] += DIFFERENCE * signs
-            at = self.objective.at(x, now.posterior)
-            if at is not None:
-                total -= signs * (at.gradient - now.gradient)[which] / (DIFFERENCE * PROBES)
+            shifted = self.objective.at(x, now.posterior)
+            if shifted is not None:
+                total -= signs * (shifted.gradient - now.gradient)[which] / (DIFFERENCE * PROBES)
         return np.maximum(total, 1.0)
 
     def _cycle(self, now: Evaluation) -> Evaluation | None:
@@ -249,9 +249,9 @@ class EM:
     def _along(self, now: Evaluation, direction: Array) -> Evaluation | None:
         slack = ROUNDING * (1.0 + abs(now.value))
         for halving in range(HALVINGS):
-            at = self._at(now.x + 0.5**halving * direction, now)
-            if at is not None and at.value >= now.value - slack:
-                return at
+            candidate = self._at(now.x + 0.5**halving * direction, now)
+            if candidate is not None and candidate.value >= now.value - slack:
+                return candidate
         return None
 
     def _rest_step(self, now: Evaluation) -> Evaluation | None:
@@ -260,17 +260,21 @@ class EM:
         def evaluate(part: Array, known: Evaluation | None = None) -> Evaluated[Evaluation] | None:
             x = now.x.copy()
             x[self.rest] = part
-            at = known or self._at(x, now)
-            return None if at is None else Evaluated(-at.value, -at.gradient[self.rest], at)
+            evaluation = known or self._at(x, now)
+            return (
+                None
+                if evaluation is None
+                else Evaluated(-evaluation.value, -evaluation.gradient[self.rest], evaluation)
+            )
 
         begin = evaluate(now.x[self.rest], now)
         assert begin is not None
         iterate: Iterate[Evaluation] = Iterate(now.x[self.rest], begin, self._pairs)
-        found = self._search.step(iterate, partial(evaluate))
-        if found is None:
+        following = self._search.step(iterate, partial(evaluate))
+        if following is None:
             return None
-        self._pairs = found.pairs
-        return found.at.kept
+        self._pairs = following.pairs
+        return following.at.kept
 
 
 def _norm(x: Array) -> float:

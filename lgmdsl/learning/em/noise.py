@@ -72,7 +72,7 @@ class Noise:
 def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) -> tuple[Noise, ...]:
     """The noise sds that are positive hypers of their own, free, and stand nowhere else."""
     everywhere = uses(canonical)
-    found = []
+    out = []
     for k, block in enumerate(canonical.blocks):
         spec = block.site.spec
         node = block.parameters.get(spec.gaussian_scale)
@@ -86,10 +86,10 @@ def noises(canonical: CanonicalModel, coordinates: Coordinates, theta: Theta) ->
             or everywhere.count(hyper.name) != 1
         ):
             continue
-        own = next(b for b in coordinates.blocks if b.name == hyper.name)
-        form = transform(own, theta)
+        free = next(b for b in coordinates.blocks if b.name == hyper.name)
+        form = transform(free, theta)
         if not isinstance(form, Above) or np.any(form.lower != 0.0):
             continue
-        places = leaf_places(node, block.dims, block.sizes, own.sizes)
-        found.append(Noise(k, hyper.name, places[block.rows]))
-    return tuple(found)
+        places = leaf_places(node, block.dims, block.sizes, free.sizes)
+        out.append(Noise(k, hyper.name, places[block.rows]))
+    return tuple(out)

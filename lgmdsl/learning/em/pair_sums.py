@@ -110,8 +110,8 @@ class Table:
 
 def pairs_of(entered: Entered) -> Grid | Table:
     """All pairs of entries that share a row: H's upper triangle, the latents' in order."""
-    own = entered.ordered
-    return _grid(own, own, True) or _table(own, own, True)
+    ordered = entered.ordered
+    return _grid(ordered, ordered, True) or _table(ordered, ordered, True)
 
 
 def cross_pairs_of(left: Entered, right: Entered) -> Grid | Table:

@@ -72,7 +72,7 @@ def probabilities(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[
     """The free simplices with a Dirichlet or flat prior that are what words are drawn with, and
     stand nowhere else."""
     everywhere, theta = uses(canonical), canonical.hypers.start(coordinates.pinned)
-    found = []
+    simplices = []
     for site in canonical.blocks:
         node = site.parameters.get(site.family.spec.mixture)
         if not isinstance(node, HyperValue):
@@ -82,5 +82,5 @@ def probabilities(canonical: CanonicalModel, coordinates: Coordinates) -> tuple[
             prior = block.prior.at(theta) if known and block.prior else None
             if prior is not None and (prior.constant or prior.weights is not None):
                 form = coordinates.transform(block, theta)
-                found.append(Probabilities(block, form, coordinates.slices[block.name]))
-    return tuple(found)
+                simplices.append(Probabilities(block, form, coordinates.slices[block.name]))
+    return tuple(simplices)

@@ -33,7 +33,7 @@ def plate_of(canonical: CanonicalModel) -> str:
         for factor in latent.factors:
             if Trait.INDEPENDENT not in factor.declared.traits:
                 tied |= set(factor.dims)
-    found = [
+    plates = [
         name
         for name in grounded.indices
         if name not in tied
@@ -43,7 +43,7 @@ def plate_of(canonical: CanonicalModel) -> str:
     ]
     if canonical.equations or not canonical.latents:
         return ""
-    return max(found, key=lambda name: grounded.indices[name].size, default="")
+    return max(plates, key=lambda name: grounded.indices[name].size, default="")
 
 
 def some_rows(planned: Plan, plate: str, rows: IntArray) -> Plan:
@@ -59,6 +59,6 @@ def _taken(grounded: GroundedModel, plate: str, rows: IntArray) -> GroundedModel
 
     values = {n: taken(n, a) for n, a in grounded.values.items()}
     missing = {n: taken(n, a) for n, a in grounded.missing.items()}
-    own = grounded.indices[plate]
-    indices = {**grounded.indices, plate: replace(own, labels=own.labels[rows], added=None)}
+    index = grounded.indices[plate]
+    indices = {**grounded.indices, plate: replace(index, labels=index.labels[rows], added=None)}
     return replace(grounded, indices=indices, values=values, missing=missing)

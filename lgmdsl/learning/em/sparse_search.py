@@ -68,24 +68,24 @@ def _ended(now: Evaluation, steps: list[LearningStep], status: Status, reason: s
 
 def _in_support(objective: Objective, now: Evaluation) -> tuple[Evaluation, float]:
     """L-BFGS in the coordinates that are not held at 0; and what another step would gain."""
-    held = np.zeros(len(now.x), dtype=bool)
-    for own in sparse_slices(objective):
-        held[own] = now.x[own] == 0.0
-    free = np.flatnonzero(~held)
+    zero = np.zeros(len(now.x), dtype=bool)
+    for entries in sparse_slices(objective):
+        zero[entries] = now.x[entries] == 0.0
+    free = np.flatnonzero(~zero)
     unit = _units(objective, now)[free]
     search = LBFGS(memory=max(10, min(len(free), 50)))
-    at: Iterate[Evaluation] = search.start(now.x[free] / unit, _part(now, free, unit))
-    left = math.inf
+    iterate: Iterate[Evaluation] = search.start(now.x[free] / unit, _part(now, free, unit))
+    gain = math.inf
     for _ in range(STEPS):
-        left = -0.5 * float(at.at.gradient @ search.direction(at))
-        if left <= GAIN:
+        gain = -0.5 * float(iterate.at.gradient @ search.direction(iterate))
+        if gain <= GAIN:
             break
-        evaluate = partial(_evaluate, objective, at.at.kept, free, unit)
-        following = search.step(at, evaluate)
+        evaluate = partial(_evaluate, objective, iterate.at.kept, free, unit)
+        following = search.step(iterate, evaluate)
         if following is None:
             break
-        at = following
-    return at.at.kept, left
+        iterate = following
+    return iterate.at.kept, gain
 
 
 def _evaluate(
@@ -93,8 +93,8 @@ def _evaluate(
 ) -> Evaluated[Evaluation] | None:
     x = last.x.copy()
     x[free] = unit * part
-    found = objective.at(x, last.posterior)
-    return None if found is None else _part(found, free, unit)
+    evaluation = objective.at(x, last.posterior)
+    return None if evaluation is None else _part(evaluation, free, unit)
 
 
 def _part(at: Evaluation, free: IntArray, unit: Array) -> Evaluated[Evaluation]:

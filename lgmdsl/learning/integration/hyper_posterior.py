@@ -13,6 +13,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
+from scipy.special import ndtri
 
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     from numpy.random import Generator
 
 NEGLIGIBLE = 1e-12  # of the heaviest node: what is left out
+SMALLEST = 1e-15  # of a probability
+TIED = 1e-12  # relative: values nearer to one another are the same
 UNUSED = 1e-12  # of the largest weight of a rule: those have none where weights are sought anew
 
 
@@ -203,8 +206,12 @@ def matched(nodes: Array, weights: Array, z: Array, rule: Array) -> Array:
 
 
 def weighted_quantile(values: Array, weights: Array, levels: Array) -> Array:
-    """(Q,) quantiles of weighted values (m,), linear between the middles of the weights' steps."""
+    """(Q,) quantiles of weighted values (m,), between the middles of the weights' steps linear in
+    normal scores; equal values, as a lattice has along its other axes, are one step."""
     order = np.argsort(values, kind="stable")
-    cumulative = np.cumsum(weights[order])
-    middles = cumulative - 0.5 * weights[order]
-    return np.interp(levels, middles, values[order])
+    ordered, mass = values[order], weights[order]
+    first = np.concatenate([[True], np.diff(ordered) > TIED * np.abs(ordered[1:])])
+    mass = np.add.reduceat(mass, np.flatnonzero(first))
+    middles = np.clip((np.cumsum(mass) - 0.5 * mass) / mass.sum(), SMALLEST, 1.0 - SMALLEST)
+    scores: Array = np.asarray(ndtri(middles), dtype=np.float64)
+    return np.asarray(np.interp(ndtri(levels), scores, ordered[first]))

@@ -55,12 +55,12 @@ class Factors:
         if backend.guarantee is not Guarantee.LOWER and not exact:
             raise MethodError(_no_bound(backend.name))
         mixtures = backend.needs in CONDITIONALLY_GAUSSIAN
-        found = scales(canonical, pinned.keys(), mixtures)
-        if found.others:
+        scaled = scales(canonical, pinned.keys(), mixtures)
+        if scaled.others:
             raise MethodError(
-                tuple(_no_scale(canonical, name, why) for name, why in found.others.items())
+                tuple(_no_scale(canonical, name, why) for name, why in scaled.others.items())
             )
-        return cls(planned, pinned, found.exponents)
+        return cls(planned, pinned, scaled.exponents)
 
     @cached_property
     def _linear(self) -> frozenset[str]:

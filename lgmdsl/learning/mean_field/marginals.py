@@ -104,10 +104,10 @@ class FactorMarginals(HyperMarginals):
         normal score: the rows' averages are right, and not joint ones, unless one entry is all.
         """
         middle, scores = self._at(rows, 0.0), SCORES[::COARSE]
-        moved = np.array([(self._at(rows, s) != middle).any(axis=-1) for s in self._shifts()])
-        if not moved.any():
+        dependence = np.array([(self._at(rows, s) != middle).any(axis=-1) for s in self._shifts()])
+        if not dependence.any():
             return (), np.zeros(0)
-        apart = moved.any(axis=1) if together else moved
+        apart = dependence.any(axis=1) if together else dependence
         if apart.sum(axis=0).max() > 1:
             return self._thetas(self._scattered(FEW), FEW), np.full(FEW, 1.0 / FEW)
         weight = np.exp(-0.5 * scores**2)
@@ -143,10 +143,10 @@ class FactorMarginals(HyperMarginals):
     def _alone(self, of: Callable[[Theta], Array]) -> BoolArray:
         """Which entries of the function depend on one entry of one hyper at most."""
         middle = self._at(of, 0.0)
-        moved = np.zeros(middle.shape, dtype=np.int64)
+        dependence = np.zeros(middle.shape, dtype=np.int64)
         for scores in self._shifts():
-            moved += self._at(of, scores) != middle
-        return np.asarray(moved <= 1)
+            dependence += self._at(of, scores) != middle
+        return np.asarray(dependence <= 1)
 
     def _shifts(self) -> Iterator[Mapping[str, Array]]:
         """Scores that move one entry of one hyper from the middle."""
@@ -163,8 +163,8 @@ class FactorMarginals(HyperMarginals):
     def _theta(self, scores: float | Mapping[str, Array]) -> Theta:
         def give(block: Any, _: Theta) -> Array:
             factor = self.factors[block.name]
-            own = scores.get(block.name, 0.0) if isinstance(scores, Mapping) else scores
-            return self._table(block.name, np.broadcast_to(own, factor.count.shape))
+            score = scores.get(block.name, 0.0) if isinstance(scores, Mapping) else scores
+            return self._table(block.name, np.broadcast_to(score, factor.count.shape))
 
         return self.space.filled(self.pinned, give)
 

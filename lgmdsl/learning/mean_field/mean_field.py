@@ -20,7 +20,6 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.engine import Engine
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise
@@ -48,11 +47,13 @@ ROUNDING = 1e-9  # of the bound: what a round that gains nothing may seem to los
 
 @dataclass(frozen=True, eq=False)
 class MeanField:
-    """`hypers`: factors over them; `theta`: their effective values, `run` the fit there; `bound`:
-    the variational bound of log p(y). `calls` counts the fits, `iterations` their steps."""
+    """`hypers`: factors over them; `theta`: their effective values, `problem` and `run` the fit
+    there; `bound`: the variational bound of log p(y). `calls` counts the fits, `iterations` their
+    steps."""
 
     hypers: FactorMarginals
     theta: Theta
+    problem: Problem
     run: Run
     bound: float
     status: Status
@@ -97,6 +98,7 @@ class MeanField:
 def mean_field(
     planned: Plan,
     settings: FitSettings,
+    problem: Problem,
     warm: GaussianPosterior | None = None,
     on_step: Callable[[LearningStep], None] | None = None,
     begin: Theta | None = None,
@@ -108,44 +110,47 @@ def mean_field(
     What is left follows from the last two gains, which fall like a geometric series. The settings'
     limit of steps is that of all rounds together where steps are coordinate ascent, else of each
     fit; `limit`: of rounds; `begin`: hypers at which the first fit is made, by name, else in the
-    middle of their priors.
+    middle of their priors; `problem`: the plan there.
     Raises MethodError E501 (`Factors.of`), NumericalError E601 for an improper factor, and where
     there is no fit at all.
     """
     pinned = settings.fixed
-    rounds = Rounds(planned, settings, Factors.of(planned, pinned))
+    rounds = Rounds(planned, settings, Factors.of(planned, pinned), problem)
     theta: Theta = planned.canonical.hypers.start(pinned, begin)
-    found = rounds.fit(theta, warm, 0, None)
-    held = rounds.factors.at(_posterior(found, planned), theta)
+    fit = rounds.fit(warm, 0, None)
+    factors = rounds.factors.at(_posterior(fit, planned), theta)
     state: MeanField | None = None
     steps: list[LearningStep] = []
     gain, status, reason = math.inf, Status.iteration_limit, ""
     for k in range(limit or LIMIT):
-        theta = effective(planned.canonical, held, pinned)
-        following = rounds.fit(theta, found.posterior, k, held)
+        theta = effective(planned.canonical, factors, pinned)
+        rounds.plan(theta)
+        following = rounds.fit(fit.posterior, k, factors)
         if following.status is Status.interrupted:
             status, reason = Status.interrupted, "interrupted"
             break
         bound = _posterior(following, planned).log_evidence
-        bound += sum(f.correction for f in held.values())
+        bound += sum(f.correction for f in factors.values())
         size = max(1.0, abs(bound))
         before, gain = gain, math.inf if state is None else bound - state.bound
         if not bound - (bound if state is None else state.bound) >= -ROUNDING * size:
             status, reason = Status.stalled, "the bound fell"
             break
-        found = following
+        fit = following
         steps.append(LearningStep(k, bound, _left(gain, before), k + 2))
         if on_step is not None:
             on_step(steps[-1])
-        hypers = FactorMarginals(planned.canonical.hypers, pinned, held)
-        state = MeanField(hypers, theta, found, bound, status, (), k + 2, rounds.taken)
-        done = found.status is Status.converged
+        hypers = FactorMarginals(planned.canonical.hypers, pinned, factors)
+        state = MeanField(
+            hypers, theta, rounds.problem, fit, bound, status, (), k + 2, rounds.taken
+        )
+        done = fit.status is Status.converged
         if done and steps[-1].gain <= settings.tolerances.evidence * size:
             status = Status.converged
             break
         if rounds.taken >= rounds.most:
             break
-        held = rounds.factors.at(_posterior(found, planned), theta)
+        factors = rounds.factors.at(_posterior(fit, planned), theta)
     if state is None:
         raise NumericalError(_no_fit(planned.method, reason))
     whole = replace(
@@ -160,8 +165,8 @@ def mean_field(
 def _notes(posterior: GaussianPosterior, rounds: Rounds) -> tuple[str, ...]:
     """The last fit's first note, and how many steps of all fits were of which stage."""
     tally = ", ".join(f"{count} {stage}" for stage, count in sorted(rounds.stages.items()))
-    told = (f"of {rounds.taken} steps {tally}",) if tally else ()
-    return (*posterior.notes[:1], *told)
+    stages = (f"of {rounds.taken} steps {tally}",) if tally else ()
+    return (*posterior.notes[:1], *stages)
 
 
 @dataclass
@@ -176,11 +181,11 @@ class Rounds:
     planned: Plan
     settings: FitSettings
     factors: Factors
+    problem: Problem  # of the last fit, or of the first one before it is made
     taken: int = 0
     trace: list[TraceEntry] = field(default_factory=list)
     stages: Counter[str] = field(default_factory=Counter)
     began: float = field(default_factory=time.perf_counter)
-    _engine: Engine | None = None
 
     @property
     def ascent(self) -> bool:
@@ -192,37 +197,39 @@ class Rounds:
         """How many steps all rounds may take together."""
         if not self.ascent:
             return math.inf
-        given = self.settings.max_steps
-        return self.planned.backend.spec.max_steps if given is None else given
+        limit = self.settings.max_steps
+        return self.planned.backend.spec.max_steps if limit is None else limit
+
+    def plan(self, theta: Theta) -> None:
+        """The next problem; factors of sites alone leave the engine as it is."""
+        engine = self.problem.engine if self.factors.sites_alone else None
+        self.problem = self.planned.at(theta, engine, self.settings.seed)
 
     @np.errstate(all="ignore")  # the driver watches for what is not finite
     def fit(
         self,
-        theta: Theta,
         warm: GaussianPosterior | None,
         number: int,
-        held: Mapping[str, Factor] | None,
+        factors: Mapping[str, Factor] | None,
     ) -> Run:
-        """q(z) at theta, where the factors `held` have their effective values: to convergence, or
+        """q(z) of the problem, at the effective values of the factors `held`: to convergence, or
         for the steps of that round."""
         clock = time.perf_counter() - self.began
         steps = min(2.0 ** min(number, 60), MOST, self.most - self.taken)
-        problem = self.planned.at(theta, self._engine, self.settings.seed)
-        if self.factors.sites_alone:
-            self._engine = problem.engine
+        problem = self.problem
         begin = None if warm is None else _refreshed(problem, warm)
         limit = max(int(steps), 0) if self.ascent else self.settings.max_steps
-        found = run(self.planned.backend, problem, self.settings.tolerances, limit, begin)
-        self.stages.update(e.stage for e in found.trace if e.stage)
-        if held is not None:
-            more = sum(f.correction for f in held.values())
-            for k, e in enumerate(found.trace):
+        result = run(self.planned.backend, problem, self.settings.tolerances, limit, begin)
+        self.stages.update(e.stage for e in result.trace if e.stage)
+        if factors is not None:
+            more = sum(f.correction for f in factors.values())
+            for k, e in enumerate(result.trace):
                 stage = e.stage if k or not self.trace else FACTORS
                 step, seconds = e.step + self.taken, e.seconds + clock
                 value = e.objective + more
                 self.trace.append(TraceEntry(step, value, e.residual, seconds, stage))
-        self.taken += found.steps
-        return found
+        self.taken += result.steps
+        return result
 
 
 def _left(gain: float, before: float) -> float:
@@ -240,15 +247,15 @@ def _refreshed(problem: Problem, earlier: GaussianPosterior) -> GaussianPosterio
     weight, shift = list(earlier.weight), list(earlier.shift)
     for k, site in enumerate(problem.sites):
         if Property.GAUSSIAN in site.spec.properties and isinstance(site, Pointwise):
-            at = site.pointwise(np.zeros_like(shift[k]))
-            weight[k], shift[k] = -at.curvature, at.slope
+            answer = site.pointwise(np.zeros_like(shift[k]))
+            weight[k], shift[k] = -answer.curvature, answer.slope
     return replace(earlier, weight=tuple(weight), shift=tuple(shift))
 
 
-def _posterior(found: Run, planned: Plan) -> GaussianPosterior:
-    if found.posterior is None:
-        raise NumericalError(_no_fit(planned.method, found.reason or found.status.value))
-    return found.posterior
+def _posterior(fit: Run, planned: Plan) -> GaussianPosterior:
+    if fit.posterior is None:
+        raise NumericalError(_no_fit(planned.method, fit.reason or fit.status.value))
+    return fit.posterior
 
 
 def _no_fit(method: str, reason: str) -> Diagnostic:

@@ -54,8 +54,8 @@ def evidence_gradient(
     if any(e.value.depends or e.form.offset.depends for e in canonical.equations):
         _constraints(canonical, adjoints, theta, raw)
     free = [n for n in canonical.hypers.free if n not in fixed]
-    found = canonical.hypers.pull(raw, theta, fixed)
-    return {n: np.asarray(found.get(n, 0.0)) + np.zeros(np.shape(theta[n])) for n in free}
+    pulled = canonical.hypers.pull(raw, theta, fixed)
+    return {n: np.asarray(pulled.get(n, 0.0)) + np.zeros(np.shape(theta[n])) for n in free}
 
 
 def _constraints(
@@ -69,18 +69,18 @@ def _constraints(
     linear = canonical.linear(theta)
     assert linear.constraints is not None
     asked = dense_rows(linear.constraints.columns, linear.slices, linear.size)
-    own = [BlockPrior(b, 0).tied.rows.toarray() for b in linear.blocks]
-    rows = np.vstack([asked, sla.block_diag(*own)])
+    structural = [BlockPrior(b, 0).tied.rows.toarray() for b in linear.blocks]
+    rows = np.vstack([asked, sla.block_diag(*structural)])
     pull = StackedPredictors(linear).pulled(adjoints.offset)
     pull -= np.concatenate([adjoints.mean[b.name] for b in linear.blocks])
     multiplier = np.linalg.lstsq(rows.T, pull, rcond=None)[0][: len(asked)]
-    at = 0
+    first = 0
     for e in canonical.equations:
         sizes = {**canonical.sizes, **e.form.sizes}
         shape = tuple(sizes[d] for d in e.dims)
         count = int(np.prod(shape, dtype=np.int64))
-        slope = np.reshape(multiplier[at : at + count], shape)
-        at += count
+        slope = np.reshape(multiplier[first : first + count], shape)
+        first += count
         for node, sign in ((e.value, 1.0), (e.form.offset, -1.0)):
             if node.depends:
                 node.pull(collapse(sign * slope, e.dims, node.dims), theta, out)

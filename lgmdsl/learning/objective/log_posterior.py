@@ -81,7 +81,8 @@ class Objective:
     """Fits a plan's model at hyperparameters. `begin`: where a search starts, by name, of the
     hypers that do not start in the middle of their priors. `workers`: threads of `many` (None: one
     a core, or one in all where fits are so short that threads would wait for the interpreter's
-    lock). `calls` counts the fits, `steps` their iterations; `seconds` is the time of all."""
+    lock). `scales`: (d,) the units of reals. `calls` counts the fits, `steps` their iterations;
+    `seconds` is the time of all."""
 
     planned: Plan
     coordinates: Coordinates
@@ -98,12 +99,19 @@ class Objective:
     roughest: float | None = field(default=None, init=False)
     seconds: float = field(default=0.0, init=False)
     refined: bool = field(default=False, init=False)
+    scales: Array = field(init=False)
     _lock: Lock = field(default_factory=Lock, init=False, repr=False)
 
     def __post_init__(self) -> None:
         space = self.planned.canonical.hypers
         self.origin = self.coordinates.pack(space.start(self.pinned))
         self.spanned = (self.origin, self.origin)
+        self.scales = np.ones(self.coordinates.size)
+
+    def units(self, x: Array) -> Array:
+        """(d,) what a search takes for a step of 1 in each coordinate at x (d,): that of the
+        coordinates, times `scales`."""
+        return self.coordinates.units(x) * self.scales
 
     def centre(self, x: Array, which: BoolArray) -> None:
         """x, (d,), where the data are, is the origin from now on, in the coordinates `which`."""
@@ -153,14 +161,18 @@ class Objective:
         density rises outwards there, whose `slope` (d,) is."""
         away = x - np.clip(x, *self.spanned)
         out = self.coordinates.scaled & (self.coordinates.logs * np.abs(away) > distance)
-        return bool(out.any() if slope is None else (out & (away * slope >= 0.0)).any())
+        return bool((out if slope is None else out & self.rising(x, slope)).any())
 
-    def farthest(self, at: Evaluation, slope: Array) -> tuple[str, str]:
-        """The coordinate that is farthest from where the search began, of those along which the
-        density, whose `slope` (d,) is, rises outwards; and its first and last value in words."""
+    def rising(self, x: Array, slope: Array) -> BoolArray:
+        """(d,) the coordinates whose density, of a `slope` (d,), rises away from the starts."""
+        return np.asarray((x - np.clip(x, *self.spanned)) * slope >= 0.0)
+
+    def farthest(self, at: Evaluation, among: BoolArray) -> tuple[str, str]:
+        """The coordinate that is farthest from where the search began, `among` (d,) some; and its
+        first and last value in words."""
         away = at.x - np.clip(at.x, *self.spanned)
         far = self.coordinates.logs * np.abs(away)
-        j = int(np.where(away * slope >= 0.0, far, 0.0).argmax())
+        j = int(np.where(among, far, 0.0).argmax())
         name = self.coordinates.names[j]
         value, begin = (_entry(self.coordinates, x, j) for x in (at.x, self.origin))
         return name, f"from {begin:.3g} to {value:.10g}"
@@ -172,8 +184,8 @@ class Objective:
         digits depend neither on their order nor on the number of threads."""
 
         def one(x: Array) -> T | None:
-            found = self.at(x, warm)
-            return None if found is None else keep(found)
+            evaluation = self.at(x, warm)
+            return None if evaluation is None else keep(evaluation)
 
         workers = self.workers
         if workers is None:
@@ -192,21 +204,21 @@ class Objective:
         wanted = self.tolerances
         if rough > wanted.evidence:
             wanted = Tolerances.scaled(rough)
-        found = run(self.planned.backend, problem, wanted, most or self.max_steps, warm)
-        if found.status is Status.interrupted:
+        result = run(self.planned.backend, problem, wanted, most or self.max_steps, warm)
+        if result.status is Status.interrupted:
             raise KeyboardInterrupt
         with self._lock:
-            self.steps += found.steps
-        if found.posterior is None or not math.isfinite(found.posterior.log_evidence):
+            self.steps += result.steps
+        if result.posterior is None or not math.isfinite(result.posterior.log_evidence):
             return None
-        rounding = found.posterior.conditioned.lost
+        rounding = result.posterior.conditioned.lost
         if self.roughest is None:
             self.roughest = max(ROUGHEST, WORSE * rounding)
         if rounding > self.roughest:
             return None
         space = self.planned.canonical.hypers
         log_prior, gradient = space.log_prior(theta, self.pinned.keys())
-        slopes = evidence_gradient(self.planned, found.posterior, theta, self.pinned)
+        slopes = evidence_gradient(self.planned, result.posterior, theta, self.pinned)
         for name, slope in slopes.items():
             gradient[name] = gradient[name] + slope if name in gradient else slope
         jacobian, jacobian_gradient = self.coordinates.log_jacobian(x)
@@ -214,7 +226,7 @@ class Objective:
             x,
             theta,
             problem,
-            found,
+            result,
             log_prior,
             rounding,
             slopes,

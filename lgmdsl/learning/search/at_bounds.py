@@ -4,6 +4,9 @@ Near it evidence + log prior is linear in the natural value h = lower + e^x: its
 is left to gain, and falls like e^x, or e^2x farther out. A search in x takes steps of 1 for ever,
 until the evidence is rounding alone, since factorisations beside an sd of 0 hold few digits. The
 value is moved instead to where about LEFT nats are left, and stays while the others are searched.
+
+Where the density of a prior has no bound at an end (`pc_cor1` at 1, gamma of a shape below 1 at 0)
+and the evidence is flat on the way there, there is no maximum, and the search ends.
 """
 
 from __future__ import annotations
@@ -21,6 +24,9 @@ from lgmdsl.numerics.optimisation.lbfgs import Iterate
 # Logs and logits this far beyond their start, whose slope outwards is no more than NEAR nats.
 FAR, NEAR, LEFT = 3.0, 0.5, 1e-3
 STUCK = 1e-6  # of a value, that a unit of its coordinate moves it by: it is at its end
+# A density without a bound has a slope that stays: at least LEAST nats per unit, and PERSISTS of it
+# BEYOND farther out. The evidence is flat where its slope is less than IDLE of that.
+LEAST, PERSISTS, BEYOND, IDLE = 0.05, 0.9, 4.0, 0.05
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,6 +62,30 @@ class Edges:
             return replace(self, inside=self.inside | near), None
         there = near & (np.abs(found.gradient) <= 2.0 * LEFT)
         return replace(self, held=self.held | there), found
+
+    def boundless(self, objective: Objective, at: Evaluation) -> BoolArray:
+        """(d,) those on their way to an end where the density of their prior has no bound, which
+        the evidence does not keep them from: there is no maximum."""
+        space, coordinates = objective.planned.canonical.hypers, objective.coordinates
+        away = at.x - np.clip(at.x, *objective.spanned)
+        way = np.sign(away)
+        far = (coordinates.logs * np.abs(away) > FAR) & coordinates.alone & ~self.held
+        out = np.zeros(len(way), dtype=bool)
+        if not (far & (way * at.gradient > LEAST)).any():
+            return out
+
+        def outwards(x: Array) -> Array:
+            slopes = space.log_prior(coordinates.unpack(x), objective.pinned.keys())[1]
+            return np.asarray(way * coordinates.pull(slopes, x))
+
+        slope = outwards(at.x)
+        flat = np.abs(way * at.gradient - slope) <= IDLE * slope
+        for j in np.flatnonzero(far & flat & (slope >= LEAST)):
+            ahead = at.x.copy()
+            ahead[j] += way[j] * BEYOND / coordinates.logs[j]
+            with np.errstate(all="ignore"):
+                out[j] = outwards(ahead)[j] >= PERSISTS * slope[j]
+        return out
 
     def pressed(self, objective: Objective, at: Evaluation) -> BoolArray:
         """(d,) those held, and those that the objective presses against the end of their range so

@@ -20,6 +20,7 @@ import numpy as np
 from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.status import Status
+from lgmdsl.errors import DataError
 from lgmdsl.learning.coordinates.vector import sparse
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
 from lgmdsl.learning.search.continued import numbered, reporting
@@ -72,14 +73,24 @@ def _lifted(objective: Objective, at: Evaluation) -> Evaluation | None:
     wrong = held_wrongly(objective, at)
     for lift in LIFTS if wrong else ():
         moved = {n: _mixed(np.asarray(at.theta[n]), some, lift) for n, some in wrong.items()}
-        found = objective.at(objective.coordinates.pack({**at.theta, **moved}), at.posterior)
+        found = _fit(objective, {**at.theta, **moved}, at)
         if found is not None and found.value > at.value + GAIN:
             return found
     for theta in _widened(objective, at):
-        found = objective.at(objective.coordinates.pack(theta), at.posterior)
+        found = _fit(objective, theta, at)
         if found is not None and found.value > at.value + WORTH:
             return found
     return None
+
+
+def _fit(objective: Objective, theta: Theta, near: Evaluation) -> Evaluation | None:
+    """None where there is no fit, or where one wide direction leaves the rest of a covariance
+    without digits."""
+    try:
+        x = objective.coordinates.pack(theta)
+    except DataError:
+        return None
+    return objective.at(x, near.posterior)
 
 
 def _widened(objective: Objective, at: Evaluation) -> Iterator[Theta]:

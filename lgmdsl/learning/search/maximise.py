@@ -1,10 +1,13 @@
 """Maximising the log posterior of the hyperparameters, and its curvature there."""
 
+# Long because a search, its ends, its curvature and the units of both belong to one class.
+
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -16,6 +19,8 @@ from lgmdsl.learning.objective.log_posterior import OUT, Evaluation, Objective
 from lgmdsl.learning.search.at_bounds import Edges, projected
 from lgmdsl.learning.search.metric import Metric
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, MOST_PAIRS, Evaluated, Iterate
+
+T = TypeVar("T")
 
 # A maximum is found where the quadratic model promises less than this many nats more; where fits
 # are too rough to climb on, less than NOISE does. ROUNDING, of the objective, is not climbed on
@@ -31,9 +36,12 @@ SEEN = 5
 # Where the second derivative along a direction is above RISING the density rises: a saddle, which
 # is left at most ESCAPES times by steps AWAY along that direction.
 RISING, ESCAPES, AWAY = 0.1, 5, (0.5, -0.5, 0.1, -0.1)
-# Differences of gradients are taken over this share of a standard deviation, and at most so far.
+# Differences of gradients are taken over this share of a standard deviation, and at most so far in
+# units of the coordinates.
 SHARE, FARTHEST = 0.1, 1e-2
+LIKE = 2.0  # units of a covariance's coordinates in which a metric stays as it is
 RAN = "ran away, the density rising all along:"
+BOUNDLESS = "ran away: its prior's density has no bound there, and the data hardly matter:"
 KNOWN = "it leads to a maximum that is known"
 
 
@@ -100,12 +108,13 @@ class Maximiser:
         on_step: Callable[[LearningStep], None] | None = None,
         metric: Metric | None = None,
     ) -> Maximum:
-        """From an evaluated start to a maximum, in the inner product of `metric`."""
+        """From an evaluated start to a maximum, in the inner product of `metric`, which was made
+        there."""
         search = LBFGS(memory=min(max(LEAST_PAIRS, len(first.x)), MOST_PAIRS))
         if metric is not None:
             search = replace(search, inner=metric.inner)
         edges = Edges.none(len(first.x))
-        unit = self._units(first, metric)
+        unit = self._units(first, first, metric)
         now: Iterate[Evaluation] = search.start(
             first.x / unit, self._minimised(first, unit, metric, edges)
         )
@@ -143,8 +152,8 @@ class Maximiser:
             if self.known is not None and self.known(kept):
                 now, status, reason = following, Status.stalled, KNOWN
                 break
-            new = self._units(kept, metric)
-            now, unit, k = _in_units(following, unit, new), new, k + 1
+            new = self._units(kept, first, metric, unit)
+            now, unit, k = _in_units(following, unit, new, metric), new, k + 1
             if not self.jacobian:
                 edges, moved = edges.tried(self.objective, kept)
                 if moved is not None:
@@ -152,6 +161,9 @@ class Maximiser:
                     there = self._minimised(moved, unit, metric, edges)
                     now = Iterate(moved.x / unit, there, pairs, now.steps, now.evaluations + 1)
                     kept = moved
+                if edges.boundless(self.objective, kept).any():
+                    status, reason = Status.stalled, BOUNDLESS
+                    break
             if self.objective.beyond(kept.x, RUNAWAY, self.gradient(kept)):
                 status, reason = Status.stalled, RAN
                 if _gain(search, now) <= NOISE:  # to an edge, such as a variance of 0
@@ -169,10 +181,13 @@ class Maximiser:
             reason,
             tuple(np.flatnonzero(held).tolist()),
         )
-        if reason != RAN:
+        if reason not in (RAN, BOUNDLESS):
             return out
-        name, values = self.objective.farthest(out.at, self.gradient(out.at))
-        return replace(out, reason=f"`{name}` {RAN} {values}", away=name)
+        among = self.objective.rising(out.at.x, self.gradient(out.at))
+        if reason == BOUNDLESS:
+            among = edges.boundless(self.objective, out.at)
+        name, values = self.objective.farthest(out.at, among)
+        return replace(out, reason=f"`{name}` {reason} {values}", away=name)
 
     def with_curvature(self, found: Maximum) -> Maximum:
         """The maximum with its Hessian, which costs two fits for each coordinate."""
@@ -187,12 +202,13 @@ class Maximiser:
         for _ in range(ESCAPES):
             if found.hessian is None or not np.isfinite(found.hessian).all():
                 break
-            values, vectors = np.linalg.eigh(found.hessian)
+            unit = self.objective.units(found.at.x)
+            values, vectors = np.linalg.eigh(unit[:, None] * found.hessian * unit)
             if found.status is not Status.converged or values[-1] <= RISING:
                 break
             axis = vectors[:, -1] * np.sign(vectors[np.abs(vectors[:, -1]).argmax(), -1])
             try:
-                ways = (found.at.x + way * axis for way in AWAY)
+                ways = (found.at.x + way * unit * axis for way in AWAY)
                 fits = [self.objective.at(x, found.at.posterior) for x in ways]
             except KeyboardInterrupt:
                 return replace(found, status=Status.interrupted, reason="interrupted")
@@ -210,12 +226,15 @@ class Maximiser:
         5e-4 of an sd: estimates to as many digits as their standard errors have."""
         if found.hessian is None or found.status is not Status.converged:
             return found
-        values, vectors = np.linalg.eigh(found.hessian)
-        slope = vectors.T @ self.gradient(found.at)
+        unit = self.objective.units(found.at.x)
+        values, vectors = np.linalg.eigh(unit[:, None] * found.hessian * unit)
+        slope = vectors.T @ (unit * self.gradient(found.at))
         if values.max() >= -RISING or slope @ (slope / -values) > NOISE:
             return found
         try:
-            at = self.objective.at(found.at.x + vectors @ (slope / -values), found.at.posterior)
+            at = self.objective.at(
+                found.at.x + unit * (vectors @ (slope / -values)), found.at.posterior
+            )
         except KeyboardInterrupt:
             return replace(found, status=Status.interrupted, reason="interrupted")
         if at is None or self.value(at) < self.value(found.at) - NOISE:
@@ -223,19 +242,23 @@ class Maximiser:
         return replace(found, at=at)
 
     def newton(self, found: Maximum) -> Array:
-        """(d,) the step along each axis of the curvature by slope over its size, RISING at least;
-        0 without a curvature, and in coordinates at the edge of their range."""
+        """(d,) the step along each axis of the curvature, in units of the coordinates, by slope
+        over its size, RISING at least; 0 without a curvature, and in coordinates at the edge of
+        their range."""
         step = np.zeros(len(found.at.x))
         if found.hessian is not None and np.isfinite(found.hessian).all():
             inside = np.setdiff1d(np.arange(len(step)), found.edges)
-            values, vectors = np.linalg.eigh(found.hessian[np.ix_(inside, inside)])
-            slope = vectors.T @ self.gradient(found.at)[inside]
-            step[inside] = vectors @ (slope / np.maximum(np.abs(values), RISING))
+            unit = self.objective.units(found.at.x)[inside]
+            scaled = unit[:, None] * found.hessian[np.ix_(inside, inside)] * unit
+            values, vectors = np.linalg.eigh(scaled)
+            slope = vectors.T @ (unit * self.gradient(found.at)[inside])
+            step[inside] = unit * (vectors @ (slope / np.maximum(np.abs(values), RISING)))
         return step
 
     def hessian(self, at: Evaluation, spread: Array) -> Array | None:
         """(d, d) by central differences of the gradient; `spread`: (d,) rough sds."""
-        steps = np.minimum(SHARE * spread, FARTHEST)
+        units = self.objective.units(at.x)
+        steps = np.minimum(SHARE * spread, FARTHEST * units)
         places = [at.x + sign * step for step in np.diag(steps) for sign in (1.0, -1.0)]
         found = self.objective.many(places, at.posterior, self.gradient)
         gradients = [g for g in found if g is not None]
@@ -245,9 +268,19 @@ class Maximiser:
         hessian = (ends[:, 0] - ends[:, 1]) / (2.0 * steps[:, None])
         return 0.5 * (hessian + hessian.T)
 
-    def _units(self, at: Evaluation, metric: Metric | None) -> Array:
-        """A metric knows the units of all coordinates."""
-        return np.ones(len(at.x)) if metric else self.objective.coordinates.units(at.x)
+    def _units(
+        self, at: Evaluation, first: Evaluation, metric: Metric | None, old: Array | None = None
+    ) -> Array:
+        """(d,) the coordinates' units. A metric knows those of all coordinates at `first`, where it
+        was made: it is multiplied by what a covariance has grown or shrunk by since, unless the
+        `old` units are within a factor of LIKE."""
+        units = self.objective.units
+        if metric is None:
+            return units(at.x)
+        new = units(at.x) / units(first.x)
+        if old is not None and (np.abs(np.log(new / old)) < np.log(LIKE)).all():
+            return old
+        return np.asarray(new)
 
     def _evaluate(
         self,
@@ -268,13 +301,17 @@ class Maximiser:
         return Evaluated(-self.value(at), slope, at)
 
 
-def _in_units(now: Iterate[Evaluation], old: Array, new: Array) -> Iterate[Evaluation]:
+def _in_units(now: Iterate[T], old: Array, new: Array, metric: Metric | None) -> Iterate[T]:
     """The same iterate, with all that it knows of curvature, in other units of the coordinates."""
     if np.array_equal(old, new):
         return now
     ratio = old / new
-    pairs = tuple((ratio * s, y / ratio, rho) for s, y, rho in now.pairs)
-    at = replace(now.at, gradient=now.at.gradient / ratio)
+
+    def gradient(g: Array) -> Array:
+        return g / ratio if metric is None else metric.solve(metric.times(g) / ratio)
+
+    pairs = tuple((ratio * s, gradient(y), rho) for s, y, rho in now.pairs)
+    at = replace(now.at, gradient=gradient(now.at.gradient))
     return replace(now, x=ratio * now.x, at=at, pairs=pairs)
 
 

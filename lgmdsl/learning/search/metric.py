@@ -4,7 +4,8 @@
 
 in which the EM step is the gradient, and the Hessian of evidence + log prior is the share of the
 information that is not missing, between 0 and 1 whatever the scales of the hypers: quasi-Newton
-acceleration of EM (Jamshidian and Jennrich 1997, QN1; Lange 1995).
+acceleration of EM (Jamshidian and Jennrich 1997, QN1; Lange 1995). Where a covariance shrinks or
+grows on the way, M is rescaled with its coordinates' units.
 """
 
 from __future__ import annotations

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
+import numpy as np
+
 from lgmdsl.arrays import Array
 from lgmdsl.contract.structure import Members, Shape, Structure
 from lgmdsl.structures.kernels.kernels import Kernel
@@ -46,3 +48,9 @@ class Gp(Structure):
     def pullback_covariance(self, adjoint: Array) -> dict[str, Array]:
         slopes = self.kernel.pullback(self.at, adjoint)
         return {f"kernel.{path}": slope for path, slope in slopes.items()}
+
+
+def gp(size: int, at: object, kernel: Kernel) -> Gp:
+    """`gp(at, kernel)` at `size` inputs, one number or one row each."""
+    inputs = np.asarray(at, dtype=np.float64)
+    return Gp(np.ascontiguousarray(inputs.reshape(size, -1)), kernel)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -151,6 +152,13 @@ class Matern(Stationary):
         if nu == 0.5:
             return np.asarray(np.divide(-0.5 * decay, a, out=np.zeros_like(a), where=a > 0))
         return np.asarray(-1.5 * decay if nu == 1.5 else -(5.0 / 6.0) * (1.0 + a) * decay)
+
+
+def matern(sd: object, length: object, smoothness: Any) -> Matern:
+    """`matern(sd, length, smoothness)` with arguments that may be numbers."""
+    return Matern(
+        np.asarray(sd, dtype=np.float64), np.asarray(length, dtype=np.float64), float(smoothness)
+    )
 
 
 @dataclass(frozen=True, eq=False)

@@ -56,14 +56,14 @@ def findings(learned: Learned) -> tuple[Finding, ...]:
         held = (*held, *(names.index(f.names[0]) for f in piled))
     if frame is None or learned.maximum.hessian is None:
         return tuple(out)
-    told: set[int] = set(held)
+    reported: set[int] = set(held)
     far = learned.coordinates.scaled & (np.abs(x - start) > FAR)  # a real has no edge
     for flat, axis in zip(frame.flat, frame.axes.T, strict=True):
         if not flat:
             continue
         size = np.abs(axis) / np.abs(axis).max()
-        loaded = tuple(j for j in range(len(x)) if size[j] >= LOADED and j not in told)
-        told.update(loaded)
+        loaded = tuple(j for j in range(len(x)) if size[j] >= LOADED and j not in reported)
+        reported.update(loaded)
         for kind, part in (
             ("edge", [j for j in loaded if far[j]]),
             ("flat", [j for j in loaded if not far[j]]),
@@ -110,11 +110,11 @@ def _bounds(coordinates: Coordinates) -> dict[int, tuple[float, float]]:
     """Lower and upper bounds that priors set, by coordinate; NaN where they set none."""
     out = {}
     for block in coordinates.blocks:
-        own = coordinates.slices[block.name]
+        entries = coordinates.slices[block.name]
         ends = prior_ends(block)
-        if ends[0].size == own.stop - own.start:
+        if ends[0].size == entries.stop - entries.start:
             pairs = zip(ends[0].flat, ends[1].flat, strict=True)
-            out.update({own.start + k: (float(a), float(b)) for k, (a, b) in enumerate(pairs)})
+            out.update({entries.start + k: (float(a), float(b)) for k, (a, b) in enumerate(pairs)})
     return out
 
 

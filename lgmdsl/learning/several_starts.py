@@ -56,8 +56,8 @@ def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) ->
     others = [m for m in maxima if m is not highest and m.status is Status.converged]
     others.sort(key=lambda m: -search.value(m.at))
     least = search.value(highest.at) - MATTERS
-    kept = (m.at for m in others if search.value(m.at) > least and _apart(search, m, [highest]))
-    return Modes(highest, tuple(kept))
+    relevant = (m.at for m in others if search.value(m.at) > least and _apart(search, m, [highest]))
+    return Modes(highest, tuple(relevant))
 
 
 def further_mode(

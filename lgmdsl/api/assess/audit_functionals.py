@@ -1,0 +1,153 @@
+"""What an audit corrects: everything that a fit reports, as functionals of draws of q."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.api.assess.components import conditioned_once
+from lgmdsl.arrays import Array
+from lgmdsl.assess.importance.draws import Part, allotted
+from lgmdsl.assess.importance.moments import Functional, Reported
+from lgmdsl.assess.importance.quantiles import LEVELS
+from lgmdsl.assess.importance.weights import displacement
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.lowering.derived import Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.posterior.hyper_points import HyperPoint
+from lgmdsl.posterior.marginals import Marginals
+from lgmdsl.posterior.mixture import CACHED, Mixture
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+
+@dataclass(frozen=True, eq=False)
+class AuditedFit:
+    """A fit as `n` draws from `seed` see it. `canonical`: its model with its responses."""
+
+    fit: Fit
+    canonical: CanonicalModel
+    n: int
+    seed: int
+
+    @cached_property
+    def points(self) -> tuple[HyperPoint, ...]:
+        """Those of the mixture, or the one that the posterior is given."""
+        return self.fit.points
+
+    @cached_property
+    def parts(self) -> tuple[Part, ...]:
+        """The problem at each point."""
+        small = sum(b.size for b in self.canonical.latents) <= CACHED
+        return tuple(
+            Part(
+                p.share,
+                self.canonical.sites(p.theta),
+                self.canonical.linear(p.theta),
+                conditioned_once(p) if small else p.condition,
+                p.log_evidence - self.fit.log_evidence if self.fit.mixed else 0.0,
+            )
+            for p in self.points
+        )
+
+    @property
+    def moments(self) -> Mixture | Marginals:
+        """The moments under q: of the mixture, or given the hyperparameters."""
+        return self.fit.marginals if self._mixed else self.fit.conditional
+
+    @property
+    def _mixed(self) -> bool:
+        return bool(self.fit.mixed) or self.fit.learning is None
+
+    def dims(self, name: str) -> tuple[str, ...]:
+        """The declared indices of a name."""
+        return self.fit.marginals.quantity_dims(name)
+
+    def functionals(self) -> Iterator[Functional]:
+        """Every latent, let and report, and under a mixture every hyperparameter."""
+        model = self.canonical.grounded.model
+        lets = {s.name for s in model.of_kind("let")}
+        for name in (*(b.name for b in self.canonical.latents), *self.canonical.named):
+            judged = name in lets or name in self.canonical.layout.starts
+            yield self._functional(name, judged)
+        if self.fit.mixed:
+            for block in self.canonical.hypers.blocks:
+                if self.fit.quantity(block.name).sd.any():
+                    yield self._functional(block.name, True)
+
+    def _functional(self, name: str, judged: bool) -> Functional:
+        quantity = self.moments.quantity(name)
+        mean, sd = quantity.mean.reshape(-1), quantity.sd.reshape(-1)
+        levels = np.array(LEVELS)
+        quantiles = self.moments.quantile(name, levels)[1].reshape(len(levels), -1)
+        maps = self._maps(name, mean)
+        one = maps[0]
+        several = maps if len(maps) > 1 else ()
+        drawn, said = self._drawn(name, mean), None
+        if self._mixed:
+            said = self._reported(name)
+        return Functional(name, mean, sd, one, judged, several, drawn, quantiles, said)
+
+    def _reported(self, name: str) -> Reported:
+        quantity = self.fit.quantity(name)
+        points = self.fit.quantile(name, LEVELS).values.reshape(len(LEVELS), -1)
+        return Reported(quantity.mean.reshape(-1), quantity.sd.reshape(-1), points)
+
+    def _drawn(self, name: str, mean: Array) -> Array | None:
+        """(n, size) deviations of what depends on hyperparameters alone: those of the draws' parts
+        of the hyperparameters' posterior, and not at the points."""
+        of = self.fit.marginals.of_hypers(name) if self.fit.mixed else None
+        if of is None:
+            return None
+        values: Array = np.array([of(theta) for theta in self._thetas]).reshape(self.n, -1)
+        return values - mean
+
+    @cached_property
+    def _thetas(self) -> tuple[Theta, ...]:
+        """The hyperparameters of each draw."""
+        counts = allotted([p.share for p in self.points], self.n)
+        chosen = np.repeat(np.arange(len(counts)), counts)
+        drawn = self.fit.marginals.drawn(self.seed, False)
+        return drawn.at(chosen, np.arange(self.n))
+
+    def _maps(self, name: str, mean: Array) -> tuple[Callable[[Array], Array], ...]:
+        """Moves x of z to deviations from `mean`, at each part."""
+        return tuple(self._map(name, mean, k) for k in range(len(self.parts)))
+
+    def _map(self, name: str, mean: Array, k: int) -> Callable[[Array], Array]:
+        theta, linear, single = self.points[k].theta, self.parts[k].linear, len(self.parts) == 1
+        if name in self.canonical.layout.starts:
+            where = linear.slices[name]
+            shift = 0.0 if single else self._centres[k][where] - mean
+            return lambda x: np.asarray(x[:, where] + shift)
+        if name in self.canonical.named:
+            dims, tree = self.canonical.named[name]
+            if isinstance(tree, Leaf):
+                predictor = self.canonical.predictor(tree.form, dims, theta)
+                shift = 0.0
+                if not single:
+                    shift = predictor.values(self._centres[k], linear.slices) - mean
+                return lambda x: np.asarray(displacement(linear, predictor, x) + shift)
+        return partial(self._evaluated, name, mean, k)
+
+    def _evaluated(self, name: str, mean: Array, k: int, x: Array) -> Array:
+        values = self._marginals(k).evaluate(name, self._centres[k] + x)
+        return np.asarray(values.reshape(len(x), -1) - mean)
+
+    def _marginals(self, k: int) -> Marginals:
+        """Those at a point; draws come point by point, and the last one is kept."""
+        kept: dict[int, Marginals] = self.__dict__.setdefault("_kept", {})
+        if k not in kept:
+            kept.clear()
+            kept[k] = self.fit.marginals.part(k)
+        return kept[k]
+
+    @cached_property
+    def _centres(self) -> tuple[Array, ...]:
+        """(n,) E_q z at each point."""
+        return tuple(p.condition().latent_mean for p in self.parts)

@@ -1,0 +1,61 @@
+"""Corrected 5 and 95 % points by importance sampling.
+
+The weighted quantile of the draws under the posterior less that under q, from the same draws, is
+added to q's own: it is zero where q is exact, and what draws scatter by is common to both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+
+LEVELS = (0.05, 0.95)
+# Half the width, in probability, over which a density at a quantile is estimated.
+WIDTH = 0.02
+
+
+def weighted_quantiles(y: Array, weights: Array, levels: Sequence[float]) -> Array:
+    """(levels, k) of y (n, k), whose rows have these weights: the smallest value up to which there
+    is a share of at least `level`, halfway to the next."""
+    order = np.argsort(y, axis=0)
+    ordered = np.take_along_axis(y, order, axis=0)
+    mass = np.cumsum(weights[order], axis=0)
+    middle = mass - 0.5 * weights[order]
+    total = mass[-1]
+    out = np.empty((len(levels), y.shape[1]))
+    for k in range(y.shape[1]):
+        for number, level in enumerate(levels):
+            out[number, k] = np.interp(level * total[k], middle[:, k], ordered[:, k])
+    return out
+
+
+def quantile_shifts(y: Array, omega: Array, own: Array) -> tuple[Array, Array, Array]:
+    """Quantiles at LEVELS of y (n, k) under the posterior, those under q, and the standard error of
+    the difference, (2, k) each. `omega` and `own`, (n,): the weights of both; `own` is zero
+    where draws are not of q, and q's quantiles are then NaN."""
+    n = len(y)
+    around = [x for level in LEVELS for x in (level - WIDTH, level, level + WIDTH)]
+    posterior = weighted_quantiles(y, omega, around).reshape(2, 3, -1)
+    known = bool(own.any())
+    q = weighted_quantiles(y, own, LEVELS) if known else np.full((2, y.shape[1]), np.nan)
+    error = np.empty_like(q)
+    for number, level in enumerate(LEVELS):
+        below = (y <= posterior[number, 1]) - level
+        influence = below * (omega / omega.mean())[:, None]
+        if known:
+            influence -= ((y <= q[number]) - level) * (own / own.mean())[:, None]
+        spacing = (posterior[number, 2] - posterior[number, 0]) / (2.0 * WIDTH)
+        error[number] = np.sqrt(np.mean(influence**2, axis=0) / n) * spacing
+    return posterior[:, 1], q, error
+
+
+def chosen_entries(size: int, most: int, worst: Sequence[Array]) -> IntArray:
+    """Which entries are looked at: all, or `most` of them evenly spaced and the largest of each of
+    `worst`, (size,)."""
+    if size <= most:
+        return np.arange(size)
+    spaced = np.linspace(0, size - 1, most).astype(np.int64)
+    return np.unique(np.concatenate([spaced, *(np.argsort(-w)[: most // 20] for w in worst)]))

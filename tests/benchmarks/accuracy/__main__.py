@@ -1,0 +1,87 @@
+"""Default fits of random small models against quadrature; a line for each quantity, and a summary.
+
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy FIRST END OUT.csv [EARLIER.csv]
+    OMP_NUM_THREADS=1 python -m tests.benchmarks.accuracy large FIRST END OUT.csv [EARLIER.csv]
+    python -m tests.benchmarks.accuracy OUT.csv
+
+The truths in an earlier file save the quadrature, where model and data are still the same. `large`:
+10 to 200 latents, against an exact sampler. A file alone: its summary again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import judge
+from .cases import CannotBuildError, small_case
+from .large import large_rows
+from .truth import LEVELS, Truth, UnsettledError, exact, remembered
+
+Rows = list[dict[str, Any]]
+Maker = Callable[[int, list[dict[str, str]]], Rows]
+
+
+def small_rows(number: int, earlier: list[dict[str, str]]) -> Rows:
+    """The lines of one small model."""
+    try:
+        case = small_case(number)
+    except CannotBuildError as error:
+        return [{"number": number, "kind": "left out", "name": str(error)}]
+    print_of = judge.fingerprint(case.text, case.data, case.fixed)
+    about = {
+        "number": number, "family": case.family, "latents": case.design.shape[2],
+        "hypers": len(case.hypers), "rows": case.rows, "fingerprint": print_of,
+    }  # fmt: skip
+    known = [r for r in earlier if r["fingerprint"] == print_of]
+    try:
+        if known and known[0]["kind"] == "left out":
+            raise UnsettledError(known[0]["name"])
+        truth: Truth = remembered(known) if known and known[0]["mean"] else exact(case)
+    except (UnsettledError, np.linalg.LinAlgError) as error:
+        return [about | {"kind": "left out", "name": str(error)}]
+    fit, columns = judge.fitted(case.text, case.data, case.fixed)
+    about |= columns
+    if fit is None:
+        return [about | {"kind": "refused", "name": columns["basis"]}]
+    lines = judge.compared(fit, case.quantities, truth.mean, truth.sd, truth.quantiles, LEVELS)
+    for line, skewness in zip(lines, truth.skewness, strict=True):
+        line["skewness"] = skewness
+    lines.append(judge.evidence_line(fit, truth.log_evidence))
+    return [about | line | {"error": truth.error} for line in lines]
+
+
+def batches(first: int, end: int, earlier: Path | None, make: Maker) -> Iterator[Rows]:
+    """The lines of each model, shown as they come."""
+    known = [] if earlier is None else judge.read(earlier)
+    for number in range(first, end):
+        rows = make(number, known)
+        head = rows[0]
+        off = sum(judge.outside(r) for r in rows if r["kind"] in ("latent", "predictor", "hyper"))
+        print(
+            number, head.get("family"), head["kind"] if len(rows) == 1 else f"{off} off",
+            head.get("codes", ""), head.get("seconds", ""), flush=True, file=sys.stderr,
+        )  # fmt: skip
+        yield rows
+
+
+def main(arguments: list[str]) -> None:
+    """See the module."""
+    make: Maker = small_rows
+    if arguments[0] == "large":
+        make, arguments = large_rows, arguments[1:]
+    if len(arguments) == 1:
+        out = Path(arguments[0])
+    else:
+        out = Path(arguments[2])
+        earlier = Path(arguments[3]) if len(arguments) > 3 else None
+        judge.write(out, batches(int(arguments[0]), int(arguments[1]), earlier, make))
+    print(judge.summary(judge.read(out)))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

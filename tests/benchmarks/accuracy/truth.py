@@ -1,0 +1,361 @@
+"""Exact posteriors of small models: adaptive quadrature on scrambled Sobol points.
+
+Points u, whitened latents and logs of learned sds, come from a mixture of
+multivariate t (degrees of freedom DEGREES) that a few rounds of weighted EM fit to the posterior,
+from the modes found by a search from several places; a share of the points comes from the prior
+itself, so that a mode that the search missed is seen. All quantities, the learned sds among them,
+come from the same points.
+
+SCRAMBLES independent scramblings give the error of each figure; points are doubled until errors
+are below TOLERANCE and the last doubling has moved nothing by more. What never gets there raises.
+"""
+
+# Long because coordinates, proposal and sums of one quadrature.
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import optimize, special
+from scipy.stats import qmc
+
+from lgmdsl.arrays import Array
+
+from .cases import Case
+
+SCRAMBLES, FIRST, LAST = 8, 12, 16  # 2^FIRST to 2^LAST points of each scrambling
+TOLERANCE = 0.015  # posterior sds, relative of sds, nats
+LEVELS = (0.05, 0.95)
+DEGREES, COMPONENTS, ROUNDS, PILOT = 5.0, 5, 7, 6000
+PRIOR_SHARE = 0.1
+CHUNK = 1 << 18  # rows x points at a time
+
+
+class UnsettledError(Exception):
+    """Quadrature that does not settle."""
+
+
+@dataclass(frozen=True, eq=False)
+class Truth:
+    """Moments and quantiles (levels in front) of the quantities of a case; the largest error of
+    any, in the units of TOLERANCE; `share`: effective points in proportion."""
+
+    mean: Array
+    sd: Array
+    skewness: Array
+    quantiles: Array
+    log_evidence: float
+    error: float
+    share: float
+
+
+def exact(case: Case, tolerance: float = TOLERANCE) -> Truth:
+    """The posterior of a case. Raises UnsettledError."""
+    target = _Target(case)
+    proposal = _adapted(target)
+    before: Truth | None = None
+    worst = math.inf
+    for power in range(FIRST, LAST + 1):
+        here = _integrated(target, proposal, power)
+        moved = math.inf if before is None else _distance(here, before)
+        worst = max(here.error, moved)
+        if worst <= tolerance:
+            return Truth(
+                here.mean, here.sd, here.skewness, here.quantiles,
+                here.log_evidence, worst, here.share,
+            )  # fmt: skip
+        before = here
+    raise UnsettledError(f"error {worst:.3g} after {SCRAMBLES} x 2^{LAST} points")
+
+
+class _Target:
+    """The joint density in u = (v, log theta): given theta, x is whitened as if the likelihood were
+    the Gaussian exp(h'z - z'Pz / 2) that it is near the mode, so that neither a narrow ridge at
+    large sds nor the funnel at small ones is left for the mixture."""
+
+    def __init__(self, case: Case) -> None:
+        self.case = case
+        self.size = case.design.shape[2]
+        self.hypers = len(case.hypers)
+        self.dims = self.size + self.hypers
+        self.precision, self.shift = np.zeros((self.size, self.size)), np.zeros(self.size)
+        # Noise scales s make P fall as 1 / s^2; the other hypers are sds of latents.
+        self.noise = [k for s in case.sites for k in s.learned.values()]
+        self.middle = np.ones(self.hypers)
+
+    def whiten(self, mode: Array) -> None:
+        """Take P and h from the likelihood at a mode (in the present coordinates)."""
+        x, theta = self.split(mode[None])
+        z, n, h = self.case.latents(x, theta)[0], self.size, 1e-3
+        sd = self.case.latents(np.ones((1, n)), theta)[0] - self.case.mean
+        step = np.diag(np.full(n, h))
+        pairs = [(s * step[i] + t * step[j]) for i in range(n) for j in range(n)
+                 for s in (1, -1) for t in (1, -1)]  # fmt: skip
+        points = z + np.array([*pairs, *step, *-step])
+        values = self.case.log_likelihood(
+            (points - self.case.mean) / sd, np.tile(theta, (len(points), 1))
+        )
+        d = np.diag(step)
+        slope = (values[4 * n * n : 4 * n * n + n] - values[4 * n * n + n :]) / (2 * d)
+        v = values[: 4 * n * n].reshape(n, n, 2, 2)
+        bend = -(v[..., 0, 0] - v[..., 0, 1] - v[..., 1, 0] + v[..., 1, 1]) / (4 * d[:, None] * d)
+        bend = np.where(np.isfinite(bend), bend, 0.0)
+        w, q = np.linalg.eigh((bend + bend.T) / 2)
+        self.precision = np.asarray((q * np.clip(w, 0.0, None)) @ q.T)
+        self.shift = np.asarray(np.where(np.isfinite(slope), slope, 0.0) + self.precision @ z)
+        self.middle = theta[0]
+
+    def _whole(self, theta: Array) -> tuple[Array, Array]:
+        """Precision (points, n, n) and mean (points, n) of x given theta."""
+        n = len(theta)
+        sd = self.case.latents(np.ones((n, self.size)), theta) - self.case.mean
+        factor = np.ones(n)
+        for k in self.noise:
+            factor = factor * (self.middle[k] / theta[:, k]) ** 2
+        inner = factor[:, None, None] * sd[:, :, None] * self.precision * sd[:, None, :]
+        whole = np.eye(self.size) + inner
+        pull = factor[:, None] * sd * (self.shift - self.precision @ self.case.mean)
+        return whole, np.asarray(np.linalg.solve(whole, pull[:, :, None])[:, :, 0])
+
+    def split(self, u: Array) -> tuple[Array, Array]:
+        """x and theta."""
+        theta = self._theta(u)
+        whole, mean = self._whole(theta)
+        root = np.linalg.cholesky(whole).swapaxes(1, 2)
+        v = u[:, : self.size, None]
+        return mean + np.linalg.solve(root, v)[:, :, 0], theta
+
+    def _theta(self, u: Array) -> Array:
+        return np.exp(np.clip(u[:, self.size :], -25.0, 12.0))
+
+    def join(self, x: Array, log_theta: Array) -> Array:
+        """The inverse of `split`."""
+        whole, mean = self._whole(np.exp(np.clip(log_theta, -25.0, 12.0)))
+        root = np.linalg.cholesky(whole).swapaxes(1, 2)
+        return np.column_stack([(root @ (x - mean)[:, :, None])[:, :, 0], log_theta])
+
+    def log_prior(self, u: Array) -> Array:
+        """Normalised in u."""
+        x, theta = self.split(u)
+        out = -0.5 * (x * x).sum(axis=1) - 0.5 * self.size * math.log(2.0 * math.pi)
+        out = out - 0.5 * np.linalg.slogdet(self._whole(theta)[0])[1]
+        for k, h in enumerate(self.case.hypers):
+            out = out + h.log_density(theta[:, k]) + u[:, self.size + k]
+        return np.asarray(out)
+
+    def prior_points(self, uniform: Array) -> Array:
+        """Of uniforms (points, dims)."""
+        logs = np.empty((len(uniform), self.hypers))
+        for k, h in enumerate(self.case.hypers):
+            logs[:, k] = np.log(np.maximum(h.quantile(uniform[:, self.size + k]), 1e-25))
+        return self.join(special.ndtri(uniform[:, : self.size]), logs)
+
+    def __call__(self, u: Array) -> Array:
+        """log p(y, u), (points,)."""
+        x, theta = self.split(u)
+        step = max(1, CHUNK // max(self.case.rows, 1))
+        parts = [
+            self.case.log_likelihood(x[i : i + step], theta[i : i + step])
+            for i in range(0, len(u), step)
+        ]
+        return np.asarray(self.log_prior(u) + np.concatenate(parts))
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """Of multivariate t, and of the prior with PRIOR_SHARE."""
+
+    weight: Array
+    mean: Array
+    root: Array
+
+    def component_logs(self, u: Array) -> tuple[Array, Array]:
+        """Of each component the log of weight x density, and the squared distance."""
+        d = u.shape[1]
+        logs, distances = [], []
+        constant = special.gammaln((DEGREES + d) / 2) - special.gammaln(DEGREES / 2)
+        constant -= d / 2 * math.log(math.pi * DEGREES)
+        for w, m, r in zip(self.weight, self.mean, self.root, strict=True):
+            square = (np.linalg.solve(r, (u - m).T) ** 2).sum(axis=0)
+            log = constant - np.log(np.diag(r)).sum()
+            log = log - (DEGREES + d) / 2 * np.log1p(square / DEGREES)
+            logs.append(math.log(max(w, 1e-300)) + log)
+            distances.append(square)
+        return np.array(logs), np.array(distances)
+
+    def log_density(self, target: _Target, u: Array) -> Array:
+        own = special.logsumexp(self.component_logs(u)[0], axis=0) + math.log1p(-PRIOR_SHARE)
+        return np.asarray(np.logaddexp(own, math.log(PRIOR_SHARE) + target.log_prior(u)))
+
+    def points(self, target: _Target, uniform: Array) -> Array:
+        """Of uniforms (points, dims + 2)."""
+        uniform = np.clip(uniform, 1e-12, 1.0 - 1e-12)
+        pick = uniform[:, -1]
+        u = target.prior_points(uniform[:, : target.dims])
+        edges = PRIOR_SHARE + (1.0 - PRIOR_SHARE) * np.cumsum(self.weight)
+        which = np.searchsorted(edges, np.minimum(pick, edges[-1] - 1e-15), side="right")
+        chi2 = 2.0 * special.gammaincinv(DEGREES / 2, uniform[:, -2])
+        normal = special.ndtri(uniform[:, : target.dims]) * np.sqrt(DEGREES / chi2)[:, None]
+        for k in range(len(self.weight)):
+            rows = (pick >= PRIOR_SHARE) & (which == k)
+            u[rows] = self.mean[k] + normal[rows] @ self.root[k].T
+        return u
+
+
+def _adapted(target: _Target) -> _Mixture:
+    rng = np.random.default_rng(5)
+    d = target.dims
+    u = target.prior_points(rng.random((2000, d)))
+    logs = target(u)
+    starts = [np.zeros(d), *u[np.argsort(-logs)[:3]]]
+    rough = _climbed(target, starts)
+    target.whiten(rough[0])
+    u = target.prior_points(rng.random((2000, d)))
+    modes = _climbed(target, [np.zeros(d), *u[np.argsort(-target(u))[:3]]])
+    means, roots = [], []
+    for m in modes:
+        covariance = _curved(target, m)
+        means.append(m)
+        roots.append(np.linalg.cholesky(covariance))
+    mixture = _Mixture(np.full(len(means), 1.0 / len(means)), np.array(means), np.array(roots))
+    for round_ in range(ROUNDS):
+        u = mixture.points(target, rng.random((PILOT, d + 2)))
+        log_w = target(u) - mixture.log_density(target, u)
+        log_w = np.where(np.isfinite(log_w), log_w, -np.inf)
+        w = np.exp(log_w - log_w.max())
+        # Early rounds temper weights that a few points would carry.
+        power = 1.0
+        while w.sum() ** 2 / (w**2).sum() < 20.0 * d and power > 0.05:
+            power *= 0.8
+            w = np.exp(power * (log_w - log_w.max()))
+        w /= w.sum()
+        mixture = _refitted(mixture, u, w, rng, fresh=round_ == 0)
+    return mixture
+
+
+def _climbed(target: _Target, starts: list[Array]) -> list[Array]:
+    """Where a search from each start ends, the highest first, near ones once."""
+    ends: list[tuple[float, Array]] = []
+
+    def lost(u: Array) -> float:
+        return -float(np.maximum(target(u[None])[0], -1e12))
+
+    for start in starts:
+        end = optimize.minimize(lost, start, method="BFGS", tol=1e-3)
+        new = all(np.abs(end.x - m).max() > 0.1 for _, m in ends)
+        if np.isfinite(end.x).all() and new:
+            ends.append((float(end.fun), np.asarray(end.x)))
+    return [m for _, m in sorted(ends, key=lambda pair: pair[0])]
+
+
+def _curved(target: _Target, mode: Array) -> Array:
+    """The inverse of minus second differences, made positive definite."""
+    d, h = target.dims, 1e-2
+    e = h * np.eye(d)
+    points = [mode + s * e[i] + t * e[j] for i in range(d) for j in range(d)
+              for s in (1, -1) for t in (1, -1)]  # fmt: skip
+    values = target(np.array(points)).reshape(d, d, 2, 2)
+    hessian = -(values[..., 0, 0] - values[..., 0, 1] - values[..., 1, 0] + values[..., 1, 1])
+    hessian = np.where(np.isfinite(hessian), hessian, 0.0) / (4 * h * h)
+    values_, vectors = np.linalg.eigh((hessian + hessian.T) / 2)
+    return np.asarray((vectors / np.clip(values_, 0.3, 1e10)) @ vectors.T)
+
+
+def _refitted(
+    mixture: _Mixture, u: Array, w: Array, rng: np.random.Generator, fresh: bool
+) -> _Mixture:
+    """EM steps of a mixture of t on weighted points."""
+    d = u.shape[1]
+    overall = np.cov(u.T, aweights=w).reshape(d, d) + 1e-12 * np.eye(d)
+    if fresh:
+        chosen = u[rng.choice(len(u), COMPONENTS, p=w)]
+        root = np.linalg.cholesky(overall)
+        means = np.concatenate([mixture.mean, chosen])
+        roots = np.concatenate([mixture.root, np.tile(root, (COMPONENTS, 1, 1))])
+        mixture = _Mixture(np.full(len(means), 1.0 / len(means)), means, roots)
+    for _ in range(4):
+        logs, square = mixture.component_logs(u)
+        share = np.exp(logs - special.logsumexp(logs, axis=0)) * w
+        pull = share * (DEGREES + d) / (DEGREES + square)
+        weight, means_, roots_ = [], [], []
+        for k in range(len(mixture.weight)):
+            total = share[k].sum()
+            if total < 0.01:
+                continue
+            m = pull[k] @ u / pull[k].sum()
+            away = u - m
+            covariance = (pull[k] * away.T) @ away / total
+            size = 1.0 / (share[k] ** 2).sum() * total**2  # effective points
+            shrink = min(1.0, 2.0 * d / max(size, 1.0))
+            covariance = (1 - shrink) * covariance + shrink * overall + 1e-12 * np.eye(d)
+            weight.append(total)
+            means_.append(m)
+            roots_.append(np.linalg.cholesky(covariance))
+        mixture = _Mixture(np.array(weight) / np.sum(weight), np.array(means_), np.array(roots_))
+    return mixture
+
+
+def _integrated(target: _Target, proposal: _Mixture, power: int) -> Truth:
+    logs, values = [], []
+    for k in range(SCRAMBLES):
+        uniform = qmc.Sobol(target.dims + 2, seed=100 * power + k).random_base2(power)
+        u = proposal.points(target, uniform)
+        log_w = target(u) - proposal.log_density(target, u)
+        logs.append(np.where(np.isfinite(log_w), log_w, -np.inf))
+        values.append(target.case.values(*target.split(u)))
+    top = max(float(part.max()) for part in logs)
+    parts = [_moments(np.exp(log - top), v) for log, v in zip(logs, values, strict=True)]
+    weight = np.exp(np.concatenate(logs) - top)
+    mean, sd, skewness, quantiles, mass = _moments(weight, np.concatenate(values))
+    few = math.sqrt(SCRAMBLES)
+    errors = [
+        np.std([p[0] for p in parts], axis=0, ddof=1) / sd / few,
+        np.std([p[1] for p in parts], axis=0, ddof=1) / sd / few,
+        (np.std([p[3] for p in parts], axis=0, ddof=1) / sd / few).ravel(),
+        np.array([np.std([p[4] for p in parts], ddof=1) / mass / few]),
+    ]
+    share = float(weight.sum() ** 2 / (weight**2).sum() / len(weight))
+    error = float(np.max(np.concatenate(errors)))
+    return Truth(mean, sd, skewness, quantiles, top + math.log(mass), error, share)
+
+
+def _moments(weight: Array, values: Array) -> tuple[Array, Array, Array, Array, float]:
+    w = weight / weight.sum()
+    mean = w @ values
+    away = values - mean
+    sd = np.sqrt(w @ away**2)
+    skewness = (w @ away**3) / np.maximum(sd, 1e-300) ** 3
+    quantiles = np.empty((len(LEVELS), values.shape[1]))
+    for j in range(values.shape[1]):
+        order = np.argsort(values[:, j])
+        upto = np.cumsum(w[order]) - 0.5 * w[order]
+        quantiles[:, j] = np.interp(LEVELS, upto, values[order, j])
+    return mean, sd, skewness, quantiles, float(weight.mean())
+
+
+def _distance(a: Truth, b: Truth) -> float:
+    """The largest difference of two truths, in the units of TOLERANCE."""
+    parts = [
+        np.abs(a.mean - b.mean) / a.sd,
+        np.abs(a.sd / b.sd - 1.0),
+        (np.abs(a.quantiles - b.quantiles) / a.sd).ravel(),
+        np.array([abs(a.log_evidence - b.log_evidence)]),
+    ]
+    return float(np.max(np.concatenate(parts)))
+
+
+def remembered(lines: list[dict[str, str]]) -> Truth:
+    """From the lines of an earlier run."""
+    own = [r for r in lines if r["kind"] != "evidence"]
+
+    def column(name: str) -> Array:
+        return np.array([float(r[name]) for r in own])
+
+    return Truth(
+        column("mean"), column("sd"), column("skewness"),
+        np.array([column("low"), column("high")]),
+        next(float(r["mean"]) for r in lines if r["kind"] == "evidence"),
+        float(own[0]["error"]), 0.0,
+    )  # fmt: skip
