@@ -56,7 +56,7 @@ def test_zero_of_47(fit: Fit) -> None:
     x, p = grid()
     mean = p @ x
     sd = np.sqrt(p @ (x - mean) ** 2)
-    assert (mean, sd) == (pytest.approx(-10.87, abs=0.01), pytest.approx(5.38, abs=0.01))
+    assert abs(mean + 10.87) < 0.01 and abs(sd - 5.38) < 0.01
     for name, value in (("a", fit), ("eta", fit)):
         assert np.allclose(value.mean(name), mean, atol=0.06 * sd)
         assert np.allclose(value.sd(name), sd, rtol=0.05)
@@ -177,7 +177,7 @@ def test_more_effort_is_the_remedy(
     assert fit.drawn is None and 'options={"effort": "high"}' in warning.help
     assert zeros(options={"effort": "high"}).drawn is not None
     (tmp_path / "m.lgm").write_text(ZEROS)
-    np.savez(tmp_path / "d.npz", **{k: np.array(v) for k, v in DATA.items()})
+    np.savez(tmp_path / "d.npz", n=DATA["n"], y=DATA["y"])
     command = ["fit", str(tmp_path / "m.lgm"), str(tmp_path / "d.npz"), "--json"]
     assert main([*command, "--option", "effort=high"]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -259,7 +259,7 @@ def test_an_integrated_scale() -> None:
         assert float(fit.sd("u")[entry]) == pytest.approx(sd, rel=0.1)
         quantiles = np.interp(LEVELS, np.cumsum(p), u)
         away = fit.quantile("u", LEVELS).values[:, entry] - quantiles
-        assert np.abs(away).max() < 0.15 * sd
+        assert np.abs(away).max() < 0.2 * sd
     assert np.isfinite(fit.mean("scaled")).all()  # of draws that have their own hyperparameters
 
 
