@@ -11,7 +11,7 @@ from tests.cli.conftest import Run
 
 FIELDS = {
     "schema", "method", "status", "guarantee", "engine", "memory_budget", "log_evidence", "seconds",
-    "steps", "hyper", "latent", "log_evidence_corrected", "accuracy",
+    "steps", "hyper", "latent", "log_evidence_corrected", "accuracy", "marginals",
 }  # fmt: skip
 
 
