@@ -11,8 +11,10 @@ import pytest
 from scipy import special, stats
 
 import lgmdsl as lgm
+from lgmdsl.api.calibrate.run import LIKELIHOOD, _placed
 from lgmdsl.api.fit import correction
 from lgmdsl.api.fit.fit import Fit
+from lgmdsl.api.simulate.simulate import TRUTH
 from lgmdsl.arrays import Array
 from lgmdsl.cli.main import main
 from lgmdsl.errors import MethodError
@@ -354,3 +356,12 @@ observe y ~ categorical(softmax = eta)
     draws = fit.sample(4000)["c"].values
     exact = special.softmax(draws, axis=1).mean(axis=0)
     np.testing.assert_allclose(found, np.broadcast_to(exact, found.shape), rtol=1e-6)
+
+
+def test_calibration_places_the_truth_among_the_draws(fit: Fit) -> None:
+    """Of a truth of -20 the Gaussian's probability is 0.002."""
+    x, p = grid()
+    placed = dict(_placed(fit, {f"{TRUTH}a": -20.0}, np.random.default_rng(0)))
+    exact = float(p[x < -20.0].sum())
+    assert placed["a"] == pytest.approx(exact, abs=0.015) and exact > 0.05
+    assert placed["eta[.]"] == pytest.approx(exact, abs=0.03) and 0.0 < placed[LIKELIHOOD] < 1.0

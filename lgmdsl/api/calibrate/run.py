@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 # The rank of the log likelihood among so many draws.
 DRAWS = 199
+# Joint draws that a let's entry is placed among, where the posterior is made of draws.
+RANKED = 999
 LIKELIHOOD = "log likelihood"
 # An average of less variance, relative to that of independent entries, is one that a prior holds
 # fixed (a sum to zero): what is left of it is rounding.
@@ -91,18 +93,25 @@ def run_once(model: Model, task: CalibrationTask, number: int) -> RunOutcome:
 def _placed(
     fit: Fit, data: Mapping[str, Any], rng: np.random.Generator
 ) -> Iterator[tuple[str, float]]:
-    """Where the truth lies in q: P(q < truth) of one random entry of each latent and let, and of
-    each latent's average; the likelihood's rank among draws (Modrak et al. 2023: a quantity that
-    depends on the data finds posteriors that are the prior)."""
+    """Where the truth lies in the posterior: P(q < truth) of one random entry of each latent and
+    let, and of each latent's average, or their ranks where the posterior is made of draws; the
+    likelihood's rank among draws (Modrak et al. 2023: a quantity that depends on the data finds
+    posteriors that are the prior)."""
     layout, q = fit.canonical.layout, fit.posterior.conditioned
     z = np.zeros(len(q.latent_mean))
+    exact = None if fit.drawn is None else fit.drawn.z(slice(None))
     for block in fit.canonical.latents:
         where = layout.latent(block.name)
         z[where] = np.asarray(data[TRUTH + block.name], dtype=float).reshape(-1)
         k = where.start + int(rng.integers(block.size))
         entry = block.name if block.size == 1 else f"{block.name}[.]"
-        yield from _place(entry, z[k], q.latent_mean[k], q.latent_variance[k])
-        if block.size > 1:
+        if exact is None:
+            yield from _place(entry, z[k], q.latent_mean[k], q.latent_variance[k])
+        else:
+            yield from _ranked(entry, z[k], exact[:, k])
+        if block.size > 1 and exact is not None:
+            yield from _ranked(f"mean({block.name})", z[where].mean(), exact[:, where].mean(axis=1))
+        elif block.size > 1:
             c = np.zeros(len(z))
             c[where] = 1.0 / block.size
             mean, variance = float(c @ q.latent_mean), float(c @ q.solve(c))
@@ -114,8 +123,14 @@ def _placed(
         if name in fit.conditional.affine and entries.size:
             k = int(rng.integers(entries.size))
             mean, sd = moments.mean.reshape(-1)[k], moments.sd.reshape(-1)[k]
-            yield from _place(f"{name}[.]" if entries.size > 1 else name, entries[k], mean, sd**2)
-    draws = np.vstack([z, q.sample(rng, DRAWS)])
+            entry = f"{name}[.]" if entries.size > 1 else name
+            if exact is None:
+                yield from _place(entry, entries[k], mean, sd**2)
+            else:
+                values = fit.sample(RANKED, names=[name])[name].values.reshape(RANKED, -1)
+                yield from _ranked(entry, entries[k], values[:, k])
+    drawn = q.sample(rng, DRAWS) if exact is None else exact[rng.permutation(len(exact))[:DRAWS]]
+    draws = np.vstack([z, drawn])
     level = log_likelihood(fit, draws)
     below = np.count_nonzero(level[1:] < level[0]) + rng.random()
     yield LIKELIHOOD, float(below / (DRAWS + 1))
@@ -125,6 +140,13 @@ def _place(name: str, truth: float, mean: float, variance: float) -> Iterator[tu
     """P(q < truth); nothing for a quantity that is known (a constrained direction)."""
     if variance > 1e-20 * max(1.0, mean * mean):
         yield name, float(special.ndtr((truth - mean) / np.sqrt(variance)))
+
+
+def _ranked(name: str, truth: float, values: Array) -> Iterator[tuple[str, float]]:
+    """The rank of the truth among draws, as `_place`."""
+    scale = max(1.0, float(np.abs(values).max()))
+    if np.std(values) > np.sqrt(KNOWN) * 1e-1 * scale:  # constraints hold to single precision
+        yield name, float((np.count_nonzero(values < truth) + 0.5) / (len(values) + 1))
 
 
 def log_likelihood(fit: Fit, z: Array) -> Array:
