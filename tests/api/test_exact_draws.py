@@ -187,21 +187,19 @@ def test_more_effort_is_the_remedy(
     assert said["accuracy"]["basis"] == "exact sampler (4,000 draws)"
 
 
-def test_pieces_change_nothing(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_pieces_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    def answers() -> list[Array]:
+        fit = zeros()
+        response = fit.predict({"n": [3]}).response("y")
+        quantiles = fit.marginals.quantile("eta", np.array(LEVELS))[1]
+        return [fit.sd("eta").values, *(response[p].values for p in response), quantiles]
+
+    whole = answers()
     monkeypatch.setattr(drawn, "CHUNK", 1500)
     monkeypatch.setattr(drawn, "REPORT_VALUES", 5000)
     monkeypatch.setattr(drawn_response, "CHUNK", 700)
-    again = zeros()
-    np.testing.assert_array_equal(
-        again.marginals.quantile("eta", np.array(LEVELS))[1],
-        fit.marginals.quantile("eta", np.array(LEVELS))[1],
-    )
-    np.testing.assert_allclose(again.sd("eta"), fit.sd("eta"), rtol=1e-12)
-    new = {"n": [3]}
-    for part in ("mean", "sd", "probability"):
-        np.testing.assert_allclose(
-            again.predict(new).response("y")[part], fit.predict(new).response("y")[part], rtol=1e-9
-        )
+    for one, other in zip(answers(), whole, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-9)
 
 
 def test_lupus(shared: Path) -> None:
@@ -326,6 +324,31 @@ def test_conditional_of_new_members() -> None:
     np.testing.assert_allclose(root @ root.T, c[3:, 3:] - exact @ c[:3, 3:], atol=1e-8)
     slope, root = drawn_members._conditional(c, np.arange(4), np.array([4]))
     np.testing.assert_allclose(root, 0.0, atol=1e-6)
+
+
+def test_new_places_of_a_process() -> None:
+    """Moments of f_new = A f + e, A and Var e from the kernel, by those of the fit's own draws."""
+    text = """lgm 1
+index obs
+data x[obs] : real
+data y[obs] : binary
+latent f[obs] ~ gp(at = x, kernel = se(sd = 4, length = 1))
+observe y ~ bernoulli(logit = f)
+"""
+    x, new = np.array([0.0, 0.6, 1.7]), np.array([0.3, 2.6])
+    fit = lgm.fit(lgm.loads(text), {"x": x, "y": [1, 1, 1]})
+    assert fit.drawn is not None
+
+    def kernel(a: Array, b: Array) -> Array:
+        return np.asarray(16.0 * np.exp(-0.5 * (a[:, None] - b) ** 2))
+
+    slope = kernel(new, x) @ np.linalg.inv(kernel(x, x))
+    noise = kernel(new, new) - slope @ kernel(x, new)
+    covariance = np.cov(fit.sample(4000)["f"].values.T)
+    there = fit.predict({"x": new})
+    sd = np.sqrt(np.diag(slope @ covariance @ slope.T + noise))
+    np.testing.assert_allclose(there.mean("f"), slope @ fit.mean("f").values, atol=0.2)
+    np.testing.assert_allclose(there.sd("f"), sd, rtol=0.04)
 
 
 def test_too_many_members_are_gaussian_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:

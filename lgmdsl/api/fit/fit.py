@@ -179,7 +179,8 @@ class Fit(Assessable):
     def quantile(self, name: str, probabilities: Sequence[float]) -> xr.DataArray:
         """Posterior quantiles, with a leading `quantile` axis.
 
-        Gaussian for affine quantities, transformed for monotone reports, else from draws.
+        Gaussian for affine quantities, transformed for monotone reports, else from draws; all from
+        the exact draws where there are any (`fit.drawn`).
         """
         levels = probability_levels(probabilities)
         dims, values = self.marginals.quantile(name, levels)
@@ -204,7 +205,8 @@ class Fit(Assessable):
     def sample(
         self, size: int, seed: int | None = None, names: Sequence[str] | None = None
     ) -> xr.Dataset:
-        """Exact joint draws from q of every latent, let and report (or of `names`).
+        """Exact joint draws from q of every latent, let and report (or of `names`); where the
+        posterior is made of exact draws (`fit.drawn`), these in random order.
 
         The same seed gives the same digits. The leading axis is `sample`. Where hyperparameters
         were integrated, latents are drawn at the points of the mixture, and hyperparameters, if
