@@ -110,7 +110,11 @@ class SecondOrder:
         return out
 
     def _of(self, columns: Array, functional: Predictor | None) -> Array:
-        return columns if functional is None else functional.times(columns, self.linear.slices)
+        if functional is None:
+            return columns
+        if not columns.shape[1]:
+            return np.zeros((functional.rows, 0))
+        return functional.times(columns, self.linear.slices)
 
 
 def second_order(
