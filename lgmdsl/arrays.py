@@ -9,10 +9,11 @@ if TYPE_CHECKING:
     import scipy.sparse as sp
 
     Array: TypeAlias = np.ndarray[Any, np.dtype[np.float64]]
+    SingleArray: TypeAlias = np.ndarray[Any, np.dtype[np.float32]]
     IntArray: TypeAlias = np.ndarray[Any, np.dtype[np.int64]]
     BoolArray: TypeAlias = np.ndarray[Any, np.dtype[np.bool_]]
     AnyArray: TypeAlias = np.ndarray[Any, np.dtype[Any]]
     SparseMatrix: TypeAlias = sp.csr_array[np.float64]
     Matrix: TypeAlias = Array | SparseMatrix
 else:
-    Array = IntArray = BoolArray = AnyArray = SparseMatrix = Matrix = Any
+    Array = SingleArray = IntArray = BoolArray = AnyArray = SparseMatrix = Matrix = Any

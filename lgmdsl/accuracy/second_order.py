@@ -81,7 +81,8 @@ class Again:
 class SecondOrder:
     """`evidence`: log p(y) less the variational bound, in nats. D = `more` more' - `less` less',
     (n, r) and (n, q): the change of Cov(z). `crossed` (n, P): VB', where it is held, and `third`
-    k of scalar rows, or the tensors by site block; `exact`: whether nothing was drawn."""
+    k of scalar rows, or the tensors by site block; `exact`: whether nothing was drawn. `whitened`:
+    a root R of Cov(z) and the tensor over R^-1 z, (n, n, n), where latents are few."""
 
     evidence: float
     more: Array
@@ -91,6 +92,7 @@ class SecondOrder:
     exact: bool
     linear: LinearGaussian
     again: Again | None = None
+    whitened: tuple[Array, Array] | None = None
 
     def variances(self, functional: Predictor | None = None) -> Array:
         """The change of the variance of every latent, or of the rows of a functional."""
@@ -102,7 +104,10 @@ class SecondOrder:
         covariances are not held."""
         if self.crossed is None:
             return None
-        out, start = np.zeros(len(self._of(self.crossed[:, :0], functional))), 0
+        if self.whitened is not None:
+            root, tensor = self.whitened
+            return _along_rows(tensor, self._of(root, functional))
+        out, start = np.zeros(len(self.crossed) if functional is None else functional.rows), 0
         for t in self.third:
             size = t.shape[0] * (1 if t.ndim == 1 else t.shape[1])
             c = self._of(self.crossed[:, start : start + size], functional)
@@ -194,7 +199,18 @@ def _by_tensor(
     if tilted:
         own, less = _own_terms(crossed, third, q.variance)
         evidence -= own
-    return SecondOrder(evidence, more, less, crossed, third, True, linear)
+    whitened = root, tensor
+    return SecondOrder(evidence, more, less, crossed, third, True, linear, whitened=whitened)
+
+
+def _along_rows(tensor: Array, rows: Array) -> Array:
+    """(m,) the tensor, (n, n, n), over all three places with each of rows, (m, n)."""
+    step, out = max(1, CHUNK // max(rows.shape[1] ** 2, 1)), np.empty(len(rows))
+    for low in range(0, len(rows), step):
+        part = rows[low : low + step]
+        half = np.einsum("abc,ic->iab", tensor, part, optimize=True)
+        out[low : low + step] = np.einsum("iab,ia,ib->i", half, part, part, optimize=True)
+    return out
 
 
 def _by_rows(

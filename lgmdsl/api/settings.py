@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.errors import Diagnostic, MethodError, suggestion
 
 
 def check_numbers(seed: object, tol: object = None, max_steps: object = None) -> None:
@@ -47,3 +47,17 @@ def check_options(options: object) -> dict[str, object]:
 def check_fixed(fixed: object) -> dict[str, object]:
     """Values that hyperparameters are pinned at."""
     return check_named(fixed, "fixed", '{"s": 0.5}')
+
+
+def one_of(options: dict[str, object], name: str, known: tuple[str, ...]) -> str:
+    """The value of an option, taken out; the first of those known by default."""
+    value = str(options.pop(name, known[0]))
+    if value not in known:
+        raise MethodError(
+            Diagnostic(
+                "E104",
+                f"option `{name}` cannot be `{value}`",
+                help=suggestion(value, known, f"there are: {', '.join(known)}"),
+            )
+        )
+    return value

@@ -99,6 +99,7 @@ def _head(fit: Fitted) -> list[str]:
         ("status", fit.status.value if fit.status is not Status.converged else "converged"),
         ("log evidence", _evidence(fit)),
         ("accuracy", _accuracy(fit)),
+        *([("marginals", fit.provenance["marginals"])] if "marginals" in fit.provenance else []),
         *([("hypers", _learned(fit, fit.learning))] if fit.learning is not None else []),
         *([("note", fit.provenance["notes"])] if "notes" in fit.provenance else []),
         ("sites", f"{number:,} ({kinds})"),

@@ -42,12 +42,16 @@ def joint_draws(components: Sequence[Component], size: int, seed: int) -> Iterat
     )
     for k, component in enumerate(components):
         places = np.flatnonzero(point == k)
-        latents = len(component.conditioned.latent_mean)
-        widest = max(1, latents, sum(m.size for m in component.mean))
-        step = max(1, CHUNK // widest)
+        step = pieces_of(component)
         for start in range(0, len(places), step):
             some = places[start : start + step]
             yield Drawn(point, component, some, component.conditioned.sample(rng, len(some)))
+
+
+def pieces_of(component: Component) -> int:
+    """How many draws of a component are held at once."""
+    latents = len(component.conditioned.latent_mean)
+    return max(1, CHUNK // max(1, latents, sum(m.size for m in component.mean)))
 
 
 def repeated(site: Site, draws: int) -> Site:

@@ -40,6 +40,7 @@ def fit_json(fit: Fit, full: bool) -> tuple[dict[str, Any], tuple[str, ...]]:
         "log_evidence": fit.log_evidence,
         "log_evidence_corrected": fit.log_evidence_corrected,
         "accuracy": dataclasses.asdict(fit.accuracy),
+        "marginals": fit.provenance.get("marginals", "gaussian"),
         "seconds": fit.seconds,
         "steps": fit.steps,
         "hyper": hyper,

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from lgmdsl.arrays import Array
+from lgmdsl.assess.predictive import repeated
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.contract.classes import Classes, ClassMoments
 from lgmdsl.contract.questions import Tilted
@@ -15,20 +16,25 @@ from lgmdsl.posterior.response import tilting
 
 
 def class_moments(
-    block: SiteBlock, theta: Mapping[str, Array], mean: Array, variance: Array, classes: int
+    block: SiteBlock,
+    theta: Mapping[str, Array],
+    mean: Array,
+    variance: Array,
+    classes: int,
+    draws: int = 1,
 ) -> ClassMoments:
-    """For s ~ N(mean, variance): (N,) each, or (N, L) and (N, L, L) of vector sites. A class is a
-    count of one trial.
+    """For s ~ N(mean, variance): (N,) each, or (N, L) and (N, L, L) of vector sites; of several
+    draws these and the answers have `draws` N rows, draws first. A class is a count of one trial.
 
     Raises MethodError E501 for a third party's vector site, whose expectations are unknown.
     """
-    site = block.bind_family(theta)
+    site = repeated(block.bind_family(theta), draws)
     if isinstance(site, Classes):
         answer = site.class_moments(mean, variance)
         if not block.own_trials:
             return answer
         # the number of trials is the sum of the counts: unknown where they are missing
-        known = np.isin(np.arange(len(mean)), block.data.rows)[:, None]
+        known = np.isin(np.arange(len(mean)) % (len(mean) // draws), block.data.rows)[:, None]
         counts = (np.where(known, one, np.nan) for one in (answer.mean, answer.sd))
         return ClassMoments(answer.probability, *counts)
     if block.each or (site.spec.vector and not isinstance(site, Tilted)):
@@ -36,6 +42,6 @@ def class_moments(
         raise MethodError(Diagnostic("E501", message))
     p = np.empty((len(mean), classes))
     for k in range(classes):
-        site = block.bind_family(theta, np.full(len(mean), float(k)))
+        site = repeated(block.bind_family(theta, np.full(len(mean) // draws, float(k))), draws)
         p[:, k] = np.exp(tilting(site).tilted(mean, variance).log_mass)
     return ClassMoments.of_one_trial(p)

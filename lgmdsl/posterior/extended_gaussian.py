@@ -217,9 +217,12 @@ class Extended:
 
     def sample(self, rng: Generator, size: int) -> Array:
         """(size, n) joint draws."""
-        drawn = self.base.sample(rng, size)
+        return self.extended(self.base.sample(rng, size), rng)
+
+    def extended(self, drawn: Array, rng: Generator) -> Array:
+        """Draws of the base, (size, n_base), with draws of the new members given them."""
         z = {n: drawn[:, start : start + self.sizes[n]] for n, start in self.starts.items()}
         for piece in self.pieces:
             known = self._all(piece.name, z)
-            z[piece.name] = (piece.weights @ known.T).T + piece.noise.draws(rng, size)
+            z[piece.name] = (piece.weights @ known.T).T + piece.noise.draws(rng, len(drawn))
         return np.concatenate([drawn, *(z[p.name] for p in self.pieces)], axis=1)

@@ -41,7 +41,8 @@ class Frame:
     `places[name]` are positions in the block of z called `name`, or None for all of them in order.
     `pieces[name]` are the blocks of z that these positions run through, one after the other, where
     there are several or where they have other names: those of new members, by their structures'
-    conditionals given the fitted ones, and those of places that members share.
+    conditionals given the fitted ones, and those of places that members share. `fitted`: where
+    the latents of the fit are in z, in order.
     """
 
     conditioned: Gaussian
@@ -49,6 +50,7 @@ class Frame:
     sizes: Mapping[str, int]
     places: Mapping[str, IntArray | None]
     pieces: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    fitted: IntArray = field(default_factory=lambda: np.zeros(0, dtype=np.int64))
 
     def embed(self, predictor: Predictor) -> Predictor:
         """The predictor, its columns moved to the latents of the conditioned Gaussian."""
@@ -82,7 +84,7 @@ class Frame:
         }
 
 
-def fitted_frame(canonical: CanonicalModel, conditioned: Conditioned) -> Frame:
+def fitted_frame(canonical: CanonicalModel, conditioned: Gaussian) -> Frame:
     """The frame of the fit itself."""
     sizes = {b.name: b.size for b in canonical.latents}
     return Frame(conditioned, canonical.layout.starts, sizes, dict.fromkeys(sizes))
@@ -107,6 +109,7 @@ def extended_frame(
         base, starts = point.condition(), dict(fitted.layout.starts)
     else:
         base, starts = _conditioned(fitted, new, blocks, point, seed, budget)
+    known = _fitted_places(blocks, fitted, starts)
     axes = {b.name: axes_of(b, fitted, new, point.theta) for b in blocks}
     added = [
         p for b in blocks if axes[b.name].grown for p in pieces_of(b, axes[b.name], point.theta)
@@ -116,13 +119,25 @@ def extended_frame(
         partners[b.name]: (b.name, *(p.name for p in added if p.block == b.name)) for b in blocks
     }
     if not added:
-        return Frame(base, starts, sizes, places, pieces)
+        return Frame(base, starts, sizes, places, pieces, known)
     whole = Extended(base, dict(starts), dict(sizes), tuple(added))
     start = sum(sizes.values())
     for piece in added:
         starts[piece.name], sizes[piece.name] = start, piece.size
         start += piece.size
-    return Frame(whole, starts, sizes, places, pieces)
+    return Frame(whole, starts, sizes, places, pieces, known)
+
+
+def _fitted_places(
+    blocks: tuple[LatentBlock, ...], fitted: CanonicalModel, starts: Mapping[str, int]
+) -> IntArray:
+    """Where the latents of the fit are among joint blocks."""
+    out = [np.zeros(0, dtype=np.int64)]
+    for b in blocks:
+        known = fitted.latent(b.name)
+        within = _within(b.sizes, known.sizes)
+        out.append(starts[b.name] + (np.arange(known.size) if within is None else within))
+    return np.concatenate(out)
 
 
 def _joined(union: LatentBlock, fitted: LatentBlock, changed: set[str]) -> LatentBlock:

@@ -198,6 +198,15 @@ class Mixture:
             part, places = self.part(int(k)), np.flatnonzero(chosen == k)
             yield PointDraws(chosen, part, places, part.frame.conditioned.sample(rng, len(places)))
 
+    @property
+    def of_draws(self) -> bool:
+        """Whether the posterior is made of draws: `all_draws` gives them."""
+        return False
+
+    def all_draws(self) -> Iterator[PointDraws]:
+        """The draws that the posterior is made of; none of a mixture of Gaussians."""
+        return iter(())
+
     def undefined(self, name: str) -> float:
         """The share of entries and draws in which a report is not finite."""
         if len(self.parts) == 1 or self.part(0).normal(name) is not None:

@@ -50,13 +50,8 @@ def probabilities(
     spread: Array,
 ) -> Array | None:
     """P(y = k), (N, values), for binary and count families; None for continuous ones."""
-    observed = block.family.spec.observed
-    if "binary" in observed:
-        last = 1
-    elif "count" in observed:
-        reach = np.nanmax(first + 8.0 * spread, initial=1.0)
-        last = int(min(LONGEST_TABLE, np.ceil(reach) if np.isfinite(reach) else LONGEST_TABLE))
-    else:
+    last = last_value(block, first, spread)
+    if last < 0:
         return None
     table = np.zeros((len(mean), last + 1))
     for k in range(last + 1):
@@ -67,6 +62,18 @@ def probabilities(
             tilted = tilting(site.take(possible)).tilted(mean[possible], variance[possible])
             table[possible, k] = np.exp(tilted.log_mass)
     return table
+
+
+def last_value(block: SiteBlock, first: Array, spread: Array) -> int:
+    """The last of the values 0, 1, ... whose probabilities are listed, for means and sds of y; -1
+    of continuous families."""
+    observed = block.family.spec.observed
+    if "binary" in observed:
+        return 1
+    if "count" not in observed:
+        return -1
+    reach = np.nanmax(first + 8.0 * spread, initial=1.0)
+    return int(min(LONGEST_TABLE, np.ceil(reach) if np.isfinite(reach) else LONGEST_TABLE))
 
 
 def tilting(site: Site) -> Tilted:

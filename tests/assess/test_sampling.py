@@ -56,7 +56,7 @@ def _quantiles(x: Array, weight: Array) -> Array:
     return np.interp(QUANTILES, np.cumsum(mass) - 0.5 * mass, values)
 
 
-def drawn(fit: Fit, draws: int = 6000, seed: int = 0, budget: float | None = None) -> ExactDraws:
+def drawn(fit: Fit, draws: int = 10000, seed: int = 0, budget: float | None = None) -> ExactDraws:
     theta = fit.theta
     out = exact_draws(
         fit.canonical.sites(theta),
@@ -323,9 +323,9 @@ def test_mixtures_over_hyperparameters() -> None:
                      f.posterior.conditioned)
         for w, f in zip((0.25, 0.74999, 0.00001), fits, strict=True)
     ]  # fmt: skip
-    out = mixture_draws(points, 16000)
+    out = mixture_draws(points, 24000)
     assert out is not None
-    np.testing.assert_array_equal(np.bincount(out.point), [4000, 12000])
+    np.testing.assert_array_equal(np.bincount(out.point), [6000, 18000])
 
     def density(sd: float) -> Callable[[Array], Array]:
         return lambda z: np.asarray(-0.5 * (z / sd) ** 2 - 47.0 * np.logaddexp(0.0, z))[:, 0]
@@ -333,8 +333,8 @@ def test_mixtures_over_hyperparameters() -> None:
     parts = [on_grid(density(sd), [(-80.0, 5.0)], 40001) for sd in (1.0, 10.0)]
     for k, part in enumerate(parts):
         close(out.z[out.point == k], part)
-    assert out.r_hat < 1.03 and 4000 < out.ess < 16000
-    assert mixture_draws(points, 8000, budget=64 * 2 * 100) is None
+    assert out.r_hat < 1.03 and 6000 < out.ess < 24000
+    assert mixture_draws(points, 8000, budget=64 * 2 * 40) is None
 
 
 class Undefined:

@@ -169,6 +169,25 @@ def _new_image() -> dict[str, Any]:
     return {}
 
 
+ZEROS = """lgm 1
+index obs
+data n[obs] : count
+data y[obs] : count
+latent a ~ normal(sd = 10)
+let eta[obs] = a
+observe y ~ binomial(n = n, logit = eta)
+report p = invlogit(a)
+"""
+
+
+def _zeros() -> dict[str, Any]:
+    return {"n": [20, 27], "y": [0, 0]}
+
+
+def _new_zeros() -> dict[str, Any]:
+    return {"n": [10, 47]}
+
+
 CASES = {
     "fixed": Case(COUNTS, _counts, _new_counts, {"fixed": {"s": 0.7}}, audit=True),
     "map": Case(COUNTS, _counts, _new_counts, {"hyper": "map", "method": "laplace"}),
@@ -178,4 +197,5 @@ CASES = {
     "vectors": Case(CLASSES, _classes, _new_classes),
     "sparse": Case(CHAIN, _chain, _new_chain, {"method": "laplace"}),
     "iterative": Case(IMAGE, _image, _new_image),
+    "drawn": Case(ZEROS, _zeros, _new_zeros),
 }

@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.api.assess.components import Assessed, assessed, every_value
 from lgmdsl.api.assess.predictive import like_data
 from lgmdsl.arrays import Array
-from lgmdsl.assess.predictive import joint_draws, log_densities, responses
+from lgmdsl.assess.predictive import log_densities, responses
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, all_names, check_draws, named_tree
@@ -78,7 +78,7 @@ def _drawn(
     of = {n: f for n in names if (f := fit.marginals.of_hypers(n)) is not None}
     mixed = [hypers_of(named_tree(canonical, n)[1]) for n in names if n not in of]
     noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed, any(mixed))
-    for drawn in joint_draws(asked.at_points, size, seed):
+    for drawn in asked.joint_draws(size, seed):
         c = drawn.component
         thetas = hypers.at(drawn.points, drawn.places)
         marginals = Marginals(canonical, c.theta, fitted_frame(canonical, c.conditioned))

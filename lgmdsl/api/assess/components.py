@@ -13,6 +13,7 @@ from lgmdsl.api.assess.observations import Observations
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.component import Component
+from lgmdsl.assess.predictive import Drawn, joint_draws, pieces_of
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.affine import Affine
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -56,6 +57,19 @@ class Assessed:
     def drawn_hypers(self, seed: int, mixing: bool | None = None) -> DrawnHypers:
         """The hyperparameters of joint draws of `at_points`."""
         return self.mixture.drawn(seed, self.mixing if mixing is None else mixing)
+
+    def joint_draws(self, size: int, seed: int) -> Iterator[Drawn]:
+        """Joint draws of hyperparameter points and z, in pieces: those that the posterior is made
+        of, where it is."""
+        if not self.mixture.of_draws:
+            yield from joint_draws(self.at_points, size, seed)
+            return
+        for points, _, places, z in self.mixture.joint(size, np.random.default_rng(seed)):
+            component = self.at_points[int(points[places[0]])] if len(places) else self.at_points[0]
+            step = pieces_of(component)
+            for start in range(0, len(places), step):
+                some = slice(start, start + step)
+                yield Drawn(points, component, places[some], z[some])
 
     def predictors(self, component: Component, z: Array, thetas: Sequence[Theta]) -> Rows:
         """The predictors at draws z (k, n) of a component, at the hyperparameters of each where

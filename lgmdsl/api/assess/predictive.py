@@ -11,7 +11,7 @@ import numpy as np
 from lgmdsl.api.assess.components import assessed, every_value
 from lgmdsl.api.assess.observations import class_labels
 from lgmdsl.arrays import AnyArray, Array
-from lgmdsl.assess.predictive import joint_draws, responses
+from lgmdsl.assess.predictive import responses
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.contract.site import Site
@@ -37,7 +37,7 @@ def sample_predictive(
     where, first = every_value(asked.canonical), asked.at_points[0]
     replicated = [np.empty((size, len(rows))) for _, _, rows in where.blocks]
     noise, hypers = np.random.default_rng([seed, 1]), asked.drawn_hypers(seed)
-    for drawn in joint_draws(asked.at_points, size, seed):
+    for drawn in asked.joint_draws(size, seed):
         thetas = hypers.at(drawn.points, drawn.places)
         z = hypers.carry(drawn.points, drawn.places, drawn.z)
         for k, s in enumerate(asked.predictors(drawn.component, z, thetas)):

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from lgmdsl.api.compare.comparison import Compared, Comparison, difference, moments
+from lgmdsl.api.fit.correction import correction_options
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.fitting import fit_compiled
 from lgmdsl.api.fit.hyper_ways import check_hyper, learning_options
@@ -155,7 +156,8 @@ def _asked(
             raise MethodError(Diagnostic("E104", message, help=f"compared are: {', '.join(names)}"))
     for name in names:
         try:
-            plan(canonical, name, bound, learning_options(options.get(name, {}))[1])
+            rest = learning_options(options.get(name, {}))[1]
+            plan(canonical, name, bound, correction_options(rest)[1])
         except MethodError as error:
             if {"E103", "E104"} & set(error.codes):
                 raise  # a wrong name, reported before the work

@@ -1,5 +1,5 @@
 """Writing result files: NetCDF with the model's text, the sites' weights and shifts, and what
-prediction needs, in groups index, input, hyper, site, mean, sd, trace and provenance.
+prediction needs, in groups index, input, hyper, site, mean, sd, trace, provenance and drawn.
 
 Built in memory, then written whole or not at all: HDF5 on a full disk ends the process.
 """
@@ -32,10 +32,14 @@ from lgmdsl.files import write
 if TYPE_CHECKING:
     from lgmdsl.api.assess.audit import Audit
     from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.posterior.drawn import JointSample
 
 # Raised where an earlier version could not read the file, or would read it wrongly. Files of all
 # formats up to this one are read (tests/stored_fits holds some of each).
-FORMAT = 2  # 2: index sets say whether their order was given, and whether labels are positions
+# 2: index sets say whether their order was given, and whether labels are positions.
+# 3: exact draws of the latents; an earlier version would show the Gaussian's quantiles next to the
+# draws' means. Files without draws are written as of format 2.
+FORMAT, WITHOUT_DRAWS = 3, 2
 NUMBERS = ("draws", "seed", "k_hat", "own_ess", "ess", "r_hat", "log_evidence", "log_evidence_se")
 PARTS = ("data", "indices", "indptr", "shape")
 
@@ -54,7 +58,7 @@ def packed(fit: Fit) -> io.BytesIO:
     grounded, layout = fit.canonical.grounded, fit.canonical.layout
     with new_file(content) as file:
         file.set(
-            lgmdsl_format=FORMAT,
+            lgmdsl_format=WITHOUT_DRAWS if fit.drawn is None else FORMAT,
             lgmdsl_version=__version__,
             model=fit.model.to_lgm(),
             model_name=_text(grounded.model.source.name),
@@ -109,6 +113,8 @@ def packed(fit: Fit) -> io.BytesIO:
         if fit.audited is not None:
             _audit(file, fit.audited)
         write_learning(file, fit, _plain)
+        if fit.drawn is not None:
+            _drawn(file, fit.drawn)
         provenance = {key: _text(value) for key, value in fit.provenance.items()}
         file.create_group("provenance").set(**provenance)
         file.set(**{ATTRIBUTE: digest(Group(file.h5))})
@@ -144,6 +150,14 @@ def _audit(file: NewGroup, audit: Audit) -> None:
             dims = audit.dims[name]
             values = arrays[kind].reshape(audit.layout.shape(dims))
             _labelled(part, name, dims, values, audit.layout.coords(dims))
+
+
+def _drawn(file: NewGroup, sample: JointSample) -> None:
+    """The draws in single precision, as the fit has them, about their mean."""
+    group = file.create_group("drawn")
+    group.set(chains=sample.chains, ess=sample.ess, r_hat=sample.r_hat)
+    for name in ("centre", "away", "point"):
+        _plain(group, name, getattr(sample, name))
 
 
 def _text(value: str) -> str:

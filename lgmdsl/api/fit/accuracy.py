@@ -28,19 +28,30 @@ NOTHING = 0.05  # nats: a gap of the evidence that moves no hyperparameter
 class Estimated:
     """`accuracy` of a fit, the corrected log evidence (NaN where it is not known), and the entries
     that are off, the worst first, with their errors in words. `hyper`: what is known of learned
-    hyperparameters; `given` their mode: what is known of all else."""
+    hyperparameters, of whose errors a share is `left`; `given` their mode: what is known of all
+    else."""
 
     accuracy: Accuracy
     log_evidence: float
     off: tuple[tuple[str, str], ...] = ()
     hyper: HyperErrors | None = None
     given: Estimated | None = None
+    left: float = 1.0
 
     def after(self, canonical: CanonicalModel, left: float) -> Estimated:
         """Where the hyperparameters were corrected, and so much of their errors is left."""
         if self.hyper is None or self.given is None:
             return self
         return _joined(canonical, self.given, self.hyper, left)
+
+    @property
+    def of_latents(self) -> Estimated:
+        """What is known of all but hyperparameters."""
+        return self if self.given is None else self.given
+
+    def with_latents(self, canonical: CanonicalModel, given: Estimated) -> Estimated:
+        """The errors of the hyperparameters, and others of all else."""
+        return given if self.hyper is None else _joined(canonical, given, self.hyper, self.left)
 
 
 def estimated(planned: Plan, solved: Solved, seed: int) -> Estimated:
@@ -77,7 +88,7 @@ def _joined(
     off = (*_off(canonical, named), *given.off)
     worst = off[0][0] if off else ""
     joined = replace(accuracy, mean=mean, sd=sd, quantile=quantile, evidence=gap, worst=worst)
-    return Estimated(joined, given.log_evidence, off, hyper, given)
+    return Estimated(joined, given.log_evidence, off, hyper, given, left)
 
 
 def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: int) -> Estimated:

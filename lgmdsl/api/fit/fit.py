@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -25,6 +25,7 @@ from lgmdsl.language.builder import Model
 from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
 from lgmdsl.learning.search.learning_record import Learning
 from lgmdsl.memory import during
+from lgmdsl.posterior.drawn import JointSample, Postponed, drawn_mixture
 from lgmdsl.posterior.frame import fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
@@ -56,7 +57,9 @@ class Fit(Assessable):
     several were tried. `audited`: the audit that summary and file show, where one was asked for.
     `hypers`: marginals of what was learned; `learning`: how. `accuracy`: the largest estimated
     error of what is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to
-    the truth and without a guarantee; NaN where there is no estimate.
+    the truth and without a guarantee; NaN where there is no estimate. `drawn`: exact draws of the
+    latents, of which everything that is reported of them is made where the Gaussian posterior is
+    too far off (`fit.marginals`); `posterior`, LOO and WAIC remain those of the Gaussian.
     """
 
     model: Model
@@ -84,6 +87,7 @@ class Fit(Assessable):
     learning: Learning | None = field(default=None, repr=False)
     accuracy: Accuracy = UNKNOWN
     log_evidence_corrected: float = math.nan
+    drawn: JointSample | None = field(default=None, repr=False)
 
     @property
     def converged(self) -> bool:
@@ -123,6 +127,11 @@ class Fit(Assessable):
     @cached_property
     def marginals(self) -> Mixture:
         """The unlabelled moments behind the methods below."""
+        if self.drawn is not None:
+            at = partial(self.named_at, self.canonical)
+            return drawn_mixture(
+                self.canonical, self.points, at, self.hypers, self.seed, self.drawn
+            )
         return mixture(self.canonical, self.points, self._at, self.hypers, self.seed)
 
     @cached_property
@@ -136,6 +145,12 @@ class Fit(Assessable):
             return self.conditional
         frame = fitted_frame(self.canonical, point.condition())
         return Marginals(self.canonical, point.theta, frame, self.seed)
+
+    def named_at(self, canonical: CanonicalModel, point: HyperPoint) -> Marginals:
+        """What the names of the model, or of new rows of it, are at draws of a point; its Gaussian
+        is conditioned when asked for."""
+        frame = fitted_frame(self.canonical, Postponed(point.condition))
+        return Marginals(canonical, point.theta, frame, self.seed)
 
     def quantity(self, name: str) -> Quantity:
         """Unlabelled mean and sd; those of a loaded file are read, not computed again."""

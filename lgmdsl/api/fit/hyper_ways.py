@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from lgmdsl.api.settings import one_of
 from lgmdsl.canonical.lowering.hypers import HyperBlock
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.canonical.queries.loadings import linear_hypers
@@ -147,8 +148,8 @@ def learning_options(
     Raises MethodError E104 for a value that does not exist.
     """
     rest = dict(options)
-    design = _one_of(rest, "integration", DESIGNS)
-    acceleration = _one_of(rest, "acceleration", ACCELERATIONS)
+    design = one_of(rest, "integration", DESIGNS)
+    acceleration = one_of(rest, "acceleration", ACCELERATIONS)
     rows = _count(rest, "batch", 1000) if "batch" in rest else 0
     epochs = _count(rest, "epochs", EPOCHS)
     steps = _count(rest, "learning_steps", MOST_STEPS) if "learning_steps" in rest else None
@@ -168,20 +169,6 @@ def _count(options: dict[str, object], name: str, default: int) -> int:
                 "E104",
                 f"option `{name}` cannot be `{entered}`",
                 help=f"it is a whole number above 0, as in {name}={default}",
-            )
-        )
-    return value
-
-
-def _one_of(options: dict[str, object], name: str, known: tuple[str, ...]) -> str:
-    """The value of an option, taken out; the first of those known by default."""
-    value = str(options.pop(name, known[0]))
-    if value not in known:
-        raise MethodError(
-            Diagnostic(
-                "E104",
-                f"option `{name}` cannot be `{value}`",
-                help=suggestion(value, known, f"there are: {', '.join(known)}"),
             )
         )
     return value

@@ -35,6 +35,7 @@ from lgmdsl.inference.driver import TraceEntry
 from lgmdsl.inference.registry import load_entry_points
 from lgmdsl.language.load import loads
 from lgmdsl.memory import during
+from lgmdsl.posterior.drawn import JointSample
 from lgmdsl.posterior.marginals import Quantity
 from lgmdsl.sites import catalogue as sites
 
@@ -169,6 +170,7 @@ def _read(file: Group, place: Path) -> Fit:
         stored={n: Quantity(d, array(mean[n]), array(sd[n])) for n, d in dims.items() if n in sd},
         audited=_audit(file, canonical) if "audit" in file.groups else None,
         accuracy=_accuracy(file),
+        drawn=_drawn(file),
         log_evidence_corrected=float(file.attrs.get("log_evidence_corrected", math.nan)),
     )
     return read_learning(file, fit, array, partial(point_of, fit))
@@ -179,6 +181,17 @@ def _accuracy(file: Group) -> Accuracy:
     if "accuracy" not in file.attrs:
         return Accuracy.none("the file is of an earlier version")
     return Accuracy(**json.loads(str(file.attrs["accuracy"])))
+
+
+def _drawn(file: Group) -> JointSample | None:
+    if "drawn" not in file.groups:
+        return None
+    group = file["drawn"]
+    centre, away, point = (array(group.variables[n]) for n in ("centre", "away", "point"))
+    numbers = group.attrs
+    return JointSample(
+        centre, away, point, int(numbers["chains"]), float(numbers["ess"]), float(numbers["r_hat"])
+    )
 
 
 def _audit(file: Group, canonical: CanonicalModel) -> Audit:

@@ -104,8 +104,11 @@ _HEADLINES = {
 }
 
 
-def inaccurate(canonical: CanonicalModel, method: str, known: Estimated) -> tuple[Diagnostic, ...]:
-    """W609 where an error of what is reported passes what is tolerated."""
+def inaccurate(
+    canonical: CanonicalModel, method: str, known: Estimated, remedy: str | None = None
+) -> tuple[Diagnostic, ...]:
+    """W609 where an error of what is reported passes what is tolerated; `remedy`: the option that
+    would correct it."""
     if not known.off:
         return ()
     (worst, words), *others = known.off
@@ -115,6 +118,8 @@ def inaccurate(canonical: CanonicalModel, method: str, known: Estimated) -> tupl
     help = "compare with `fit.audit()`, and report what does not depend on its tails"
     if nearer:
         help = f"take a method that is nearer: {setting('method', nearer[0])}"
+    if remedy is not None:
+        help = f"allow for exact draws: {remedy}"
     gap = known.accuracy.evidence
     below = f"about {abs(gap):.2g} nats {'below' if gap > 0.0 else 'above'} log p(y)"
     details = [f"log evidence is {below}"] if abs(gap) >= NATS else []

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,8 +23,11 @@ from lgmdsl.dataset import Dataset, read
 from lgmdsl.errors import Diagnostic, ModelError, suggestion
 from lgmdsl.memory import during
 from lgmdsl.posterior.class_response import class_moments
+from lgmdsl.posterior.drawn import drawn_mixture
+from lgmdsl.posterior.drawn_members import MOST, with_members
+from lgmdsl.posterior.drawn_response import classes_of_draws, response_of_draws
 from lgmdsl.posterior.event_moments import moments
-from lgmdsl.posterior.frame import extended_frame, fitted_frame
+from lgmdsl.posterior.frame import Frame, extended_frame, fitted_frame
 from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.labelled import dataset, labelled
 from lgmdsl.posterior.marginals import Marginals, probability_levels
@@ -97,6 +101,8 @@ class Prediction:
         Raises ModelError E103 where the model observes no such datum.
         """
         block = self.observed(name)
+        if self.marginals.of_draws:
+            return self._drawn(block)
         predictors, weights = self._at(block)
         if block.classes:
             return self._classes(block, predictors, weights)
@@ -134,6 +140,26 @@ class Prediction:
             parts["mean"], parts["sd"] = mixed_moments(weights, means, sds)
         shape = (*block.data_shape, count)
         return dataset({k: self.labelled(dims, x.reshape(shape), k) for k, x in parts.items()})
+
+    def _drawn(self, block: SiteBlock) -> xr.Dataset:
+        """`response` by the draws that the posterior is made of."""
+        draws, dims, shape = self.marginals.all_draws, block.data.dims, block.data_shape
+        if block.classes:
+            dims, count = (*dims, block.classes), self.canonical.sizes[block.classes]
+            parts = classes_of_draws(self.canonical, block, draws, count)
+            names = ("probability", "mean", "sd") if block.each else ("probability",)
+            arrays = {n: x.reshape(*shape, count) for n, x in zip(names, parts, strict=False)}
+            return dataset({n: self.labelled(dims, x, n) for n, x in arrays.items()})
+        moments = response_of_draws(self.canonical, block, draws)
+        out = {
+            "mean": self.labelled(dims, moments.mean.reshape(shape), "mean"),
+            "sd": self.labelled(dims, moments.sd.reshape(shape), "sd"),
+        }
+        if moments.probability is not None:
+            table = moments.probability.reshape(*shape, -1)
+            values = np.arange(table.shape[-1])
+            out["probability"] = self.labelled(dims, table, last="value", labels=values)
+        return dataset(out)
 
     @during("drawing responses")
     def sample_response(self, name: str, size: int, seed: int = 0) -> xr.DataArray:
@@ -294,15 +320,36 @@ def predicted(
     renamed = any(a.name != b.name for a, b in zip(fit.canonical.latents, new.latents, strict=True))
     extended = renamed or any(changed & set(b.dims) for b in new.latents)
 
-    def at(point: HyperPoint) -> Marginals:
+    def frame(point: HyperPoint) -> Frame:
         if extended:
-            frame = extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
-        else:
-            frame = fitted_frame(fit.canonical, point.condition())
-        return Marginals(new, point.theta, frame, fit.seed)
+            return extended_frame(fit.canonical, new, point, fit.seed, fit.memory_budget)
+        return fitted_frame(fit.canonical, point.condition())
+
+    def at(point: HyperPoint) -> Marginals:
+        return Marginals(new, point.theta, frame(point), fit.seed)
 
     warnings = (*grounded.warnings, *ambiguous(fit.canonical, grounded, dataset))
+    if fit.drawn is not None:
+        if not extended:
+            known = drawn_mixture(
+                new, fit.points, partial(fit.named_at, new), fit.hypers, fit.seed, fit.drawn
+            )
+            return Prediction(new, known, warnings)
+        whole = with_members(new, fit.points, frame, fit.hypers, fit.seed, fit.drawn)
+        if whole is not None:
+            return Prediction(new, whole, warnings)
+        warnings = (*warnings, _gaussian_members())
     return Prediction(new, mixture(new, fit.points, at, fit.hypers, fit.seed), warnings)
+
+
+def _gaussian_members() -> Diagnostic:
+    return Diagnostic(
+        "W609",
+        "the predictions are those of the Gaussian posterior, which may be off",
+        details=(f"exact draws are kept for up to {MOST:,} latents, new ones included",),
+        help="predict fewer new members at a time",
+        severity="warning",
+    )
 
 
 def _covariates(fit: Fit, dataset: Dataset, responses: frozenset[str]) -> Dataset:

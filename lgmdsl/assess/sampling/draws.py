@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 
 from lgmdsl.arrays import Array, IntArray
-from lgmdsl.assess.importance.weights import moves
 from lgmdsl.assess.sampling.diagnostics import effective_sizes, worst_r_hat
 from lgmdsl.assess.sampling.dynamics import Dynamics, State
+from lgmdsl.assess.sampling.products import reference
 from lgmdsl.assess.sampling.residual import Residual
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
@@ -92,40 +93,76 @@ def mixture_draws(
     draws: int = 4000,
     seed: int = 0,
     budget: float | None = None,
+    weights: Sequence[float] | None = None,
 ) -> ExactDraws | None:
     """Draws of sum_k weight_k p(z | y, theta_k), the weights adding up to 1: of each point a share
     of `draws` in proportion to its weight, point after point; none of points with less than half a
-    draw. `ess` is that of the stratified mean, 1 / sum (weight_k^2 / ess_k), and `r_hat` the worst.
-    None where `budget`, shared by the weights, does not reach at some point.
+    draw. `ess` is that of the stratified mean, 1 / sum (weight_k^2 / ess_k), and `r_hat` that of
+    all chains together, r_hat^2 = sum weight_k r_hat_k^2. None where `budget` does not reach: of
+    what is left of it every point has half by its weight, and half in equal parts.
     """
     parts: list[ExactDraws] = []
-    reached, taken, kicks, inverse = 0.0, 0, 1, 0.0
+    kicks, inverse, squares = 1, 0.0, 0.0
+    if weights is None:
+        points = tuple(points)
+        weights = [p.weight for p in points]
+    counts = shared_out(weights, draws)
+    left = [float(w) if n else 0.0 for w, n in zip(weights, counts, strict=True)]
+    whole, spent = sum(left), 0.0
     for number, point in enumerate(points):
-        reached += point.weight
-        count, taken = round(reached * draws) - taken, round(reached * draws)
+        count = counts[number]
         if not count:
             continue
-        share = usual(point.linear, count) if budget is None else budget * point.weight
+        share = usual(point.linear, count)
+        if budget is not None:
+            if not parts and budget < 2.0 * _least(point.linear, counts):
+                return None  # before anything is spent
+            rest = left[number:]
+            equal = 1.0 / np.count_nonzero(rest)
+            share = (budget - spent) * 0.5 * (point.weight / sum(rest) + equal)
         run = Run(point.sites, point.linear, point.q, seed + number, share, kicks)
         if not run.warmed():
             return None
         part = run.drawn(count)
         kicks = max(run.kicks // 2, 1)
+        spent += part.operations
         inverse += point.weight**2 / max(min(part.ess, len(part.z)), 1e-300)
+        squares += point.weight * part.r_hat**2
         parts.append(replace(part, point=np.full(len(part.z), number)))
     if not parts:
         return None
-    weights = np.array([len(p.z) for p in parts], dtype=np.float64)
+    sizes = np.array([len(p.z) for p in parts], dtype=np.float64)
     return ExactDraws(
         z=np.concatenate([p.z for p in parts]),
         point=np.concatenate([p.point for p in parts]),
         chains=parts[0].chains,
         ess=1.0 / inverse,
-        r_hat=max(p.r_hat for p in parts),
-        accepted=float(np.average([p.accepted for p in parts], weights=weights)),
+        r_hat=float(np.sqrt(squares / whole)),
+        accepted=float(np.average([p.accepted for p in parts], weights=sizes)),
         gradients=sum(p.gradients for p in parts),
         operations=sum(p.operations for p in parts),
     )
+
+
+def shared_out(weights: Sequence[float], draws: int) -> list[int]:
+    """Draws of each point, in proportion to its weight: whole numbers that add up."""
+    ends = [round(w * draws) for w in np.cumsum([0.0, *weights])]
+    return [b - a for a, b in pairwise(ends)]
+
+
+def _chains(linear: LinearGaussian) -> int:
+    return int(np.clip(TOGETHER // _gradient_cost(linear), FEWEST_CHAINS, CHAINS))
+
+
+def _gradient_cost(linear: LinearGaussian) -> float:
+    return float(max(linear.size + linear.rows, 1))
+
+
+def _least(linear: LinearGaussian, counts: Sequence[int]) -> float:
+    """Operations of the shortest chains at every point, in steps of one kick."""
+    chains = _chains(linear)
+    steps = (BLOCK * BLOCKS + max(-(-n // chains), FEWEST) for n in counts if n)
+    return _gradient_cost(linear) * chains * sum(steps)
 
 
 class Run:
@@ -141,9 +178,8 @@ class Run:
         kicks: int = 1,
     ) -> None:
         self.linear, self.q, self.budget, self.kicks = linear, q, budget, kicks
-        self.gradient_cost = float(max(linear.size + linear.rows, 1))
-        self.chains = int(np.clip(TOGETHER // self.gradient_cost, FEWEST_CHAINS, CHAINS))
-        self.dynamics = Dynamics(Residual(sites, linear, q), q)
+        self.gradient_cost, self.chains = _gradient_cost(linear), _chains(linear)
+        self.dynamics = Dynamics(Residual(sites, linear, q), reference(q))
         self.rng = np.random.default_rng([seed, self.chains])
         self.judged = _judged(linear)
 
@@ -206,7 +242,7 @@ class Run:
     def _functionals(self, state: State) -> Array:
         """(chains, k) what mixing is judged by: latents, predictors, the log density."""
         latents, rows = self.judged
-        s = moves(self.linear, state.x)
+        s = self.dynamics.residual.products.moves(state.x)
         picked = [p[:, r] for p, r in zip(s, rows, strict=True)]
         return np.concatenate([state.x[:, latents], *picked, state.level[:, None]], axis=1)
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.random import Generator
 
 from lgmdsl.arrays import Array
+from lgmdsl.assess.sampling.products import Reference
 from lgmdsl.assess.sampling.residual import Residual
-from lgmdsl.contract.engine import Conditioned
 
 # Lengths of trajectories, as shares of a quarter turn. Wide, so that steps are short now and then:
 # with 0.7 to 1.3 chains stuck at steep places (0 of 47, R-hat 1.1).
@@ -51,7 +51,7 @@ class Dynamics:
     """Chains on q(z) exp R(z), all moved at once. `gradients`: slopes of R evaluated so far, of all
     chains."""
 
-    def __init__(self, residual: Residual, q: Conditioned) -> None:
+    def __init__(self, residual: Residual, q: Reference) -> None:
         self.residual, self.q = residual, q
         self.gradients = 0
 

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.weights import DensityRatio, moves
+from lgmdsl.assess.importance.weights import DensityRatio
+from lgmdsl.assess.sampling.products import Products
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
@@ -29,19 +30,18 @@ class Residual:
     """sum r and B'r' at moves x = z - E_q z of many chains, (chains, n)."""
 
     def __init__(self, sites: Sequence[Site], linear: LinearGaussian, q: Conditioned) -> None:
-        self.linear, self.ratio = linear, DensityRatio(sites, q)
+        self.products, self.ratio = Products(linear), DensityRatio(sites, q)
 
     def level(self, x: Array) -> Array:
         """(chains,) log p(y, z) / q(z); -inf where a site has no density."""
-        return self.ratio(moves(self.linear, x))
+        return self.ratio(self.products.moves(x))
 
     def slope(self, x: Array) -> Array:
         """(chains, n) B'r'. Where a site has no slope it counts as zero: chains remain exact
         whatever is kicked by, as long as it is a function of x."""
         out = np.zeros(x.T.shape)
-        for number, flat in enumerate(moves(self.linear, x)):
-            predictor = self.linear.predictors[number]
-            predictor.add_transposed(self._rows(number, flat).T, self.linear.slices, out)
+        for number, flat in enumerate(self.products.moves(x)):
+            self.products.add_transposed(number, self._rows(number, flat), out)
         return out.T
 
     @np.errstate(all="ignore")

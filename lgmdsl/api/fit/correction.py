@@ -1,0 +1,182 @@
+"""Exact draws in place of a Gaussian posterior that is too far off, where they are affordable.
+
+`auto` takes them where the estimated error of a latent or a let passes what is tolerated; a method
+that the user names stays as it is, unless `correction=on`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
+from lgmdsl.api.fit.accuracy import Estimated
+from lgmdsl.api.settings import one_of
+from lgmdsl.assess.sampling.draws import MixturePoint, mixture_draws
+from lgmdsl.inference.plan import Plan
+from lgmdsl.posterior.drawn import JointSample
+
+if TYPE_CHECKING:
+    from lgmdsl.api.fit.fit import Fit
+
+# What is tolerated, in times of what W609 tolerates, and the allowance, in times of the normal one.
+TOLERATED = {"normal": 1.0, "low": 2.0, "high": 0.5}
+ALLOWANCE = {"normal": 1.0, "low": 0.0, "high": 30.0}
+# The allowance in floating-point operations: about a second of one core, or as often what the fit
+# itself took.
+OPERATIONS, FITS = 3e9, 1.0
+# Operations for a site at a draw (logs, exponentials and passes through memory, measured at 50 to
+# 150 ns), and for each latent.
+SITE, LATENT = 100.0, 30.0
+STEP = 3000.0  # and for each chain at each step of all (0.2 ms for 64 of them)
+DRAWS, FEWEST, KEPT = 4000, 1000, 20_000_000  # of draws, and of values of all draws
+# Chains that are not to be trusted: Vehtari et al. 2021 ask for 400 draws' worth and 1.01 of far
+# longer ones.
+ESS, R_HAT = 400.0, 1.05
+# The standard errors of an sd and of a 5 or 95 % point over that of the mean. Of a normal 0.71 and
+# 2.1; of lupus, whose sds are 20 % too small under a Gaussian, 1.0 and 2.8 over eight seeds.
+SPREAD, TAIL = 1.0, 3.0
+# Rounds of chains double: one that does not fit the rest of the budget leaves up to two thirds of
+# it, and those of small points more.
+SPENT = 0.1
+GAUSSIAN = "Gaussian, though off; no exact draws:"
+
+
+@dataclass(frozen=True)
+class CorrectionOptions:
+    """`correction`: auto (of the method `auto`), on or off; `marginals`: corrected or gaussian;
+    `effort`: low, normal or high."""
+
+    correction: str = "auto"
+    marginals: str = "corrected"
+    effort: str = "normal"
+
+    def wanted(self, method: str) -> bool:
+        """Whether what a method reports may be corrected."""
+        return self.correction == "on" or (self.correction == "auto" and method == "auto")
+
+
+def correction_options(
+    options: Mapping[str, object],
+) -> tuple[CorrectionOptions, dict[str, object]]:
+    """The options `correction`, `marginals` and `effort`, and those left for the method.
+
+    Raises MethodError E104 for a value that does not exist.
+    """
+    rest = dict(options)
+    correction = one_of(rest, "correction", ("auto", "on", "off"))
+    marginals = one_of(rest, "marginals", ("corrected", "gaussian"))
+    return CorrectionOptions(correction, marginals, one_of(rest, "effort", tuple(TOLERATED))), rest
+
+
+@dataclass(frozen=True, eq=False)
+class Correction:
+    """`errors` of what is reported, the draws, if any were taken, and what the page says of them.
+    `unaffordable`: whether more effort would allow them."""
+
+    errors: Estimated
+    sample: JointSample | None = None
+    note: str = ""
+    unaffordable: bool = False
+
+
+class NotDrawn(Exception):
+    """No exact draws are to be had: why."""
+
+
+def correction(
+    fit: Fit, planned: Plan, errors: Estimated, options: CorrectionOptions
+) -> Correction:
+    """The estimate as it is, or exact draws of the latents at the points of the fit, with their
+    Monte Carlo errors."""
+    latents = errors.of_latents
+    if not latents.accuracy.known or fit.hyper == "vb" or _within(latents.accuracy, options.effort):
+        return Correction(errors)
+    effort, size = options.effort, planned.canonical.size
+    allowance = ALLOWANCE[effort] * _allowance(fit, planned)
+    budget = allowance / _cost(fit, planned)
+    try:
+        if fit.posterior.conditioned.errors is not None:
+            raise NotDrawn("the engine's solutions are estimates")
+        if KEPT // size < FEWEST:
+            raise NotDrawn(f"of {size:,} latents too few can be kept")
+        with np.errstate(all="ignore"):
+            known = None
+            if allowance:
+                shares = [p.share for p in fit.points]
+                draws = min(DRAWS, KEPT // size)
+                known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+        if known is None or len(known.z) < FEWEST:
+            note = f"{GAUSSIAN} they take more operations than effort={effort} allows"
+            return Correction(errors, None, note, effort != "high")
+        if not (known.ess >= ESS and known.r_hat <= R_HAT):
+            worth = f"R-hat {known.r_hat:.2f}, worth {known.ess:.0f} draws"
+            short = effort != "high" and known.operations > SPENT * budget
+            within = f" within what effort={effort} allows" if short else ""
+            note = f"{GAUSSIAN} their chains do not agree{within} ({worth})"
+            return Correction(errors, None, note, short)
+    except NotDrawn as why:
+        return Correction(errors, None, f"{GAUSSIAN} {why}")
+    sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
+    drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample))
+    return Correction(drawn, sample, _why(latents, sample, effort))
+
+
+def _within(errors: Accuracy, effort: str) -> bool:
+    times = TOLERATED[effort]
+    limits = ((errors.mean, MEAN), (errors.sd, SD), (errors.quantile, QUANTILE))
+    return not any(error > times * limit for error, limit in limits)
+
+
+def _why(latents: Estimated, sample: JointSample, effort: str) -> str:
+    reason = f"the errors of a Gaussian passed what effort={effort} tolerates"
+    if latents.off:
+        label, words = latents.off[0]
+        reason = f"the Gaussian `{label}` is off: {words}"
+    worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
+    return f"{len(sample):,} exact draws ({worth}), since {reason}"
+
+
+def _of_draws(latents: Estimated, sample: JointSample) -> Estimated:
+    """Monte Carlo errors: of moments, and of 5 and 95 % points, in multiples of the mean's."""
+    unit = 1.0 / math.sqrt(sample.ess)
+    accuracy = replace(
+        latents.accuracy,
+        mean=unit,
+        sd=SPREAD * unit,
+        quantile=TAIL * unit,
+        worst="",
+        basis=f"exact sampler ({len(sample):,} draws)",
+    )
+    return replace(latents, accuracy=accuracy, off=())
+
+
+def _allowance(fit: Fit, planned: Plan) -> float:
+    """Operations that a second of one core makes, or the fit itself took."""
+    flops = planned.at(fit.theta, seed=fit.seed).flops
+    steps = fit.steps if fit.learning is None else fit.learning.iterations
+    return max(OPERATIONS, FITS * flops * steps)
+
+
+def _cost(fit: Fit, planned: Plan) -> float:
+    """Operations for each that the sampler counts: the slope of one chain counts as the number of
+    latents and predictor rows, and takes a pass over sites and operators and two products with a
+    root of the covariance, which are to a factorisation as n^2 to n^3."""
+    problem = planned.at(fit.theta, seed=fit.seed)
+    linear = problem.engine.linear
+    entries = sum(float(op.entries) for p in linear.predictors for op in p.columns.values())
+    root = min(float(linear.size) ** 2, problem.flops ** (2.0 / 3.0)) if problem.flops else 0.0
+    whole = STEP + SITE * linear.rows + LATENT * linear.size + 4.0 * entries + 4.0 * root
+    return whole / max(linear.size + linear.rows, 1)
+
+
+def _points(fit: Fit) -> Iterator[MixturePoint]:
+    """The posterior at each hyperparameter point, the heaviest first."""
+    canonical = fit.canonical
+    for point in fit.points:
+        sites, linear = canonical.sites(point.theta), canonical.linear(point.theta)
+        yield MixturePoint(point.share, sites, linear, point.condition())

@@ -1,0 +1,225 @@
+"""The posterior as draws: the same questions as `Mixture`, answered from equally weighted draws.
+
+Draws of p(z | y, theta_k) at the points of a mixture, at each in proportion to its weight. Moments,
+quantiles, densities, joint draws and predictions all come from the same draws, so they agree.
+Hyperparameters have the marginals that they have in a mixture of Gaussians.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray, SingleArray
+from lgmdsl.canonical.lowering import derived
+from lgmdsl.canonical.lowering.derived import Leaf
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.linear import Predictor
+from lgmdsl.learning.coordinates.hyper_marginals import HyperMarginals
+from lgmdsl.posterior.extended_gaussian import Gaussian
+from lgmdsl.posterior.hyper_points import HyperPoint
+from lgmdsl.posterior.marginal_density import Density, density_of_draws
+from lgmdsl.posterior.marginals import FEWEST, REPORT_VALUES, Marginals, Quantity, named_tree
+from lgmdsl.posterior.mixture import Mixture, PointDraws
+
+if TYPE_CHECKING:
+    from numpy.random import Generator
+
+CHUNK = 1 << 21  # values of a name under draws that are held at once
+
+
+@dataclass(frozen=True, eq=False)
+class JointSample:
+    """Equally weighted draws of z: `centre`, (n,), plus `away`, (draws, n), in single precision;
+    `point`, (draws,): the hyperparameter point of each, in order. `ess`, `r_hat`: of the Markov
+    chains that they are of, `chains` of them."""
+
+    centre: Array
+    away: SingleArray
+    point: IntArray
+    chains: int
+    ess: float
+    r_hat: float
+
+    @classmethod
+    def of(cls, z: Array, point: IntArray, chains: int, ess: float, r_hat: float) -> JointSample:
+        """From draws (draws, n), rounded to what is kept."""
+        centre = z.mean(axis=0)
+        return cls(centre, (z - centre).astype(np.float32), point, chains, ess, r_hat)
+
+    def __len__(self) -> int:
+        return len(self.away)
+
+    def z(self, rows: IntArray | slice) -> Array:
+        """Some of the draws."""
+        return self.centre + self.away[rows]
+
+
+class Postponed:
+    """A Gaussian that is conditioned when it is first asked for anything."""
+
+    def __init__(self, condition: Callable[[], Gaussian]) -> None:
+        self._condition = condition
+
+    @cached_property
+    def known(self) -> Gaussian:
+        """The Gaussian."""
+        return self._condition()
+
+    @property
+    def latent_mean(self) -> Array:
+        return self.known.latent_mean
+
+    @property
+    def latent_variance(self) -> Array:
+        return self.known.latent_variance
+
+    def project(self, predictor: Predictor, full: bool = False) -> tuple[Array, Array]:
+        """Mean and variance, or covariance, of any affine functional."""
+        return self.known.project(predictor, full)
+
+    def sample(self, rng: Generator, size: int) -> Array:
+        """(size, n) draws of the Gaussian."""
+        return self.known.sample(rng, size)
+
+
+def drawn_mixture(
+    canonical: CanonicalModel,
+    points: Sequence[HyperPoint],
+    marginals_at: Callable[[HyperPoint], Marginals],
+    hypers: HyperMarginals | None,
+    seed: int,
+    sample: JointSample,
+) -> Drawn:
+    """The posterior of draws at the points; `marginals_at` gives names their values there."""
+    weights = np.array([p.share for p in points])
+    parts = tuple(partial(marginals_at, p) for p in points)
+    thetas = tuple(p.theta for p in points)
+    return Drawn(canonical, weights, parts, thetas, hypers, seed, sample=sample)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Drawn(Mixture):
+    """`sample`: the draws; `parts`: the Gaussians that were too far off, whose frames say where
+    latents are in z."""
+
+    sample: JointSample
+
+    def quantity(self, name: str) -> Quantity:
+        """Mean and sd of a name; raises ModelError E103 for an unknown one."""
+        dims = self.quantity_dims(name)
+        if not self._is_drawn(name):
+            return super().quantity(name)
+        if self._factored(name):
+            return Quantity(dims, *_moments([self._report_draws(name)]))
+        return Quantity(dims, *_moments(self._values_in_turn(name)))
+
+    def quantile(self, name: str, levels: Array) -> tuple[tuple[str, ...], Array]:
+        """Declared indices, and quantiles with a leading axis over the levels."""
+        dims = self.quantity_dims(name)
+        if not self._is_drawn(name):
+            return super().quantile(name, levels)
+        with np.errstate(all="ignore"):
+            if self._factored(name):
+                return dims, np.quantile(self._report_draws(name), levels, axis=0)
+            tree = named_tree(self.canonical, name)[1]
+            size = self._size(dims)
+            if size * len(self.sample) <= REPORT_VALUES or not isinstance(tree, Leaf):
+                return dims, np.quantile(self._values(name), levels, axis=0)
+            out = np.empty((len(levels), size))
+            step = max(1, REPORT_VALUES // len(self.sample))
+            for start in range(0, size, step):
+                rows = np.arange(start, min(start + step, size))
+                values = np.empty((len(self.sample), len(rows)))
+                for _, part, places, z in self.all_draws():
+                    predictor = self.canonical.predictor(tree.form, dims, part.theta, rows)
+                    embedded = part.frame.embed(predictor)
+                    values[places] = embedded.values(z.T, part.frame.slices).T
+                out[:, rows] = np.quantile(values, levels, axis=0)
+            return dims, out.reshape(len(levels), *self.canonical.layout.shape(dims))
+
+    def density(self, name: str, size: int) -> Density:
+        """Points and densities with a last axis of `size`: kernel estimates of the draws."""
+        if not self._is_drawn(name) or self._factored(name):
+            return super().density(name, size)
+        dims = self.quantity_dims(name)
+        return Density(dims, *density_of_draws(self._values(name), size), "draws")
+
+    def joint(self, size: int, rng: Generator) -> Iterator[PointDraws]:
+        """The same draws in random order, each as often as any other (to one)."""
+        count = len(self.sample)
+        turns = [rng.permutation(count) for _ in range(-(-size // count))]
+        order = np.concatenate([np.zeros(0, dtype=np.int64), *turns])[:size]
+        chosen = self.sample.point[order]
+        for k in np.unique(chosen) if size else [int(self.sample.point[0])]:
+            places = np.flatnonzero(chosen == k)
+            yield PointDraws(chosen, self.part(int(k)), places, self.sample.z(order[places]))
+
+    def all_draws(self) -> Iterator[PointDraws]:
+        """All of them once, in pieces."""
+        step = max(1, CHUNK // max(self.sample.away.shape[1], 1))
+        for k in np.unique(self.sample.point):
+            places, part = np.flatnonzero(self.sample.point == k), self.part(int(k))
+            for start in range(0, len(places), step):
+                some = places[start : start + step]
+                yield PointDraws(self.sample.point, part, some, self.sample.z(some))
+
+    @property
+    def of_draws(self) -> bool:
+        """Whether the posterior is made of draws: `all_draws` gives them."""
+        return True
+
+    def undefined(self, name: str) -> float:
+        """The share of entries and draws in which a report is not finite."""
+        if not self._is_drawn(name):
+            return super().undefined(name)
+        with np.errstate(all="ignore"):
+            return float(1.0 - np.isfinite(self._values(name, FEWEST)).mean())
+
+    # ---- pieces ----------------------------------------------------------------------------
+
+    def _is_drawn(self, name: str) -> bool:
+        """Whether a name depends on latents."""
+        if self.canonical.hypers.block(name) is not None:
+            return False
+        tree = named_tree(self.canonical, name)[1]
+        return any(leaf.form.latents for leaf in derived.leaves(tree))
+
+    def _size(self, dims: tuple[str, ...]) -> int:
+        return int(np.prod(self.canonical.layout.shape(dims), dtype=np.int64))
+
+    def _values(self, name: str, most: int | None = None) -> Array:
+        """A name at all draws, or at some, evenly spaced, where it has very many entries."""
+        size = self._size(self.quantity_dims(name))
+        count = min(len(self.sample), max(FEWEST, REPORT_VALUES // max(size, 1)))
+        count = count if most is None else min(count, most)
+        chosen = np.linspace(0, len(self.sample) - 1, count).astype(np.int64)
+        pieces = []
+        for k in np.unique(self.sample.point[chosen]):
+            rows = chosen[self.sample.point[chosen] == k]
+            pieces.append(self.part(int(k)).evaluate(name, self.sample.z(rows)))
+        return np.concatenate(pieces)
+
+    def _values_in_turn(self, name: str) -> Iterator[Array]:
+        """A name at all draws, in pieces."""
+        step = max(1, CHUNK // max(self._size(self.quantity_dims(name)), 1))
+        for _, part, _, z in self.all_draws():
+            for start in range(0, len(z), step):
+                yield part.evaluate(name, z[start : start + step])
+
+
+def _moments(pieces: Sequence[Array] | Iterator[Array]) -> tuple[Array, Array]:
+    """Mean and sd over the first axis of all pieces together (Chan, Golub, LeVeque 1983)."""
+    count, mean, squares = 0, np.zeros(()), np.zeros(())
+    with np.errstate(all="ignore"):  # an infinite draw has no moments
+        for values in pieces:
+            more, centre = len(values), values.mean(axis=0)
+            within = np.sum((values - centre) ** 2, axis=0)
+            gap, whole = centre - mean, count + more
+            squares = squares + within + gap**2 * (count * more / whole)
+            mean, count = mean + gap * (more / whole), whole
+        return np.asarray(mean), np.asarray(np.sqrt(squares / max(count - 1, 1)))
