@@ -132,6 +132,11 @@ class Fit(Assessable):
             return drawn_mixture(
                 self.canonical, self.points, at, self.hypers, self.seed, self.drawn
             )
+        return self.gaussian_marginals
+
+    @cached_property
+    def gaussian_marginals(self) -> Mixture:
+        """Those of the Gaussians, whether or not exact draws are reported in their place."""
         return mixture(self.canonical, self.points, self._at, self.hypers, self.seed)
 
     @cached_property
