@@ -18,6 +18,7 @@ one solve d = VB'(k x y) serves Var(a'z) for all a at once: E (a'd)^2 = sum_ij k
 C_ij^2.
 """
 
+# Long because the three routes to the same sums stand next to one another.
 from __future__ import annotations
 
 from dataclasses import dataclass

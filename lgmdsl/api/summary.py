@@ -1,5 +1,6 @@
 """A fit on a page of 80 columns."""
 
+# Long because every line of the page is made here.
 from __future__ import annotations
 
 import math

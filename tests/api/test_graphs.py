@@ -50,7 +50,8 @@ def fitted(structure: str, graph: Any) -> lgm.Fit:
 )
 def test_loops_and_repeats_change_nothing(structure: str, graph: Any, told: list[str]) -> None:
     known, found = fitted(structure, ADJACENCY), fitted(structure, graph)
-    assert [w.code for w in found.warnings] == told and not known.warnings
+    codes = [[w.code for w in f.warnings if w.code.startswith("W3")] for f in (found, known)]
+    assert codes == [told, []]
     assert found.log_evidence == pytest.approx(known.log_evidence, abs=1e-12)
     np.testing.assert_allclose(found.sd("u"), known.sd("u"), rtol=1e-10)
 

@@ -183,7 +183,12 @@ def audit(
     audited = AuditedFit(fit, canonical, int(n), int(seed))
     functionals = tuple(audited.functionals())
     findings = audit_draws(
-        audited.parts, functionals, int(n), int(seed), exact_points if sampler else None
+        audited.parts,
+        functionals,
+        int(n),
+        int(seed),
+        exact_points if sampler else None,
+        named_alone=fit.drawn is not None,
     )
     return _report(fit, findings, {f.name: audited.dims(f.name) for f in functionals}, int(seed))
 

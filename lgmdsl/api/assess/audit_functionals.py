@@ -58,7 +58,7 @@ class AuditedFit:
     @property
     def moments(self) -> Mixture | Marginals:
         """The moments under q: of the mixture, or given the hyperparameters."""
-        return self.fit.marginals if self._mixed else self.fit.conditional
+        return self.fit.gaussian_marginals if self._mixed else self.fit.conditional
 
     @property
     def _mixed(self) -> bool:
@@ -66,7 +66,7 @@ class AuditedFit:
 
     def dims(self, name: str) -> tuple[str, ...]:
         """The declared indices of a name."""
-        return self.fit.marginals.quantity_dims(name)
+        return self.fit.gaussian_marginals.quantity_dims(name)
 
     def functionals(self) -> Iterator[Functional]:
         """Every latent, let and report, and under a mixture every hyperparameter."""
@@ -89,7 +89,7 @@ class AuditedFit:
         one = maps[0]
         several = maps if len(maps) > 1 else ()
         drawn, said = self._drawn(name, mean), None
-        if self._mixed:
+        if self._mixed or self.fit.drawn is not None:
             said = self._reported(name)
         return Functional(name, mean, sd, one, judged, several, drawn, quantiles, said)
 
@@ -101,7 +101,7 @@ class AuditedFit:
     def _drawn(self, name: str, mean: Array) -> Array | None:
         """(n, size) deviations of what depends on hyperparameters alone: those of the draws' parts
         of the hyperparameters' posterior, and not at the points."""
-        of = self.fit.marginals.of_hypers(name) if self.fit.mixed else None
+        of = self.fit.gaussian_marginals.of_hypers(name) if self.fit.mixed else None
         if of is None:
             return None
         values: Array = np.array([of(theta) for theta in self._thetas]).reshape(self.n, -1)
@@ -112,7 +112,7 @@ class AuditedFit:
         """The hyperparameters of each draw."""
         counts = allotted([p.share for p in self.points], self.n)
         chosen = np.repeat(np.arange(len(counts)), counts)
-        drawn = self.fit.marginals.drawn(self.seed, False)
+        drawn = self.fit.gaussian_marginals.drawn(self.seed, False)
         return drawn.at(chosen, np.arange(self.n))
 
     def _maps(self, name: str, mean: Array) -> tuple[Callable[[Array], Array], ...]:
@@ -144,7 +144,7 @@ class AuditedFit:
         kept: dict[int, Marginals] = self.__dict__.setdefault("_kept", {})
         if k not in kept:
             kept.clear()
-            kept[k] = self.fit.marginals.part(k)
+            kept[k] = self.fit.gaussian_marginals.part(k)
         return kept[k]
 
     @cached_property

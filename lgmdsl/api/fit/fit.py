@@ -1,5 +1,6 @@
 """The result of a fit: labelled moments, quantiles, draws, predictions, a summary, a file."""
 
+# Long because all that a fit is asked for is a method of one class.
 from __future__ import annotations
 
 import math
@@ -131,6 +132,11 @@ class Fit(Assessable):
             return drawn_mixture(
                 self.canonical, self.points, at, self.hypers, self.seed, self.drawn
             )
+        return self.gaussian_marginals
+
+    @cached_property
+    def gaussian_marginals(self) -> Mixture:
+        """Those of the Gaussians, whether or not exact draws are reported in their place."""
         return mixture(self.canonical, self.points, self._at, self.hypers, self.seed)
 
     @cached_property

@@ -73,17 +73,22 @@ def audit_mixture(
     n: int,
     seed: int,
     sampler: Sampler | None = None,
+    named_alone: bool = False,
 ) -> Findings:
     """Audit a mixture over hyperparameter points against the true sites.
 
     `functionals` are corrected, and so are the sites' predictors and one random projection of all
     latents, which are judged too: a bias spread thinly over many latents adds up there. `sampler`:
-    what makes exact draws of a part, in place of a proposal. Log evidence counts from the parts'
+    what makes exact draws of a part, in place of a proposal. `named_alone`: judge the `functionals`
+    alone, of which something else than q is reported. Log evidence counts from the parts'
     levels. Raises NumericalError E601 where the posterior cannot be drawn from.
     """
     chunks = DrawChunks(parts, n, seed)
     scan = Scan(chunks, sampler)
     every = (*functionals, *scan.predictors(), scan.projection())
+    if named_alone:
+        others = every[len(functionals) :]
+        every = (*functionals, *(replace(f, judged=False) for f in others))
     own_size = effective_size(scan.log_weights)
     follow = scan.k_hats(own_size)
     proposal, source, effective = scan.proposal()

@@ -1,5 +1,6 @@
 """Codes that need data, a posterior or a method: E3xx to E6xx and their warnings."""
 
+# Long because the codes of a phase stand in one table.
 from __future__ import annotations
 
 from lgmdsl.language.catalogue.entry import CodeEntry
