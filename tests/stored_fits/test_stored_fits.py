@@ -21,8 +21,9 @@ from .keep import answers
 FOLDER = Path(__file__).parent
 KEPT = sorted(FOLDER.glob("format_*/*.nc"))
 # Predictions and quantiles condition the prior on the stored sites again: exact engines agree to
-# rounding, estimates of variances to their error.
-CLOSE = {"iterative": 0.1}
+# rounding, estimates of variances to their error. Quantiles of integrated hyperparameters are read
+# between nodes, by a rule that was made better since the files were written.
+CLOSE = {"iterative": 0.1, "integrated": 1e-3}
 
 
 def test_every_format_is_kept_in_every_way() -> None:

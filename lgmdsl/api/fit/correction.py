@@ -28,7 +28,7 @@ TOLERATED = {"normal": 1.0, "low": 2.0, "high": 0.5}
 ALLOWANCE = {"normal": 1.0, "low": 0.0, "high": 30.0}
 # The allowance in floating-point operations: about a second of one core, or as often what the fit
 # itself took.
-OPERATIONS, FITS = 3e9, 1.0
+OPERATIONS, FITS = 1e9, 1.0
 # Operations for a site at a draw (logs, exponentials and passes through memory, measured at 50 to
 # 150 ns), and for each latent.
 SITE, LATENT = 100.0, 30.0
