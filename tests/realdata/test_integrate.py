@@ -32,8 +32,9 @@ def shown(what: str, gaps: Array, ratios: Array) -> None:
 
 
 # Half of each latent's means are within so many sds. Toenail: the sd between patients is that of
-# the corrected evidence, and means given it are those of a variational Gaussian (time: 0.16).
-HALF = {"toenail": 0.2}
+# the corrected evidence, and means and sds given it are those of a variational Gaussian (time: 0.16
+# sd off; sds of patients 11 % small, which W609 says).
+HALF, LEAST = {"toenail": 0.2}, {"toenail": 0.85}
 
 
 @pytest.mark.parametrize("case", NAMES)
@@ -52,6 +53,6 @@ def test_integrate_equals_mcmc(case: str, folder: Path) -> None:
         shown(name, np.ravel(gaps), np.ravel(ratios))
         if name in latents:
             assert np.median(gaps) < HALF.get(case, 0.05) and gaps.max() < 0.3
-            assert 0.9 < np.median(ratios) < (1.15 if case in DIVERGING else 1.1)
+            assert LEAST.get(case, 0.9) < np.median(ratios) < (1.15 if case in DIVERGING else 1.1)
         else:
             assert gaps.max() < 0.2 and 0.85 < ratios.min() <= ratios.max() < 1.15
