@@ -197,16 +197,23 @@ def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> Arra
         except Unanswered as family:
             raise Unknown(f"{family} gives no expectations") from None
     try:
-        answer = cast(Tilted, answering(type(site), Tilted)(site))
+        lift = answering(type(site), Tilted)
     except MethodError:
         raise Unknown(f"{site.spec.name} gives no tilted moments") from None
+    out = np.zeros(len(m))
     with np.errstate(all="ignore"):
         cavity = 1.0 / (1.0 / v - weight)
         centre = cavity * (m / v - shift)
-        step = 1e-3 * np.sqrt(cavity)
-        tilted = [answer.tilted(centre + s * step, cavity).variance for s in (-1.0, 1.0)]
-        third = (tilted[1] - tilted[0]) / (2.0 * step) * cavity / v**3
-    return np.where(np.isfinite(third) & (cavity > 0.0), third, 0.0)
+        able = np.isfinite(centre) & np.isfinite(cavity) & (cavity > 0.0) & (v > 0.0)
+        if not able.any():
+            return out
+        some, at, spread = site.take(able), centre[able], cavity[able]
+        answer = cast(Tilted, lift(some))
+        step = 1e-3 * np.sqrt(spread)
+        low, high = (answer.tilted(at + s * step, spread).variance for s in (-1.0, 1.0))
+        third = (high - low) / (2.0 * step) * spread / v[able] ** 3
+    out[able] = np.where(np.isfinite(third), third, 0.0)
+    return out
 
 
 Moments = tuple[Array, Array]

@@ -174,6 +174,6 @@ let eta[obs] = X @ w
 observe y ~ bernoulli(probit = eta)
 """
     for settings in ({"fixed": {"s": 5.0}}, {"hyper": "integrate"}):
-        fit = lgm.fit(lgm.loads(text), {"X": kept["X"], "y": kept["y"]}, **settings)
-        if fit.method == "natural-gradient":
-            assert fit.audit().outcome is Outcome.shifted
+        data = {"X": kept["X"], "y": kept["y"]}
+        fit = lgm.fit(lgm.loads(text), data, method="natural-gradient", **settings)
+        assert fit.audit().outcome is Outcome.shifted

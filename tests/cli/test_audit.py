@@ -68,7 +68,7 @@ def test_without_arviz_nothing_is_fitted(
 def test_a_failed_audit_does_not_lose_the_fit(
     run: Run, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def failing(*_: object) -> object:
+    def failing(*_: object, **__: object) -> object:
         raise NumericalError(Diagnostic("E601", "the posterior cannot be drawn from: rounding"))
 
     monkeypatch.setattr("lgmdsl.api.assess.audit.audit_draws", failing)

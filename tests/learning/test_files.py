@@ -28,8 +28,8 @@ def test_a_file_holds_what_was_learned(hyper: str, tmp_path: Path) -> None:
 
 
 def test_predictions_are_mixtures() -> None:
-    data = counts(groups=10)
-    fit = lgm.fit(load(GLMM), data, hyper="integrate")
+    data, gaussian = counts(groups=10), {"marginals": "gaussian"}
+    fit = lgm.fit(load(GLMM), data, hyper="integrate", options=gaussian)
     new = {"x": np.array([0.0, 1.0]), "who": np.array([3, 99])}  # 99 is new
     with pytest.warns(lgm.PredictionWarning, match="W307"):
         found = fit.predict(new)
@@ -37,7 +37,7 @@ def test_predictions_are_mixtures() -> None:
     for point in fit.points:
         s = float(point.theta["s"])
         with pytest.warns(lgm.PredictionWarning, match="W307"):
-            at = lgm.fit(load(GLMM), data, fixed={"s": s}).predict(new)
+            at = lgm.fit(load(GLMM), data, fixed={"s": s}, options=gaussian).predict(new)
         means.append(at.mean("eta").values)
         variances.append(at.sd("eta").values ** 2)
     share = np.array([p.share for p in fit.points])

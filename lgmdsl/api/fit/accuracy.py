@@ -61,6 +61,8 @@ def estimated(planned: Plan, solved: Solved, seed: int) -> Estimated:
     whole = solved.run.status if solved.learned is None else solved.learned.status
     if Status.interrupted in (whole, solved.run.status):
         return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
+    if solved.run.status is not Status.converged:
+        return Estimated(Accuracy.none("the fit did not converge"), math.nan)
     given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
     gap = given.log_evidence - q.log_evidence
     if solved.learned is None or not abs(gap) > NOTHING:

@@ -41,6 +41,7 @@ from lgmdsl.inference.routes import combined, error_notes
 from lgmdsl.inference.settings import FitSettings
 from lgmdsl.language.builder import Model
 from lgmdsl.memory import during
+from lgmdsl.numerics.blas_threads import one_thread
 from lgmdsl.remedies import either
 from lgmdsl.sites import catalogue as sites
 
@@ -197,55 +198,57 @@ def fit_compiled(
     bounds = [r.bound for r in planned.routes]
     engine = origin.get("engine", "")
     origin |= record(used_parts(model.tree, planned.method, bounds, engine))
-    errors = estimated(planned, solved, settings.seed)
-    fit = Fit(
-        model=model,
-        method=planned.method,
-        status=solved.run.status,
-        log_evidence=q.log_evidence,
-        guarantee=combined(q.guarantee, planned.routes),
-        weight=q.weight,
-        shift=q.shift,
-        trace=solved.run.trace,
-        steps=solved.run.steps,
-        seconds=solved.run.seconds,
-        seed=settings.seed,
-        starts=solved.starts,
-        canonical=canonical,
-        theta=solved.theta,
-        condition=lambda: q.conditioned,
-        warnings=(
-            *warnings_of(canonical.grounded.graph),
-            *canonical.grounded.warnings,
-            *local_optima(canonical, solved.starts),
-            *(unfinished(solved.run) if learned is None or learned.of_fit_alone else ()),
-            *solved.warnings,
-        ),
-        provenance=origin,
-        accuracy=errors.accuracy,
-        log_evidence_corrected=errors.log_evidence,
-    )
-    if learned is not None:
-        fit = with_hypers(fit, learned, way)
-        if way == "integrate":
-            corrected = fit.log_evidence + errors.accuracy.evidence
-            fit = replace(fit, log_evidence_corrected=corrected)
-        if errors.hyper is not None and wanted and material(errors.hyper):
-            nearer = corrected_fit(fit, planned, errors.hyper)
-            if nearer is not None:
-                fit, errors = nearer, errors.after(canonical, LEFT)
-                fit = replace(fit, accuracy=errors.accuracy)
-    remedy = None
-    if wanted and correcting.marginals == "corrected":
-        drawn = correction(fit, planned, errors, correcting)
-        if drawn.note:
-            origin = {**fit.provenance, "marginals": drawn.note}
-            errors = drawn.errors
-            fit = replace(fit, drawn=drawn.sample, accuracy=errors.accuracy, provenance=origin)
-        remedy = MORE_EFFORT if drawn.unaffordable else None
-    off = inaccurate(canonical, planned.method, errors, remedy)
-    fit = replace(fit, warnings=(*fit.warnings, *off))
-    return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
+    with one_thread() as known_flops:  # same digits, as in `solve`
+        known_flops(planned.at(solved.theta, seed=settings.seed).flops)
+        errors = estimated(planned, solved, settings.seed)
+        fit = Fit(
+            model=model,
+            method=planned.method,
+            status=solved.run.status,
+            log_evidence=q.log_evidence,
+            guarantee=combined(q.guarantee, planned.routes),
+            weight=q.weight,
+            shift=q.shift,
+            trace=solved.run.trace,
+            steps=solved.run.steps,
+            seconds=solved.run.seconds,
+            seed=settings.seed,
+            starts=solved.starts,
+            canonical=canonical,
+            theta=solved.theta,
+            condition=lambda: q.conditioned,
+            warnings=(
+                *warnings_of(canonical.grounded.graph),
+                *canonical.grounded.warnings,
+                *local_optima(canonical, solved.starts),
+                *(unfinished(solved.run) if learned is None or learned.of_fit_alone else ()),
+                *solved.warnings,
+            ),
+            provenance=origin,
+            accuracy=errors.accuracy,
+            log_evidence_corrected=errors.log_evidence,
+        )
+        if learned is not None:
+            fit = with_hypers(fit, learned, way)
+            if way == "integrate":
+                corrected = fit.log_evidence + errors.accuracy.evidence
+                fit = replace(fit, log_evidence_corrected=corrected)
+            if errors.hyper is not None and wanted and material(errors.hyper):
+                nearer = corrected_fit(fit, planned, errors.hyper)
+                if nearer is not None:
+                    fit, errors = nearer, errors.after(canonical, LEFT)
+                    fit = replace(fit, accuracy=errors.accuracy)
+        remedy = None
+        if wanted and correcting.marginals == "corrected":
+            drawn = correction(fit, planned, errors, correcting)
+            if drawn.note:
+                origin = {**fit.provenance, "marginals": drawn.note}
+                errors = drawn.errors
+                fit = replace(fit, drawn=drawn.sample, accuracy=errors.accuracy, provenance=origin)
+            remedy = MORE_EFFORT if drawn.unaffordable else None
+        off = inaccurate(canonical, planned.method, errors, remedy)
+        fit = replace(fit, warnings=(*fit.warnings, *off))
+        return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 
 
 def _doing(planned: Plan, way: str) -> str:
