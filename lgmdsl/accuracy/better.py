@@ -33,6 +33,7 @@ from lgmdsl.operators.explicit import Dense
 SETTLED = 0.02  # of what is left to the optimum, in sds and relative to the predictors' weights
 VARIATIONAL = "natural-gradient"
 NEAR, STEPS = 0.01, 40  # tolerances, and steps, of the way to the optimum
+AFFORDABLE = 2e9  # flops of one conditioning on that way
 CANDIDATES = 8  # scalars that are looked at more closely where estimates are made of draws
 SMALLEST = 0.01  # of a variance, what a correction leaves of it
 NORMAL = 1.6448536269514722  # the 95 % point of a standard normal
@@ -134,6 +135,8 @@ def better(
     sites, linear = canonical.sites(theta), canonical.linear(theta)
     if all(Property.GAUSSIAN in s.spec.properties for s in sites):
         return None
+    if q.errors is not None:
+        raise Unknown("the engine's own answers are estimates")
     if planned.backend.spec.needs is Tilted:
         third = tuple(map(_tilted, sites, q.mean, q.variance, q.weight, q.shift))
         change = second_order(linear, q, third, seed, True, evidence_alone)
@@ -155,6 +158,8 @@ def _variational(planned: Plan, theta: Theta, q: Conditioned, seed: int) -> Cond
         problem = replace(other, terms=planned.terms).at(theta, seed=seed)
     except MethodError:
         raise Unknown(f"`{VARIATIONAL}` cannot run this model") from None
+    if problem.flops > AFFORDABLE:
+        raise Unknown("a variational Gaussian to hold it against would take longer than the fit")
     warm = GaussianPosterior(q.weight, q.shift, q, 0.0, Guarantee.APPROXIMATE)
     usable = (Status.converged, Status.iteration_limit)
     for start in (warm, None):

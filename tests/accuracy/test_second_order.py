@@ -171,3 +171,19 @@ def test_a_mode_alone_says_that_nothing_is_known() -> None:
     assert np.isnan(fit.accuracy.mean) and np.isnan(fit.log_evidence_corrected)
     with pytest.raises(Unknown):
         raise Unknown("said in words")
+
+
+def test_estimates_of_an_engine_are_not_estimated_again() -> None:
+    text = COUNTS.replace("poisson(log_rate = eta)", "bernoulli(logit = eta)")
+    data = {"y": [0, 1, 1, 0, 1, 1], "who": COUNT_DATA["who"]}
+    text = text.replace(": count", ": binary")
+    fit = lgm.fit(lgm.loads(text), data, "double-loop", options={"engine": "iterative"})
+    assert fit.converged and not fit.accuracy.known
+    assert "the engine's own answers are estimates" in fit.accuracy.basis
+
+
+def test_a_yardstick_that_is_too_expensive_is_not_sought(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("lgmdsl.accuracy.better.AFFORDABLE", 0.0)
+    fit = lgm.fit(lgm.loads(COUNTS), COUNT_DATA, method="laplace")
+    assert not fit.accuracy.known and "longer than the fit" in fit.accuracy.basis
+    assert lgm.fit(lgm.loads(COUNTS), COUNT_DATA).accuracy.known  # it is at that optimum itself
