@@ -199,7 +199,7 @@ def fit_compiled(
     engine = origin.get("engine", "")
     origin |= record(used_parts(model.tree, planned.method, bounds, engine))
     with one_thread() as known_flops:  # same digits, as in `solve`
-        known_flops(planned.at(solved.theta, seed=settings.seed).flops)
+        known_flops(solved.flops)
         errors = estimated(planned, solved, settings.seed)
         fit = Fit(
             model=model,

@@ -33,7 +33,7 @@ from lgmdsl.numerics.blas_threads import one_thread
 @dataclass(frozen=True, eq=False)
 class Solved:
     """`posterior` at `theta`, the run that found it, how theta was learned, if it was, with
-    warnings, and the name of the engine at theta."""
+    warnings, the name of the engine at theta, and the flops of one conditioning there."""
 
     theta: Theta
     posterior: GaussianPosterior
@@ -42,6 +42,7 @@ class Solved:
     learned: LearnedHypers | None = None
     warnings: tuple[Diagnostic, ...] = ()
     engine: str = ""
+    flops: float = 0.0
 
 
 def solve(
@@ -123,7 +124,9 @@ def _checked(planned: Plan, problem: Problem, solved: Solved) -> Solved:
     assert result.posterior is not None
     posterior = with_standard_errors(result.posterior)
     check_bounded(planned.canonical, problem, posterior.conditioned)
-    return replace(solved, run=result, posterior=posterior, engine=result.engine)
+    return replace(
+        solved, run=result, posterior=posterior, engine=result.engine, flops=problem.flops
+    )
 
 
 def _same_sites(earlier: GaussianPosterior, layout: Rows) -> bool:
