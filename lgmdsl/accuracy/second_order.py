@@ -72,8 +72,8 @@ class Again:
             part = crossed[:, start : start + size]
             cumulants += _cubes(t, part)
             if self.tilted:
-                k, own = (t, v) if t.ndim == 1 else _along(t, v)
-                variance -= 0.5 * part**2 @ (k * own).reshape(-1) ** 2
+                k, own = _along(t, v)
+                variance -= 0.5 * part**2 @ (k * own) ** 2
             start += size
         return variance, cumulants
 
@@ -144,8 +144,10 @@ def second_order(
 
 
 def _along(t: Array, v: Array) -> tuple[Array, Array]:
-    """(N, K) each: of vector sites what lies along each predictor alone."""
-    return np.asarray(np.einsum("niii->ni", t)), np.asarray(np.einsum("nii->ni", v))
+    """(N,) or (N K,) each: third derivatives and variances along each predictor alone."""
+    if t.ndim > 1:
+        t, v = np.einsum("niii->ni", t), np.einsum("nii->ni", v)
+    return t.reshape(-1), v.reshape(-1)
 
 
 def _cubes(t: Array, c: Array) -> Array:
@@ -163,17 +165,15 @@ def _root(q: Conditioned, n: int) -> Array:
     return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
 
 
-def _own_terms(crossed: Array, third: Rows, variance: Rows) -> tuple[float, Array]:
-    """The terms i = j: of the evidence, and H, (n, P), of the covariance by HH'. Of vector sites
-    along each predictor alone."""
-    evidence, columns, start = 0.0, list[Array](), 0
+def _own_terms(third: Rows, variance: Rows) -> tuple[float, Array]:
+    """The terms i = j, of vector sites along each predictor alone: of the evidence, and w, (P,), of
+    the covariance by 1/2 VB' diag(w^2) BV."""
+    evidence, weights = 0.0, [np.zeros(0)]
     for t, v in zip(third, variance, strict=True):
-        k, own = (t, v) if t.ndim == 1 else _along(t, v)
-        k, own = k.reshape(-1), own.reshape(-1)
+        k, own = _along(t, v)
         evidence += float(np.sum(k**2 * own**3)) / 12.0
-        columns.append(crossed[:, start : start + len(k)] * (np.abs(k) * own * np.sqrt(0.5)))
-        start += len(k)
-    return evidence, np.concatenate(columns, axis=1) if columns else crossed[:, :0]
+        weights.append(np.abs(k) * own)
+    return evidence, np.concatenate(weights)
 
 
 def _by_tensor(
@@ -198,8 +198,8 @@ def _by_tensor(
     evidence = float(np.sum(tensor**2)) / 12.0
     more, less = root @ tensor.reshape(n, n * n) * np.sqrt(0.5), np.zeros((n, 0))
     if tilted:
-        own, less = _own_terms(crossed, third, q.variance)
-        evidence -= own
+        own, weights = _own_terms(third, q.variance)
+        evidence, less = evidence - own, crossed * (weights * np.sqrt(0.5))
     whitened = root, tensor
     return SecondOrder(evidence, more, less, crossed, third, True, linear, whitened=whitened)
 
@@ -228,8 +228,8 @@ def _by_rows(
     more = crossed @ (vectors[:, kept] * np.sqrt(values[kept]))
     less = np.zeros((linear.size, 0))
     if tilted:
-        own, less = _own_terms(crossed, third, q.variance)
-        evidence -= own
+        own, weights = _own_terms(third, q.variance)
+        evidence, less = evidence - own, crossed * (weights * np.sqrt(0.5))
     return SecondOrder(evidence, more, less, crossed, third, True, linear)
 
 
@@ -247,13 +247,12 @@ def _by_draws(
     count = triples if evidence_alone else max(triples, 2 * pairs)
     s = _drawn(linear, q, [seed, 3], count)
     evidence = _by_triples(linear, third, s[:, :triples])
+    weights = np.zeros(0)
     if tilted:
-        for t, v in zip(third, q.variance, strict=True):
-            k, own = (t, v) if t.ndim == 1 else _along(t, v)
-            evidence -= float(np.sum(k**2 * own**3)) / 12.0
+        own, weights = _own_terms(third, q.variance)
+        evidence -= own
     if evidence_alone:
         return SecondOrder(evidence, none, none, None, third, False, linear)
-    rng = np.random.default_rng([seed, 6])
     x, y = s[:, :pairs], s[:, pairs : 2 * pairs]
     products = np.empty((linear.rows, pairs))
     for j in range(pairs):
@@ -261,13 +260,9 @@ def _by_draws(
     more = q.solve(stacked.transposed(products)) * np.sqrt(0.5 / pairs)
     less = none
     if tilted:
+        rng = np.random.default_rng([seed, 6])
         signs = np.where(rng.random((linear.rows, pairs)) < 0.5, -1.0, 1.0)
-        weights = list[Array]()
-        for t, v in zip(third, q.variance, strict=True):
-            k, var = (t, v) if t.ndim == 1 else _along(t, v)
-            weights.append((np.abs(k) * var).reshape(-1))
-        scaled = np.concatenate([np.zeros(0), *weights])[:, None] * signs
-        less = q.solve(stacked.transposed(scaled)) * np.sqrt(0.5 / pairs)
+        less = q.solve(stacked.transposed(weights[:, None] * signs)) * np.sqrt(0.5 / pairs)
     again = Again(linear, q, third, seed, tilted)
     return SecondOrder(evidence, more, less, None, third, False, linear, again)
 

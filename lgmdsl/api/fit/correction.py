@@ -17,6 +17,7 @@ from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
 from lgmdsl.api.fit.accuracy import Estimated
 from lgmdsl.api.settings import one_of
 from lgmdsl.assess.sampling.draws import MixturePoint, mixture_draws
+from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
 
@@ -97,8 +98,9 @@ def correction(
     if not latents.accuracy.known or fit.hyper == "vb" or _within(latents.accuracy, options.effort):
         return Correction(errors)
     effort, size = options.effort, planned.canonical.size
-    allowance = ALLOWANCE[effort] * _allowance(fit, planned)
-    budget = allowance / _cost(fit, planned)
+    problem = planned.at(fit.theta, seed=fit.seed)
+    allowance = ALLOWANCE[effort] * _allowance(fit, problem)
+    budget = allowance / _cost(problem)
     try:
         if fit.posterior.conditioned.errors is not None:
             raise NotDrawn("the engine's solutions are estimates")
@@ -155,18 +157,16 @@ def _of_draws(latents: Estimated, sample: JointSample) -> Estimated:
     return replace(latents, accuracy=accuracy, off=())
 
 
-def _allowance(fit: Fit, planned: Plan) -> float:
+def _allowance(fit: Fit, problem: Problem) -> float:
     """Operations that a second of one core makes, or the fit itself took."""
-    flops = planned.at(fit.theta, seed=fit.seed).flops
     steps = fit.steps if fit.learning is None else fit.learning.iterations
-    return max(OPERATIONS, FITS * flops * steps)
+    return max(OPERATIONS, FITS * problem.flops * steps)
 
 
-def _cost(fit: Fit, planned: Plan) -> float:
+def _cost(problem: Problem) -> float:
     """Operations for each that the sampler counts: the slope of one chain counts as the number of
     latents and predictor rows, and takes a pass over sites and operators and two products with a
     root of the covariance, which are to a factorisation as n^2 to n^3."""
-    problem = planned.at(fit.theta, seed=fit.seed)
     linear = problem.engine.linear
     entries = sum(float(op.entries) for p in linear.predictors for op in p.columns.values())
     root = min(float(linear.size) ** 2, problem.flops ** (2.0 / 3.0)) if problem.flops else 0.0

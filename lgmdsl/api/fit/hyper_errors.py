@@ -17,7 +17,7 @@ from lgmdsl.accuracy.better import Errors, Unknown, better
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
@@ -120,10 +120,15 @@ def _gap_of(planned: Plan, fitted: Fitted, seed: int) -> float:
         q = engine.condition(fitted.weight, fitted.shift)
         if isinstance(q, Failed):
             return math.nan
-        known = better(planned, fitted.theta, q, fitted.log_evidence, seed, evidence_alone=True)
+        return _gap(planned, fitted.theta, q, fitted.log_evidence, seed)
     except (Unknown, LgmError, np.linalg.LinAlgError):
         return math.nan
-    return 0.0 if known is None else known.log_evidence - fitted.log_evidence
+
+
+def _gap(planned: Plan, theta: Theta, q: Conditioned, reported: float, seed: int) -> float:
+    """Corrected less reported log evidence of q."""
+    known = better(planned, theta, q, reported, seed, evidence_alone=True)
+    return 0.0 if known is None else known.log_evidence - reported
 
 
 def _about_mode(
@@ -135,7 +140,7 @@ def _about_mode(
     slopes = np.zeros(frame.size)
     for j in range(frame.size):
         ends = [
-            _gap(planned, solved, coordinates.unpack(frame.mode + side * frame.axes[:, j]), seed)
+            _gap_at(planned, solved, coordinates.unpack(frame.mode + side * frame.axes[:, j]), seed)
             for side in (1.0, -1.0)
         ]
         if not np.isfinite(ends).all():
@@ -156,18 +161,16 @@ def _about_mode(
     return HyperErrors(out, gap, x=frame.mode + step)
 
 
-def _gap(planned: Plan, solved: Solved, theta: Theta, seed: int) -> float:
+def _gap_at(planned: Plan, solved: Solved, theta: Theta, seed: int) -> float:
     """Corrected less reported log evidence at theta, fitted from the mode's posterior."""
     try:
         problem = planned.at(theta, seed=seed)
         found = run(planned.backend, problem, Tolerances(), None, solved.posterior).posterior
         if found is None:
             return math.nan
-        q, reported = found.conditioned, found.log_evidence
-        known = better(planned, theta, q, reported, seed, evidence_alone=True)
+        return _gap(planned, theta, found.conditioned, found.log_evidence, seed)
     except (Unknown, LgmError, np.linalg.LinAlgError):
         return math.nan
-    return 0.0 if known is None else known.log_evidence - reported
 
 
 def _named(name: str) -> Callable[[Theta], Array]:
