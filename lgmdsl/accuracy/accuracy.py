@@ -9,10 +9,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.accuracy.better import Better, Errors
+from lgmdsl.accuracy.limits import MEAN as MEAN
+from lgmdsl.accuracy.limits import QUANTILE as QUANTILE
+from lgmdsl.accuracy.limits import SD as SD
 from lgmdsl.arrays import Array
-
-# What is tolerated of a mean, in posterior sds; of an sd, relative; of a 5 or 95 % point, in sds.
-MEAN, SD, QUANTILE = 0.1, 0.1, 0.15
 
 EXACT = "exact"
 NONE = "none"
@@ -85,5 +85,9 @@ def largest(errors: Iterator[Errors]) -> tuple[float, float, float]:
 
 def basis(known: Better) -> str:
     """How the errors are known."""
+    if known.weighed is not None:
+        return "importance sampling"
+    if known.change.bounds is not None:
+        return "bound of the second-order correction"
     drawn = ", by draws" if known.sampled else ""
     return f"second-order correction{drawn}"

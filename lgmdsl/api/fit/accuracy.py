@@ -122,7 +122,7 @@ def _errors(
         where = linear.slices[block.name]
         part = Errors(whole.mean[where], whole.sd[where], whole.quantile[where])
         yield block.name, np.arange(len(part.mean)), part
-    width = max(known.change.more.shape[1], 1)
+    width = known.change.width
     for name, (dims, tree) in canonical.named.items():
         if not isinstance(tree, Leaf) or not tree.form.latents:
             continue
