@@ -87,7 +87,6 @@ def basis(known: Better) -> str:
     """How the errors are known."""
     if known.weighed is not None:
         return "importance sampling"
-    if known.change.bounds is not None:
+    if known.bounded:
         return "bound of the second-order correction"
-    drawn = ", by draws" if known.sampled else ""
-    return f"second-order correction{drawn}"
+    return "second-order correction" + ", by draws" * known.sampled

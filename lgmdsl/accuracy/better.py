@@ -8,22 +8,22 @@ asks for expectations.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
 
-from lgmdsl.accuracy.bound import row_bounds
+from lgmdsl.accuracy.bound import row_bounds, rows_of
 from lgmdsl.accuracy.derivatives import Derivatives
 from lgmdsl.accuracy.expansion import Expansion, Unanswered, expansion
 from lgmdsl.accuracy.limits import BENT, NORMAL
 from lgmdsl.accuracy.second_order import LOW, second_order
 from lgmdsl.accuracy.terms import SecondOrder
 from lgmdsl.accuracy.weighed import Weighed, weighed
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.model import take_rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.contract.rows import diagonal, slope_of, total, trace
@@ -33,7 +33,6 @@ from lgmdsl.errors import MethodError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.routes import answering
-from lgmdsl.operators.explicit import Dense
 
 SETTLED = 0.02  # of what is left to the optimum, in sds and relative to the predictors' weights
 VARIATIONAL = "natural-gradient"
@@ -70,6 +69,16 @@ class Better:
     log_evidence: float
     weighed: Weighed | None = None
 
+    @cached_property
+    def terms(self) -> SecondOrder:
+        """The terms themselves, by draws where bounds of them are too high for a functional."""
+        return self.change if self.change.draw is None else self.change.draw()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether bounds were low enough for all that was asked."""
+        return self.change.bounds is not None and "terms" not in self.__dict__
+
     @property
     def sampled(self) -> bool:
         """Whether the estimate is made of draws."""
@@ -80,17 +89,20 @@ class Better:
         """Of every latent, or of the rows of a functional, under q."""
         if self.weighed is not None:
             return _between(_moments(self.q, functional), *self.weighed.moments(functional))
-        moments = _moments(self.q, functional), _moments(self.base, functional)
+        reported = _moments(self.q, functional)
+        base = reported if self.base is self.q else _moments(self.base, functional)
         if self.change.bounds is not None:
-            return _bounded(*moments, *self.change.bounds.errors(functional))
-        change = self.change.variances(functional)
-        again = self.change.again
+            known = self.change.bounds.errors(functional, base[1])
+            if known is not None:
+                return _bounded(reported, base, *known)
+        moments, terms = (reported, base), self.terms
+        change, again = terms.variances(functional), terms.again
         if again is None:
-            return _errors(*moments, change, self.change.cumulants(functional))
+            return _errors(*moments, change, terms.cumulants(functional))
         # The largest of many estimates by draws: again by others, which bound the rest.
         spread = np.maximum(moments[1][1], 1e-300)
         chosen = np.sort(np.argsort(-np.abs(change) / spread, kind="stable")[:CANDIDATES])
-        rows = _rows(self.change.linear, functional, chosen)
+        rows = rows_of(terms.linear, functional, chosen)
         variance, cumulants = again.variances_and_cumulants(rows)
         relative = variance / spread[chosen]
         most, least = max(relative.max(initial=0.0), 0.0), min(relative.min(initial=0.0), 0.0)
@@ -140,21 +152,6 @@ def _errors(reported: Moments, base: Moments, change: Array, cumulants: Array | 
     ratio = np.where(free, sd / true, 1.0)
     ends = [shift + side * NORMAL * (ratio - 1.0) - bent for side in (-1.0, 1.0)]
     return Errors(shift, ratio - 1.0, np.abs(ends).max(axis=0))
-
-
-def _rows(linear: LinearGaussian, functional: Predictor | None, chosen: IntArray) -> Predictor:
-    """Some latents, or some rows of a functional."""
-    if functional is not None:
-        columns = {n: take_rows(op, chosen) for n, op in functional.columns.items()}
-        return Predictor(columns, functional.offset[chosen])
-    columns = {}
-    for name, where in linear.slices.items():
-        here = (chosen >= where.start) & (chosen < where.stop)
-        if here.any():
-            dense = np.zeros((len(chosen), where.stop - where.start))
-            dense[np.flatnonzero(here), chosen[here] - where.start] = 1.0
-            columns[name] = Dense(dense)
-    return Predictor(columns, np.zeros(len(chosen)))
 
 
 def better(

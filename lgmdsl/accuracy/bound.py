@@ -17,17 +17,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from lgmdsl.accuracy.derivatives import Derivatives
-from lgmdsl.accuracy.limits import BENT, NORMAL
-from lgmdsl.arrays import Array
+from lgmdsl.accuracy.limits import BENT, NORMAL, QUANTILE
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.canonical.model import take_rows
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
-from lgmdsl.contract.linear import Predictor
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.stacked import StackedPredictors
+from lgmdsl.operators.explicit import Dense
 
 STEP = 1e-3  # of the weights, relative, of the second conditioning
+# Functionals of high bounds that are looked at one by one; predictors that carry them, each with a
+# share of one of their sums.
+MANY, CARRY, SHARE = 100, 400, 1e-3
 
 Conditions = Callable[[Rows, Rows], "Conditioned | Failed"]
 
@@ -43,17 +48,25 @@ class RowBounds:
     gap: float
     times: Rows
 
-    def errors(self, functional: Predictor | None) -> tuple[float, float]:
-        """Of sds and quantiles, of any functional."""
-        return self.sd, self.quantile
+    def errors(self, functional: Predictor | None, variance: Array) -> tuple[Array, Array] | None:
+        """Of sds and quantiles, (m,) each, the same of any functional."""
+        return np.full(len(variance), self.sd), np.full(len(variance), self.quantile)
 
-    def closer(self, q: Conditioned, condition: Conditions) -> CloseBounds | None:
+    def closer(
+        self,
+        linear: LinearGaussian,
+        derivatives: Derivatives,
+        q: Conditioned,
+        condition: Conditions,
+    ) -> CloseBounds | None:
         """Bounds of each functional by another conditioning; None where it fails."""
         top = max((float(t.max(initial=0.0)) for t in self.times), default=0.0)
         step = STEP / max(top, 1e-300)
         weight = tuple(w * (1.0 + step * t) for w, t in zip(q.weight, self.times, strict=True))
         other = condition(weight, q.shift)
-        return None if isinstance(other, Failed) else CloseBounds(self, q, other, step)
+        if isinstance(other, Failed):
+            return None
+        return CloseBounds(self, linear, derivatives, q, other, step)
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,30 +74,71 @@ class CloseBounds:
     """The bounds of every functional of q, whose variances are smaller in `other`."""
 
     rows: RowBounds
+    linear: LinearGaussian
+    derivatives: Derivatives
     q: Conditioned
     other: Conditioned
     step: float
 
-    @cached_property
-    def quantile(self) -> float:
-        """The largest of a latent or a predictor of a site."""
+    def above(self, limit: float) -> int:
+        """How many latents, or predictors of sites, have bounds above a limit: the larger."""
         pairs = [(self.q.latent_variance, self.other.latent_variance)]
         pairs += list(zip(self.q.variance, self.other.variance, strict=True))
-        return max(float(self._of(v, less).max(initial=0.0)) for v, less in pairs)
+        return max(int((self._of(v, less) > limit).sum()) for v, less in pairs)
 
     def _of(self, variance: Array, less: Array) -> Array:
         lost = (variance - less) / np.maximum(variance, 1e-300) / self.step
         # Convex in t: the difference is this much below the slope, at most.
         return np.asarray(np.clip(lost * (1.0 + STEP), 0.0, self.rows.quantile))
 
-    def errors(self, functional: Predictor | None) -> tuple[Array, Array]:
-        """Of sds and quantiles, (m,) each, of every latent or of the rows of a functional."""
-        if functional is None:
-            quantile = self._of(self.q.latent_variance, self.other.latent_variance)
-        else:
-            parts = (self.q.project(functional)[1], self.other.project(functional)[1])
-            quantile = self._of(*parts)
-        return np.minimum(quantile / NORMAL, self.rows.sd), quantile
+    def errors(self, functional: Predictor | None, variance: Array) -> tuple[Array, Array] | None:
+        """Of sds and quantiles, (m,) each, of every latent or of the rows of a functional, whose
+        `variance` q gives; the highest from the sums themselves. None where many are high."""
+        less = self.other.latent_variance
+        if functional is not None:
+            less = self.other.project(functional)[1]
+        quantile = self._of(variance, less)
+        sd = np.minimum(quantile / NORMAL, self.rows.sd)
+        high = np.flatnonzero(quantile > QUANTILE)
+        if len(high):
+            rows = rows_of(self.linear, functional, high) if len(high) <= MANY else None
+            known = None if rows is None else self._closest(rows, variance[high])
+            if known is None:
+                return None
+            sd[high], quantile[high] = known
+        return sd, quantile
+
+    def _closest(self, rows: Predictor, variance: Array) -> tuple[Array, Array] | None:
+        """Of few functionals: third cumulants, and the sums for variances over the predictors that
+        carry them, with a bound of the rest, by the triangle inequality. None where many do."""
+        stacked, given = StackedPredictors(self.linear), self.derivatives
+        k, f = np.concatenate(given.third), np.concatenate(given.fourth)
+        w, v = np.concatenate(self.q.weight), np.concatenate(self.q.variance)
+        c = stacked.lifted(self.q.solve(_transposed(self.linear, rows)))  # (P, m)
+        own = np.where((k != 0.0) | (f != 0.0), w, 1.0)
+        squares = c * c
+        parts = ((0.5 * k**2 * v + f**2 * v**2 / 6.0) / own)[:, None] * squares
+        total = parts.sum(axis=0)
+        chosen = np.flatnonzero((parts > SHARE * total).any(axis=1))
+        if len(chosen) > CARRY:
+            return None
+        few = rows_of(self.linear, stacked.predictor(), chosen)
+        crossed = few.times(self.q.solve(_transposed(self.linear, few)), self.linear.slices)
+        crossed = 0.5 * (crossed + crossed.T)
+        third, fourth = k[chosen, None] * c[chosen], f[chosen, None] * c[chosen]
+        sums = 0.5 * np.sum(third * (crossed**2 @ third), axis=0)
+        sums += np.sum(fourth * (crossed**3 @ fourth), axis=0) / 6.0
+        rest = np.maximum(total - parts[chosen].sum(axis=0), 0.0)
+        excess = np.minimum((np.sqrt(np.maximum(sums, 0.0)) + np.sqrt(rest)) ** 2, total)
+        sd = 0.5 * excess / variance
+        return sd, NORMAL * sd + BENT * np.abs(k @ (squares * c)) / variance**1.5
+
+
+def _transposed(linear: LinearGaussian, rows: Predictor) -> Array:
+    """(n, m) the coefficients of m functionals."""
+    out = np.zeros((linear.size, rows.rows))
+    rows.add_transposed(np.eye(rows.rows), linear.slices, out)
+    return out
 
 
 def row_bounds(q: Conditioned, derivatives: Derivatives) -> RowBounds | None:
@@ -104,3 +158,18 @@ def row_bounds(q: Conditioned, derivatives: Derivatives) -> RowBounds | None:
         sd = max(sd, 0.5 * float(excess.max(initial=0.0)))
     top = max((float(t.max(initial=0.0)) for t in times), default=0.0)
     return RowBounds(sd, top, gap, tuple(times)) if np.isfinite(top + gap) else None
+
+
+def rows_of(linear: LinearGaussian, functional: Predictor | None, chosen: IntArray) -> Predictor:
+    """Some latents, or some rows of a functional."""
+    if functional is not None:
+        columns = {n: take_rows(op, chosen) for n, op in functional.columns.items()}
+        return Predictor(columns, functional.offset[chosen])
+    columns = {}
+    for name, where in linear.slices.items():
+        here = (chosen >= where.start) & (chosen < where.stop)
+        if here.any():
+            dense = np.zeros((len(chosen), where.stop - where.start))
+            dense[np.flatnonzero(here), chosen[here] - where.start] = 1.0
+            columns[name] = Dense(dense)
+    return Predictor(columns, np.zeros(len(chosen)))

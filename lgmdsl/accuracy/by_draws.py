@@ -13,7 +13,7 @@ from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.stacked import StackedPredictors, cut
 
-TRIPLES, WORK = (10, 48), 5e7  # draws for the evidence, by the work that all triples of them are
+TRIPLES, WORK = (10, 48), 2e7  # draws for the evidence, by the work that all triples of them are
 
 
 def evidence_by_draws(

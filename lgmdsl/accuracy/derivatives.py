@@ -12,7 +12,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Rows
 from lgmdsl.contract.linear import LinearGaussian
 
-PAIRS, ROWS = (12, 64), 1_300_000  # draws x, y for variances, fewer of very many rows
+PAIRS, ROWS = (12, 64), 400_000  # draws x, y for variances, fewer of very many rows
 MATERIAL = 0.02  # of an sd, relative: below, the fourth derivatives are left out
 SKEWED = 1.0  # a third Hermite coefficient of a site
 

@@ -27,11 +27,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from math import factorial
 
 import numpy as np
 
-from lgmdsl.accuracy.bound import CloseBounds, Conditions, RowBounds, row_bounds
+from lgmdsl.accuracy.bound import MANY, CloseBounds, Conditions, RowBounds, row_bounds
 from lgmdsl.accuracy.by_draws import by_draws, evidence_by_draws
 from lgmdsl.accuracy.derivatives import Derivatives
 from lgmdsl.accuracy.limits import QUANTILE
@@ -45,9 +46,9 @@ FEW_LATENTS = 24  # of the tensor: its entries are their third power
 FEW_ROWS = 600  # of C
 ENTRIES = 4_000_000  # of the cross covariances of latents and rows that are held
 FOURTH = 5e8  # operations of the tensor of fourth derivatives
-# Bounds that are taken as they are: of all functionals at once, by a look at each row (half of what
-# is tolerated, so that `effort=high` tolerates it too), and of each functional.
-LOW, LOW_EACH = 0.5 * QUANTILE, QUANTILE
+# Bounds that are taken as they are, of all functionals at once, by a look at each row (half of what
+# is tolerated, so that `effort=high` tolerates it too).
+LOW = 0.5 * QUANTILE
 NOTHING = 0.01  # nats
 
 
@@ -72,24 +73,29 @@ def second_order(
     bounds = row_bounds(q, derivatives)
     low: RowBounds | CloseBounds | None = None
     if not evidence_alone:
-        low = None if bounds is None else _low(bounds, q, condition)
+        low = None if bounds is None else _low(linear, derivatives, bounds, q, condition)
         if low is None:
             return by_draws(linear, q, derivatives, seed, tilted)
     if bounds is not None and bounds.gap < NOTHING and not tilted:
         evidence = max(derivatives.own_terms(order, q.variance)[0] for order in (3, 4))
     else:
         evidence = evidence_by_draws(linear, q, derivatives, seed, tilted)
-    return SecondOrder(evidence, (), None, derivatives, False, linear, bounds=low)
+    draw = partial(by_draws, linear, q, derivatives, seed, tilted)
+    return SecondOrder(evidence, (), None, derivatives, False, linear, bounds=low, draw=draw)
 
 
 def _low(
-    bounds: RowBounds, q: Conditioned, condition: Conditions | None
+    linear: LinearGaussian,
+    derivatives: Derivatives,
+    bounds: RowBounds,
+    q: Conditioned,
+    condition: Conditions | None,
 ) -> RowBounds | CloseBounds | None:
-    """Bounds that are low enough to ask no more."""
+    """Bounds that are low enough to ask no more, or too high for a few functionals alone."""
     if bounds.quantile <= LOW:
         return bounds
-    close = None if condition is None else bounds.closer(q, condition)
-    return close if close is not None and close.quantile <= LOW_EACH else None
+    close = None if condition is None else bounds.closer(linear, derivatives, q, condition)
+    return close if close is not None and close.above(QUANTILE) <= MANY else None
 
 
 def _by_tensor(

@@ -3,7 +3,7 @@ functionals."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from math import factorial
@@ -60,7 +60,7 @@ class Again:
             change /= products.shape[1]
             if self.tilted:
                 own = self.derivatives.own_terms(order, self.q.variance)[1]
-                change -= crossed**2 @ own**2 / factorial(order - 1)
+                change -= (crossed * crossed) @ own**2 / factorial(order - 1)
             changes.append(change)
         cumulants, start = np.zeros(functional.rows), 0
         for t in self.derivatives.third:
@@ -75,8 +75,8 @@ class SecondOrder:
     """`evidence`: log p(y) less the variational bound, in nats. `spreads`: the changes of Cov(z) by
     the third and by the fourth derivatives, where these matter. `crossed` (n, P): VB', where it is
     held; `exact`: whether nothing was drawn. `whitened`: a root R of Cov(z) and the tensor over
-    R^-1 z, (n, n, n), where latents are few. `bounds`: upper bounds in place of all of them, which
-    are low enough."""
+    R^-1 z, (n, n, n), where latents are few. `bounds`: upper bounds in place of all of them, and
+    `draw`, what makes them by draws."""
 
     evidence: float
     spreads: tuple[Spread, ...]
@@ -87,6 +87,7 @@ class SecondOrder:
     again: Again | None = None
     whitened: tuple[Array, Array] | None = None
     bounds: RowBounds | CloseBounds | None = None
+    draw: Callable[[], SecondOrder] | None = None
 
     @property
     def width(self) -> int:
@@ -139,7 +140,7 @@ def largest(changes: Iterable[Array]) -> Array:
 def _cubes(t: Array, c: Array) -> Array:
     """(m,) sum of t over all three places with c, (m, N) or (m, N K)."""
     if t.ndim == 1:
-        return np.asarray(c**3 @ t)
+        return np.asarray((c * c * c) @ t)
     c = c.reshape(len(c), *t.shape[:2])
     return np.asarray(np.einsum("nijk,ani,anj,ank->a", t, c, c, c, optimize=True))
 

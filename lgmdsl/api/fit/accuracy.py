@@ -63,6 +63,8 @@ def estimated(planned: Plan, solved: Solved, seed: int) -> Estimated:
         return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
     if solved.run.status is not Status.converged:
         return Estimated(Accuracy.none("the fit did not converge"), math.nan)
+    if solved.engine:  # the one that the fit took, without looking at all others again
+        planned = replace(planned, terms=replace(planned.terms, engine=solved.engine))
     given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
     gap = given.log_evidence - q.log_evidence
     if solved.learned is None or not abs(gap) > NOTHING:
