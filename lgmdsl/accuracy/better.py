@@ -173,12 +173,12 @@ def better(
     try:
         known = _expanded_about(planned, theta, q, log_evidence, seed, evidence_alone)
     except Unknown:
-        weights = weighed(sites, linear, q, seed)
+        weights = weighed(sites, linear, q, seed, evidence_alone=evidence_alone)
         if weights is None:
             raise
         none = SecondOrder(0.0, (), None, Derivatives((), ()), False, linear)
         return Better(q, q, none, weights.log_evidence, weights)
-    return _finite(_closer(known, sites, seed))
+    return _finite(_closer(known, sites, seed, evidence_alone))
 
 
 def _expanded_about(
@@ -211,12 +211,12 @@ def _expanded_about(
     return Better(q, base, change, bound + change.evidence)
 
 
-def _closer(known: Better, sites: tuple[Site, ...], seed: int) -> Better:
+def _closer(known: Better, sites: tuple[Site, ...], seed: int, evidence_alone: bool) -> Better:
     """By importance sampling, where latents are few and the series may not do."""
     change, base = known.change, known.base
     if change.whitened is None or _near(change, base, sites):
         return known
-    answer = weighed(sites, change.linear, base, seed, change.whitened[0])
+    answer = weighed(sites, change.linear, base, seed, change.whitened[0], evidence_alone)
     if answer is None:
         return known
     return replace(known, weighed=answer, log_evidence=answer.log_evidence)

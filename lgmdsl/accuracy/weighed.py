@@ -24,7 +24,7 @@ from lgmdsl.accuracy.terms import root_of
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.contract.rows import inner, quadratic, slope_of
+from lgmdsl.contract.rows import diagonal, inner, quadratic, slope_of
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.stacked import StackedPredictors, cut
 
@@ -36,6 +36,7 @@ FEW, MOST, ROWS = 8, 24, 600  # directions that are free; latents; predictor row
 BATCHES = 4
 # Points of a batch, and more where their Monte Carlo errors are above so much of what is tolerated.
 POINTS = ((480, 0.3), (1440, 0.3), (3840, 0.7))
+NEAR, CLOSER = (0.5, 1.6), 0.4  # errors about what is tolerated, of which more is to be known
 CHUNK = 400_000  # rows x points at a time
 LEAST = 200.0  # effective points
 CLOSELY = 8  # functionals whose quantiles are taken from the points
@@ -92,8 +93,10 @@ def weighed(
     q: Conditioned,
     seed: int,
     root: Array | None = None,
+    evidence_alone: bool = False,
 ) -> Weighed | None:
-    """`root`: R with RR' = Cov_q(z), where it is known. None where latents or rows are many, or
+    """`root`: R with RR' = Cov_q(z), where it is known; `evidence_alone`: where no more is asked,
+    so that the points need be no better than for it. None where latents or rows are many, or
     weights too uneven."""
     if linear.size > MOST or linear.rows > ROWS:
         return None
@@ -106,8 +109,11 @@ def weighed(
             _batch(sites, linear, q, root, np.random.default_rng([seed, 7, k]), points)
             for k in range(BATCHES)
         ]
-        answer = _settled(linear, q, root, batches, tolerance)
-        if answer is not None:
+        answer, evidence_error, error = _together(linear, q, root, batches)
+        if answer is not None and not evidence_alone:
+            near = NEAR[0] < _beyond(answer, q) < NEAR[1]
+            evidence_error = max(evidence_error, error / CLOSER if near else error)
+        if evidence_error <= tolerance:
             return answer
     return None
 
@@ -159,23 +165,23 @@ def _ratio(sites: Sequence[Site], linear: LinearGaussian, q: Conditioned, away: 
     return np.where(np.isnan(out), -np.inf, out)
 
 
-def _settled(
+def _together(
     linear: LinearGaussian,
     q: Conditioned,
     root: Array,
     batches: list[tuple[Array, Array, Array]],
-    tolerance: float,
-) -> Weighed | None:
-    """All batches together, where they agree about every latent and the evidence."""
+) -> tuple[Weighed | None, float, float]:
+    """All batches together, and their Monte Carlo errors of the evidence and of the latents, in
+    what is tolerated; infinite ones where too few points carry all weight."""
     logs = np.stack([log for _, log, _ in batches])
     top = float(logs.max())
     if not np.isfinite(top):
-        return None
+        return None, math.inf, math.inf
     weights = np.exp(logs - top)
     masses = weights.sum(axis=1)
     total = float(masses.sum())
     if total**2 / float(np.sum(weights**2)) < LEAST or (masses <= 0.0).any():
-        return None
+        return None, math.inf, math.inf
     evidence = q.centred + top + math.log(total / weights.size)
     each = []
     for (x, _, log), w, mass in zip(batches, weights, masses, strict=True):
@@ -189,7 +195,21 @@ def _settled(
     errors = (mean / MEAN, sd / SD, low / QUANTILE, high / QUANTILE)
     worst = max(float((e / unit).max()) for e in errors)
     nats = float(np.std(masses, ddof=1) / masses.mean()) / math.sqrt(len(batches))
-    return whole if max(worst, nats / SD) <= tolerance else None
+    return whole, nats / SD, worst
+
+
+def _beyond(known: Weighed, q: Conditioned) -> float:
+    """The largest error of a latent or a predictor of a site under q, in what is tolerated."""
+    largest = 0.0
+    spreads = (q.latent_mean, q.latent_variance), *zip(q.mean, q.variance, strict=True)
+    for (m, v), f in zip(spreads, (None, *known.linear.predictors), strict=True):
+        mean, sd, low, high = known.moments(f)
+        unit, spread = np.where(sd > 0.0, sd, np.inf), np.sqrt(np.maximum(diagonal(v), 0.0))
+        m, spread = m.reshape(-1), spread.reshape(-1)
+        ends = (m - NORMAL * spread - low, m + NORMAL * spread - high)
+        parts = (m - mean) / MEAN, (spread - sd) / SD, *(e / QUANTILE for e in ends)
+        largest = max(largest, *(float(np.abs(p / unit).max(initial=0.0)) for p in parts))
+    return largest
 
 
 def _quantiles(values: Array, weights: Array) -> Array:
