@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from math import factorial
 
@@ -61,11 +61,10 @@ class Derivatives:
             weights.append(np.abs(k) * own ** (0.5 * (order - 1)))
         return evidence, np.concatenate(weights)
 
-    def products(self, order: int, linear: LinearGaussian, s: Array) -> Array:
-        """(P, pairs) the derivatives contracted with `order` - 1 draws of the predictors each."""
-        count = pairs_of(linear)
-        draws = [s[:, k * count : (k + 1) * count] for k in range(order - 1)]
-        out, start = np.zeros((linear.rows, count)), 0
+    def products(self, order: int, linear: LinearGaussian, draws: Sequence[Array]) -> Array:
+        """(P, m) the derivatives contracted with `order` - 1 draws of the predictors, (P, m)
+        each."""
+        out, start = np.zeros((linear.rows, draws[0].shape[1])), 0
         for t, f, p in zip(self.third, self.fourth, linear.predictors, strict=True):
             x = [d[start : start + p.rows] for d in draws]
             here = out[start : start + p.rows]

@@ -53,9 +53,10 @@ class Again:
         rows = np.zeros((self.linear.size, functional.rows))
         functional.add_transposed(np.eye(functional.rows), self.linear.slices, rows)
         crossed = stacked.lifted(self.q.solve(rows)).T  # (m, P)
-        changes = []
+        changes, pairs = [], pairs_of(self.linear)
         for order in self.orders:
-            products = self.derivatives.products(order, self.linear, self.drawn)
+            draws = np.split(self.drawn[:, : (order - 1) * pairs], order - 1, axis=1)
+            products = self.derivatives.products(order, self.linear, draws)
             change = np.sum((crossed @ products) ** 2, axis=1) / factorial(order - 1)
             change /= products.shape[1]
             if self.tilted:

@@ -36,6 +36,7 @@ FEW, MOST, ROWS = 8, 24, 600  # directions that are free; latents; predictor row
 BATCHES = 4
 # Points of a batch, and more where their Monte Carlo errors are above so much of what is tolerated.
 POINTS = ((480, 0.3), (1440, 0.3), (3840, 0.7))
+HOPE = 1.5  # errors that are expected of more points, in what they may be: beyond, none are made
 NEAR, CLOSER = (0.5, 1.6), 0.4  # errors about what is tolerated, of which more is to be known
 CHUNK = 400_000  # rows x points at a time
 LEAST = 200.0  # effective points
@@ -104,17 +105,21 @@ def weighed(
     root = root[:, np.sum(root**2, axis=0) > 0.0]
     if not 0 < root.shape[1] <= FEW:
         return None
+    before, count = 0.0, POINTS[0][0]
     for points, tolerance in POINTS:
+        if before * math.sqrt(count / points) > HOPE * tolerance:
+            continue
         batches = [
             _batch(sites, linear, q, root, np.random.default_rng([seed, 7, k]), points)
             for k in range(BATCHES)
         ]
-        answer, evidence_error, error = _together(linear, q, root, batches)
+        answer, error, of_latents = _together(linear, q, root, batches)
         if answer is not None and not evidence_alone:
             near = NEAR[0] < _beyond(answer, q) < NEAR[1]
-            evidence_error = max(evidence_error, error / CLOSER if near else error)
-        if evidence_error <= tolerance:
+            error = max(error, of_latents / CLOSER if near else of_latents)
+        if error <= tolerance:
             return answer
+        before, count = error, points
     return None
 
 
@@ -172,7 +177,7 @@ def _together(
     batches: list[tuple[Array, Array, Array]],
 ) -> tuple[Weighed | None, float, float]:
     """All batches together, and their Monte Carlo errors of the evidence and of the latents, in
-    what is tolerated; infinite ones where too few points carry all weight."""
+    what is tolerated; large ones where few points carry all weight."""
     logs = np.stack([log for _, log, _ in batches])
     top = float(logs.max())
     if not np.isfinite(top):
@@ -180,7 +185,8 @@ def _together(
     weights = np.exp(logs - top)
     masses = weights.sum(axis=1)
     total = float(masses.sum())
-    if total**2 / float(np.sum(weights**2)) < LEAST or (masses <= 0.0).any():
+    effective = total**2 / float(np.sum(weights**2))
+    if (masses <= 0.0).any():
         return None, math.inf, math.inf
     evidence = q.centred + top + math.log(total / weights.size)
     each = []
@@ -195,7 +201,8 @@ def _together(
     errors = (mean / MEAN, sd / SD, low / QUANTILE, high / QUANTILE)
     worst = max(float((e / unit).max()) for e in errors)
     nats = float(np.std(masses, ddof=1) / masses.mean()) / math.sqrt(len(batches))
-    return whole, nats / SD, worst
+    few = math.sqrt(LEAST / effective) if effective < LEAST else 0.0  # errors are not known
+    return whole, max(nats / SD, few), worst
 
 
 def _beyond(known: Weighed, q: Conditioned) -> float:
