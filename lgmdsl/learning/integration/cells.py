@@ -7,7 +7,7 @@ cell is cut into SPLIT^d parts. Along each axis the log of the weight, and the v
     l(t) = l + sum_j (s_j t_j + c_j t_j^2 / 2),   |t_j| < 1/2 in steps of the lattice
 
 and the mass of a part is spread evenly over the values that the function has in it. The function's
-distribution is then continuous, and piecewise linear. The weights are those of the trapezoid rule,
+distribution is then continuous. The weights are those of the trapezoid rule,
 which is as good as exact for a smooth density, so parts have the nodes' moments.
 """
 
@@ -19,12 +19,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.numerics.stable import sigmoids
 
 SPLIT = 4  # parts of a cell along each axis
-NARROWEST = 1e-6  # of the whole range: the values that a part is spread over
+# Logits of the probabilities near which a distribution is evaluated.
+LOGITS = np.linspace(-16.0, 16.0, 321)
+BULK, EVEN = 60, 200  # of these left out at each end of a range that has values at even distances
 LESS = 0.5  # of the bend that values have: logs with less are taken
-UNSEEN = 1e-6  # of the heaviest cell: bends in lighter ones do not count
+UNSEEN = 1e-6  # of the heaviest cell: bends and ranges of lighter ones do not count
 TINY = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class Distribution:
+    """Of a function: ascending `x` (g,), its values or (`log`) their logs, and the probability of
+    what is `below` each, linear between two; `nodes`: values between which all are."""
+
+    x: Array
+    below: Array
+    log: bool
+    nodes: Array
+
+    def quantile(self, levels: Array) -> Array:
+        """(Q,) quantiles."""
+        line = np.interp(levels, self.below, self.x)
+        values = np.exp(line) if self.log else line
+        return np.asarray(np.clip(values, self.nodes.min(), self.nodes.max()))
+
+    def probability(self, values: Array) -> Array:
+        """The probability of what is below each value: of positive ones where `log`."""
+        return np.asarray(np.interp(np.log(values) if self.log else values, self.x, self.below))
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,35 +86,26 @@ class Cells:
         out = np.clip(self._curved(line), *self._around(line))
         return np.clip(np.exp(out) if log else out, nodes.min(), nodes.max())
 
-    def quantile(self, nodes: Array, levels: Array) -> Array:
-        """(Q,) quantiles of a function whose values at the nodes, (m,), are finite."""
-        x, below = self.distribution(nodes)
-        return np.asarray(np.interp(levels, below, x))
-
-    def distribution(self, nodes: Array) -> tuple[Array, Array]:
-        """Values of a function in ascending order, and the probability of what is not above each;
-        linear between two."""
-        ends = float(nodes.min()), float(nodes.max())
+    def distribution(self, nodes: Array) -> Distribution:
+        """Of a function whose values at the nodes, (m,), are finite."""
         line, log = self._line(nodes)
         low, high = float(line.min()), float(line.max())
         if not high > low:
-            return np.array(ends), np.array([0.0, 1.0])
+            return Distribution(np.array([low, high]), np.array([0.0, 1.0]), log, nodes[:1])
         slopes, curves = self._differences(line)
         spread = np.zeros(self.masses.shape)
         for slope, curve, t in zip(slopes, curves, self.parts.T, strict=True):
             spread += np.abs(slope[:, None] + curve[:, None] * t)
         middle = np.clip(self._curved(line), *self._around(line))
         first, last = (np.clip(middle + s * spread / SPLIT, low, high) for s in (-0.5, 0.5))
-        width = np.maximum(last - first, NARROWEST * (high - low))
-        first = np.minimum(first, high - width)
-        density = self.masses / width
-        knots = np.concatenate([first.reshape(-1), (first + width).reshape(-1)])
-        order = np.argsort(knots, kind="stable")
-        change = np.concatenate([density.reshape(-1), -density.reshape(-1)])[order]
-        x = knots[order]
-        rise = np.maximum(np.cumsum(change)[:-1], 0.0) * np.diff(x)
-        below = np.concatenate([[0.0], np.cumsum(rise)])
-        return np.clip(np.exp(x) if log else x, *ends), below / below[-1]
+        order = np.argsort(middle, axis=None)
+        below = np.cumsum(self.masses.reshape(-1)[order])
+        places = np.interp(sigmoids(LOGITS)[0], below, middle.reshape(-1)[order])
+        even = np.linspace(places[BULK], places[-1 - BULK], EVEN)  # in gaps too, where nothing is
+        x = np.unique(np.concatenate([places, even]))
+        x = np.concatenate([[low], x[(x > low) & (x < high)], [high]])
+        probability = _below(x, first.reshape(-1), last.reshape(-1), self.masses.reshape(-1))
+        return Distribution(x, probability, log, nodes)
 
     def drawn(self, nodes: IntArray, rng: np.random.Generator) -> Array:
         """(size, d) places in the cells of `nodes` (size,), from the middles, in z."""
@@ -105,14 +120,19 @@ class Cells:
         if not nodes.min() > 0.0:
             return nodes, False
         line: Array = np.log(nodes)
-        log = self._bend(line) < LESS * self._bend(nodes)
+        with np.errstate(over="ignore", invalid="ignore"):  # differences of what is just finite
+            log = not self._bend(nodes) * LESS <= self._bend(line)
         return (line if log else nodes), log
 
     def _bend(self, nodes: Array) -> float:
         """How much of the change of values within a cell is curvature, 0 to 1, at most."""
         slopes, curves = (np.abs(v).sum(axis=0) for v in self._differences(nodes))
-        seen = self.shares > UNSEEN * self.shares.max()
-        return float(np.max((curves / np.maximum(slopes + curves, TINY))[seen]))
+        return float(np.max((curves / np.maximum(slopes + curves, TINY))[self._seen]))
+
+    @property
+    def _seen(self) -> BoolArray:
+        """(m,) the cells that have all but a little of the mass."""
+        return self.shares > UNSEEN * self.shares.max()
 
     def _curved(self, nodes: Array) -> Array:
         """(m, k) values in the middles of the parts."""
@@ -145,6 +165,22 @@ class Cells:
         there = self.neighbours >= 0
         rises = (nodes[self.neighbours] - nodes) * np.array([-1.0, 1.0])[:, None]
         return there, np.where(there, rises, 0.0)
+
+
+def _below(x: Array, first: Array, last: Array, masses: Array) -> Array:
+    """(g,) the mass below each of ascending x: of masses (n,), each spread evenly from `first` to
+    `last`. The ends of x have 0 and 1. Nothing is subtracted: parts far out may be wide beyond
+    measure."""
+    start = np.searchsorted(x, first, side="right")
+    end = np.searchsorted(x, last, side="left")
+    out = np.cumsum(np.bincount(end, masses, minlength=len(x) + 1)[: len(x)])
+    inside = np.maximum(end - start, 0)
+    part = np.repeat(np.arange(len(first)), inside)
+    place = np.arange(len(part)) - np.repeat(np.cumsum(inside) - inside, inside) + start[part]
+    share = (x[place] - first[part]) / (last[part] - first[part])
+    out += np.bincount(place, masses[part] * share, minlength=len(x))
+    out[0], out[-1] = 0.0, 1.0
+    return np.asarray(np.clip(np.maximum.accumulate(out), 0.0, 1.0))
 
 
 def _neighbours(z: Array, step: Array) -> IntArray:

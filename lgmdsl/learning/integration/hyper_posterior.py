@@ -2,7 +2,8 @@
 
 The surrogate of the log density is integrated in the standardised coordinates of the first mode:
 over a product lattice in one or two dimensions, and by importance sampling on a rank-1 (Kronecker)
-sequence in more, or where there are several modes.
+sequence in more, or where there are several modes. Means and sds are those of the nodes; quantiles,
+densities and draws on a lattice are those of its cells (`cells`).
 """
 
 from __future__ import annotations
@@ -101,13 +102,13 @@ class HyperPosterior(HyperMarginals):
             return np.asarray(np.sqrt(np.tensordot(self.weights, gap**2, axes=1)))
 
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
-        """(Q, ...) quantiles."""
+        """(Q, ...) quantiles; of what overflows at some node, those of the nodes alone."""
         values = self.values(of)
         flat = values.reshape(len(values), -1)
         columns = [
             weighted_quantile(c, self.weights, levels)
             if self.cells is None or not np.isfinite(c).all()
-            else self.cells.quantile(c, levels)
+            else self.cells.distribution(c).quantile(levels)
             for c in flat.T
         ]
         return np.array(columns).T.reshape(len(levels), *values.shape[1:])
@@ -231,7 +232,10 @@ def weighted_quantile(values: Array, weights: Array, levels: Array) -> Array:
     normal scores; equal values, as a lattice has along its other axes, are one step."""
     order = np.argsort(values, kind="stable")
     ordered, mass = values[order], weights[order]
-    first = np.concatenate([[True], np.diff(ordered) > TIED * np.abs(ordered[1:])])
+    size = np.abs(ordered)
+    with np.errstate(invalid="ignore"):  # infinite ones are tied too
+        apart = np.diff(ordered) > TIED * np.minimum(size[1:], size[:-1])
+    first = np.concatenate([[True], apart])
     mass = np.add.reduceat(mass, np.flatnonzero(first))
     middles = np.clip((np.cumsum(mass) - 0.5 * mass) / mass.sum(), SMALLEST, 1.0 - SMALLEST)
     scores: Array = np.asarray(ndtri(middles), dtype=np.float64)
