@@ -132,7 +132,7 @@ class Cells:
     @property
     def _seen(self) -> BoolArray:
         """(m,) the cells that have all but a little of the mass."""
-        return self.shares > UNSEEN * self.shares.max()
+        return np.asarray(self.shares > UNSEEN * self.shares.max())
 
     def _curved(self, nodes: Array) -> Array:
         """(m, k) values in the middles of the parts."""
