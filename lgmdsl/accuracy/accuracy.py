@@ -8,7 +8,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.accuracy.better import Better, Errors
+from lgmdsl.accuracy.better import Better
+from lgmdsl.accuracy.errors import Errors
 from lgmdsl.accuracy.limits import MEAN as MEAN
 from lgmdsl.accuracy.limits import QUANTILE as QUANTILE
 from lgmdsl.accuracy.limits import SD as SD

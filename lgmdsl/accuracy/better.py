@@ -15,8 +15,9 @@ import numpy as np
 
 from lgmdsl.accuracy.bound import row_bounds, rows_of
 from lgmdsl.accuracy.derivatives import Derivatives
+from lgmdsl.accuracy.errors import Errors as Errors
+from lgmdsl.accuracy.errors import Moments, errors_against, errors_of, errors_within
 from lgmdsl.accuracy.expansion import Expansion, Unanswered, expansion
-from lgmdsl.accuracy.limits import BENT, NORMAL
 from lgmdsl.accuracy.second_order import LOW, second_order
 from lgmdsl.accuracy.terms import SecondOrder
 from lgmdsl.accuracy.weighed import Weighed, weighed
@@ -40,22 +41,10 @@ NEAR, STEPS = 0.01, 40  # tolerances, and steps, of the way to the optimum
 AFFORDABLE = 2e9  # flops of one conditioning on that way
 CANDIDATES = 8  # scalars that are looked at more closely where estimates are made of draws
 TILT = 1e-2  # step of differences of a tilted variance, in sds of the cavity
-SMALLEST = 0.01  # of a variance, what a correction leaves of it
-WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
 
 
 class Unknown(Exception):
     """The error of a q cannot be estimated: why, in words."""
-
-
-@dataclass(frozen=True, eq=False)
-class Errors:
-    """Of scalars, (m,) each: what is reported less what is better, in better sds (`mean`,
-    `quantile`: the larger of the 5 and 95 % points'), and relative (`sd`)."""
-
-    mean: Array
-    sd: Array
-    quantile: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,17 +77,17 @@ class Better:
     def errors(self, functional: Predictor | None = None) -> Errors:
         """Of every latent, or of the rows of a functional, under q."""
         if self.weighed is not None:
-            return _between(_moments(self.q, functional), *self.weighed.moments(functional))
+            return errors_against(_moments(self.q, functional), *self.weighed.moments(functional))
         reported = _moments(self.q, functional)
         base = reported if self.base is self.q else _moments(self.base, functional)
         if self.change.bounds is not None:
             known = self.change.bounds.errors(functional, base[1])
             if known is not None:
-                return _bounded(reported, base, *known)
+                return errors_within(reported, base, *known)
         moments, terms = (reported, base), self.terms
         change, again = terms.variances(functional), terms.again
         if again is None:
-            return _errors(*moments, change, terms.cumulants(functional))
+            return errors_of(*moments, change, terms.cumulants(functional))
         # The largest of many estimates by draws: again by others, which bound the rest.
         spread = np.maximum(moments[1][1], 1e-300)
         chosen = np.sort(np.argsort(-np.abs(change) / spread, kind="stable")[:CANDIDATES])
@@ -110,48 +99,7 @@ class Better:
         change[chosen] = variance
         skew = np.zeros(len(change))
         skew[chosen] = cumulants
-        return _errors(*moments, change, skew)
-
-
-def _between(reported: Moments, mean: Array, sd: Array, low: Array, high: Array) -> Errors:
-    """Of a Gaussian against a mean, an sd, a 5 and a 95 % point."""
-    centre, spread = reported[0], np.sqrt(np.maximum(reported[1], 0.0))
-    unit = np.where(sd > 0.0, sd, np.inf)
-    ends = np.abs(
-        [(centre - NORMAL * spread - low) / unit, (centre + NORMAL * spread - high) / unit]
-    )
-    ratio = np.where(sd > 0.0, spread / np.where(sd > 0.0, sd, 1.0), 1.0)
-    return Errors((centre - mean) / unit, ratio - 1.0, ends.max(axis=0))
-
-
-def _bounded(
-    reported: Moments, base: Moments, sd: Array | float, quantile: Array | float
-) -> Errors:
-    """Where the base's sds and quantiles are off by no more than `sd` and `quantile`."""
-    (mean, variance), (centre, spread) = reported, base
-    free = spread > 0.0
-    unit = np.sqrt(np.where(free, spread, 1.0))
-    shift = np.where(free, (mean - centre) / unit, 0.0)
-    ratio = np.where(free, np.sqrt(np.maximum(variance, 0.0)) / unit, 1.0) - 1.0
-    most = np.where(free, np.where(ratio > 0.0, ratio + sd, ratio - sd), 0.0)
-    ends = np.abs(shift) + NORMAL * np.abs(ratio) + quantile
-    return Errors(shift, most, np.where(free, ends, 0.0))
-
-
-def _errors(reported: Moments, base: Moments, change: Array, cumulants: Array | None) -> Errors:
-    """Of what has `reported` mean and variance, and better the mean of `base` and its variance with
-    its `change`, and these third cumulants."""
-    (mean, variance), (centre, spread) = reported, base
-    sd = np.sqrt(np.maximum(variance, 0.0))
-    true = np.sqrt(np.maximum(spread + change, SMALLEST * spread))
-    skew = np.zeros(len(mean)) if cumulants is None else cumulants / true**3
-    skew = np.clip(np.nan_to_num(skew), -WIDEST, WIDEST)
-    bent = BENT * skew
-    free = true > 0.0
-    shift = np.where(free, (mean - centre) / true, 0.0)
-    ratio = np.where(free, sd / true, 1.0)
-    ends = [shift + side * NORMAL * (ratio - 1.0) - bent for side in (-1.0, 1.0)]
-    return Errors(shift, ratio - 1.0, np.abs(ends).max(axis=0))
+        return errors_of(*moments, change, skew)
 
 
 def better(
@@ -301,9 +249,6 @@ def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> tupl
     third[able] = np.where(np.isfinite(slope), slope, 0.0)
     fourth[able] = np.where(np.isfinite(bend), bend, 0.0)
     return third, fourth
-
-
-Moments = tuple[Array, Array]
 
 
 def _moments(q: Conditioned, functional: Predictor | None) -> Moments:

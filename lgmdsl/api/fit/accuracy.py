@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy, basis, beyond, largest
-from lgmdsl.accuracy.better import Better, Errors, Unknown, better
+from lgmdsl.accuracy.better import Better, Unknown, better
+from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.hyper_errors import HyperErrors, hyper_errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.canonical.expressions.coefficient import Theta

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.accuracy.better import Errors, Unknown, better
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
