@@ -10,8 +10,8 @@ the highest objective is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,24 +19,27 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
 
+LEAST_SQUARES = "least squares"
 WIDE = 1e4  # times the distance of a landmark: no peak to speak of
 
 
 @dataclass(frozen=True)
 class Started:
-    """How one start ended: where it began, the status, the objective reached, the steps taken."""
+    """How one start ended: where it began, the status, the objective reached, the steps taken; and
+    E z there, (n,), where it is known."""
 
     name: str
     status: Status
     objective: float
     steps: int
+    mean: Array | None = field(default=None, repr=False, compare=False)
 
     def __str__(self) -> str:
         return f"{self.name}: {self.status} at {self.objective:.6g} in {self.steps} steps"
@@ -58,14 +61,10 @@ def run_from_starts(
     if warm is not None or all(concave) or not (backend.spec.monotone or backend.spec.ranks):
         return first, ()
     runs = [("own start", first)]
-    wider = {"least squares": 1.0} | ({"wide peaks": WIDE} if any(concave) else {})
-    for name, factor in wider.items():
+    for name, start in landmark_starts(problem):
         if runs[-1][1].status is Status.interrupted:
             break
-        other = at_landmarks(problem, factor)
-        if other is not None:
-            outcome = run(backend, problem, tolerances, max_steps, other, on_step)
-            runs.append((name, outcome))
+        runs.append((name, run(backend, problem, tolerances, max_steps, start, on_step)))
     if len(runs) == 1:
         return first, ()
 
@@ -75,6 +74,39 @@ def run_from_starts(
     best = max((outcome for _, outcome in runs), key=rank)
     started = tuple(_started(name, outcome) for name, outcome in runs)
     return replace(best, seconds=sum(outcome.seconds for _, outcome in runs)), started
+
+
+def landmark_starts(
+    problem: Problem, q: Conditioned | None = None
+) -> Iterator[tuple[str, GaussianPosterior]]:
+    """The other starts that exist, by name: least squares; wide peaks, where some sites are
+    log-concave; and of the rows that a fit's q gives up, as its outliers, alone."""
+    concave = [Property.LOG_CONCAVE in s.spec.properties for s in problem.sites]
+    wider = {LEAST_SQUARES: 1.0} | ({"wide peaks": WIDE} if any(concave) else {})
+    for name, factor in wider.items():
+        start = at_landmarks(problem, factor)
+        if start is not None:
+            yield name, start
+    start = None if q is None else _given_up(problem, q)
+    if start is not None:
+        yield "outliers alone", start
+
+
+def _given_up(problem: Problem, q: Conditioned) -> GaussianPosterior | None:
+    """The posterior of the rows that are farther from their landmark than its distance alone, of
+    sites that are not log-concave; the others keep q's weights. None where there are none."""
+    weight, shift, some = [], [], False
+    for site, w, b, m in zip(problem.sites, q.weight, q.shift, q.mean, strict=True):
+        declared = None if site.spec.vector else site.landmark()
+        if declared is not None and Property.LOG_CONCAVE not in site.spec.properties:
+            centre, distance = declared
+            away = np.abs(m - centre) > distance
+            some = some or bool(away.any())
+            w = np.where(away, 1.0 / (distance + np.zeros_like(m)) ** 2, 0.0)
+            b = w * centre
+        weight.append(w)
+        shift.append(b)
+    return _conditioned(problem, tuple(weight), tuple(shift)) if some else None
 
 
 def at_landmarks(problem: Problem, wider: float = 1.0) -> GaussianPosterior | None:
@@ -94,6 +126,11 @@ def at_landmarks(problem: Problem, wider: float = 1.0) -> GaussianPosterior | No
     ]
     centre, weight = tuple(c for c, _ in landmarks), tuple(w for _, w in landmarks)
     shift = tuple(rows.times(w, c) for w, c in zip(weight, centre, strict=True))
+    return _conditioned(problem, weight, shift)
+
+
+def _conditioned(problem: Problem, weight: Rows, shift: Rows) -> GaussianPosterior | None:
+    """The start with these Gaussian sites; None where there is no such posterior."""
     q = problem.engine.condition(weight, shift)
     if isinstance(q, Failed):
         return None
@@ -114,4 +151,6 @@ def _reached(outcome: Run) -> float:
 
 
 def _started(name: str, outcome: Run) -> Started:
-    return Started(name, outcome.status, _reached(outcome), outcome.steps)
+    q = outcome.posterior
+    mean = None if q is None else q.conditioned.latent_mean
+    return Started(name, outcome.status, _reached(outcome), outcome.steps, mean)
