@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -22,10 +22,13 @@ from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
 
+FAR, NARROW = 3.0, 4.0  # sds of q that a far start is away, and times its precision
 LEAST_SQUARES = "least squares"
 WIDE = 1e4  # times the distance of a landmark: no peak to speak of
 
@@ -72,8 +75,8 @@ def run_from_starts(
         return outcome.status is Status.converged or backend.spec.monotone, _reached(outcome)
 
     best = max((outcome for _, outcome in runs), key=rank)
-    started = tuple(_started(name, outcome) for name, outcome in runs)
-    return replace(best, seconds=sum(outcome.seconds for _, outcome in runs)), started
+    ends = tuple(started(name, outcome) for name, outcome in runs)
+    return replace(best, seconds=sum(outcome.seconds for _, outcome in runs)), ends
 
 
 def landmark_starts(
@@ -137,6 +140,39 @@ def _conditioned(problem: Problem, weight: Rows, shift: Rows) -> GaussianPosteri
     return GaussianPosterior(weight, shift, q, -math.inf, Guarantee.APPROXIMATE)
 
 
+def at_point(problem: Problem, z: Array) -> GaussianPosterior | None:
+    """Laplace's Gaussian at z, (n,): q with the sites' slopes and curvatures there. None where it
+    does not exist, or a site does not answer for them."""
+    linear = problem.engine.linear
+    flat = [p.values(z, linear.slices) for p in linear.predictors]
+    pairs = zip(flat, problem.engine.prior_mean, strict=True)
+    s = tuple(x.reshape(m.shape) for x, m in pairs)
+    try:
+        answers = cast("tuple[Pointwise, ...]", problem.asking(Pointwise))
+    except (TypeError, LgmError):
+        return None
+    answered = tuple(a.pointwise(x) for a, x in zip(answers, s, strict=True))
+    weight = tuple(-a.curvature for a in answered)
+    shift = rows.shift_of(tuple(a.slope for a in answered), weight, s)
+    return _conditioned(problem, weight, shift)
+
+
+def far_start(problem: Problem, q: Conditioned, seed: int) -> GaussianPosterior | None:
+    """A Gaussian half as wide as q around a draw of q that is stretched threefold."""
+    linear, mean = problem.engine.linear, q.latent_mean
+    try:
+        z = mean + FAR * (q.sample(np.random.default_rng([seed, 602]), 1)[0] - mean)
+    except np.linalg.LinAlgError:
+        return None
+    weight, shift = [], []
+    for p, v in zip(linear.predictors, q.variance, strict=True):
+        narrow = NARROW / np.maximum(rows.diagonal(v), 1e-300)
+        s = p.values(z, linear.slices).reshape(narrow.shape)
+        weight.append(narrow if v.ndim == 1 else narrow[:, :, None] * np.eye(v.shape[1]))
+        shift.append(narrow * s)
+    return _conditioned(problem, tuple(weight), tuple(shift))
+
+
 def _landmark(
     declared: tuple[Array, Array] | None, prior: Array, wider: float
 ) -> tuple[Array, Array]:
@@ -150,7 +186,8 @@ def _reached(outcome: Run) -> float:
     return outcome.trace[-1].objective if outcome.posterior is not None else -math.inf
 
 
-def _started(name: str, outcome: Run) -> Started:
+def started(name: str, outcome: Run) -> Started:
+    """How a run from this start ended."""
     q = outcome.posterior
     mean = None if q is None else q.conditioned.latent_mean
     return Started(name, outcome.status, _reached(outcome), outcome.steps, mean)

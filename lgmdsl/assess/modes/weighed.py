@@ -17,11 +17,14 @@ from lgmdsl.accuracy.better import Errors
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.assess.importance.weights import DF
-from lgmdsl.assess.modes.search import SITE, Modes
+from lgmdsl.assess.modes.search import SITE, Modes, modes
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import Property, Site
 
 DRAWS, FEWEST = 6000, 1500
+ALLOWANCE = 2e8  # floating-point operations of an evidence
 ESS = 1000.0  # from which the moments are good to 0.03 sd
 MOST, LEAST = 8, 1e-4  # modes that are drawn from, and the share of one that is
 LEVELS = np.array([0.05, 0.95])
@@ -129,3 +132,20 @@ def _density(u: Array, centres: Sequence[Array], roots: Sequence[Array]) -> tupl
         squares.append(square)
         logs.append(tail - np.linalg.slogdet(root)[1])
     return np.array(squares), np.asarray(constant + special.logsumexp(logs, axis=0))
+
+
+def concave(sites: Sequence[Site]) -> bool:
+    """Whether all sites are log-concave, so that the posterior has one mode."""
+    return all(Property.LOG_CONCAVE in s.spec.properties for s in sites)
+
+
+def evidence(problem: Problem, q: Conditioned, seed: int = 0) -> float:
+    """log p(y) of a small posterior, all modes included; NaN where weights are worth too little, or
+    `ALLOWANCE` does not reach."""
+    linear = problem.engine.linear
+    draws = affordable(linear, ALLOWANCE)
+    known = modes(problem, q, ALLOWANCE, seed) if draws >= FEWEST else None
+    if known is None:
+        return math.nan
+    whole = weighed(known, linear, draws, seed)
+    return whole.log_evidence if whole.ess >= ESS else math.nan

@@ -1,0 +1,226 @@
+"""Other optima of a fit whose sites are not log-concave.
+
+Small posteriors: all modes that are found from many points, weighed by importance sampling; a run
+of the method from each that is away from the fit. Others: runs from other starts, as many as cost
+no more than the fit did. All of it at the fit's hyperparameters. W602 says what came of them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.accuracy.accuracy import MEAN, SD
+from lgmdsl.api.fit.solved import Solved
+from lgmdsl.arrays import Array
+from lgmdsl.assess.modes.search import Modes, modes, searchable
+from lgmdsl.assess.modes.weighed import ESS, FEWEST, Weighed, affordable, concave, weighed
+from lgmdsl.canonical.model import CanonicalModel
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.status import Status
+from lgmdsl.inference.driver import Run, run
+from lgmdsl.inference.other_starts import Started, at_point, far_start, landmark_starts, started
+from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.settings import FitSettings
+
+# Floating-point operations that the check may take, whatever the fit took: 0.1 to 0.2 s.
+OPERATIONS = 5e8
+GAIN = 0.05  # nats by which another optimum is higher
+AWAY = 0.5  # of the fit's sds: a mode beyond is worth a run of the method
+TRIED, LOWEST = 3, 5.0  # modes from which it runs, and how many nats below the heaviest
+SMALL = 0.01  # of the mass: a mode below makes no difference
+
+
+@dataclass(frozen=True, eq=False)
+class Other:
+    """Another optimum: `mean`, (n,), E z there or its mode; `share` of the mass of both; `gap`: how
+    many nats its objective is above the fit's, NaN where that is not what is known of it."""
+
+    mean: Array
+    share: float
+    gap: float = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class OtherOptima:
+    """`checked`: whether starts could be tried, and in words what came of them (`note`). `better`:
+    a higher optimum of the method's own objective, and `other` an optimum that is no higher but
+    changes what is reported. `modes`, `whole`: of small posteriors, the latter where its draws are
+    worth enough."""
+
+    checked: bool
+    note: str = ""
+    better: GaussianPosterior | None = None
+    other: Other | None = None
+    modes: Modes | None = None
+    whole: Weighed | None = None
+
+
+def other_optima(planned: Plan, solved: Solved, settings: FitSettings) -> OtherOptima | None:
+    """What other starts lead to at the fit's hyperparameters; None where all sites are log-concave,
+    so that there is one optimum."""
+    if concave([b.site for b in planned.canonical.blocks]):
+        return None
+    status = solved.run.status if solved.learned is None else solved.learned.status
+    if Status.interrupted in (status, solved.run.status):
+        return OtherOptima(False)
+    problem = planned.at(solved.theta, seed=settings.seed)
+    steps = solved.run.steps if solved.learned is None else solved.learned.record().iterations
+    allowance = max(OPERATIONS, problem.flops * max(steps, 1))
+    q = solved.posterior.conditioned
+    with np.errstate(all="ignore"):
+        if searchable(problem, q):
+            known = modes(problem, q, allowance, settings.seed)
+            if known is not None:
+                return _of_modes(planned, problem, solved, settings, known, allowance)
+        return _of_runs(planned, problem, solved, settings, allowance)
+
+
+# ---- small posteriors ----------------------------------------------------------------------------
+
+
+def _of_modes(
+    planned: Plan,
+    problem: Problem,
+    solved: Solved,
+    settings: FitSettings,
+    known: Modes,
+    allowance: float,
+) -> OtherOptima:
+    q, linear = solved.posterior.conditioned, problem.engine.linear
+    sd = np.sqrt(np.maximum(q.latent_variance, 0.0))
+    away = _distance(known.z, q.latent_mean, sd)
+    heavy = known.log_mass > known.log_mass[0] - LOWEST
+    better = None
+    if planned.backend.spec.monotone or planned.backend.spec.ranks:
+        candidates = np.flatnonzero(heavy & (away > AWAY))[:TRIED]
+        starts = (at_point(problem, known.z[k]) for k in candidates)
+        runs = (_run(planned, problem, settings, s, None) for s in starts if s is not None)
+        better = _higher(runs, solved)
+    draws = affordable(linear, allowance)
+    whole = weighed(known, linear, draws, settings.seed) if draws >= FEWEST else None
+    if whole is not None and not whole.ess >= ESS:
+        whole = None
+    share = known.share if whole is None else whole.share
+    own = int(np.argmin((known.u**2).sum(axis=1)))
+    rest = np.where(np.arange(len(known)) == own, 0.0, share)
+    k = int(rest.argmax())
+    other = None
+    if rest[k] > SMALL and _matters(planned, problem, solved, whole, known.z[k], rest[k]):
+        other = Other(known.z[k], float(rest[k]))
+    number = int(np.count_nonzero(share > SMALL))
+    found = "one mode" if number == 1 else f"{number} modes that matter"
+    note = f"not log-concave: searches from {known.points} points find {found}"
+    return OtherOptima(True, note, better, other, known, whole)
+
+
+def _matters(
+    planned: Plan, problem: Problem, solved: Solved, whole: Weighed | None, z: Array, share: float
+) -> bool:
+    """Whether what is reported of a latent is off, by the draws or by a mixture of both modes."""
+    q = solved.posterior.conditioned
+    if whole is None or not planned.backend.spec.evidence:
+        return _changed(q.latent_mean, np.sqrt(np.maximum(q.latent_variance, 0.0)), z, share)
+    errors = whole.errors(q)
+    return bool((np.abs(errors.mean) > MEAN).any() or (np.abs(errors.sd) > SD).any())
+
+
+def _changed(mean: Array, sd: Array, other: Array, share: float) -> bool:
+    """Whether an optimum of the same widths, elsewhere, changes a mean or an sd by more than is
+    tolerated."""
+    free = sd > 0.0
+    d = np.where(free, other - mean, 0.0) / np.where(free, sd, 1.0)
+    wider = np.sqrt(1.0 + share * (1.0 - share) * d**2)
+    return bool((share * np.abs(d) > MEAN * wider).any() or (wider > 1.0 / (1.0 - SD)).any())
+
+
+# ---- others --------------------------------------------------------------------------------------
+
+
+def _of_runs(
+    planned: Plan, problem: Problem, solved: Solved, settings: FitSettings, allowance: float
+) -> OtherOptima:
+    q = solved.posterior.conditioned
+    made: list[tuple[Started, Run | None]] = [(s, None) for s in solved.starts]
+    tried = {s.name for s in solved.starts}
+    left = allowance
+    for name, start in _starts(problem, solved, settings):
+        steps = int(left / max(problem.flops, 1.0))
+        if name in tried or steps < max(1, min(solved.run.steps, 10)):
+            continue
+        result = _run(planned, problem, settings, start, steps)
+        if result.status is Status.interrupted:
+            return OtherOptima(False)
+        left -= problem.flops * max(result.steps, 1)
+        made.append((started(name, result), result))
+    ends = [s for s, _ in made if s.status is Status.converged and s.mean is not None]
+    if len(made) < 2 or not ends:
+        return OtherOptima(False)
+    ranks = planned.backend.spec.monotone or planned.backend.spec.ranks
+    better = _higher((r for _, r in made if r is not None), solved) if ranks else None
+    top, sd = _reached(solved), np.sqrt(np.maximum(q.latent_variance, 0.0))
+    others = []
+    for s in ends:
+        share = 1.0 / (1.0 + math.exp(min(max(top - s.objective, -50.0), 50.0))) if ranks else 0.5
+        if s.mean is not None and _changed(q.latent_mean, sd, s.mean, share):
+            others.append(Other(s.mean, share, s.objective - top))
+    other = max(others, key=lambda o: o.share, default=None)
+    agree = "agree" if other is None and better is None else "do not agree"
+    note = f"not log-concave: {len(ends)} starts {agree}"
+    return OtherOptima(True, note, better, other)
+
+
+def _starts(
+    problem: Problem, solved: Solved, settings: FitSettings
+) -> Iterator[tuple[str, GaussianPosterior | None]]:
+    """The back end's own, where the fit is from another; landmarks; the far side of the fit."""
+    if not solved.starts:
+        yield "own start", None
+    q = solved.posterior.conditioned
+    yield from landmark_starts(problem, q)
+    far = far_start(problem, q, settings.seed)
+    if far is not None:
+        yield "a far draw", far
+
+
+def _run(
+    planned: Plan,
+    problem: Problem,
+    settings: FitSettings,
+    start: GaussianPosterior | None,
+    most: int | None,
+) -> Run:
+    limit = settings.max_steps or planned.backend.spec.max_steps
+    steps = limit if most is None else min(limit, most)
+    return run(planned.backend, problem, settings.tolerances, steps, start)
+
+
+def _higher(runs: Iterator[Run], solved: Solved) -> GaussianPosterior | None:
+    """The highest end that is above the fit's, if there is one."""
+    best, top = None, _reached(solved) + GAIN
+    for result in runs:
+        if result.posterior is not None and result.status is Status.converged:
+            reached = result.trace[-1].objective
+            if reached > top:
+                best, top = result.posterior, reached
+    return best
+
+
+def _reached(solved: Solved) -> float:
+    return solved.run.trace[-1].objective
+
+
+def _distance(z: Array, mean: Array, sd: Array) -> Array:
+    """(k,) the largest, of any latent, in sds."""
+    free = sd > 0.0
+    return np.asarray((np.abs(z - mean) / np.where(free, sd, np.inf)).max(axis=1, initial=0.0))
+
+
+def value(canonical: CanonicalModel, solved: Solved, pinned: frozenset[str]) -> float:
+    """What a search for hyperparameters climbs: log evidence + log prior."""
+    evidence = _reached(solved)
+    return evidence + canonical.hypers.log_prior(solved.theta, pinned)[0]
