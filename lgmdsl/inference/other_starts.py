@@ -10,24 +10,26 @@ the highest objective is kept.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, cast
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise
-from lgmdsl.contract.site import Property
+from lgmdsl.contract.site import Property, Site
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
 
+CANDIDATES, NEIGHBOURHOODS = 48, 4  # neighbourhoods of outliers: looked at, and tried
+TOGETHER = 0.5  # the correlation under q of predictors of one neighbourhood
 FAR, NARROW = 3.0, 4.0  # sds of q that a far start is away, and times its precision
 LEAST_SQUARES = "least squares"
 WIDE = 1e4  # times the distance of a landmark: no peak to speak of
@@ -90,26 +92,97 @@ def landmark_starts(
         start = at_landmarks(problem, factor)
         if start is not None:
             yield name, start
-    start = None if q is None else _given_up(problem, q)
+    if q is not None:
+        yield from _outliers(problem, q)
+
+
+def _outliers(problem: Problem, q: Conditioned) -> Iterator[tuple[str, GaussianPosterior]]:
+    """Of the rows that q gives up (those farther from their landmark than its distance, of sites
+    that are not log-concave) all alone; then those of one neighbourhood alone, which are rows whose
+    predictors move together under q, for the heaviest few: in a large posterior a part may have
+    another optimum of the same height where the whole has none."""
+    given_up = [
+        _away(site, m) if Property.LOG_CONCAVE not in site.spec.properties else None
+        for site, m in zip(problem.sites, q.mean, strict=True)
+    ]
+    if not any(a is not None and a.any() for a in given_up):
+        return
+    everywhere = [np.ones(len(m), dtype=np.bool_) for m in q.mean]
+    start = _alone(problem, q, given_up, everywhere)
     if start is not None:
         yield "outliers alone", start
+    for name, near in _neighbourhoods(problem, q, given_up):
+        start = _alone(problem, q, given_up, near)
+        if start is not None:
+            yield name, start
 
 
-def _given_up(problem: Problem, q: Conditioned) -> GaussianPosterior | None:
-    """The posterior of the rows that are farther from their landmark than its distance alone, of
-    sites that are not log-concave; the others keep q's weights. None where there are none."""
-    weight, shift, some = [], [], False
-    for site, w, b, m in zip(problem.sites, q.weight, q.shift, q.mean, strict=True):
-        declared = None if site.spec.vector else site.landmark()
-        if declared is not None and Property.LOG_CONCAVE not in site.spec.properties:
+def _away(site: Site, mean: Array) -> BoolArray | None:
+    """Rows that are farther from their landmark than its distance; None where none is declared."""
+    declared = None if site.spec.vector else site.landmark()
+    if declared is None:
+        return None
+    return np.asarray(np.abs(mean - declared[0]) > declared[1])
+
+
+def _alone(
+    problem: Problem,
+    q: Conditioned,
+    given_up: Sequence[BoolArray | None],
+    near: Sequence[BoolArray],
+) -> GaussianPosterior | None:
+    """q with its outliers in place of the other rows `near`."""
+    weight, shift = [], []
+    for site, w, b, out, here in zip(problem.sites, q.weight, q.shift, given_up, near, strict=True):
+        declared = site.landmark() if out is not None else None
+        if declared is not None and out is not None:
             centre, distance = declared
-            away = np.abs(m - centre) > distance
-            some = some or bool(away.any())
-            w = np.where(away, 1.0 / (distance + np.zeros_like(m)) ** 2, 0.0)
-            b = w * centre
+            strong = np.where(out, 1.0 / (distance + np.zeros_like(b)) ** 2, 0.0)
+            w, b = np.where(here, strong, w), np.where(here, strong * centre, b)
         weight.append(w)
         shift.append(b)
-    return _conditioned(problem, tuple(weight), tuple(shift)) if some else None
+    return _conditioned(problem, tuple(weight), tuple(shift))
+
+
+def _neighbourhoods(
+    problem: Problem, q: Conditioned, given_up: Sequence[BoolArray | None]
+) -> Iterator[tuple[str, list[BoolArray]]]:
+    """Of the rows that are given up for the largest gains, those of the largest sum first."""
+    gains = []
+    for site, m, out in zip(problem.sites, q.mean, given_up, strict=True):
+        declared = site.landmark() if out is not None else None
+        gain = np.zeros(len(m))
+        if declared is not None and out is not None:
+            there = site.log_density(declared[0] + np.zeros_like(m)) - site.log_density(m)
+            gain = np.where(out, np.nan_to_num(there), 0.0)
+        gains.append(gain)
+    linear, taken = problem.engine.linear, [g <= 0.0 for g in gains]
+    known: list[tuple[float, list[BoolArray]]] = []
+    for _ in range(CANDIDATES):
+        left = [np.where(t, 0.0, g) for t, g in zip(taken, gains, strict=True)]
+        block = int(np.argmax([g.max(initial=0.0) for g in left]))
+        row = int(left[block].argmax()) if len(left[block]) else 0
+        if not left[block].max(initial=0.0) > 0.0:
+            break
+        unit = np.zeros(linear.predictors[block].rows)
+        unit[row] = 1.0
+        direction = np.zeros(linear.size)
+        linear.predictors[block].add_transposed(unit, linear.slices, direction)
+        move = q.solve(direction)
+        own = max(q.variance[block][row], 1e-300)
+        near = []
+        for p, v, out in zip(linear.predictors, q.variance, given_up, strict=True):
+            close = np.zeros(len(v), dtype=np.bool_)
+            if out is not None:
+                along = p.times(move, linear.slices)
+                close = np.asarray(along > TOGETHER * np.sqrt(own * np.maximum(v, 0.0)))
+            near.append(close)
+        near[block][row] = True
+        known.append((sum(float(g[n].sum()) for g, n in zip(gains, near, strict=True)), near))
+        taken = [t | n for t, n in zip(taken, near, strict=True)]
+    known.sort(key=lambda pair: -pair[0])
+    for number, (_, near) in enumerate(known[:NEIGHBOURHOODS], 1):
+        yield f"outliers of neighbourhood {number}", near
 
 
 def at_landmarks(problem: Problem, wider: float = 1.0) -> GaussianPosterior | None:

@@ -8,7 +8,7 @@ no more than the fit did. All of it at the fit's hyperparameters. W602 says what
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -21,18 +21,28 @@ from lgmdsl.assess.modes.weighed import ESS, FEWEST, Weighed, affordable, concav
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.status import Status
+from lgmdsl.contract.questions import Pointwise
+from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.inference.driver import Run, run
-from lgmdsl.inference.other_starts import Started, at_point, far_start, landmark_starts, started
-from lgmdsl.inference.plan import Plan
+from lgmdsl.inference.options import configured
+from lgmdsl.inference.other_starts import at_point, far_start, landmark_starts, started
+from lgmdsl.inference.plan import Plan, verdict
+from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
 
 # Floating-point operations that the check may take, whatever the fit took: 0.1 to 0.2 s.
 OPERATIONS = 5e8
 GAIN = 0.05  # nats by which another optimum is higher
 AWAY = 0.5  # of the fit's sds: a mode beyond is worth a run of the method
+FEWEST_STEPS = 10  # of a run that is begun
+# Operations of a row at a step: of methods that ask for expectations, and of those that ask for
+# slopes.
+EXPECTED, SLOPES = 3e4, 2e3
 TRIED, LOWEST = 3, 5.0  # modes from which it runs, and how many nats below the heaviest
 SMALL = 0.01  # of the mass: a mode below makes no difference
+
+
+Starts = Iterable[tuple[str, GaussianPosterior | None]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,8 +79,11 @@ def other_optima(planned: Plan, solved: Solved, settings: FitSettings) -> OtherO
     if Status.interrupted in (status, solved.run.status):
         return OtherOptima(False)
     problem = planned.at(solved.theta, seed=settings.seed)
-    steps = solved.run.steps if solved.learned is None else solved.learned.record().iterations
-    allowance = max(OPERATIONS, problem.flops * max(steps, 1))
+    steps = max(solved.run.steps, sum(s.steps for s in solved.starts))
+    if solved.learned is not None:
+        steps = solved.learned.record().iterations
+    price = problem.flops + EXPECTED * problem.engine.linear.rows
+    allowance = max(OPERATIONS, price * max(steps, 1))
     q = solved.posterior.conditioned
     with np.errstate(all="ignore"):
         if searchable(problem, q):
@@ -144,39 +157,110 @@ def _changed(mean: Array, sd: Array, other: Array, share: float) -> bool:
 def _of_runs(
     planned: Plan, problem: Problem, solved: Solved, settings: FitSettings, allowance: float
 ) -> OtherOptima:
+    """Runs of the method itself; where a method that asks for slopes alone can run the model, from
+    the ends of its runs that matter, which cost a tenth."""
     q = solved.posterior.conditioned
-    made: list[tuple[Started, Run | None]] = [(s, None) for s in solved.starts]
-    tried = {s.name for s in solved.starts}
+    ranks = planned.backend.spec.monotone or planned.backend.spec.ranks
+    ends = [s for s in solved.starts if s.status is Status.converged and s.mean is not None]
     left = allowance
-    for name, start in _starts(problem, solved, settings):
-        steps = int(left / max(problem.flops, 1.0))
-        if name in tried or steps < max(1, min(solved.run.steps, 10)):
+    starts = _starts(problem, solved, settings)
+    quick = _quick(planned)
+    screened = 0
+    if quick is not None:
+        starts, screened, spent = _screened(quick, problem, solved, settings, starts, left)
+        left -= spent
+    tried, runs = {s.name for s in solved.starts}, []
+    price = problem.flops + EXPECTED * problem.engine.linear.rows
+    for name, start in starts:
+        steps = int(left / price)
+        if name in tried or steps < max(1, min(solved.run.steps, FEWEST_STEPS)):
             continue
         result = _run(planned, problem, settings, start, steps)
         if result.status is Status.interrupted:
             return OtherOptima(False)
-        left -= problem.flops * max(result.steps, 1)
-        made.append((started(name, result), result))
-    ends = [s for s, _ in made if s.status is Status.converged and s.mean is not None]
-    if len(made) < 2 or not ends:
+        left -= price * max(result.steps, 1)
+        runs.append(result)
+        if result.status is Status.converged:
+            ends.append(started(name, result))
+    count = max(screened, len(solved.starts)) + len(runs)
+    if count < 2:
         return OtherOptima(False)
-    ranks = planned.backend.spec.monotone or planned.backend.spec.ranks
-    better = _higher((r for _, r in made if r is not None), solved) if ranks else None
+    better = _higher(iter(runs), solved) if ranks else None
     top, sd = _reached(solved), np.sqrt(np.maximum(q.latent_variance, 0.0))
     others = []
-    for s in ends:
-        share = 1.0 / (1.0 + math.exp(min(max(top - s.objective, -50.0), 50.0))) if ranks else 0.5
-        if s.mean is not None and _changed(q.latent_mean, sd, s.mean, share):
-            others.append(Other(s.mean, share, s.objective - top))
+    for end in ends:
+        share = _share(end.objective - top) if ranks else 0.5
+        if end.mean is not None and _changed(q.latent_mean, sd, end.mean, share):
+            others.append(Other(end.mean, share, end.objective - top))
     other = max(others, key=lambda o: o.share, default=None)
     agree = "agree" if other is None and better is None else "do not agree"
-    note = f"not log-concave: {len(ends)} starts {agree}"
-    return OtherOptima(True, note, better, other)
+    return OtherOptima(True, f"not log-concave: {count} starts {agree}", better, other)
 
 
-def _starts(
-    problem: Problem, solved: Solved, settings: FitSettings
-) -> Iterator[tuple[str, GaussianPosterior | None]]:
+def _share(gap: float) -> float:
+    """Of the mass, that of an optimum `gap` nats above another."""
+    return float(1.0 / (1.0 + math.exp(-min(max(gap, -50.0), 50.0))))
+
+
+def _quick(planned: Plan) -> Plan | None:
+    """The same model by a method that knows the mode alone, if the plan's is not one."""
+    if planned.backend.spec.needs is Pointwise:
+        return None
+    for backend in backends().values():
+        spec = backend.spec
+        if spec.needs is Pointwise and spec.ranks and spec.evidence:
+            judged = verdict(planned.canonical.blocks, backend, None)
+            if judged.runs:
+                return Plan(
+                    planned.canonical, configured(backend, {}), judged.routes, planned.terms
+                )
+    return None
+
+
+def _screened(
+    quick: Plan,
+    problem: Problem,
+    solved: Solved,
+    settings: FitSettings,
+    starts: Starts,
+    allowance: float,
+) -> tuple[Starts, int, float]:
+    """The ends of the quick method's runs that matter, as starts, the highest first; how many were
+    made, and for how many operations."""
+    q = solved.posterior.conditioned
+    own = GaussianPosterior(q.weight, q.shift, q, -math.inf, Guarantee.APPROXIMATE)
+    at = quick.at(solved.theta, problem.engine)
+    price = problem.flops + SLOPES * problem.engine.linear.rows
+    made, spent = list[tuple[str, Run]](), 0.0
+    for name, start in (("this fit", own), *starts):
+        steps = int((allowance - spent) / price)
+        if steps < FEWEST_STEPS:
+            break
+        result = _run(quick, at, settings, start, steps)
+        spent += price * max(result.steps, 1)
+        if result.posterior is not None and result.status is Status.converged:
+            made.append((name, result))
+    if not made or made[0][0] != "this fit":
+        return [], len(made), spent
+    base = made[0][1]
+    assert base.posterior is not None
+    here = base.posterior.conditioned
+    sd = np.sqrt(np.maximum(here.latent_variance, 0.0))
+    chosen: list[tuple[float, str, GaussianPosterior]] = []
+    for name, result in made[1:]:
+        end = result.posterior
+        assert end is not None
+        gap = result.trace[-1].objective - base.trace[-1].objective
+        places = [p.conditioned.latent_mean for _, _, p in chosen]
+        mean = end.conditioned.latent_mean
+        new = all(_distance(mean[None], m, sd)[0] > AWAY for m in places)
+        if new and gap > -LOWEST and _distance(mean[None], here.latent_mean, sd)[0] > AWAY:
+            chosen.append((gap, name, end))
+    chosen.sort(key=lambda c: -c[0])
+    return [(name, end) for _, name, end in chosen[:TRIED]], len(made), spent
+
+
+def _starts(problem: Problem, solved: Solved, settings: FitSettings) -> Starts:
     """The back end's own, where the fit is from another; landmarks; the far side of the fit."""
     if not solved.starts:
         yield "own start", None
@@ -220,7 +304,7 @@ def _distance(z: Array, mean: Array, sd: Array) -> Array:
     return np.asarray((np.abs(z - mean) / np.where(free, sd, np.inf)).max(axis=1, initial=0.0))
 
 
-def value(canonical: CanonicalModel, solved: Solved, pinned: frozenset[str]) -> float:
+def value(canonical: CanonicalModel, solved: Solved, pinned: Collection[str]) -> float:
     """What a search for hyperparameters climbs: log evidence + log prior."""
     evidence = _reached(solved)
     return evidence + canonical.hypers.log_prior(solved.theta, pinned)[0]

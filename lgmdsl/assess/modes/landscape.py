@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.assess.importance.weights import DensityRatio
 from lgmdsl.assess.sampling.products import Formed, Products
 from lgmdsl.contract import rows
@@ -88,7 +88,7 @@ class Landscape:
             bent = bent + weighted @ root.T
         return slope, 0.5 * (bent + bent.swapaxes(1, 2))
 
-    def climbed(self, u: Array, steps: int, enough: float) -> tuple[Array, Array, Array]:
+    def climbed(self, u: Array, steps: int, enough: float) -> tuple[Array, BoolArray, Array]:
         """Where Newton's steps, turned and halved until they climb, lead from each u, (k, r): the
         points, which of them are within `enough` of a maximum by the step's promise, in nats, and
         minus the second derivatives there."""

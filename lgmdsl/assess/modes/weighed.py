@@ -104,7 +104,7 @@ def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int 
         modes.landscape.latents(u),
         weight,
         effective_size(log_weight),
-        np.bincount(nearest, weight, len(modes)),
+        np.bincount(nearest, weight, len(modes)).astype(np.float64),
         total - math.log(len(u)),
     )
 
@@ -134,7 +134,7 @@ def _density(u: Array, centres: Sequence[Array], roots: Sequence[Array]) -> tupl
     return np.array(squares), np.asarray(constant + special.logsumexp(logs, axis=0))
 
 
-def concave(sites: Sequence[Site]) -> bool:
+def concave(sites: Sequence[Site | type[Site]]) -> bool:
     """Whether all sites are log-concave, so that the posterior has one mode."""
     return all(Property.LOG_CONCAVE in s.spec.properties for s in sites)
 
