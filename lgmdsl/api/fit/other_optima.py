@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, SD
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
-from lgmdsl.assess.modes.search import Modes, modes, searchable
+from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
 from lgmdsl.assess.modes.weighed import ESS, FEWEST, Weighed, affordable, concave, weighed
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.posterior import GaussianPosterior
@@ -90,7 +90,12 @@ def other_optima(planned: Plan, solved: Solved, settings: FitSettings) -> OtherO
             known = modes(problem, q, allowance, settings.seed)
             if known is not None:
                 return _of_modes(planned, problem, solved, settings, known, allowance)
-        return _of_runs(planned, problem, solved, settings, allowance)
+        known_of_runs = _of_runs(planned, problem, solved, settings, allowance)
+        if not known_of_runs.checked or searchable(problem, q):
+            return known_of_runs
+        around = modes_or_scales(problem, q)
+        whole = None if around is None else _weighed(around, problem, settings, allowance)
+        return replace(known_of_runs, modes=around, whole=whole)
 
 
 # ---- small posteriors ----------------------------------------------------------------------------
@@ -104,7 +109,7 @@ def _of_modes(
     known: Modes,
     allowance: float,
 ) -> OtherOptima:
-    q, linear = solved.posterior.conditioned, problem.engine.linear
+    q = solved.posterior.conditioned
     sd = np.sqrt(np.maximum(q.latent_variance, 0.0))
     away = _distance(known.z, q.latent_mean, sd)
     heavy = known.log_mass > known.log_mass[0] - LOWEST
@@ -114,10 +119,7 @@ def _of_modes(
         starts = (at_point(problem, known.z[k]) for k in candidates)
         runs = (_run(planned, problem, settings, s, None) for s in starts if s is not None)
         better = _higher(runs, solved)
-    draws = affordable(linear, allowance)
-    whole = weighed(known, linear, draws, settings.seed) if draws >= FEWEST else None
-    if whole is not None and not whole.ess >= ESS:
-        whole = None
+    whole = _weighed(known, problem, settings, allowance)
     share = known.share if whole is None else whole.share
     own = int(np.argmin((known.u**2).sum(axis=1)))
     rest = np.where(np.arange(len(known)) == own, 0.0, share)
@@ -129,6 +131,17 @@ def _of_modes(
     found = "one mode" if number == 1 else f"{number} modes that matter"
     note = f"not log-concave: searches from {known.points} points find {found}"
     return OtherOptima(True, note, better, other, known, whole)
+
+
+def _weighed(
+    known: Modes, problem: Problem, settings: FitSettings, allowance: float
+) -> Weighed | None:
+    """None where the draws are too few, or worth too little."""
+    draws = affordable(problem.engine.linear, allowance)
+    if draws < FEWEST:
+        return None
+    whole = weighed(known, problem.engine.linear, draws, settings.seed)
+    return whole if whole.ess >= ESS else None
 
 
 def _matters(

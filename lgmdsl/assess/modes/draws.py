@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from lgmdsl.arrays import Array
-from lgmdsl.assess.modes.search import modes
+from lgmdsl.assess.modes.search import modes_or_scales
 from lgmdsl.assess.modes.weighed import FEWEST, affordable, weighed
 from lgmdsl.assess.sampling.draws import ExactDraws, shared_out
 from lgmdsl.contract.engine import Conditioned
@@ -37,7 +37,7 @@ def draws_from_modes(
         linear = problem.engine.linear
         wanted = max(PROPOSED * count, FEWEST)
         allowed = allowance / max(sum(n > 0 for n in counts), 1)
-        known = modes(problem, q, seed=seed, begin=begin)
+        known = modes_or_scales(problem, q, seed=seed, begin=begin)
         if known is None or affordable(linear, allowed, wanted) < wanted:
             return None
         whole = weighed(known, linear, wanted, seed + number)

@@ -22,6 +22,7 @@ from lgmdsl.inference.other_starts import landmark_starts
 # Latents, and points at most and at least.
 FEW_LATENTS, POINTS, FEWEST_POINTS = 24, 48, 12
 STEPS, ENOUGH = 40, 1e-6
+SCALES = (0.1, 0.3)  # sds of q
 FAR = (3.0, 10.0)  # times q's own sds
 SITE = 100.0  # operations of a site at a point
 ALIKE = 0.1  # sds of a mode within which another one is the same
@@ -83,9 +84,33 @@ def modes(
         return _distinct(landscape, ends[top], bent[top], len(points))
 
 
+def modes_or_scales(
+    problem: Problem,
+    q: Conditioned,
+    allowance: float = math.inf,
+    seed: int = 0,
+    begin: Array | None = None,
+) -> Modes | None:
+    """What to draw from: the modes; where sites have kinks or no derivatives, in their place q's
+    mean several times, with narrower Gaussians for peaks."""
+    if searchable(problem, q):
+        return modes(problem, q, allowance, seed, begin)
+    if not few(problem, q):
+        return None
+    landscape = Landscape(problem.sites, problem.engine.linear, q)
+    size, count = landscape.size, len(SCALES)
+    root = np.array(SCALES)[:, None, None] * np.eye(size)
+    return Modes(landscape, np.zeros((count, size)), np.zeros(count), root, 0) if size else None
+
+
+def few(problem: Problem, q: Conditioned) -> bool:
+    """Whether latents are few, and q exact."""
+    return problem.engine.linear.size <= FEW_LATENTS and q.errors is None
+
+
 def searchable(problem: Problem, q: Conditioned) -> bool:
-    """Whether latents are few, sites smooth and q exact."""
-    return problem.engine.linear.size <= FEW_LATENTS and q.errors is None and smooth(problem.sites)
+    """Whether latents are few, q exact, and sites smooth."""
+    return few(problem, q) and smooth(problem.sites)
 
 
 def cost(linear: LinearGaussian) -> float:

@@ -1,7 +1,8 @@
 """The whole of a posterior with several modes, by importance sampling from all of them.
 
-The proposal is an equal mixture of Student densities: with Laplace's moments at each mode, and with
-q's. Weights are exact, so overlapping modes, and those that q covers, are no special case.
+The proposal is an equal mixture of Student densities: with Laplace's moments at each mode, with
+q's, and three times as wide for heavy tails. Weights are exact, so overlapping modes, and those that
+q covers, are no special case.
 """
 
 from __future__ import annotations
@@ -17,16 +18,17 @@ from lgmdsl.accuracy.better import Errors
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.assess.importance.weights import DF
-from lgmdsl.assess.modes.search import SITE, Modes, modes
+from lgmdsl.assess.modes.search import SITE, Modes, modes_or_scales
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property, Site
 
-DRAWS, FEWEST = 6000, 1500
+DRAWS, FEWEST = 3000, 1200
 ALLOWANCE = 2e8  # floating-point operations of an evidence
-ESS = 1000.0  # from which the moments are good to 0.03 sd
+ESS = 800.0  # from which the moments are good to 0.035 sd
 MOST, LEAST = 8, 1e-4  # modes that are drawn from, and the share of one that is
+AROUND = (1.0, 3.0)  # times q's sds
 LEVELS = np.array([0.05, 0.95])
 NORMAL = 1.6448536269514722  # the 95 % point of a standard normal
 
@@ -88,8 +90,8 @@ def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int 
     """Weighted draws of the posterior whose modes are known; the same arguments give the same."""
     size = modes.landscape.size
     chosen = np.flatnonzero(modes.share >= LEAST)[:MOST]
-    centres = [*modes.u[chosen], np.zeros(size)]
-    roots = [*modes.root[chosen], np.eye(size)]
+    centres = [*modes.u[chosen], *np.zeros((len(AROUND), size))]
+    roots = [*modes.root[chosen], *(width * np.eye(size) for width in AROUND)]
     rng = np.random.default_rng([seed, size, draws])
     u = _students(rng, centres, roots, -(-draws // len(centres)))
     with np.errstate(all="ignore"):
@@ -98,7 +100,7 @@ def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int 
     log_weight = np.where(np.isfinite(log_weight), log_weight, -np.inf)
     total = float(special.logsumexp(log_weight))
     weight = np.exp(log_weight - total)
-    nearest = chosen[np.argmin(squares[:-1], axis=0)]
+    nearest = chosen[np.argmin(squares[: len(chosen)], axis=0)]
     return Weighed(
         linear,
         modes.landscape.latents(u),
@@ -144,7 +146,7 @@ def evidence(problem: Problem, q: Conditioned, seed: int = 0) -> float:
     `ALLOWANCE` does not reach."""
     linear = problem.engine.linear
     draws = affordable(linear, ALLOWANCE)
-    known = modes(problem, q, ALLOWANCE, seed) if draws >= FEWEST else None
+    known = modes_or_scales(problem, q, ALLOWANCE, seed) if draws >= FEWEST else None
     if known is None:
         return math.nan
     whole = weighed(known, linear, draws, seed)
