@@ -18,17 +18,20 @@ from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
 from lgmdsl.assess.modes.weighed import ESS, FEWEST, Weighed, affordable, concave, weighed
+from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, run
 from lgmdsl.inference.options import configured
 from lgmdsl.inference.other_starts import at_point, far_start, landmark_starts, started
 from lgmdsl.inference.plan import Plan, verdict
 from lgmdsl.inference.registry import backends
 from lgmdsl.inference.settings import FitSettings
+from lgmdsl.learning.coordinates.vector import Coordinates
 
 # Floating-point operations that the check may take, whatever the fit took: 0.1 to 0.2 s.
 OPERATIONS = 5e8
@@ -38,6 +41,7 @@ FEWEST_STEPS = 10  # of a run that is begun
 # Operations of a row at a step: of methods that ask for expectations, and of those that ask for
 # slopes.
 EXPECTED, SLOPES = 3e4, 2e3
+PLACES = 4  # of an integral's points, beyond where searches start
 TRIED, LOWEST = 3, 5.0  # modes from which it runs, and how many nats below the heaviest
 SMALL = 0.01  # of the mass: a mode below makes no difference
 
@@ -56,11 +60,21 @@ class Other:
 
 
 @dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """An optimum at other hyperparameters `theta` that is higher there than the one that the fit
+    followed; `gap`: how many nats its evidence and prior are above the fit's at its mode."""
+
+    theta: Theta
+    posterior: GaussianPosterior
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
 class OtherOptima:
     """`checked`: whether starts could be tried, and in words what came of them (`note`). `better`:
     a higher optimum of the method's own objective, and `other` an optimum that is no higher but
     changes what is reported. `modes`, `whole`: of small posteriors, the latter where its draws are
-    worth enough."""
+    worth enough. `elsewhere`: a higher one at other hyperparameters."""
 
     checked: bool
     note: str = ""
@@ -68,6 +82,7 @@ class OtherOptima:
     other: Other | None = None
     modes: Modes | None = None
     whole: Weighed | None = None
+    elsewhere: Elsewhere | None = None
 
 
 def other_optima(planned: Plan, solved: Solved, settings: FitSettings) -> OtherOptima | None:
@@ -84,18 +99,89 @@ def other_optima(planned: Plan, solved: Solved, settings: FitSettings) -> OtherO
         steps = solved.learned.record().iterations
     price = problem.flops + EXPECTED * problem.engine.linear.rows
     allowance = max(OPERATIONS, price * max(steps, 1))
-    q = solved.posterior.conditioned
     with np.errstate(all="ignore"):
-        if searchable(problem, q):
-            known = modes(problem, q, allowance, settings.seed)
-            if known is not None:
-                return _of_modes(planned, problem, solved, settings, known, allowance)
-        known_of_runs = _of_runs(planned, problem, solved, settings, allowance)
-        if not known_of_runs.checked or searchable(problem, q):
-            return known_of_runs
-        around = modes_or_scales(problem, q)
-        whole = None if around is None else _weighed(around, problem, settings, allowance)
-        return replace(known_of_runs, modes=around, whole=whole)
+        optima = _at_theta(planned, problem, solved, settings, allowance)
+        if solved.learned is None or optima.better is not None:
+            return optima
+        return replace(optima, elsewhere=_elsewhere(planned, solved, settings, allowance))
+
+
+def _at_theta(
+    planned: Plan, problem: Problem, solved: Solved, settings: FitSettings, allowance: float
+) -> OtherOptima:
+    q = solved.posterior.conditioned
+    if searchable(problem, q):
+        known = modes(problem, q, allowance, settings.seed)
+        if known is not None:
+            return _of_modes(planned, problem, solved, settings, known, allowance)
+    optima = _of_runs(planned, problem, solved, settings, allowance)
+    if not optima.checked or searchable(problem, q):
+        return optima
+    around = modes_or_scales(problem, q)
+    whole = None if around is None else _weighed(around, problem, settings, allowance)
+    return replace(optima, modes=around, whole=whole)
+
+
+# ---- other hyperparameters -----------------------------------------------------------------------
+
+
+def _elsewhere(
+    planned: Plan, solved: Solved, settings: FitSettings, allowance: float
+) -> Elsewhere | None:
+    """At the values where searches start, and at the outermost points of an integral: what another
+    start leads to, where that is higher than what the fit's own leads to."""
+    if not (planned.backend.spec.monotone or planned.backend.spec.ranks):
+        return None
+    space, pinned = planned.canonical.hypers, settings.fixed.keys()
+    base = value(planned.canonical, solved, pinned)
+    best: Elsewhere | None = None
+    for theta in _places(planned, solved, settings):
+        try:
+            problem = planned.at(theta, seed=settings.seed)
+            own = _run(planned, problem, settings, solved.posterior, None)
+            ends = [_run(planned, problem, settings, s, None) for s in _begun(problem, own)]
+            prior = space.log_prior(theta, pinned)[0]
+        except (LgmError, np.linalg.LinAlgError):
+            continue
+        for end in ends:
+            if end.posterior is None or end.status is not Status.converged:
+                continue
+            reached = end.trace[-1].objective
+            higher = own.posterior is None or reached > own.trace[-1].objective + GAIN
+            gap = reached + prior - base
+            if higher and gap > -LOWEST and (best is None or gap > best.gap):
+                best = Elsewhere(theta, end.posterior, gap)
+    return best
+
+
+def _places(planned: Plan, solved: Solved, settings: FitSettings) -> list[Theta]:
+    """Hyperparameters at which other starts are tried."""
+    learned = solved.learned
+    assert learned is not None
+    out: list[Theta] = [planned.canonical.hypers.start(settings.fixed)]
+    points = [f.theta for f, share in learned.points if share > SMALL]
+    coordinates = Coordinates(planned.canonical.hypers, settings.fixed)
+    if points:
+        x = np.array([coordinates.pack(theta) for theta in points])
+        ends = {int(x[:, j].argmax()) for j in range(x.shape[1])}
+        ends |= {int(x[:, j].argmin()) for j in range(x.shape[1])}
+        out += [points[k] for k in sorted(ends)[:PLACES]]
+    return out
+
+
+def _begun(problem: Problem, own: Run) -> list[GaussianPosterior]:
+    """The heaviest modes of a small posterior; landmarks of others."""
+    if own.posterior is None:
+        return [start for _, start in landmark_starts(problem)]
+    q = own.posterior.conditioned
+    known = modes(problem, q) if searchable(problem, q) else None
+    if known is None:
+        return [start for _, start in landmark_starts(problem, q)][:TRIED]
+    sd = np.sqrt(np.maximum(q.latent_variance, 0.0))
+    away = _distance(known.z, q.latent_mean, sd) > AWAY
+    heavy = known.log_mass > known.log_mass[0] - LOWEST
+    starts = [at_point(problem, z) for z in known.z[heavy & away][:TRIED]]
+    return [s for s in starts if s is not None]
 
 
 # ---- small posteriors ----------------------------------------------------------------------------
@@ -150,12 +236,12 @@ def _matters(
     """Whether what is reported of a latent is off, by the draws or by a mixture of both modes."""
     q = solved.posterior.conditioned
     if whole is None or not planned.backend.spec.evidence:
-        return _changed(q.latent_mean, np.sqrt(np.maximum(q.latent_variance, 0.0)), z, share)
+        return changed(q.latent_mean, np.sqrt(np.maximum(q.latent_variance, 0.0)), z, share)
     errors = whole.errors(q)
     return bool((np.abs(errors.mean) > MEAN).any() or (np.abs(errors.sd) > SD).any())
 
 
-def _changed(mean: Array, sd: Array, other: Array, share: float) -> bool:
+def changed(mean: Array, sd: Array, other: Array, share: float) -> bool:
     """Whether an optimum of the same widths, elsewhere, changes a mean or an sd by more than is
     tolerated."""
     free = sd > 0.0
@@ -203,7 +289,7 @@ def _of_runs(
     others = []
     for end in ends:
         share = _share(end.objective - top) if ranks else 0.5
-        if end.mean is not None and _changed(q.latent_mean, sd, end.mean, share):
+        if end.mean is not None and changed(q.latent_mean, sd, end.mean, share):
             others.append(Other(end.mean, share, end.objective - top))
     other = max(others, key=lambda o: o.share, default=None)
     agree = "agree" if other is None and better is None else "do not agree"
@@ -319,5 +405,4 @@ def _distance(z: Array, mean: Array, sd: Array) -> Array:
 
 def value(canonical: CanonicalModel, solved: Solved, pinned: Collection[str]) -> float:
     """What a search for hyperparameters climbs: log evidence + log prior."""
-    evidence = _reached(solved)
-    return evidence + canonical.hypers.log_prior(solved.theta, pinned)[0]
+    return _reached(solved) + canonical.hypers.log_prior(solved.theta, pinned)[0]

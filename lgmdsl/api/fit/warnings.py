@@ -75,6 +75,18 @@ def local_optima(fit: Fit, optima: OtherOptima | None, drawn: bool) -> tuple[Dia
         details = (_apart(fit, mean, optima.better.conditioned.latent_mean), *starts)
         help = f"fit from there: {setting('method', 'auto')}, which takes the highest, or "
         help += f"{START_FROM}"
+    elif optima.elsewhere is not None:
+        gap = optima.elsewhere.gap
+        than = f"{abs(gap):.2g} nats {'higher' if gap > 0.0 else 'lower'}"
+        message = f"{family}: at other hyperparameters another start ends {than} than this fit"
+        values = ", ".join(
+            f"{n} = {np.array2string(np.asarray(v), precision=3, threshold=6)}"
+            for n, v in optima.elsewhere.theta.items()
+        )
+        other_mean = optima.elsewhere.posterior.conditioned.latent_mean
+        details = (_apart(fit, mean, other_mean), f"there {values}", *starts)
+        help = f"fit from there: {setting('method', 'auto')}, which takes the highest, or "
+        help += f"{start('NAME')}"
     elif optima.other is not None and not (drawn and fit.hyper == "fixed"):
         other = optima.other
         if drawn and other.share < LARGE:
