@@ -1,7 +1,8 @@
 """The whole of a posterior with several modes, by importance sampling from all of them.
 
 The proposal is an equal mixture of Student densities: with Laplace's moments at each mode, with
-q's, and three times as wide for heavy tails. Weights are exact: overlapping modes are no special case.
+q's, and three times as wide for heavy tails. Weights are exact, so overlapping modes, and those
+that q covers, are no special case.
 """
 
 from __future__ import annotations
