@@ -81,7 +81,7 @@ def test_auto_reports_both_modes() -> None:
     sd = np.sqrt(p @ (x - mean) ** 2)
     assert "W602" not in codes(fit) and "W609" not in codes(fit)
     assert fit.drawn is not None and "from its modes" in fit.provenance["marginals"]
-    assert float(fit.mean("m")) == pytest.approx(mean, abs=0.06 * sd)
+    assert float(fit.mean("m")) == pytest.approx(float(mean), abs=0.06 * float(sd))
     assert float(fit.sd("m")) == pytest.approx(sd, rel=0.05)
     ends = np.interp([0.05, 0.95], np.cumsum(p), x)
     np.testing.assert_allclose(fit.quantile("m", [0.05, 0.95]), ends, atol=0.1)
@@ -126,7 +126,7 @@ def test_auto_learns_hyperparameters_from_the_higher_optimum() -> None:
         assert "nats higher" in warning.message and "8.29" in warning.details[0]
 
 
-def many(groups: int, two: bool) -> dict[str, Array]:
+def many(groups: int, two: bool) -> dict[str, object]:
     """Groups of eight rows, some of them outliers; in one of them, if `two`, two clusters."""
     rng = np.random.default_rng(1)
     at = np.repeat(np.arange(groups), 8)

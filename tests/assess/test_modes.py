@@ -36,8 +36,8 @@ observe y ~ student_t(mean = s, scale = 0.3, df = 2)
 """
 
 
-def fitted(text: str, data: dict[str, object], **change: str) -> tuple[Fit, Problem]:
-    fit = lgm.fit(lgm.loads(text), data, "natural-gradient", **change)
+def fitted(text: str, data: dict[str, object]) -> tuple[Fit, Problem]:
+    fit = lgm.fit(lgm.loads(text), data, "natural-gradient")
     return fit, plan(fit.canonical, fit.method).at(fit.theta)
 
 

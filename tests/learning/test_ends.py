@@ -179,7 +179,8 @@ def test_a_maximum_far_from_the_start_is_no_edge() -> None:
     """One latent that is 12.3 from its prior's mean: the maximum is a root of a cubic in t^2."""
     text = (
         "lgm 1\nindex obs\ndata y[obs] : real\nhyper t : positive ~ half_normal(sd = 10)\n"
-        "latent m ~ normal(mean = -4, sd = t)\nlet e[obs] = m\nobserve y ~ normal(mean = e, sd = 0.1)\n"
+        "latent m ~ normal(mean = -4, sd = t)\nlet e[obs] = m\n"
+        "observe y ~ normal(mean = e, sd = 0.1)\n"
     )
     y = 8.0 + 0.1 * np.arange(7)
     fit = lgm.fit(lgm.loads(text), {"y": y}, hyper="map")

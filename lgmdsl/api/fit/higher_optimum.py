@@ -9,14 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.api.fit.other_optima import (
-    GAIN,
-    Other,
-    OtherOptima,
-    changed,
-    other_optima,
-    value,
-)
+from lgmdsl.api.fit.other_optima import other_optima, value
+from lgmdsl.api.fit.other_runs import GAIN, Other, OtherOptima, changed
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.canonical.expressions.coefficient import Theta

@@ -26,7 +26,7 @@ from lgmdsl.remedies import either, number, option, pin, setting, start
 if TYPE_CHECKING:
     from lgmdsl.api.fit.accuracy import Estimated
     from lgmdsl.api.fit.fit import Fit
-    from lgmdsl.api.fit.other_optima import OtherOptima
+    from lgmdsl.api.fit.other_runs import OtherOptima
 
 SHOWN = 6  # names in a headline
 NATS = 0.05  # of a gap of the evidence that is said

@@ -237,9 +237,9 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "W602",
         "another optimum matters",
         "A site is not log-concave, and other starts lead elsewhere: another mode has enough of "
-        "the mass to change a mean or an sd, or another start ends higher, or none could be tried at "
-        "the price of the fit. Up to 24 latents are searched from about 48 points and weighed; of "
-        "more, runs from other starts are compared. `auto` takes the highest optimum and draws "
+        "the mass to change a mean or an sd, or another start ends higher, or none could be tried "
+        "at the price of the fit. Up to 24 latents are searched from about 48 points and weighed; "
+        "of more, runs from other starts are compared. `auto` takes the highest optimum and draws "
         "from all modes; a named method keeps its own. Where all starts agree there is a note.",
         "lgm fit m.lgm d.npz --method laplace              where outliers are half of the data",
         "lgm fit m.lgm d.npz                               or a prior that selects one mode",
