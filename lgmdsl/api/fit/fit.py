@@ -282,7 +282,8 @@ class Fit(Assessable):
     ) -> Audit:
         """How far this posterior is from the truth, by importance sampling with n draws: k-hat,
         corrected log evidence, means, sds and 5 and 95 % points, and a verdict. The same seed gives
-        the same digits. `sampler`: by n draws of an exact sampler, where weights cannot tell.
+        the same digits. `sampler`: by n or more draws of an exact sampler, where weights cannot
+        tell; so is a fit that reports exact draws (`drawn`), against draws of its own.
 
         A fit read from a file needs its `data` again (`mapping` renames keys). Raises MethodError
         E501 without arviz-stats (extra `arviz`), DataError for other data.

@@ -1,0 +1,57 @@
+"""Audits of fits that report exact draws: by other draws, enough to decide, and never blind."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from lgmdsl.api.assess import audit as module
+from lgmdsl.api.fit.fit import Fit
+from lgmdsl.assess.importance.verdict import Outcome
+from tests.api.test_drawn_assessments import zeros
+
+
+@pytest.fixture(scope="module")
+def fit() -> Fit:
+    return zeros()
+
+
+def test_the_audit_takes_other_draws_than_the_fit_of_the_same_seed(fit: Fit) -> None:
+    assert fit.drawn is not None and fit.seed == 0
+    audit = fit.audit(n=4000, seed=0, sampler=True)
+    assert audit.corrected["a"].shift[0] != 0.0
+    own = float(fit.quantile("a", [0.05]).item())
+    assert float(audit.quantile("a", [0.05]).item()) != pytest.approx(own, abs=1e-6)
+
+
+def test_it_decides_with_as_many_draws_as_that_takes(fit: Fit) -> None:
+    audit = fit.audit()
+    assert audit.outcome is Outcome.trust and audit.draws > 4000
+    assert audit.proposal.startswith("exact sampler")
+    assert "no 90 % interval by 0.15 sd" in audit.verdict
+    assert float(np.max(audit.corrected["a"].quantile_error)) < 0.075
+    assert audit.draws == fit.audit().draws
+
+
+def test_draws_that_are_off_are_found_out(fit: Fit) -> None:
+    assert fit.drawn is not None
+    narrow = replace(fit.drawn, away=(0.8 * fit.drawn.away).astype(np.float32))
+    shifted = replace(fit.drawn, centre=fit.drawn.centre + 0.3 * fit.drawn.away.std(axis=0))
+    for sample in (narrow, shifted):
+        audit = replace(fit, drawn=sample).audit()
+        assert audit.outcome is Outcome.shifted, audit.verdict
+        assert "try method" not in audit.verdict and "use the corrected values" in audit.verdict
+
+
+def test_a_large_model_is_left_undecided(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "VALUES", 1000)
+    audit = fit.audit()
+    assert audit.outcome is Outcome.undecided and audit.draws == 4000
+
+
+def test_named_methods_are_audited_by_weights_alone() -> None:
+    audit = zeros(method="laplace").audit()
+    assert "exact sampler" not in audit.proposal
+    assert audit.draws == 4000
