@@ -7,9 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+import lgmdsl as lgm
 from lgmdsl.api.assess import audit as module
+from lgmdsl.api.assess.audit_functionals import AuditedFit
 from lgmdsl.api.fit.fit import Fit
+from lgmdsl.assess.importance.audit import audit_mixture
 from lgmdsl.assess.importance.verdict import Outcome
+from tests.api.test_calibrate_claims import COUNT
 from tests.api.test_drawn_assessments import zeros
 
 
@@ -55,3 +59,17 @@ def test_named_methods_are_audited_by_weights_alone() -> None:
     audit = zeros(method="laplace").audit()
     assert "exact sampler" not in audit.proposal
     assert audit.draws == 4000
+
+
+def test_predictors_of_a_mixture_are_compared_with_its_own_points() -> None:
+    """Not with a normal's of its moments: under a wide sd the 95 % points are 0.1 sd apart, and
+    an audit by exact draws called fits shifted that had nothing wrong."""
+    fit = lgm.fit(lgm.loads(COUNT), {"y": [3, 4, 4, 5, 7, 3]}, options={"correction": "off"})
+    audited = AuditedFit(fit, fit.canonical, 400, 0)
+    functionals = tuple(audited.functionals())
+    findings = audit_mixture(audited.parts, functionals, 400, 0)
+    (predictors,) = [f for f in findings.functionals if f.name == "predictors 0"]
+    wanted = fit.quantile("eta", [0.05, 0.95]).values
+    assert predictors.quantiles == pytest.approx(wanted, abs=1e-6)
+    normal = predictors.mean + np.array([[-1.6448536], [1.6448536]]) * predictors.sd
+    assert np.abs((wanted - normal) / predictors.sd).max() > 0.05
