@@ -55,6 +55,11 @@ class JointSample:
     def __len__(self) -> int:
         return len(self.away)
 
+    @property
+    def of_chains(self) -> bool:
+        """Whether Markov chains around one mode made them, not weights of draws at all modes."""
+        return self.chains > 1
+
     def z(self, rows: IntArray | slice) -> Array:
         """Some of the draws."""
         return self.centre + self.away[rows]

@@ -52,6 +52,12 @@ def test_draws_that_are_off_are_found_out(fit: Fit) -> None:
         assert "try method" not in audit.verdict and "use the corrected values" in audit.verdict
 
 
+def test_draws_at_several_modes_are_not_held_against_chains_around_one(fit: Fit) -> None:
+    assert fit.drawn is not None and fit.drawn.of_chains
+    audit = replace(fit, drawn=replace(fit.drawn, chains=1)).audit()
+    assert "exact sampler" not in audit.proposal and audit.outcome is Outcome.undecided
+
+
 def test_a_large_model_is_left_undecided(fit: Fit, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "VALUES", 1000)
     audit = fit.audit()

@@ -187,7 +187,9 @@ def audit(
     audited = AuditedFit(fit, canonical, int(n), int(seed))
     functionals = tuple(audited.functionals())
     findings = _findings(audited, functionals, sampler)
-    if not sampler and fit.drawn is not None and judge(findings).outcome is Outcome.undecided:
+    # Chains start around one mode, and have nothing to say of draws at several.
+    again = fit.drawn is not None and fit.drawn.of_chains
+    if not sampler and again and judge(findings).outcome is Outcome.undecided:
         sampler, findings = True, _findings(audited, functionals, True)
     more = _more(findings, canonical) if sampler else 0
     if more > findings.draws:
