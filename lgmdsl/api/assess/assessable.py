@@ -63,7 +63,7 @@ class Assessable:
         Where the posterior is made of exact draws (`fit.drawn`), they are reweighted instead, the
         weights smoothed by a generalised Pareto distribution (PSIS: Vehtari, Gelman and Gabry
         2017), and flagged where its shape k-hat passes 0.7; `exact` then draws exactly from fits
-        without them.
+        without them, around the one mode that the method finds.
         """
         from lgmdsl.api.assess.loo import loo
 
