@@ -1,0 +1,237 @@
+"""The integrals of all groups at once, by product lattices, and draws from them.
+
+Given the border, with x ~ N(0, I) a group's latents under q and r the sites less q's,
+
+    F_g = int N(x; 0, I) exp sum_i r_i(s_i) dx
+
+by the trapezoidal rule, whose error falls like e^{-2 pi d / h} with the step h (d: how far the
+singularities are from the real axis), on a box that holds all of the integrand but e^-CUT of its
+top. A lattice of the middles of its cells says whether it is fine enough.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.grouped.split import NoGroups, Split
+from lgmdsl.assess.importance.weights import DensityRatio
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.site import Site
+from lgmdsl.numerics.normal_tail import LOG_TWO_PI
+
+CUT = 10.0  # nats below its top, where a box ends
+EDGE = 6.0  # and at least so many at its ends at every draw of the border
+# Nodes an axis by the latents of a group: where boxes are sought, at first, and at most.
+SEEKING = {1: 25, 2: 15, 3: 11}
+NODES = {1: 12, 2: 9, 3: 8}
+MOST = {1: 48, 2: 24, 3: 14}
+REACH, FARTHEST = 8.0, 128.0  # where boxes are sought, in sds of q
+# What two lattices may differ by: all groups together, in nats, and the densities between nodes.
+SUMMED, BETWEEN = 0.06, 0.03
+CHUNK = 1 << 18  # sites at draws and nodes that are evaluated at once
+FINE = 4  # points of a drawn density for each node
+
+
+class GroupSites:
+    """The sites by groups: sums of r over each group, and those that see the border alone."""
+
+    def __init__(self, sites: tuple[Site, ...], q: Conditioned, split: Split) -> None:
+        self.split, ratio = split, DensityRatio(sites, q)
+        groups = split.groups
+        order = [np.argsort(g, kind="stable") for g in groups.site_group]
+        pairs = list(zip(groups.site_group, order, strict=True))
+        inside, outside = ([o[(g[o] >= 0) == side] for g, o in pairs] for side in (True, False))
+        self.constant = ratio.constant
+        self.inside, self.outside = ratio.part(inside), ratio.part(outside)
+        self.group: list[IntArray] = []
+        self.rows: list[tuple[Array, Array]] = []
+        self.outer_rows: list[Array] = []
+        events = [1 if m.ndim == 1 else m.shape[1] for m in q.mean]
+        for number, event in enumerate(events):
+            shared, own = split.shared_rows[number], split.own_rows[number]
+            some, others = (_of_sites(o[number], event) for o in (inside, outside))
+            self.rows.append((shared[some], own[some]))
+            self.outer_rows.append(shared[others])
+            self.group.append(groups.site_group[number][inside[number]])
+        self.events = events
+        self.count = sum(map(len, self.group))
+
+    def border(self, xi: Array) -> Array:
+        """(m,) what the sites without a group add at border draws xi, and the constant."""
+        out = np.full(len(xi), self.constant)
+        for number, rows in enumerate(self.outer_rows):
+            if len(rows):
+                out += self.outside.term(number, xi @ rows.T).sum(axis=1)
+        return out
+
+    def sums(self, xi: Array, x: Array) -> Array:
+        """(m, K, G) sum of r over each group at xi (m, p') and all nodes x, (K, G, D)."""
+        m, (nodes, groups, _) = len(xi), x.shape[:3]
+        out = np.zeros((m, nodes, groups))
+        for number, group in enumerate(self.group):
+            if not len(group):
+                continue
+            shared, own = self.rows[number]
+            where = np.repeat(group, self.events[number])
+            inner = sum(own[:, d] * x[:, where, d] for d in range(own.shape[1]))
+            starts = np.flatnonzero(np.r_[True, np.diff(group) > 0])
+            present, step = group[starts], max(1, CHUNK // (nodes * len(where)))
+            for first in range(0, m, step):
+                some = slice(first, min(first + step, m))
+                moves = (xi[some] @ shared.T)[:, None, :] + inner
+                terms = self._terms(number, moves.reshape(-1, len(where)), step * nodes)
+                summed = np.add.reduceat(terms, starts, axis=1)
+                out[some, :, present] += summed.reshape(-1, nodes, len(starts))
+        return out
+
+    def _terms(self, number: int, moves: Array, size: int) -> Array:
+        """Of one block; always of as many draws, whose sites are kept."""
+        padded = moves
+        if len(moves) < size:
+            padded = np.concatenate([moves, np.zeros((size - len(moves), moves.shape[1]))])
+        return self.inside.term(number, padded)[: len(moves)]
+
+
+def _of_sites(sites: IntArray, event: int) -> IntArray:
+    """The predictor rows of sites."""
+    return (sites[:, None] * event + np.arange(event)).reshape(-1)
+
+
+@dataclass(frozen=True, eq=False)
+class Lattice:
+    """`n` nodes an axis between `low` and `high`, (G, D) each."""
+
+    low: Array
+    high: Array
+    n: int
+
+    @property
+    def width(self) -> int:
+        return self.low.shape[1]
+
+    @property
+    def step(self) -> Array:
+        """(G, D)."""
+        return (self.high - self.low) / (self.n - 1)
+
+    def nodes(self, middles: bool = False) -> Array:
+        """(K, G, D), K = n^D, or the middles of the cells."""
+        line = np.arange(self.n - 1) + 0.5 if middles else np.arange(self.n)
+        places = np.stack(np.meshgrid(*[line] * self.width, indexing="ij"), axis=-1)
+        return self.low + places.reshape(-1, 1, self.width) * self.step
+
+    def levels(self, sites: GroupSites, xi: Array, middles: bool = False) -> Array:
+        """(m, K, G) the log of the integrand's mass at each node."""
+        x = self.nodes(middles)
+        base = np.log(np.maximum(self.step, 1e-300)) - 0.5 * LOG_TWO_PI
+        return np.asarray(sites.sums(xi, x) + base.sum(axis=1) - 0.5 * (x**2).sum(axis=2))
+
+
+def log_sum(levels: Array) -> Array:
+    """(m, G) log F of levels (m, K, G)."""
+    top = levels.max(axis=1)
+    safe = np.where(np.isfinite(top), top, 0.0)
+    return np.asarray(safe + np.log(np.exp(levels - safe[:, None]).sum(axis=1)))
+
+
+def holds(lattice: Lattice, sites: GroupSites, trial: Array) -> bool:
+    """Whether a lattice of another point is good at the border draws `trial`, too."""
+    return _fine(lattice, sites, trial) and not bool(
+        (edges(lattice, lattice.levels(sites, trial)) > -EDGE).any()
+    )
+
+
+def edges(lattice: Lattice, levels: Array) -> Array:
+    """(m,) the highest level at the ends of a box less its top, of all groups."""
+    tensor = levels.reshape(len(levels), *[lattice.n] * lattice.width, -1)
+    ends = [tensor.take([0, -1], axis=1 + d) for d in range(lattice.width)]
+    tops = [e.max(axis=tuple(range(1, 1 + lattice.width))) for e in ends]
+    return np.asarray((np.max(tops, axis=0) - levels.max(axis=1)).max(axis=1))
+
+
+def fitting(sites: GroupSites, trial: Array) -> Lattice:
+    """Boxes and steps that hold at the border draws `trial`, (m, p'). Raises NoGroups."""
+    groups, seeking = sites.split.groups, SEEKING[sites.split.groups.width]
+    shape = (groups.count, groups.width)
+    lattice = Lattice(np.full(shape, -REACH), np.full(shape, REACH), seeking)
+    while True:
+        found, open_ends = _boxes(lattice, sites, trial)
+        if not open_ends.any():
+            break
+        if lattice.high.max() > FARTHEST:
+            raise NoGroups("a group's density does not end")
+        wide = np.where(open_ends, 2.0, 1.0)
+        lattice = replace(lattice, low=lattice.low * wide, high=lattice.high * wide)
+    narrow = replace(lattice, low=found.low, high=found.high)
+    lattice = replace(_boxes(narrow, sites, trial)[0], n=NODES[groups.width])
+    while not _fine(lattice, sites, trial):
+        more = int(np.ceil(1.15 * lattice.n))
+        if more > MOST[groups.width]:
+            raise NoGroups("quadrature of a group does not settle")
+        lattice = replace(lattice, n=more)
+    return lattice
+
+
+def _boxes(lattice: Lattice, sites: GroupSites, trial: Array) -> tuple[Lattice, Array]:
+    """Where the profile along each axis is CUT below its top, and (G, D) whether an end is not."""
+    levels = lattice.levels(sites, trial)
+    m, _, count = levels.shape
+    if not np.isfinite(levels).all():
+        raise NoGroups("a site has no density somewhere")
+    levels = levels - levels.max(axis=1, keepdims=True)
+    n, width = lattice.n, lattice.width
+    tensor = levels.reshape(m, *[n] * width, count)
+    low, high = lattice.low.copy(), lattice.high.copy()
+    open_ends = np.zeros((count, width), dtype=bool)
+    for d in range(width):
+        others = tuple(1 + j for j in range(width) if j != d)
+        profile = tensor.max(axis=(0, *others))  # (n, G)
+        open_ends[:, d] = np.maximum(profile[0], profile[-1]) > -CUT
+        above = profile > -CUT
+        first, last = above.argmax(axis=0), n - 1 - above[::-1].argmax(axis=0)
+        for at, step, end in ((first, -1, low), (last, 1, high)):
+            there = np.clip(at + step, 0, n - 1)
+            every = np.arange(count)
+            inner, outer = profile[at, every], profile[there, every]
+            share = np.where(there == at, 0.0, (inner + CUT) / np.maximum(inner - outer, 1e-300))
+            # A concave density is above its chord.
+            away = step * np.minimum(np.sqrt(np.clip(share, 0.0, 1.0)), 1.0)
+            end[:, d] = lattice.low[:, d] + (at + away) * lattice.step[:, d]
+    return Lattice(low, high, n), open_ends
+
+
+def _fine(lattice: Lattice, sites: GroupSites, trial: Array) -> bool:
+    """Whether twice the nodes change neither the integrals nor what is drawn between them."""
+    levels, middle = lattice.levels(sites, trial), lattice.levels(sites, trial, middles=True)
+    if np.abs((log_sum(levels) - log_sum(middle)).sum(axis=1)).max() > SUMMED:
+        return False
+    n, width, (m, _, count) = lattice.n, lattice.width, levels.shape
+    between = floored(levels).reshape(m, *[n] * width, count)
+    weights = cardinal(n, np.arange(n - 1) + 0.5)
+    for d in range(width):
+        between = np.moveaxis(np.tensordot(weights, between, axes=(1, 1 + d)), 0, 1 + d)
+    between = between.reshape(m, -1, count)
+    mass = np.exp(middle - log_sum(middle)[:, None])
+    return bool((np.abs(between - middle) * mass).sum(axis=1).max() < BETWEEN)
+
+
+def floored(levels: Array, below: float = 30.0) -> Array:
+    """Levels no more than so many nats below the top of their group."""
+    return np.maximum(levels, levels.max(axis=1, keepdims=True) - below)
+
+
+def cardinal(n: int, places: Array) -> Array:
+    """(..., n) weights of the values at 0 .. n-1 in the cubic of four neighbours at `places`."""
+    first = np.clip(np.floor(places).astype(np.int64) - 1, 0, n - 4)
+    t = places - first
+    out = np.zeros((*places.shape, n))
+    for k in range(4):
+        weight = np.ones_like(t)
+        for j in range(4):
+            if j != k:
+                weight = weight * (t - j) / (k - j)
+        np.put_along_axis(out, (first + k)[..., None], weight[..., None], axis=-1)
+    return out
