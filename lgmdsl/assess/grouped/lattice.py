@@ -30,8 +30,9 @@ NODES = {1: 12, 2: 9, 3: 8}
 MOST = {1: 48, 2: 24, 3: 14}
 REACH, FARTHEST = 8.0, 128.0  # where boxes are sought, in sds of q
 # What two lattices may differ by: all groups together, in nats, and the densities between nodes.
-SUMMED, BETWEEN = 0.06, 0.03
+SUMMED, BETWEEN = 0.06, 0.02
 CHUNK = 1 << 18  # sites at draws and nodes that are evaluated at once
+NEIGHBOURS = 6  # nodes that a log density is interpolated from
 FINE = 4  # points of a drawn density for each node
 
 
@@ -224,13 +225,13 @@ def floored(levels: Array, below: float = 30.0) -> Array:
 
 
 def cardinal(n: int, places: Array) -> Array:
-    """(..., n) weights of the values at 0 .. n-1 in the cubic of four neighbours at `places`."""
-    first = np.clip(np.floor(places).astype(np.int64) - 1, 0, n - 4)
+    """(..., n) weights of the values at 0 .. n-1 in the polynomial through six neighbours."""
+    first = np.clip(np.floor(places).astype(np.int64) - NEIGHBOURS // 2 + 1, 0, n - NEIGHBOURS)
     t = places - first
     out = np.zeros((*places.shape, n))
-    for k in range(4):
+    for k in range(NEIGHBOURS):
         weight = np.ones_like(t)
-        for j in range(4):
+        for j in range(NEIGHBOURS):
             if j != k:
                 weight = weight * (t - j) / (k - j)
         np.put_along_axis(out, (first + k)[..., None], weight[..., None], axis=-1)

@@ -1,7 +1,7 @@
 """Draws from the densities of a lattice, axis after axis by inverse distribution functions.
 
-Between nodes log densities are cubics of four neighbours; along the finer points made of them a
-density is linear, so that its distribution function is inverted in closed form.
+Between nodes log densities are polynomials through six neighbours; along the finer points made of
+them a density is linear, so that its distribution function is inverted in closed form.
 """
 
 from __future__ import annotations
