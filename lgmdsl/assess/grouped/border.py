@@ -155,8 +155,8 @@ class GroupedPoint:
             w = known.weights
             mean = w @ known.xi
             away = known.xi - mean
-            spread = np.linalg.cholesky((w[:, None] * away).T @ away + 1e-12 * np.eye(rank))
-            again = self._weighted(eta, mean, WIDER * spread)
+            spread: Array = np.linalg.cholesky((w[:, None] * away).T @ away + 1e-12 * np.eye(rank))
+            again = self._weighted(eta, mean, np.asarray(WIDER * spread))
             known = again if again.effective > known.effective else known
         if not known.effective >= LITTLE * len(eta) or hill(known.log_weight) > HEAVY:
             worth = f"{len(eta)} are worth {known.effective:.0f}"

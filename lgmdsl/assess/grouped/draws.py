@@ -97,7 +97,7 @@ def grouped_draws(
         points = tuple(points)
         weights = [p.weight for p in points]
     counts = shared_out(weights, draws)
-    drawn_points = np.count_nonzero(counts)
+    drawn_points = int(np.count_nonzero(counts))
     whole = sum(w for w, n in zip(weights, counts, strict=True) if n)
     left, spent, lattice = budget, 0.0, None
     pieces: list[tuple[int, Array]] = []

@@ -45,7 +45,7 @@ class Groups:
     @property
     def width(self) -> int:
         """D."""
-        return self.members.shape[1]
+        return int(self.members.shape[1])
 
 
 def groups_of(linear: LinearGaussian) -> Groups | None:
@@ -65,9 +65,11 @@ def groups_of(linear: LinearGaussian) -> Groups | None:
             if degree[order[k]] > k + width:
                 continue
             rest = np.sort(order[k:])
-            labels = connected_components(neighbours[rest][:, rest], directed=False)[1]
+            labels: IntArray = np.asarray(
+                connected_components(neighbours[rest][:, rest], directed=False)[1], dtype=np.int64
+            )
             if np.bincount(labels).max() <= width and len(rest) >= SHARE * k:
-                whole = np.full(size, -1)
+                whole: IntArray = np.full(size, -1, dtype=np.int64)
                 whole[rest] = labels
                 found.append((k, whole))
                 break
@@ -109,7 +111,8 @@ def _joined(linear: LinearGaussian) -> tuple[SparseMatrix, SparseMatrix] | None:
     rows = StackedPredictors(linear).sparse()
     rows.eliminate_zeros()
     line = events_of(linear)[np.repeat(np.arange(rows.shape[0]), np.diff(rows.indptr))]
-    sites = _pattern(line, rows.indices, (int(events_of(linear).max(initial=-1)) + 1, linear.size))
+    columns = rows.indices.astype(np.int64)
+    sites = _pattern(line, columns, (int(events_of(linear).max(initial=-1)) + 1, linear.size))
     seen = [sites]
     if linear.constraints is not None:
         seen.append(_constrained(linear, linear.constraints))

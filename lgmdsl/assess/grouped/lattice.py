@@ -111,7 +111,7 @@ class Lattice:
 
     @property
     def width(self) -> int:
-        return self.low.shape[1]
+        return int(self.low.shape[1])
 
     @property
     def step(self) -> Array:
@@ -211,7 +211,7 @@ def _fine(lattice: Lattice, sites: GroupSites, trial: Array) -> bool:
         return False
     n, width, (m, _, count) = lattice.n, lattice.width, levels.shape
     between = floored(levels).reshape(m, *[n] * width, count)
-    weights = cardinal(n, np.arange(n - 1) + 0.5)
+    weights = cardinal(n, 0.5 + np.arange(n - 1.0, dtype=np.float64))
     for d in range(width):
         between = np.moveaxis(np.tensordot(weights, between, axes=(1, 1 + d)), 0, 1 + d)
     between = between.reshape(m, -1, count)
@@ -221,7 +221,7 @@ def _fine(lattice: Lattice, sites: GroupSites, trial: Array) -> bool:
 
 def floored(levels: Array, below: float = 30.0) -> Array:
     """Levels no more than so many nats below the top of their group."""
-    return np.maximum(levels, levels.max(axis=1, keepdims=True) - below)
+    return np.asarray(np.maximum(levels, levels.max(axis=1, keepdims=True) - below))
 
 
 def cardinal(n: int, places: Array) -> Array:

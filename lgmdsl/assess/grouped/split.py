@@ -42,7 +42,7 @@ class Split:
     @property
     def rank(self) -> int:
         """p'."""
-        return self.shared.shape[1]
+        return int(self.shared.shape[1])
 
     def z(self, xi: Array, x: Array) -> Array:
         """(m, n) latents of xi (m, p') and x (m, G, D)."""
