@@ -11,7 +11,8 @@ from scipy import special
 import lgmdsl as lgm
 from lgmdsl.api.fit import correction, grouped
 from lgmdsl.api.fit.fit import Fit
-from lgmdsl.arrays import Array
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.grouped.split import NoGroups
 
 MODEL = """lgm 1
 index g
@@ -27,10 +28,10 @@ GROUPS, TRIALS = 60, 4
 LEVELS = [0.05, 0.95]
 
 
-def answers() -> Array:
+def answers() -> IntArray:
     rng = np.random.default_rng(2)
     p = special.expit(-1.5 + 2.5 * rng.normal(size=GROUPS))
-    return rng.binomial(TRIALS, p)
+    return np.asarray(rng.binomial(TRIALS, p), dtype=np.int64)
 
 
 def fitted(**change: Any) -> Fit:
@@ -133,7 +134,7 @@ def test_where_operations_do_not_allow_it(monkeypatch: pytest.MonkeyPatch) -> No
 
 def test_groups_that_cannot_be_integrated_over_are_sampled(monkeypatch: pytest.MonkeyPatch) -> None:
     def refused(*_: object) -> None:
-        raise correction.NoGroups("no")
+        raise NoGroups("no")
 
     monkeypatch.setattr(correction, "grouped_draws", refused)
     monkeypatch.setattr(correction, "OPERATIONS", 1e11)

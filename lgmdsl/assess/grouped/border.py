@@ -110,23 +110,25 @@ class Border:
 
 
 class GroupedPoint:
-    """The posterior at one hyperparameter point. Raises NoGroups where it cannot be taken apart.
-    `evaluations`: sites at draws and nodes, counted."""
+    """The posterior at one hyperparameter point. Raises NoGroups where it cannot be taken apart."""
 
     def __init__(self, point: MixturePoint, groups: Groups, known: Lattice | None = None) -> None:
         """`known`: the lattice of a point near by, tried first."""
         self.split: Split = split(point.linear, point.q, groups)
         self.sites = GroupSites(tuple(point.sites), point.q, self.split)
-        self.trial, self.evaluations = _trials(self.split.rank), 0.0
+        self.trial = _trials(self.split.rank)
         if known is not None:
             self.lattice = known
-            self.evaluations += 3.0 * len(self.trial) * self.each
         if known is None or not holds(known, self.sites, self.trial):
             self._fit(self.trial)
 
     def _fit(self, trial: Array) -> None:
         self.lattice = fitting(self.sites, trial)
-        self.evaluations += fitting_price(self.sites.count, self.split.groups, len(trial))
+
+    @property
+    def evaluations(self) -> float:
+        """Sites at draws and nodes, counted."""
+        return self.sites.evaluations
 
     @property
     def each(self) -> float:
@@ -155,7 +157,7 @@ class GroupedPoint:
             w = known.weights
             mean = w @ known.xi
             away = known.xi - mean
-            spread: Array = np.linalg.cholesky((w[:, None] * away).T @ away + 1e-12 * np.eye(rank))
+            spread = np.linalg.cholesky((w[:, None] * away).T @ away + 1e-12 * np.eye(rank))
             again = self._weighted(eta, mean, np.asarray(WIDER * spread))
             known = again if again.effective > known.effective else known
         if not known.effective >= LITTLE * len(eta) or hill(known.log_weight) > HEAVY:
@@ -166,7 +168,6 @@ class GroupedPoint:
     def _weighted(self, eta: Array, mean: Array, root: Array) -> Border:
         xi = mean + eta @ root.T
         levels = self.lattice.levels(self.sites, xi)
-        self.evaluations += self.each * len(xi)
         if edges(self.lattice, levels).max() > -LOOSE:
             raise NoGroups("a group's density moves too far with the shared latents")
         inner = log_sum(levels)

@@ -27,7 +27,8 @@ EDGE = 6.0  # and at least so many at its ends at every draw of the border
 # Nodes an axis by the latents of a group: where boxes are sought, at first, and at most.
 SEEKING = {1: 25, 2: 15, 3: 11}
 NODES = {1: 12, 2: 9, 3: 8}
-MOST = {1: 48, 2: 24, 3: 14}
+MOST = {1: 64, 2: 40, 3: 32}
+SLACK, CHEAP = 1.7, 4e6  # of the first: more only where that takes so few evaluations
 REACH, FARTHEST = 8.0, 128.0  # where boxes are sought, in sds of q
 # What two lattices may differ by: all groups together, in nats, and the densities between nodes.
 SUMMED, BETWEEN = 0.06, 0.02
@@ -37,7 +38,8 @@ FINE = 4  # points of a drawn density for each node
 
 
 class GroupSites:
-    """The sites by groups: sums of r over each group, and those that see the border alone."""
+    """The sites by groups: sums of r over each group, and those that see the border alone.
+    `evaluations`: sites at draws and nodes, counted."""
 
     def __init__(self, sites: tuple[Site, ...], q: Conditioned, split: Split) -> None:
         self.split, ratio = split, DensityRatio(sites, q)
@@ -59,6 +61,7 @@ class GroupSites:
             self.group.append(groups.site_group[number][inside[number]])
         self.events = events
         self.count = sum(map(len, self.group))
+        self.evaluations = 0.0
 
     def border(self, xi: Array) -> Array:
         """(m,) what the sites without a group add at border draws xi, and the constant."""
@@ -72,6 +75,7 @@ class GroupSites:
         """(m, K, G) sum of r over each group at xi (m, p') and all nodes x, (K, G, D)."""
         m, (nodes, groups, _) = len(xi), x.shape[:3]
         out = np.zeros((m, nodes, groups))
+        self.evaluations += float(m * nodes * self.count)
         for number, group in enumerate(self.group):
             if not len(group):
                 continue
@@ -170,7 +174,9 @@ def fitting(sites: GroupSites, trial: Array) -> Lattice:
     lattice = replace(_boxes(narrow, sites, trial)[0], n=NODES[groups.width])
     while not _fine(lattice, sites, trial):
         more = int(np.ceil(1.15 * lattice.n))
-        if more > MOST[groups.width]:
+        work = 2.0 * len(trial) * float(more**groups.width * max(sites.count, groups.count))
+        slack = more <= SLACK * NODES[groups.width]
+        if more > MOST[groups.width] or not (slack or work <= CHEAP):
             raise NoGroups("quadrature of a group does not settle")
         lattice = replace(lattice, n=more)
     return lattice
