@@ -34,6 +34,15 @@ class GroupedGap:
         self.canonical, self.seed = planned.canonical, seed
         self.lattice: Lattice | None = None
 
+    def price(self, theta: Theta, q: Conditioned) -> float:
+        """Operations for a point, about; infinite where there are no groups."""
+        point = MixturePoint(1.0, self.canonical.sites(theta), self.canonical.linear(theta), q)
+        groups = groups_of(point.linear)
+        try:
+            return math.inf if groups is None else evidence_price(point, groups)
+        except (NoGroups, np.linalg.LinAlgError):
+            return math.inf
+
     def __call__(self, theta: Theta, q: Conditioned, reported: float) -> float:
         """NaN where it cannot be had."""
         point = MixturePoint(1.0, self.canonical.sites(theta), self.canonical.linear(theta), q)
@@ -60,11 +69,11 @@ def by_groups(
         return errors
     if q.conditioned.errors is not None or not _near(errors.hyper):
         return errors
-    groups = groups_of(planned.canonical.linear(solved.theta))
-    allowance = ALLOWANCE[effort] * max(OPERATIONS, solved.flops * solved.run.steps)
-    if groups is None or evidence_price(groups) * (1 + gaps_wanted(solved)) > allowance:
-        return errors
     gap_of = GroupedGap(planned, seed)
+    allowance = ALLOWANCE[effort] * max(OPERATIONS, solved.flops * solved.run.steps)
+    price = gap_of.price(solved.theta, q.conditioned)
+    if not price * (1 + gaps_wanted(solved)) <= allowance:
+        return errors
     gap = gap_of(solved.theta, q.conditioned, q.log_evidence)
     if not math.isfinite(gap):
         return errors

@@ -18,6 +18,7 @@ from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.grouped.groups import Groups
 from lgmdsl.assess.grouped.lattice import (
     EDGE,
+    FINE,
     NODES,
     SEEKING,
     GroupSites,
@@ -112,18 +113,35 @@ class Border:
 class GroupedPoint:
     """The posterior at one hyperparameter point. Raises NoGroups where it cannot be taken apart."""
 
-    def __init__(self, point: MixturePoint, groups: Groups, known: Lattice | None = None) -> None:
-        """`known`: the lattice of a point near by, tried first."""
+    lattice: Lattice
+
+    def __init__(self, point: MixturePoint, groups: Groups) -> None:
         self.split: Split = split(point.linear, point.q, groups)
         self.sites = GroupSites(tuple(point.sites), point.q, self.split)
         self.trial = _trials(self.split.rank)
-        if known is not None:
-            self.lattice = known
-        if known is None or not holds(known, self.sites, self.trial):
-            self._fit(self.trial)
+        self.nodes = NODES[groups.width]
 
-    def _fit(self, trial: Array) -> None:
-        self.lattice = fitting(self.sites, trial)
+    def fit(self, known: Lattice | None = None) -> None:
+        """A lattice: that `known` of a point near by, where it is good here too."""
+        near = known is not None and len(known.low) == self.sites.count
+        if known is not None and near and holds(known, self.sites, self.trial):
+            self.lattice = known
+        else:
+            self.lattice = fitting(self.sites, self.trial)
+        self.nodes = self.lattice.n
+
+    def price(self, draws: int) -> float:
+        """Operations of fitting a lattice and of so many draws of the border, about."""
+        groups = self.split.groups
+        nodes = float(NODES[groups.width] ** groups.width)
+        fitting = 2.0 * len(self.trial) * (SEEKING[groups.width] ** groups.width + nodes)
+        return SITE * self.sites.entries * (fitting + draws * nodes)
+
+    def tables(self, draws: int) -> float:
+        """Operations on the densities that latents are drawn from, of so many draws of the border,
+        about."""
+        cells = self.nodes**self.split.groups.width * self.sites.count
+        return NODE * FINE * float(draws * cells)
 
     @property
     def evaluations(self) -> float:
@@ -133,11 +151,11 @@ class GroupedPoint:
     @property
     def each(self) -> float:
         """Evaluations for a draw of the border."""
-        return float(self.lattice.n**self.lattice.width * self.sites.count)
+        return float(self.lattice.n**self.lattice.width * self.sites.entries)
 
     def most(self) -> int:
         """Draws of the border of which the densities can be held."""
-        cells = self.lattice.n**self.lattice.width * self.split.groups.count
+        cells = self.lattice.n**self.lattice.width * self.sites.count
         return int(TABLE // max(cells, 1))
 
     def border(self, draws: int, seed: int, skip: int = 0) -> Border:
@@ -151,7 +169,7 @@ class GroupedPoint:
         outside = edges(self.lattice, known.levels)
         if outside.max() > -EDGE:
             farthest = np.argsort(-outside, kind="stable")[:WORST]
-            self._fit(np.concatenate([self.trial, known.xi[farthest]]))
+            self.lattice = fitting(self.sites, np.concatenate([self.trial, known.xi[farthest]]))
             known = self._weighted(eta, np.zeros(rank), np.eye(rank))
         if known.effective < EVEN * len(eta) and known.effective > 2.0 * rank:
             w = known.weights
@@ -172,7 +190,7 @@ class GroupedPoint:
             raise NoGroups("a group's density moves too far with the shared latents")
         inner = log_sum(levels)
         change = 0.5 * (eta**2 - xi**2).sum(axis=1) + float(np.linalg.slogdet(root)[1])
-        log_weight = self.sites.border(xi) + inner.sum(axis=1) + change
+        log_weight = self.sites.border(xi) + inner @ self.sites.times + change
         if not np.isfinite(log_weight).all():
             raise NoGroups("a site has no density somewhere")
         return Border(xi, log_weight, levels)
@@ -188,14 +206,8 @@ class GroupedPoint:
             np.broadcast_to(np.arange(draws)[:, None], (draws, shape[1] * shape[2])), axis=0
         )
         uniform = (ranks.reshape(shape) + rng.random(shape)) / draws
-        x = drawn(self.lattice, border.levels, which, uniform)
+        x = drawn(self.lattice, border.levels, which, self.sites.kind, uniform)
         return self.split.z(border.xi[which], x)
-
-
-def fitting_price(sites: int, groups: Groups, trials: int) -> float:
-    """Evaluations that a lattice is fitted with at so many draws of the border, about."""
-    seeking, nodes = SEEKING[groups.width], NODES[groups.width]
-    return float(sites * trials * 2 * (seeking**groups.width + nodes**groups.width))
 
 
 def _trials(rank: int) -> Array:

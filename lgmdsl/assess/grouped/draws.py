@@ -10,21 +10,19 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.grouped.border import (
     DRAWN,
-    NODE,
     SCRAMBLINGS,
     SITE,
-    TRIALS,
     GroupedPoint,
-    fitting_price,
 )
 from lgmdsl.assess.grouped.groups import Groups, groups_of
-from lgmdsl.assess.grouped.lattice import FINE, NODES, Lattice
+from lgmdsl.assess.grouped.lattice import Lattice
 from lgmdsl.assess.sampling.draws import MixturePoint, shared_out
-from lgmdsl.contract.linear import LinearGaussian
 
 # Draws of the border: of a point at least, of all points together at least and at most, and those
 # that an evidence is made of.
 FEWEST, LEAST, MOST, EVIDENCE = 32, 160, 2048, 32
+# Of the budget, what draws of the latents may take: fewer are drawn where they are very many.
+DRAWING, FEW = 0.3, 1000
 GAIN = 4.0  # independent draws that a quasi-random one may count as
 
 
@@ -56,28 +54,18 @@ class GroupedEvidence:
     operations: float
 
 
-def least_price(linear: LinearGaussian, groups: Groups, points: int = 1) -> float:
-    """Operations of the smallest set of draws at so many hyperparameter points, about."""
-    sites = sum(map(len, groups.site_group))
-    each = float(NODES[groups.width] ** groups.width)
-    border = max(LEAST, FEWEST * points) if len(groups.border) else points
-    fitting = fitting_price(sites, groups, TRIALS)
-    return SITE * (fitting + each * border * sites) + _tables(groups, NODES[groups.width], border)
-
-
-def evidence_price(groups: Groups) -> float:
-    """Operations of an evidence at one point, about."""
-    sites = sum(map(len, groups.site_group))
-    draws = EVIDENCE if len(groups.border) else 1
-    fitting = fitting_price(sites, groups, TRIALS)
-    return SITE * (fitting + float(sites * draws * NODES[groups.width] ** groups.width))
+def evidence_price(point: MixturePoint, groups: Groups) -> float:
+    """Operations of an evidence at one point, about. Raises NoGroups."""
+    return GroupedPoint(point, groups).price(EVIDENCE if len(groups.border) else 1)
 
 
 def grouped_evidence(
     point: MixturePoint, groups: Groups, seed: int, known: Lattice | None = None
 ) -> tuple[GroupedEvidence, Lattice]:
-    """The evidence at a point, and the lattice that it took. Raises NoGroups."""
-    at = GroupedPoint(point, groups, known)
+    """The evidence at a point, and the lattice that it took; `known`: one to try first. Raises
+    NoGroups."""
+    at = GroupedPoint(point, groups)
+    at.fit(known)
     border = at.border(EVIDENCE, seed)
     evidence = GroupedEvidence(border.log_evidence, border.error, SITE * at.evaluations)
     return evidence, at.lattice
@@ -99,34 +87,41 @@ def grouped_draws(
     counts = shared_out(weights, draws)
     drawn_points = int(np.count_nonzero(counts))
     whole = sum(w for w, n in zip(weights, counts, strict=True) if n)
-    left, spent, lattice = budget, 0.0, None
+    spent, lattice = 0.0, None
     pieces: list[tuple[int, Array]] = []
     logs, way, skip = list[float](), "", 0
     # One sequence for all points, whose borders are much alike in these units.
     inverse = squares = 0.0
-    for number, (point, count) in enumerate(zip(points, counts, strict=False)):
+    for number, point in enumerate(points):
+        count = counts[number]
         if not count:
             continue
         groups = groups_of(point.linear)
-        if groups is None or (
-            lattice is None and least_price(point.linear, groups, drawn_points) > budget
-        ):
+        if groups is None:
             return None
-        at = GroupedPoint(point, groups, lattice)
+        at = GroupedPoint(point, groups)
+        least = max(LEAST, FEWEST * drawn_points) if at.split.rank else 1
+        if not pieces and at.price(least) + at.tables(least) > budget:
+            return None
+        at.fit(lattice)
         lattice = at.lattice
-        sampling = _tables(groups, lattice.n, 1) + SITE * at.each
-        rest = left - SITE * at.evaluations * drawn_points - DRAWN * draws * groups.count
         if not pieces:
-            affordable = min(rest / sampling, float(MOST))
-            if affordable < (LEAST if at.split.rank else 1):
+            most = DRAWING * budget / (DRAWN * point.linear.size)
+            rest = budget - SITE * at.evaluations * drawn_points
+            rest -= DRAWN * min(draws, most) * point.linear.size
+            affordable = min(rest / (at.tables(1) + SITE * at.each), float(MOST))
+            if affordable < least or most < FEW:
                 return None
+            if most < draws:
+                counts = shared_out(weights, int(most))
+                count = counts[number]
         share = max(affordable * point.weight / whole, FEWEST)
         if drawn_points == 1:  # nets are most even
             share = 2.0 ** np.floor(np.log2(share))
         border = at.border(int(min(share, at.most())), seed, skip)
         skip += len(border.xi) // SCRAMBLINGS
         z = at.latents(border, count, np.random.default_rng([seed, number, 23]))
-        spent += SITE * at.evaluations + _tables(groups, lattice.n, len(border.xi))
+        spent += SITE * at.evaluations + at.tables(len(border.xi))
         spent += DRAWN * z.size
         worst = 0.0  # of a border without latents, nothing but the draws of the groups
         if at.split.rank:
@@ -156,8 +151,3 @@ def _words(groups: Groups) -> str:
     of = f" of {count:,} groups" if count > 1 else ""
     given = f" given {shared} shared latent{'' if shared == 1 else 's'}" if shared else ""
     return f"quadrature{of}{given}"
-
-
-def _tables(groups: Groups, n: int, draws: int) -> float:
-    """Operations on the densities of all groups at so many draws of the border."""
-    return NODE * FINE * float(draws * groups.count * n**groups.width)

@@ -11,7 +11,7 @@ top. A lattice of the middles of its cells says whether it is fine enough.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -32,35 +32,43 @@ SLACK, CHEAP = 1.7, 4e6  # of the first: more only where that takes so few evalu
 REACH, FARTHEST = 8.0, 128.0  # where boxes are sought, in sds of q
 # What two lattices may differ by: all groups together, in nats, and the densities between nodes.
 SUMMED, BETWEEN = 0.06, 0.02
+DIGITS = 10  # to which groups that count as alike agree
+PADDED = 4.0  # places, in groups of as many sites, for each site where groups are compared
 CHUNK = 1 << 18  # sites at draws and nodes that are evaluated at once
 NEIGHBOURS = 6  # nodes that a log density is interpolated from
 FINE = 4  # points of a drawn density for each node
 
 
 class GroupSites:
-    """The sites by groups: sums of r over each group, and those that see the border alone.
+    """The sites by groups: sums of r over each group, and those that see the border alone. Groups
+    that are alike to rounding (persons of the same answers) are one of `count`: `kind` (G,) says
+    which of them each is, `times` (count,) how many are. `entries`: sites of all kinds;
     `evaluations`: sites at draws and nodes, counted."""
 
     def __init__(self, sites: tuple[Site, ...], q: Conditioned, split: Split) -> None:
         self.split, ratio = split, DensityRatio(sites, q)
         groups = split.groups
-        order = [np.argsort(g, kind="stable") for g in groups.site_group]
-        pairs = list(zip(groups.site_group, order, strict=True))
-        inside, outside = ([o[(g[o] >= 0) == side] for g, o in pairs] for side in (True, False))
+        first, self.kind, self.times = alike(ratio, split)
+        self.count = len(first)
+        which = np.full(groups.count, -1)
+        which[first] = np.arange(self.count)
+        taken = [np.where(g >= 0, which[g], -2 - (g < 0)) for g in groups.site_group]
+        order = [np.argsort(g, kind="stable") for g in taken]
+        inside = [o[g[o] >= 0] for g, o in zip(taken, order, strict=True)]
+        outside = [np.flatnonzero(g < 0) for g in groups.site_group]
         self.constant = ratio.constant
         self.inside, self.outside = ratio.part(inside), ratio.part(outside)
         self.group: list[IntArray] = []
         self.rows: list[tuple[Array, Array]] = []
         self.outer_rows: list[Array] = []
-        events = [1 if m.ndim == 1 else m.shape[1] for m in q.mean]
-        for number, event in enumerate(events):
+        self.events = _events(ratio)
+        for number, event in enumerate(self.events):
             shared, own = split.shared_rows[number], split.own_rows[number]
             some, others = (_of_sites(o[number], event) for o in (inside, outside))
             self.rows.append((shared[some], own[some]))
             self.outer_rows.append(shared[others])
-            self.group.append(groups.site_group[number][inside[number]])
-        self.events = events
-        self.count = sum(map(len, self.group))
+            self.group.append(taken[number][inside[number]])
+        self.entries = sum(map(len, self.group))
         self.evaluations = 0.0
 
     def border(self, xi: Array) -> Array:
@@ -75,7 +83,7 @@ class GroupSites:
         """(m, K, G) sum of r over each group at xi (m, p') and all nodes x, (K, G, D)."""
         m, (nodes, groups, _) = len(xi), x.shape[:3]
         out = np.zeros((m, nodes, groups))
-        self.evaluations += float(m * nodes * self.count)
+        self.evaluations += float(m * nodes * self.entries)
         for number, group in enumerate(self.group):
             if not len(group):
                 continue
@@ -98,6 +106,47 @@ class GroupSites:
         if len(moves) < size:
             padded = np.concatenate([moves, np.zeros((size - len(moves), moves.shape[1]))])
         return self.inside.term(number, padded)[: len(moves)]
+
+
+def _events(ratio: DensityRatio) -> list[int]:
+    """Predictor rows of a site of each block."""
+    return [1 if m.ndim == 1 else m.shape[1] for m in ratio.mean]
+
+
+def alike(ratio: DensityRatio, split: Split) -> tuple[IntArray, IntArray, Array]:
+    """Groups of which every other is a copy, the place among them of each group's, (G,), and how
+    many are alike."""
+    groups = split.groups
+    keys = [groups.members >= 0]
+    for number, group in enumerate(groups.site_group):
+        rows = np.flatnonzero(group >= 0)
+        if not len(rows):
+            continue
+        known = _features(ratio, split, number)[rows]
+        unit = np.abs(known).max(axis=0)
+        rounded = np.round(known / np.where(unit > 0.0, unit, 1.0), DIGITS) + 0.0
+        identity = np.unique(rounded, axis=0, return_inverse=True)[1].reshape(-1)
+        order = np.lexsort((identity, group[rows]))
+        inner, held = group[rows][order], np.bincount(group[rows], minlength=groups.count)
+        table = np.full((groups.count, int(held.max())), -1)
+        if table.size > PADDED * len(rows):
+            every = np.arange(groups.count)
+            return every, every, np.ones(groups.count)
+        place = np.arange(len(rows)) - np.repeat(np.cumsum(held) - held, held)
+        table[inner, place] = identity[order]
+        keys.append(table)
+    whole = np.concatenate([np.asarray(k, dtype=np.int64) for k in keys], axis=1)
+    found = np.unique(whole, axis=0, return_index=True, return_inverse=True, return_counts=True)
+    return found[1], found[2].reshape(-1), found[3].astype(np.float64)
+
+
+def _features(ratio: DensityRatio, split: Split, number: int) -> Array:
+    """(N, f) all that tells the sites of a block apart."""
+    site, count = ratio.sites[number], len(ratio.mean[number])
+    own = [getattr(site, f.name) for f in fields(site) if f.name not in site.spec.shared]
+    known = [ratio.mean[number], ratio.weight[number], ratio.alpha[number]]
+    rows = [split.shared_rows[number], split.own_rows[number]]
+    return np.concatenate([np.reshape(a, (count, -1)) for a in (*own, *known, *rows)], axis=1)
 
 
 def _of_sites(sites: IntArray, event: int) -> IntArray:
@@ -159,8 +208,8 @@ def edges(lattice: Lattice, levels: Array) -> Array:
 
 def fitting(sites: GroupSites, trial: Array) -> Lattice:
     """Boxes and steps that hold at the border draws `trial`, (m, p'). Raises NoGroups."""
-    groups, seeking = sites.split.groups, SEEKING[sites.split.groups.width]
-    shape = (groups.count, groups.width)
+    width = sites.split.groups.width
+    seeking, shape = SEEKING[width], (sites.count, width)
     lattice = Lattice(np.full(shape, -REACH), np.full(shape, REACH), seeking)
     while True:
         found, open_ends = _boxes(lattice, sites, trial)
@@ -171,12 +220,12 @@ def fitting(sites: GroupSites, trial: Array) -> Lattice:
         wide = np.where(open_ends, 2.0, 1.0)
         lattice = replace(lattice, low=lattice.low * wide, high=lattice.high * wide)
     narrow = replace(lattice, low=found.low, high=found.high)
-    lattice = replace(_boxes(narrow, sites, trial)[0], n=NODES[groups.width])
+    lattice = replace(_boxes(narrow, sites, trial)[0], n=NODES[width])
     while not _fine(lattice, sites, trial):
         more = int(np.ceil(1.15 * lattice.n))
-        work = 2.0 * len(trial) * float(more**groups.width * max(sites.count, groups.count))
-        slack = more <= SLACK * NODES[groups.width]
-        if more > MOST[groups.width] or not (slack or work <= CHEAP):
+        work = 2.0 * len(trial) * float(more**width * max(sites.entries, sites.count))
+        slack = more <= SLACK * NODES[width]
+        if more > MOST[width] or not (slack or work <= CHEAP):
             raise NoGroups("quadrature of a group does not settle")
         lattice = replace(lattice, n=more)
     return lattice
@@ -213,7 +262,7 @@ def _boxes(lattice: Lattice, sites: GroupSites, trial: Array) -> tuple[Lattice, 
 def _fine(lattice: Lattice, sites: GroupSites, trial: Array) -> bool:
     """Whether twice the nodes change neither the integrals nor what is drawn between them."""
     levels, middle = lattice.levels(sites, trial), lattice.levels(sites, trial, middles=True)
-    if np.abs((log_sum(levels) - log_sum(middle)).sum(axis=1)).max() > SUMMED:
+    if np.abs((log_sum(levels) - log_sum(middle)) @ sites.times).max() > SUMMED:
         return False
     n, width, (m, _, count) = lattice.n, lattice.width, levels.shape
     between = floored(levels).reshape(m, *[n] * width, count)
