@@ -92,7 +92,7 @@ def test_given_hyperparameters() -> None:
     assert fit.log_evidence_corrected == pytest.approx(truth.log_evidence, abs=0.02)
     assert fit.accuracy.evidence == pytest.approx(truth.log_evidence - fit.log_evidence, abs=0.02)
     assert fit.accuracy.evidence > 0.3
-    assert "draws by quadrature of 60 groups" in fit.summary()
+    assert "exact draws (quadrature of 60 groups" in fit.summary()
 
 
 def test_learned_hyperparameters() -> None:

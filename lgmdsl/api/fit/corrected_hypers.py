@@ -55,7 +55,7 @@ def corrected(fit: Fit, planned: Plan, hyper: HyperErrors) -> Fit | None:
         q = found.conditioned
     except LgmError:
         return None
-    log_evidence = found.log_evidence + hyper.gap_of(theta, q, found.log_evidence)
+    log_evidence = found.log_evidence + hyper.gap_of(problem, theta, q, found.log_evidence)
     prior = [space.log_prior(t, pinned)[0] for t in (fit.theta, theta)]
     if not log_evidence + prior[1] > fit.log_evidence_corrected + prior[0]:
         return None

@@ -14,11 +14,15 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
-from lgmdsl.api.fit.accuracy import Estimated
+from lgmdsl.api.fit.accuracy import BY_WEIGHTS, Estimated
 from lgmdsl.api.settings import one_of
 from lgmdsl.assess.grouped.draws import GroupedDraws, grouped_draws
 from lgmdsl.assess.grouped.split import NoGroups
+from lgmdsl.assess.modes.draws import draws_from_modes
+from lgmdsl.assess.modes.search import Modes
+from lgmdsl.assess.modes.weighed import concave
 from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, mixture_draws
+from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
@@ -93,10 +97,15 @@ class NotDrawn(Exception):
 
 
 def correction(
-    fit: Fit, planned: Plan, errors: Estimated, options: CorrectionOptions
+    fit: Fit,
+    planned: Plan,
+    errors: Estimated,
+    options: CorrectionOptions,
+    several: Modes | None = None,
 ) -> Correction:
     """The estimate as it is, or exact draws of the latents at the points of the fit, with their
-    Monte Carlo errors."""
+    Monte Carlo errors: by chains around the Gaussians, or, where the posterior's modes are known
+    (`several`), by importance sampling from these."""
     latents = errors.of_latents
     if not latents.accuracy.known or fit.hyper == "vb" or _within(latents.accuracy, options.effort):
         return Correction(errors)
@@ -112,11 +121,16 @@ def correction(
         with np.errstate(all="ignore"):
             known: GroupedDraws | ExactDraws | None = None
             if allowance:
+                shares = [p.share for p in fit.points]
                 draws = min(DRAWS, KEPT // size)
-                known = _by_groups(fit, draws, allowance)
-                if known is None:
-                    shares = [p.share for p in fit.points]
-                    known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+                if several is None:
+                    known = _by_groups(fit, problem, draws, allowance)
+                    if known is None:
+                        known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+                else:
+                    known = draws_from_modes(
+                        _problems(fit, planned), shares, several.z, draws, fit.seed, allowance
+                    )
         if known is None or len(known.z) < FEWEST:
             note = f"{GAUSSIAN} they take more operations than effort={effort} allows"
             return Correction(errors, None, note, effort != "high")
@@ -129,7 +143,9 @@ def correction(
     except NotDrawn as why:
         return Correction(errors, None, f"{GAUSSIAN} {why}")
     sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
-    way = known.way if isinstance(known, GroupedDraws) else SAMPLER
+    way = SAMPLER if several is None else BY_WEIGHTS
+    if isinstance(known, GroupedDraws):
+        way = EXACT_BY.format(known.way)
     known_errors = _of_draws(latents, sample, way)
     if isinstance(known, GroupedDraws) and fit.learning is None:
         known_errors = _of_evidence(known_errors, fit.log_evidence, known.log_evidences[0])
@@ -137,8 +153,10 @@ def correction(
     return Correction(drawn, sample, _why(latents, sample, effort, way))
 
 
-def _by_groups(fit: Fit, draws: int, allowance: float) -> GroupedDraws | None:
+def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> GroupedDraws | None:
     """Exact draws group by group, where the model has groups and that can be afforded."""
+    if not concave(problem.sites):  # other modes are beyond a lattice
+        return None
     try:
         shares = [p.share for p in fit.points]
         known = grouped_draws(_points(fit), draws, fit.seed, allowance, shares)
@@ -159,9 +177,12 @@ def _why(latents: Estimated, sample: JointSample, effort: str, way: str) -> str:
     if latents.off:
         label, words = latents.off[0]
         reason = f"the Gaussian `{label}` is off: {words}"
-    by = "" if way == SAMPLER else f" by {way}"
     worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
-    return f"{len(sample):,} exact draws{by} ({worth}), since {reason}"
+    if way == BY_WEIGHTS:
+        worth = f"by importance sampling from its modes, worth {sample.ess:,.0f}"
+    elif way != SAMPLER:
+        worth = f"{way.removeprefix(EXACT_BY.format(''))}, {worth}"
+    return f"{len(sample):,} exact draws ({worth}), since {reason}"
 
 
 def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
@@ -179,7 +200,7 @@ def _of_draws(latents: Estimated, sample: JointSample, way: str) -> Estimated:
         sd=SPREAD * unit,
         quantile=TAIL * unit,
         worst="",
-        basis=f"{way if way == SAMPLER else EXACT_BY.format(way)} ({len(sample):,} draws)",
+        basis=f"{way} ({len(sample):,} draws)",
     )
     return replace(latents, accuracy=accuracy, off=())
 
@@ -207,3 +228,9 @@ def _points(fit: Fit) -> Iterator[MixturePoint]:
     for point in fit.points:
         sites, linear = canonical.sites(point.theta), canonical.linear(point.theta)
         yield MixturePoint(point.share, sites, linear, point.condition())
+
+
+def _problems(fit: Fit, planned: Plan) -> Iterator[tuple[Problem, Conditioned]]:
+    """The problem and its Gaussian at each hyperparameter point."""
+    for point in fit.points:
+        yield planned.at(point.theta, seed=fit.seed), point.condition()

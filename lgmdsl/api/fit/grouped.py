@@ -17,9 +17,11 @@ from lgmdsl.assess.grouped.draws import evidence_price, grouped_evidence
 from lgmdsl.assess.grouped.groups import groups_of
 from lgmdsl.assess.grouped.lattice import Lattice
 from lgmdsl.assess.grouped.split import NoGroups
+from lgmdsl.assess.modes.weighed import concave
 from lgmdsl.assess.sampling.draws import MixturePoint
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import Plan
 
 # Estimated errors of a hyperparameter, in times of what is tolerated, from which on they are
@@ -30,22 +32,22 @@ NEAR = 0.5
 class GroupedGap:
     """Exact less reported log evidence at hyperparameter points of one model."""
 
-    def __init__(self, planned: Plan, seed: int) -> None:
-        self.canonical, self.seed = planned.canonical, seed
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
         self.lattice: Lattice | None = None
 
-    def price(self, theta: Theta, q: Conditioned) -> float:
+    def price(self, problem: Problem, q: Conditioned) -> float:
         """Operations for a point, about; infinite where there are no groups."""
-        point = MixturePoint(1.0, self.canonical.sites(theta), self.canonical.linear(theta), q)
+        point = MixturePoint(1.0, problem.sites, problem.engine.linear, q)
         groups = groups_of(point.linear)
         try:
             return math.inf if groups is None else evidence_price(point, groups)
         except (NoGroups, np.linalg.LinAlgError):
             return math.inf
 
-    def __call__(self, theta: Theta, q: Conditioned, reported: float) -> float:
+    def __call__(self, problem: Problem, theta: Theta, q: Conditioned, reported: float) -> float:
         """NaN where it cannot be had."""
-        point = MixturePoint(1.0, self.canonical.sites(theta), self.canonical.linear(theta), q)
+        point = MixturePoint(1.0, problem.sites, problem.engine.linear, q)
         groups = groups_of(point.linear)
         if groups is None:
             return math.nan
@@ -69,12 +71,14 @@ def by_groups(
         return errors
     if q.conditioned.errors is not None or not _near(errors.hyper):
         return errors
-    gap_of = GroupedGap(planned, seed)
+    problem, gap_of = planned.at(solved.theta, seed=seed), GroupedGap(seed)
+    if not concave(problem.sites):  # other modes are looked for, which no lattice would see
+        return errors
     allowance = ALLOWANCE[effort] * max(OPERATIONS, solved.flops * solved.run.steps)
-    price = gap_of.price(solved.theta, q.conditioned)
+    price = gap_of.price(problem, q.conditioned)
     if not price * (1 + gaps_wanted(solved)) <= allowance:
         return errors
-    gap = gap_of(solved.theta, q.conditioned, q.log_evidence)
+    gap = gap_of(problem, solved.theta, q.conditioned, q.log_evidence)
     if not math.isfinite(gap):
         return errors
     hyper = hyper_errors(planned, solved, gap, seed, gap_of, exact=True)

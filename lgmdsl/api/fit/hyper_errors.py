@@ -17,8 +17,10 @@ import numpy as np
 from lgmdsl.accuracy.better import Errors, Unknown, better
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
+from lgmdsl.assess.modes.weighed import concave, evidence
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
+from lgmdsl.contract.problem import Problem
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
@@ -39,8 +41,8 @@ LEFT = 0.07
 # between them is followed beyond the last, in half-axes; what it may leave.
 FARTHER, BEYOND, CURVED = 1e-5, 1.5, 0.03
 
-# Corrected less reported log evidence of q at theta, NaN where it is not known.
-Gap: TypeAlias = Callable[[Theta, Conditioned, float], float]
+# Corrected less reported log evidence of q, of a problem at theta; NaN where it is not known.
+Gap: TypeAlias = Callable[[Problem, Theta, Conditioned, float], float]
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,10 +62,15 @@ class HyperErrors:
 
 
 def second_order_gap(planned: Plan, seed: int) -> Gap:
-    """By the third derivatives of the sites."""
+    """By the third derivatives of the sites; by weighted draws from all modes, where sites are not
+    log-concave and these reach the posterior."""
 
-    def gap(theta: Theta, q: Conditioned, reported: float) -> float:
+    def gap(problem: Problem, theta: Theta, q: Conditioned, reported: float) -> float:
         try:
+            if not concave(problem.sites):
+                exact = evidence(problem, q, seed)
+                if math.isfinite(exact):
+                    return exact - reported
             known = better(planned, theta, q, reported, seed, evidence_alone=True)
         except (Unknown, LgmError, np.linalg.LinAlgError):
             return math.nan
@@ -167,13 +174,13 @@ def _spread(places: Array, shares: Array, count: int, bulk: float) -> list[int]:
 def _gap_of(planned: Plan, fitted: Fitted, seed: int, gap_of: Gap) -> float:
     """Corrected less reported log evidence of a fit that was made."""
     try:
-        engine = planned.at(fitted.theta, seed=seed).engine
-        q = engine.condition(fitted.weight, fitted.shift)
+        problem = planned.at(fitted.theta, seed=seed)
+        q = problem.engine.condition(fitted.weight, fitted.shift)
     except (LgmError, np.linalg.LinAlgError):
         return math.nan
     if isinstance(q, Failed):
         return math.nan
-    return gap_of(fitted.theta, q, fitted.log_evidence)
+    return gap_of(problem, fitted.theta, q, fitted.log_evidence)
 
 
 def _about_mode(
@@ -215,7 +222,7 @@ def _gap_at(planned: Plan, solved: Solved, theta: Theta, seed: int, gap_of: Gap)
         return math.nan
     if found is None:
         return math.nan
-    return gap_of(theta, found.conditioned, found.log_evidence)
+    return gap_of(problem, theta, found.conditioned, found.log_evidence)
 
 
 def _named(name: str) -> Callable[[Theta], Array]:

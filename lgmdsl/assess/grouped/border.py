@@ -134,8 +134,9 @@ class GroupedPoint:
         """Operations of fitting a lattice and of so many draws of the border, about."""
         groups = self.split.groups
         nodes = float(NODES[groups.width] ** groups.width)
-        fitting = 2.0 * len(self.trial) * (SEEKING[groups.width] ** groups.width + nodes)
-        return SITE * self.sites.entries * (fitting + draws * nodes)
+        seeking = float(SEEKING[groups.width] ** groups.width)
+        fitting = 2.0 * len(self.trial) * (seeking + nodes)
+        return SITE * float(self.sites.entries) * (fitting + draws * nodes)
 
     def tables(self, draws: int) -> float:
         """Operations on the densities that latents are drawn from, of so many draws of the border,
