@@ -26,8 +26,8 @@ class Accuracy:
     small); `quantile`: of a 5 or 95 % point, in posterior sds; `evidence`: log p(y) less the
     reported log evidence, in nats, signed. `worst`: whose error is farthest beyond what is
     tolerated, as `b[age]`; "" where nothing is off. `basis`: how this is known: `exact`,
-    `second-order correction`, `importance sampling`, `exact sampler`, or `none: ` and why; numbers
-    are NaN where it is none.
+    `second-order correction`, `importance sampling`, `exact sampler`, `exact by quadrature of ...`,
+    or `none: ` and why; numbers are NaN where it is none.
     """
 
     mean: float
