@@ -259,3 +259,20 @@ def test_weights_that_are_too_uneven_are_refused(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(grouped_border.GroupedPoint, "_weighted", narrow)
     with pytest.raises(NoGroups, match="too uneven"):
         grouped(fit)
+
+
+def test_other_densities_of_the_border_give_the_same_evidence() -> None:
+    """What q's draws would be replaced by, where their weights are uneven."""
+    data = intercepts("count", 20, 4, 1.0)
+    fit = fitted(INTERCEPTS.format(kind="count", site=SITES["count"], sd=1.0), data)
+    at = point(fit)
+    groups = groups_of(at.linear)
+    assert groups is not None
+    of = grouped_border.GroupedPoint(at, groups)
+    of.fit()
+    plain = of.border(1024, seed=0)
+    eta = np.random.default_rng(5).standard_normal((4000, 2))
+    other = of._weighted(eta, np.array([0.2, -0.1]), np.array([[1.3, 0.0], [0.4, 1.2]]))
+    assert other.log_evidence == pytest.approx(plain.log_evidence, abs=0.05)
+    mean = plain.weights @ plain.xi
+    np.testing.assert_allclose(other.weights @ other.xi, mean, atol=0.08)
