@@ -12,7 +12,7 @@ import numpy as np
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy, basis, beyond, largest
 from lgmdsl.accuracy.better import Unknown, better
 from lgmdsl.accuracy.errors import Errors
-from lgmdsl.api.fit.hyper_errors import HyperErrors, hyper_errors
+from lgmdsl.api.fit.hyper_errors import HyperErrors, hyper_errors, second_order_gap
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.assess.modes.weighed import Weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -42,11 +42,11 @@ class Estimated:
     given: Estimated | None = None
     left: float = 1.0
 
-    def after(self, canonical: CanonicalModel, left: float) -> Estimated:
-        """Where the hyperparameters were corrected, and so much of their errors is left."""
+    def after(self, canonical: CanonicalModel) -> Estimated:
+        """Where the hyperparameters were corrected, and a share of their errors is left."""
         if self.hyper is None or self.given is None:
             return self
-        return _joined(canonical, self.given, self.hyper, left)
+        return joined(canonical, self.given, self.hyper, self.hyper.left)
 
     @property
     def of_latents(self) -> Estimated:
@@ -55,7 +55,7 @@ class Estimated:
 
     def with_latents(self, canonical: CanonicalModel, given: Estimated) -> Estimated:
         """The errors of the hyperparameters, and others of all else."""
-        return given if self.hyper is None else _joined(canonical, given, self.hyper, self.left)
+        return given if self.hyper is None else joined(canonical, given, self.hyper, self.left)
 
 
 def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = None) -> Estimated:
@@ -77,11 +77,11 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
     gap = given.log_evidence - q.log_evidence
     if solved.learned is None or not abs(gap) > NOTHING:
         return given
-    hyper = hyper_errors(planned, solved, gap, seed)
-    return given if hyper is None else _joined(planned.canonical, given, hyper)
+    hyper = hyper_errors(planned, solved, gap, seed, second_order_gap(planned, seed))
+    return given if hyper is None else joined(planned.canonical, given, hyper)
 
 
-def _joined(
+def joined(
     canonical: CanonicalModel, given: Estimated, hyper: HyperErrors, left: float = 1.0
 ) -> Estimated:
     """With the errors of hyperparameters, of which a share is `left`, and the gap of the integrated
@@ -99,8 +99,8 @@ def _joined(
     )
     off = (*_off(canonical, named), *given.off)
     worst = off[0][0] if off else ""
-    joined = replace(accuracy, mean=mean, sd=sd, quantile=quantile, evidence=gap, worst=worst)
-    return Estimated(joined, given.log_evidence, off, hyper, given, left)
+    both = replace(accuracy, mean=mean, sd=sd, quantile=quantile, evidence=gap, worst=worst)
+    return Estimated(both, given.log_evidence, off, hyper, given, left)
 
 
 def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: int) -> Estimated:

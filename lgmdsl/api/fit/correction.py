@@ -16,9 +16,12 @@ import numpy as np
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
 from lgmdsl.api.fit.accuracy import BY_WEIGHTS, Estimated
 from lgmdsl.api.settings import one_of
+from lgmdsl.assess.grouped.draws import GroupedDraws, grouped_draws
+from lgmdsl.assess.grouped.split import NoGroups
 from lgmdsl.assess.modes.draws import draws_from_modes
 from lgmdsl.assess.modes.search import Modes
-from lgmdsl.assess.sampling.draws import MixturePoint, mixture_draws
+from lgmdsl.assess.modes.weighed import concave
+from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, mixture_draws
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import Plan
@@ -47,6 +50,7 @@ SPREAD, TAIL = 1.0, 3.0
 # Rounds of chains double: one that does not fit the rest of the budget leaves up to two thirds of
 # it, and those of small points more.
 SPENT = 0.1
+SAMPLER, EXACT_BY = "exact sampler", "exact by {}"
 GAUSSIAN = "Gaussian, though off; no exact draws:"
 
 
@@ -115,12 +119,14 @@ def correction(
         if KEPT // size < FEWEST:
             raise NotDrawn(f"of {size:,} latents too few can be kept")
         with np.errstate(all="ignore"):
-            known = None
+            known: GroupedDraws | ExactDraws | None = None
             if allowance:
                 shares = [p.share for p in fit.points]
                 draws = min(DRAWS, KEPT // size)
                 if several is None:
-                    known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+                    known = _by_groups(fit, problem, draws, allowance)
+                    if known is None:
+                        known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
                 else:
                     known = draws_from_modes(
                         _problems(fit, planned), shares, several.z, draws, fit.seed, allowance
@@ -137,9 +143,27 @@ def correction(
     except NotDrawn as why:
         return Correction(errors, None, f"{GAUSSIAN} {why}")
     sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
-    weights = several is not None
-    drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample, weights))
-    return Correction(drawn, sample, _why(latents, sample, effort, weights))
+    way = SAMPLER if several is None else BY_WEIGHTS
+    if isinstance(known, GroupedDraws):
+        way = EXACT_BY.format(known.way)
+    known_errors = _of_draws(latents, sample, way)
+    if isinstance(known, GroupedDraws) and fit.learning is None:
+        known_errors = _of_evidence(known_errors, fit.log_evidence, known.log_evidences[0])
+    drawn = errors.with_latents(planned.canonical, known_errors)
+    return Correction(drawn, sample, _why(latents, sample, effort, way))
+
+
+def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> GroupedDraws | None:
+    """Exact draws group by group, where the model has groups and that can be afforded."""
+    if not concave(problem.sites):  # other modes are beyond a lattice
+        return None
+    try:
+        shares = [p.share for p in fit.points]
+        known = grouped_draws(_points(fit), draws, fit.seed, allowance, shares)
+    except (NoGroups, np.linalg.LinAlgError):
+        return None
+    good = known is not None and known.ess >= ESS and known.r_hat <= R_HAT
+    return known if good else None
 
 
 def _within(errors: Accuracy, effort: str) -> bool:
@@ -148,18 +172,26 @@ def _within(errors: Accuracy, effort: str) -> bool:
     return not any(error > times * limit for error, limit in limits)
 
 
-def _why(latents: Estimated, sample: JointSample, effort: str, weights: bool) -> str:
+def _why(latents: Estimated, sample: JointSample, effort: str, way: str) -> str:
     reason = f"the errors of a Gaussian passed what effort={effort} tolerates"
     if latents.off:
         label, words = latents.off[0]
         reason = f"the Gaussian `{label}` is off: {words}"
     worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
-    if weights:
+    if way == BY_WEIGHTS:
         worth = f"by importance sampling from its modes, worth {sample.ess:,.0f}"
+    elif way != SAMPLER:
+        worth = f"{way.removeprefix(EXACT_BY.format(''))}, {worth}"
     return f"{len(sample):,} exact draws ({worth}), since {reason}"
 
 
-def _of_draws(latents: Estimated, sample: JointSample, weights: bool) -> Estimated:
+def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
+    """With the exact log evidence at given hyperparameters."""
+    accuracy = replace(errors.accuracy, evidence=exact - reported)
+    return replace(errors, accuracy=accuracy, log_evidence=exact)
+
+
+def _of_draws(latents: Estimated, sample: JointSample, way: str) -> Estimated:
     """Monte Carlo errors: of moments, and of 5 and 95 % points, in multiples of the mean's."""
     unit = 1.0 / math.sqrt(sample.ess)
     accuracy = replace(
@@ -168,7 +200,7 @@ def _of_draws(latents: Estimated, sample: JointSample, weights: bool) -> Estimat
         sd=SPREAD * unit,
         quantile=TAIL * unit,
         worst="",
-        basis=f"{BY_WEIGHTS if weights else 'exact sampler'} ({len(sample):,} draws)",
+        basis=f"{way} ({len(sample):,} draws)",
     )
     return replace(latents, accuracy=accuracy, off=())
 

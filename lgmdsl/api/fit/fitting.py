@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 
 from lgmdsl.api.files.provenance import provenance
 from lgmdsl.api.fit.accuracy import estimated
-from lgmdsl.api.fit.corrected_hypers import LEFT, material
 from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
+from lgmdsl.api.fit.corrected_hypers import material
 from lgmdsl.api.fit.correction import correction, correction_options
+from lgmdsl.api.fit.grouped import by_groups
 from lgmdsl.api.fit.higher_optimum import (
     drawn_from_modes,
     highest,
@@ -211,6 +212,8 @@ def fit_compiled(
         known_flops(solved.flops)
         whole = None if optima is None else optima.whole
         errors = estimated(planned, solved, settings.seed, whole)
+        if wanted and whole is None:
+            errors = by_groups(planned, solved, errors, correcting.effort, settings.seed)
         fit = Fit(
             model=model,
             method=planned.method,
@@ -245,7 +248,7 @@ def fit_compiled(
             if errors.hyper is not None and wanted and material(errors.hyper):
                 nearer = corrected_fit(fit, planned, errors.hyper)
                 if nearer is not None:
-                    fit, errors = nearer, errors.after(canonical, LEFT)
+                    fit, errors = nearer, errors.after(canonical)
                     fit = replace(fit, accuracy=errors.accuracy)
         remedy = None
         if wanted and correcting.marginals == "corrected":
@@ -254,6 +257,8 @@ def fit_compiled(
                 origin = {**fit.provenance, "marginals": drawn.note}
                 errors = drawn.errors
                 fit = replace(fit, drawn=drawn.sample, accuracy=errors.accuracy, provenance=origin)
+                if learned is None:
+                    fit = replace(fit, log_evidence_corrected=errors.log_evidence)
             remedy = MORE_EFFORT if drawn.unaffordable else None
         local = local_optima(fit, optima, drawn_from_modes(fit, optima))
         off = inaccurate(canonical, planned.method, errors, remedy)

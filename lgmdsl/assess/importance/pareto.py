@@ -69,8 +69,14 @@ def k_hat(log_weights: Array, effective: float) -> float:
     if ordered[-1] - ordered[1] <= CONSTANT:
         return -math.inf  # the largest are one value: bounded
     shape = _fitted(log_weights - top)
-    hill = float(np.mean(ordered[1:] - ordered[0]))
-    return min(shape, hill) if effective > LITTLE * n else shape
+    return min(shape, hill(log_weights)) if effective > LITTLE * n else shape
+
+
+def hill(log_weights: Array) -> float:
+    """Hill's estimate of that shape: the mean log of the largest weights over the next one."""
+    n = len(log_weights)
+    ordered = np.sort(log_weights)[-math.ceil(min(n / 5, 3.0 * math.sqrt(n))) - 1 :]
+    return float(np.mean(ordered[1:] - ordered[0]))
 
 
 def _fitted(log_weights: Array) -> float:

@@ -12,12 +12,13 @@ which keeps digits where predictors are far from zero.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray
+from lgmdsl.arrays import Array, BoolArray, IntArray
 from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned
@@ -43,19 +44,32 @@ class DensityRatio:
         (or none in floating point)."""
         return np.asarray(self.constant + sum(t.sum(axis=1) for t in self.terms(moves)))
 
-    @np.errstate(all="ignore")
     def terms(self, moves: Sequence[Array]) -> list[Array]:
         """The sites' own contributions, l(m + d) - alpha'd + 1/2 d'Wd: (k, N) for each block."""
-        out = []
-        for number, (mean, flat) in enumerate(zip(self.mean, moves, strict=True)):
-            draws, sites = len(flat), len(mean)
-            d = flat.reshape(draws * sites, *mean.shape[1:])
-            site = self.repeated(number, sites, draws)
-            level = site.log_density(np.tile(mean, (draws, *[1] * (mean.ndim - 1))) + d)
-            w = np.tile(self.weight[number], (draws, *[1] * (self.weight[number].ndim - 1)))
-            a = np.tile(self.alpha[number], (draws, *[1] * (mean.ndim - 1)))
-            term = level - rows.inner(a, d) + 0.5 * rows.quadratic(w, d)
-            out.append(np.where(np.isnan(term), -np.inf, term).reshape(draws, sites))
+        return [self.term(number, flat) for number, flat in enumerate(moves)]
+
+    @np.errstate(all="ignore")
+    def term(self, number: int, flat: Array) -> Array:
+        """Those of one block, (k, N), at moves (k, P) of its predictors."""
+        mean, (draws, sites) = self.mean[number], (len(flat), len(self.mean[number]))
+        d = flat.reshape(draws * sites, *mean.shape[1:])
+        site = self.repeated(number, sites, draws)
+        level = site.log_density(np.tile(mean, (draws, *[1] * (mean.ndim - 1))) + d)
+        w = np.tile(self.weight[number], (draws, *[1] * (self.weight[number].ndim - 1)))
+        a = np.tile(self.alpha[number], (draws, *[1] * (mean.ndim - 1)))
+        term = level - rows.inner(a, d) + 0.5 * rows.quadratic(w, d)
+        return np.where(np.isnan(term), -np.inf, term).reshape(draws, sites)
+
+    def part(self, chosen: Sequence[IntArray]) -> DensityRatio:
+        """That of some sites of each block, by positions, without the constant."""
+        out = copy(self)
+        pairs = list(zip(self.sites, chosen, strict=True))
+        out.sites = [site.take(rows) for site, rows in pairs]
+        out.mean, out.weight, out.alpha = (
+            tuple(a[rows] for a, rows in zip(values, chosen, strict=True))
+            for values in (self.mean, self.weight, self.alpha)
+        )
+        out.constant, out._repeated = 0.0, {}
         return out
 
     def repeated(self, number: int, sites: int, draws: int) -> Site:

@@ -2,7 +2,7 @@
 
 Their density is multiplied by exp(delta), delta known at some fits: between them it is a quadratic
 function of the standardised coordinates (linear where there are few), and it is held at the ends of
-the box that the fits span.
+the box that the fits span, or some way beyond where delta is exact.
 """
 
 from __future__ import annotations
@@ -34,13 +34,18 @@ class Tilted:
 
 
 def tilted(
-    posterior: HyperPosterior, thetas: Sequence[Theta], weights: Array, deltas: Array
+    posterior: HyperPosterior,
+    thetas: Sequence[Theta],
+    weights: Array,
+    deltas: Array,
+    beyond: float = 0.0,
 ) -> Tilted:
     """The posterior corrected by `deltas` (k,), NaN where they are not known, at the points
-    `thetas` of a mixture of `weights` (k,)."""
+    `thetas` of a mixture of `weights` (k,); the curve goes on `beyond` the box of the fits that
+    they are known at, in standardised coordinates."""
     places, known = posterior.places(thetas), np.isfinite(deltas)
     fits, values, heavy = places[known], deltas[known], weights[known]
-    low, high = fits.min(axis=0), fits.max(axis=0)
+    low, high = fits.min(axis=0) - beyond, fits.max(axis=0) + beyond
     basis = _basis(fits, len(fits))
     root = np.sqrt(np.maximum(heavy, LIGHTEST * heavy.max()))
     level = float(heavy @ values / heavy.sum())

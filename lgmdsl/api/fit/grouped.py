@@ -1,0 +1,94 @@
+"""Exact evidences in place of estimated ones, where a model's latents fall into small groups: what
+they do to the posterior of the hyperparameters."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+
+from lgmdsl.accuracy.accuracy import beyond
+from lgmdsl.api.fit.accuracy import NOTHING, Estimated, joined
+from lgmdsl.api.fit.correction import ALLOWANCE, OPERATIONS
+from lgmdsl.api.fit.hyper_errors import HyperErrors, gaps_wanted, hyper_errors
+from lgmdsl.api.fit.solved import Solved
+from lgmdsl.assess.grouped.draws import evidence_price, grouped_evidence
+from lgmdsl.assess.grouped.groups import groups_of
+from lgmdsl.assess.grouped.lattice import Lattice
+from lgmdsl.assess.grouped.split import NoGroups
+from lgmdsl.assess.modes.weighed import concave
+from lgmdsl.assess.sampling.draws import MixturePoint
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.problem import Problem
+from lgmdsl.inference.plan import Plan
+
+# Estimated errors of a hyperparameter, in times of what is tolerated, from which on they are
+# computed exactly: estimates are up to a third off.
+NEAR = 0.5
+
+
+class GroupedGap:
+    """Exact less reported log evidence at hyperparameter points of one model."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.lattice: Lattice | None = None
+
+    def price(self, problem: Problem, q: Conditioned) -> float:
+        """Operations for a point, about; infinite where there are no groups."""
+        point = MixturePoint(1.0, problem.sites, problem.engine.linear, q)
+        groups = groups_of(point.linear)
+        try:
+            return math.inf if groups is None else evidence_price(point, groups)
+        except (NoGroups, np.linalg.LinAlgError):
+            return math.inf
+
+    def __call__(self, problem: Problem, theta: Theta, q: Conditioned, reported: float) -> float:
+        """NaN where it cannot be had."""
+        point = MixturePoint(1.0, problem.sites, problem.engine.linear, q)
+        groups = groups_of(point.linear)
+        if groups is None:
+            return math.nan
+        try:
+            with np.errstate(all="ignore"):
+                known, self.lattice = grouped_evidence(point, groups, self.seed, self.lattice)
+        except (NoGroups, np.linalg.LinAlgError):
+            return math.nan
+        return known.log - reported
+
+
+def by_groups(
+    planned: Plan, solved: Solved, errors: Estimated, effort: str, seed: int
+) -> Estimated:
+    """The errors of the hyperparameters by exact evidences, where a model has groups, the estimates
+    come near to what is tolerated and operations allow; else as they are."""
+    q = solved.posterior
+    given = errors.of_latents
+    gap = given.log_evidence - q.log_evidence
+    if solved.learned is None or not given.accuracy.known or not abs(gap) > NOTHING:
+        return errors
+    if q.conditioned.errors is not None or not _near(errors.hyper):
+        return errors
+    problem, gap_of = planned.at(solved.theta, seed=seed), GroupedGap(seed)
+    if not concave(problem.sites):  # other modes are looked for, which no lattice would see
+        return errors
+    allowance = ALLOWANCE[effort] * max(OPERATIONS, solved.flops * solved.run.steps)
+    price = gap_of.price(problem, q.conditioned)
+    if not price * (1 + gaps_wanted(solved, problem.engine.linear.rows)) <= allowance:
+        return errors
+    gap = gap_of(problem, solved.theta, q.conditioned, q.log_evidence)
+    if not math.isfinite(gap):
+        return errors
+    hyper = hyper_errors(planned, solved, gap, seed, gap_of, exact=True)
+    if hyper is None:
+        return errors
+    accuracy = replace(given.accuracy, evidence=gap)
+    known = replace(given, accuracy=accuracy, log_evidence=q.log_evidence + gap)
+    return joined(planned.canonical, known, hyper)
+
+
+def _near(hyper: HyperErrors | None) -> bool:
+    """Whether estimates are not known, or near to what is tolerated."""
+    return hyper is None or any((beyond(e) > NEAR).any() for e in hyper.errors.values())

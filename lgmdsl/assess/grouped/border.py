@@ -1,0 +1,232 @@
+"""The border's posterior at one hyperparameter point, by importance of quasi-random draws of q.
+
+    p(b | y) = q(b) exp(r_border(b)) prod_g F_g(b) / (p(y) / const)
+
+Draws come in several scramblings of a Sobol sequence (Owen 1997): what these differ by is the error
+of whatever is made of them.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import ndtri
+
+from lgmdsl.arrays import Array, IntArray
+from lgmdsl.assess.grouped.groups import Groups
+from lgmdsl.assess.grouped.lattice import (
+    EDGE,
+    FINE,
+    NODES,
+    SEEKING,
+    GroupSites,
+    Lattice,
+    edges,
+    fitting,
+    holds,
+    log_sum,
+)
+from lgmdsl.assess.grouped.lines import drawn
+from lgmdsl.assess.grouped.split import NoGroups, Split, split
+from lgmdsl.assess.importance.pareto import HEAVY, effective_size, hill
+from lgmdsl.assess.sampling.draws import MixturePoint
+
+SCRAMBLINGS = 8
+LEAST = 4  # draws of a scrambling
+EVEN, LITTLE = 0.5, 0.25  # of the draws: their effective size, below which others are drawn; none
+WIDER = 1.15  # of the sds of draws that were adapted
+WORST, LOOSE = 3, 4.5  # draws that a lattice is fitted to again, and nats at its ends then
+TRIALS, AWAY = 4, 2.5  # border draws that lattices are fitted at, and how far out, in sds
+TABLE = 1 << 24  # entries of the densities of all groups at all draws that are held
+# Operations for a site at a draw and a node, for a latent that is drawn, and for each point of the
+# densities that it is drawn from (measured at 20 to 60, 120 and 25 ns).
+SITE, DRAWN, NODE = 40.0, 120.0, 25.0
+
+
+@dataclass(frozen=True, eq=False)
+class Border:
+    """Draws xi (m, p') of the border with their log weights (m,), log p(y, b) over the density that
+    they are of, in SCRAMBLINGS equal parts, and the `levels` of the groups' lattice at each."""
+
+    xi: Array
+    log_weight: Array
+    levels: Array
+
+    @property
+    def effective(self) -> float:
+        return effective_size(self.log_weight)
+
+    @property
+    def log_evidence(self) -> float:
+        """log p(y)."""
+        top = float(self.log_weight.max())
+        return top + math.log(float(np.exp(self.log_weight - top).mean()))
+
+    @property
+    def parts(self) -> int:
+        """Scramblings; a border without latents is one draw."""
+        return SCRAMBLINGS if self.xi.shape[1] else 1
+
+    @property
+    def weights(self) -> Array:
+        """(m,) that sum to 1."""
+        w = np.exp(self.log_weight - self.log_weight.max())
+        return np.asarray(w / w.sum())
+
+    @property
+    def error(self) -> float:
+        """The standard error of `log_evidence`."""
+        if self.parts == 1:
+            return 0.0
+        w = np.exp(self.log_weight - self.log_weight.max()).reshape(self.parts, -1).mean(axis=1)
+        return float(w.std(ddof=1) / w.mean() / math.sqrt(self.parts))
+
+    def scatter(self) -> float:
+        """The squared standard error of means over the border, of its squares or of shares below
+        its 5 and 95 % points, whichever is largest, over their variance: of each the average over
+        the border's latents."""
+        if self.parts == 1:
+            return 0.0
+        w, xi = self.weights, self.xi
+        centred = xi - w @ xi
+        order = np.argsort(xi, axis=0)
+        ranks = np.empty_like(xi)
+        np.put_along_axis(ranks, order, np.cumsum(w[order], axis=0), axis=0)
+        tails = [(ranks <= level).astype(np.float64) for level in (0.05, 0.95)]
+        kinds = (centred, centred**2, np.concatenate(tails, axis=1))
+        return max(self._scatter(f) for f in kinds)
+
+    def _scatter(self, f: Array) -> float:
+        """Of means of f (m, k)."""
+        w = self.weights
+        away = f - w @ f
+        variance = w @ away**2
+        masses = w.reshape(self.parts, -1).sum(axis=1)
+        sums = (w[:, None] * away).reshape(self.parts, -1, f.shape[1]).sum(axis=1)
+        squared = (sums / masses[:, None]).var(axis=0, ddof=1) / self.parts
+        varies = variance > 0.0
+        return float((squared[varies] / variance[varies]).mean()) if varies.any() else 0.0
+
+
+class GroupedPoint:
+    """The posterior at one hyperparameter point. Raises NoGroups where it cannot be taken apart."""
+
+    lattice: Lattice
+
+    def __init__(self, point: MixturePoint, groups: Groups) -> None:
+        self.split: Split = split(point.linear, point.q, groups)
+        self.sites = GroupSites(tuple(point.sites), point.q, self.split)
+        self.trial = _trials(self.split.rank)
+        self.nodes = NODES[groups.width]
+
+    def fit(self, known: Lattice | None = None) -> None:
+        """A lattice: that `known` of a point near by, where it is good here too."""
+        near = known is not None and len(known.low) == self.sites.count
+        if known is not None and near and holds(known, self.sites, self.trial):
+            self.lattice = known
+        else:
+            self.lattice = fitting(self.sites, self.trial)
+        self.nodes = self.lattice.n
+
+    def price(self, draws: int) -> float:
+        """Operations of fitting a lattice and of so many draws of the border, about."""
+        groups = self.split.groups
+        nodes = float(NODES[groups.width] ** groups.width)
+        seeking = float(SEEKING[groups.width] ** groups.width)
+        fitting = 2.0 * len(self.trial) * (seeking + nodes)
+        return SITE * float(self.sites.entries) * (fitting + draws * nodes)
+
+    def tables(self, draws: int) -> float:
+        """Operations on the densities that latents are drawn from, of so many draws of the border,
+        about."""
+        cells = self.nodes**self.split.groups.width * self.sites.count
+        return NODE * FINE * float(draws * cells)
+
+    @property
+    def evaluations(self) -> float:
+        """Sites at draws and nodes, counted."""
+        return self.sites.evaluations
+
+    @property
+    def each(self) -> float:
+        """Evaluations for a draw of the border."""
+        return float(self.lattice.n**self.lattice.width * self.sites.entries)
+
+    def most(self) -> int:
+        """Draws of the border of which the densities can be held."""
+        cells = self.lattice.n**self.lattice.width * self.sites.count
+        return int(TABLE // max(cells, 1))
+
+    def border(self, draws: int, seed: int, skip: int = 0) -> Border:
+        """About so many draws, of each scrambling those after the first `skip`. Raises NoGroups
+        where their weights are too uneven."""
+        rank = self.split.rank
+        if not rank:
+            return self._weighted(np.zeros((1, 0)), np.zeros(0), np.eye(0))
+        eta = _quasi_random(rank, max(draws // SCRAMBLINGS, LEAST), seed, skip)
+        known = self._weighted(eta, np.zeros(rank), np.eye(rank))
+        outside = edges(self.lattice, known.levels)
+        if outside.max() > -EDGE:
+            farthest = np.argsort(-outside, kind="stable")[:WORST]
+            self.lattice = fitting(self.sites, np.concatenate([self.trial, known.xi[farthest]]))
+            known = self._weighted(eta, np.zeros(rank), np.eye(rank))
+        if known.effective < EVEN * len(eta) and known.effective > 2.0 * rank:
+            w = known.weights
+            mean = w @ known.xi
+            away = known.xi - mean
+            spread = np.linalg.cholesky((w[:, None] * away).T @ away + 1e-12 * np.eye(rank))
+            again = self._weighted(eta, mean, np.asarray(WIDER * spread))
+            known = again if again.effective > known.effective else known
+        if not known.effective >= LITTLE * len(eta) or hill(known.log_weight) > HEAVY:
+            worth = f"{len(eta)} are worth {known.effective:.0f}"
+            raise NoGroups(f"the weights of shared latents' draws are too uneven ({worth})")
+        return known
+
+    def _weighted(self, eta: Array, mean: Array, root: Array) -> Border:
+        xi = mean + eta @ root.T
+        levels = self.lattice.levels(self.sites, xi)
+        if edges(self.lattice, levels).max() > -LOOSE:
+            raise NoGroups("a group's density moves too far with the shared latents")
+        inner = log_sum(levels)
+        change = 0.5 * (eta**2 - xi**2).sum(axis=1) + float(np.linalg.slogdet(root)[1])
+        log_weight = self.sites.border(xi) + inner @ self.sites.times + change
+        if not np.isfinite(log_weight).all():
+            raise NoGroups("a site has no density somewhere")
+        return Border(xi, log_weight, levels)
+
+    def latents(self, border: Border, draws: int, rng: np.random.Generator) -> Array:
+        """(draws, n) equally weighted draws of z: of the border by systematic resampling, of each
+        group given it by its distribution function, stratified over the draws."""
+        ends = np.cumsum(border.weights)
+        at = (np.arange(draws) + rng.random()) / draws
+        which: IntArray = np.minimum(np.searchsorted(ends, at), len(ends) - 1)
+        shape = (draws, self.split.groups.count, self.lattice.width)
+        ranks = rng.permuted(
+            np.broadcast_to(np.arange(draws)[:, None], (draws, shape[1] * shape[2])), axis=0
+        )
+        uniform = (ranks.reshape(shape) + rng.random(shape)) / draws
+        x = drawn(self.lattice, border.levels, which, self.sites.kind, uniform)
+        return self.split.z(border.xi[which], x)
+
+
+def _trials(rank: int) -> Array:
+    """(m, p') the middle, and draws in random directions."""
+    if not rank:
+        return np.zeros((1, 0))
+    away = np.random.default_rng(rank).standard_normal((TRIALS - 1, rank))
+    away *= AWAY / np.linalg.norm(away, axis=1, keepdims=True)
+    return np.concatenate([np.zeros((1, rank)), away])
+
+
+def _quasi_random(rank: int, each: int, seed: int, skip: int) -> Array:
+    """(m, p') standard normal: of every scrambling `each` points after the first `skip`."""
+    from scipy.stats import qmc
+
+    power, pieces = math.ceil(math.log2(skip + each)), []
+    for k in range(SCRAMBLINGS):
+        sequence = qmc.Sobol(rank, seed=np.random.default_rng([seed, k, 19]))
+        pieces.append(sequence.random_base2(power)[skip : skip + each])
+    u = np.clip(np.concatenate(pieces), 1e-12, 1.0 - 1e-12)
+    return np.asarray(ndtri(u), dtype=np.float64)
