@@ -14,6 +14,8 @@ from lgmdsl.vocabulary.potentials import POTENTIALS
 from lgmdsl.vocabulary.priors import PRIORS
 from lgmdsl.vocabulary.signature import Category, Signature
 from lgmdsl.vocabulary.structures import STRUCTURES
+from lgmdsl.vocabulary.types import DATA_TYPES as DATA_TYPES
+from lgmdsl.vocabulary.types import HYPER_TYPES as HYPER_TYPES
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 IN_WORDS: dict[Category, str] = {
@@ -25,12 +27,10 @@ IN_WORDS: dict[Category, str] = {
     "operator": "operator",
     "function": "function",
 }
-DATA_TYPES = ("real", "positive", "unit", "count", "integer", "binary", "graph")
 # Names called in expressions, and names after `~`: a name is one or the other.
 CALLED: tuple[Category, ...] = ("kernel", "operator", "function")
 DISTRIBUTED: tuple[Category, ...] = ("structure", "family", "potential", "prior")
 EXTENSIBLE: tuple[Category, ...] = (*DISTRIBUTED, "kernel")  # to which plug-ins add names
-HYPER_TYPES = ("real", "positive", "unit", "correlation", "covariance", "simplex", "ordered")
 
 
 def _table(groups: Iterable[tuple[Signature, ...]]) -> dict[Category, dict[str, Signature]]:
