@@ -53,7 +53,7 @@ _OUTCOMES = {
         advice="says that the iteration ended, not that the approximation is accurate: see "
         "fit.accuracy, warnings W609 and `lgm summary --audit`",
         example="lgm fit model.lgm data.npz",
-        see_also=("iteration_limit", "stalled", "guarantee", "choosing-a-method"),
+        see_also=("iteration_limit", "stalled", "lower", "choosing-a-method"),
     ),
     Status.iteration_limit: Notes(
         formula="max_steps steps were made before both tolerances were met",

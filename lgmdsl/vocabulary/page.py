@@ -82,7 +82,7 @@ class Page:
 
     `call` is how it is written, `takes` the data or hyper types that it is for, `formulas` pairs of
     a form ("" where there is one) and its formula, `methods` pairs of a form and the methods that
-    take it, `ways` the treatments of hyperparameters that do, `text` the prose of a topic.
+    take it (of a method: how it answers sites, and which; of a guarantee: what gives it), `ways` the treatments of hyperparameters that do, `text` the prose of a topic.
     `without`: the fields of its kind that do not apply.
     """
 
@@ -138,13 +138,14 @@ class Page:
             parts.append("\n".join(_row(a) for a in self.arguments))
         if self.text:
             parts.append(self.text.rstrip("\n"))
+        taken = _METHODS.get(self.kind, "methods")
         facts = (
             (_TAKES.get(self.kind, "takes"), ", ".join(self.takes)),
             *((f"formula, {form}" if form else "formula", text) for form, text in self.formulas),
             ("scale", self.scale),
             ("support", self.support),
             ("guarantee", self.guarantee),
-            *((f"methods, {form}" if form else "methods", text) for form, text in self.methods),
+            *((f"{taken}, {form}" if form else taken, text) for form, text in self.methods),
             ("hyperparameters by", ", ".join(self.ways)),
             ("advice", self.advice),
         )
@@ -160,7 +161,8 @@ class Page:
         return "\n\n".join(parts) + "\n"
 
 
-_TAKES = {"observation family": "observes", "hyperprior": "for hypers of type"}
+_TAKES = {"observation family": "observes", "hyperprior": "for hypers of type", "bound": "sites"}
+_METHODS = {"method": "sites", "guarantee": "given by"}
 
 
 def page_of(signature: Signature) -> Page:

@@ -8,7 +8,7 @@ from lgmdsl.vocabulary.examples import SD, grouped, model, process, slopes, smoo
 from lgmdsl.vocabulary.signature import Mixed, Parameter, Signature, Spacing, Trait
 
 _SD = Parameter(
-    "sd", "positive", over="none", meaning="scale, in the unit of the latent (see its convention)"
+    "sd", "positive", over="none", meaning="scale, in the unit of the latent (see scale)"
 )
 _GRAPH = Parameter("graph", "graph", over="axis", meaning="pairs of neighbours among the members")
 _AT = Parameter(
