@@ -90,7 +90,7 @@ class NaturalGradient(Backend[NaturalState]):
             "quadrature or a bound",
             advice="what auto takes: accurate means and a lower bound of the evidence; sds are a "
             "little small for heavy tails",
-            example="lgm fit model.lgm data.npz --method natural-gradient --bound jaakkola",
+            example="lgm fit logit.lgm data.npz --method natural-gradient --bound jaakkola",
             see_also=("laplace", "ep", "opper-archambeau", "cholesky", "quadrature"),
         ),
     )

@@ -41,7 +41,8 @@ def _table(groups: Iterable[tuple[Signature, ...]]) -> dict[Category, dict[str, 
     return table
 
 
-_TABLE = _table((STRUCTURES, KERNELS, FAMILIES, POTENTIALS, PRIORS, OPERATORS, FUNCTIONS))
+_SHIPPED = (STRUCTURES, KERNELS, FAMILIES, POTENTIALS, PRIORS, OPERATORS, FUNCTIONS)
+_TABLE = _table(_SHIPPED)
 
 
 def lookup(category: Category, name: str) -> Signature | None:
@@ -58,6 +59,11 @@ def declared(category: Category, name: str) -> Signature:
     """The declaration of a name that the language ships, for the class that computes it. Raises
     KeyError."""
     return _TABLE[category][name]
+
+
+def shipped(category: Category) -> tuple[Signature, ...]:
+    """The signatures of a category that the language ships."""
+    return tuple(s for group in _SHIPPED for s in group if s.category == category)
 
 
 def names(category: Category) -> tuple[str, ...]:

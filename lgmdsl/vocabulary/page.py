@@ -80,9 +80,10 @@ class Argument:
 class Page:
     """One meaning of a word.
 
-    `call` is how it is written, `takes` the data or hyper types that it is for, `formulas` pairs of
-    a form ("" where there is one) and its formula, `methods` pairs of a form and the methods that
-    take it (of a method: how it answers sites, and which; of a guarantee: what gives it), `ways` the treatments of hyperparameters that do, `text` the prose of a topic.
+    `call` is how it is written, `takes` the data or hyper types that it is for (of a bound, the
+    sites), `formulas` pairs of a form ("" where there is one) and its formula, `methods` pairs of a
+    form and the methods that take it (of a method: how it answers sites, and which; of a guarantee:
+    what gives it), `ways` the treatments of hyperparameters that do, `text` the prose of a topic.
     `without`: the fields of its kind that do not apply.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -11,24 +12,27 @@ from lgmdsl.language.builder import Model
 from lgmdsl.language.tree import ast
 
 SIZE = 8
-SMALL = {"krow": 3, "kcol": 3, "group": 4, "letter": 5}
+SMALL = {"krow": 3, "kcol": 3, "group": 4, "letter": 5, "person": 40}
 
 
 def data_for(model: Model) -> dict[str, Any]:
     """Data of eight members to an index, drawn with one seed."""
     rng = np.random.default_rng(20)
-    sizes, words, out = dict[str, int](), dict[str, tuple[str, ...]](), dict[str, Any]()
+    sizes, labels, out = dict[str, int](), dict[str, Sequence[Any]](), dict[str, Any]()
     for statement in model.tree.statements:
         if isinstance(statement, ast.Index):
             sizes[statement.name.id] = _size(statement, sizes)
-            if isinstance(statement.definition, ast.Labels):
-                words[statement.name.id] = statement.definition.labels
+            match statement.definition:
+                case ast.Labels(labels=listed):
+                    labels[statement.name.id] = listed
+                case ast.Range(first=first, last=last):
+                    labels[statement.name.id] = range(first, last + 1)
         elif isinstance(statement, ast.Data):
             shape = tuple(sizes[d.id] for d in statement.dims)
             name, kind = statement.name.id, statement.type.name
             out[name] = _entries(kind, shape, sizes, rng)
-            if kind in words:
-                out[name] = np.asarray(words[kind])[out[name]]
+            if kind in labels:
+                out[name] = np.asarray(labels[kind])[out[name]]
     return _suited(out)
 
 

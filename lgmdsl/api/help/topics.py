@@ -2,24 +2,32 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Iterator
+from dataclasses import replace
 
 from lgmdsl.api.fit.hyper_ways import HYPER_WAYS
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.tree.statements import STATEMENTS
 from lgmdsl.vocabulary.examples import SD, grouped, model, regression, slopes
 from lgmdsl.vocabulary.lookup import IN_WORDS, names
-from lgmdsl.vocabulary.page import Page
+from lgmdsl.vocabulary.page import WIDTH, Page
 from lgmdsl.vocabulary.types import DATA_TYPES, HYPER_TYPES
 
 
 def topics() -> Iterator[Page]:
     """All topics."""
-    yield _language()
-    yield _indices()
-    yield _data()
-    yield _hyperparameters()
-    yield _choosing()
+    for page in (_language(), _indices(), _data(), _hyperparameters(), _choosing()):
+        yield replace(page, text=_filled(page.text))
+
+
+def _filled(text: str) -> str:
+    """Paragraphs of the width of pages; lines that are indented or numbered stay."""
+    blocks = text.split("\n\n")
+    return "\n\n".join(
+        block if block.startswith((" ", "1.")) else textwrap.fill(" ".join(block.split()), WIDTH)
+        for block in blocks
+    )
 
 
 def _listed(rows: Iterator[tuple[str, str]]) -> str:

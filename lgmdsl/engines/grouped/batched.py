@@ -46,7 +46,7 @@ class BatchedEngine(Engine):
         formula="A_g = Q_g + B_g' W B_g of each group g, in arrays (groups, L, L)",
         support="proper priors whose rows each join the latents of one group; no constraints",
         advice="for factor analysis and item response: persons with a few factors each",
-        example="lgm fit groups.lgm groups.npz --option engine=batched",
+        example="lgm fit persons.lgm persons.npz --option engine=batched",
         see_also=("wide", "sparse"),
     )
 
