@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
-from lgmdsl.api.explain.methods import methods
+from lgmdsl.api.explain.methods import methods_of
+from lgmdsl.api.explain.outline import outline_of
 from lgmdsl.api.fit.hyper_ways import WAYS
 from lgmdsl.contract.site import Site
 from lgmdsl.errors import LgmError
@@ -83,11 +84,11 @@ def _by_route(site: type[Site], candidates: Iterable[BackendClass]) -> str:
 
 def _of_model(example: str) -> str:
     """The methods that run a model whose sites are all Gaussian: what other parts leave of them."""
-    if not example:
+    try:
+        verdicts = methods_of(outline_of(_gaussian(loads(example))), "")
+    except LgmError:  # a third party's part without an example, or with one that is wrong
         return ""
-    verdicts = methods(_gaussian(loads(example)))
-    able = [v.method for v in verdicts if getattr(v, "runs", False)]
-    return ALL if len(able) == len(backends()) else ", ".join(able)
+    return ALL if len(verdicts.able) == len(backends()) else ", ".join(verdicts.able)
 
 
 def _gaussian(model: Model) -> Model:
