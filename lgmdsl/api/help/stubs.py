@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import lgmdsl
+from lgmdsl import files
 from lgmdsl.vocabulary.lookup import CALLED, CATEGORIES, categories, shipped
 from lgmdsl.vocabulary.python_call import PythonArgument, python_call
 from lgmdsl.vocabulary.signature import Signature
@@ -89,7 +90,7 @@ def _docstring(signatures: list[Signature]) -> Iterator[str]:
 
 def write() -> None:
     """Write the file."""
-    PLACE.write_text(stubs(), encoding="utf-8")
+    files.write(PLACE, stubs().encode())
 
 
 if __name__ == "__main__":
