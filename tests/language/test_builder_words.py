@@ -62,8 +62,9 @@ def test_a_word_with_several_roles_takes_the_arguments_of_each() -> None:
 def test_none_leaves_an_argument_out() -> None:
     assert repr(lgm.rw1(sd=1, at=None)) == "rw1(sd = 1)"
     assert repr(lgm.bernoulli(logit=0, probit=None)) == "bernoulli(logit = 0)"
+    unknown: dict[str, None] = {"no_such": None}
     with pytest.raises(lgm.ModelError, match="NoneType"):
-        lgm.normal(sd=1, **{"no_such": None})
+        lgm.normal(sd=1, **unknown)
 
 
 def test_words_are_values() -> None:

@@ -68,8 +68,8 @@ def test_summaries_are_sentences_not_formulas(page: Page) -> None:
 
 
 def test_every_word_and_part_has_a_page() -> None:
-    wanted = {
-        **{c: set(names(c)) for c in CATEGORIES},
+    wanted: dict[str, set[str]] = {
+        **{str(c): set(names(c)) for c in CATEGORIES},
         "methods": set(backends()),
         "bounds": {b.spec.name for b in all_bounds()} | {f"{s.stem}-R" for s in SERIES},
         "engines": set(choose.names()),
