@@ -243,7 +243,7 @@ def lognormal(
     """
 
 def mask(expr: Expression | float, keep: Expression | float) -> Expression:
-    """operator: the marked entries of an expression, the others left out"""
+    """operator: the marked entries of an expression, zero for the others"""
 
 def matern(
     *,

@@ -38,8 +38,7 @@ class Bohning(SoftplusBound):
             formula="E[log(1 + e^s)] <= log(1 + e^m) + v/8",
             support="logistic sites: bernoulli and binomial with a logit, ordinal logits, sech2 "
             "and logistic potentials",
-            advice="its weight never changes, so a fit factorises once; looser than jaakkola "
-            "where |m| is large",
+            advice="its weight is the same at every step; looser than jaakkola where |m| is large",
             example="lgm fit logit.lgm data.npz --method natural-gradient --bound bohning",
             see_also=("jaakkola", "piecewise-quadratic-R", "quadrature"),
         ),

@@ -38,7 +38,8 @@ class BohningMultinomial(LogSumExpBound):
         notes=Notes(
             formula="E[log sum exp s] <= log sum exp m + tr(A V) / 2, A = (I - 11'/K) / 2",
             support="softmax sites: categorical, multinomial, admixture",
-            advice="its weight never changes; looser than tilted where variances are large",
+            advice="its weight is the same at every step; looser than tilted where variances are "
+            "large",
             example="lgm fit classes.lgm classes.npz --method natural-gradient --bound bohning",
             see_also=("tilted", "log", "product-of-sigmoids", "quadrature"),
         ),

@@ -127,11 +127,10 @@ OPERATORS: tuple[Signature, ...] = (
         see_also=("conv2", "wavelet", "mask"),
     ),
     _operator(
-        "mask", _EXPR, Parameter("keep", "binary", meaning="data over the expression's indices"),
-        summary="the marked entries of an expression, the others left out",
-        formula="the x[i] with keep[i] = 1",
-        support=_ANY_AFFINE + "; only where it is the whole argument of an observation or a "
-                "potential",
+        "mask", _EXPR,
+        Parameter("keep", "binary", meaning="data over the expression's indices: 1 keeps an entry"),
+        summary="the marked entries of an expression, zero for the others",
+        formula="keep[i] x[i]; a potential of an entry that is not marked is a constant",
         example=_image(
             "data seen[row, col] : binary", "latent u[row, col] ~ flat",
             'potential mask(diff(u, row, boundary = "zero"), seen) ~ laplace(scale = 0.5)', _SEEN,

@@ -33,7 +33,7 @@ FIELDS: dict[str, tuple[str, ...]] = {
     "method": ("call", "guarantee", *_OF_PARTS, "source"),
     "bound": ("call", "guarantee", "methods", *_OF_PARTS, "source"),
     "engine": ("call", *_OF_PARTS),
-    "option": ("call", "arguments", *_OF_PARTS),
+    "option": ("summary", "call", "arguments", "support", "advice", "example", "see_also"),
     "treatment of hyperparameters": ("call", *_OF_PARTS, "source"),
     "status": _OF_PARTS,
     "guarantee": _OF_PARTS,
@@ -139,12 +139,12 @@ class Page:
             parts.append("\n".join(_row(a) for a in self.arguments))
         if self.text:
             parts.append(self.text.rstrip("\n"))
-        taken = _METHODS.get(self.kind, "methods")
+        taken, says = _METHODS.get(self.kind, "methods"), _FORMULA.get(self.kind, "formula")
         facts = (
             (_TAKES.get(self.kind, "takes"), ", ".join(self.takes)),
-            *((f"formula, {form}" if form else "formula", text) for form, text in self.formulas),
+            *((f"{says}, {form}" if form else says, text) for form, text in self.formulas),
             ("scale", self.scale),
-            ("support", self.support),
+            (_SUPPORT.get(self.kind, "support"), self.support),
             ("guarantee", self.guarantee),
             *((f"{taken}, {form}" if form else taken, text) for form, text in self.methods),
             ("hyperparameters by", ", ".join(self.ways)),
@@ -164,6 +164,16 @@ class Page:
 
 _TAKES = {"observation family": "observes", "hyperprior": "for hypers of type", "bound": "sites"}
 _METHODS = {"method": "sites", "guarantee": "given by"}
+# What kinds call a field of which the usual name says too little.
+_FORMULA = {
+    "statement": "meaning", "reserved word": "as in", "type": "values", "status": "meaning",
+    "guarantee": "meaning", "treatment of hyperparameters": "meaning",
+}  # fmt: skip
+_SUPPORT = {
+    "statement": "takes", "reserved word": "in", "status": "outcome",
+    **dict.fromkeys(("type", "method", "bound", "engine", "option", "guarantee"), "for"),
+    "treatment of hyperparameters": "for",
+}  # fmt: skip
 
 
 def page_of(signature: Signature) -> Page:

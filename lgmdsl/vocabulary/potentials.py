@@ -6,7 +6,10 @@ from lgmdsl.vocabulary.examples import SD, sparse
 from lgmdsl.vocabulary.signature import Parameter, Signature
 
 _GROUP = Parameter(
-    "group", "group", required=False, meaning="an index along which the norm is taken"
+    "group",
+    "group",
+    required=False,
+    meaning="an index along which the norm is taken; no method takes it yet (E501)",
 )
 _SCALE = Parameter("scale", "positive", meaning="in the unit of the expression")
 

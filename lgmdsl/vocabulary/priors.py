@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lgmdsl.vocabulary.examples import SD, grouped, model, process, regression, slopes, smooth
+from lgmdsl.vocabulary.examples import SD, grouped, model, regression, slopes, smooth
 from lgmdsl.vocabulary.signature import Parameter, Signature
 
 _ALPHA = Parameter("alpha", "unit", over="none", meaning="the probability beyond `u`")
@@ -111,10 +111,15 @@ PRIORS: tuple[Signature, ...] = (
         summary="penalised-complexity prior of the range of a spatial field in the plane: shrinks "
                 "towards long ranges, with P(range < u) = alpha",
         formula="lambda range^-2 exp(-lambda / range), lambda = -log(alpha) u",
-        scale="u is a short distance, in the unit of the mesh or the inputs; R-INLA's prior.range "
+        scale="u is a short distance, in the unit of the mesh; R-INLA's prior.range "
               "of inla.spde2.pcmatern with the same u and alpha",
-        example=process("matern(sd = s, length = l, smoothness = 1.5)",
-                        "hyper l : positive ~ pc_range(u = 0.5, alpha = 0.05)"),
+        example=model(
+            "index obs", "index node", "data y[obs] : real", "data A[obs, node] : real",
+            "data C[node, node] : real", "data G[node, node] : real", SD,
+            "hyper r : positive ~ pc_range(u = 2, alpha = 0.05)",
+            "latent f[node] ~ spde(mass = C, stiffness = G, sd = s, range = r)",
+            "observe y ~ normal(mean = A @ f, sd = 0.5)",
+        ),
         see_also=("spde", "matern", "inv_gamma"), source="Fuglstad et al. 2019, theorem 2.6",
     ),
     _prior(
@@ -145,7 +150,7 @@ PRIORS: tuple[Signature, ...] = (
         formula="sqrt(2 / pi) / sd exp(-x^2 / (2 sd^2))",
         scale="sd is that of the whole normal; the median is 0.67 sd, P(x > 1.96 sd) = 0.05",
         example=_of_sd("half_normal(sd = 1)"),
-        see_also=("pc_sd", "half_cauchy", "exponential"), source="Gelman 2006",
+        see_also=("pc_sd", "half_cauchy", "exponential"), source=f"{_UNIVARIATE}, chapter 13",
     ),
     _prior(
         "half_cauchy", _POSITIVE, _SCALE,

@@ -46,7 +46,7 @@ _MARGINAL = "sd is the stationary marginal standard deviation"
 
 def _steps(rest: str, size: str, closed: str = "") -> str:
     """The convention of a scaled random walk, and the sd of its steps."""
-    about = f"sd of a step = sd / sqrt(c), c about {size} for n equal steps"
+    about = f"sd of a step = sd / sqrt(c), of n equal steps c is about {size}"
     circle = f" ({closed} where cyclic)" if closed else ""
     return (
         f"{_TYPICAL.format(rest=rest)}; {about}{circle}; R-INLA with scale.model = TRUE has "
@@ -172,7 +172,7 @@ STRUCTURES: tuple[Signature, ...] = (
         summary="a pattern that repeats with a period and may drift: sums over it are near zero",
         formula="z[t] + z[t+1] + ... + z[t+period-1] ~ N(0, step^2); strictly periodic patterns of "
                 "sum zero have density 1",
-        scale=_steps(" about the periodic patterns", "0.30 n / period where n is many periods"),
+        scale=_steps(" about the periodic patterns", "0.30 n / period (ten periods or more)"),
         example=smooth(
             "seasonal(sd = s, period = 4)", "hyper s : positive ~ pc_sd(u = 0.5, alpha = 0.01)",
             axis="quarter",
@@ -224,12 +224,12 @@ STRUCTURES: tuple[Signature, ...] = (
     _structure(
         "besag", _GRAPH, _SD, traits=Trait.COMPONENTS,
         summary="intrinsic autoregression on a graph: neighbours resemble one another",
-        formula="z_i - z_j ~ N(0, step^2) over all pairs of neighbours: Q = c (D - W) / sd^2, D "
-                "the numbers of neighbours, W the graph",
+        formula="density proportional to exp(-c / (2 sd^2) sum of (z_i - z_j)^2 over all pairs of "
+                "neighbours): Q = c (D - W) / sd^2, D the numbers of neighbours, W the graph",
         scale=_TYPICAL.format(rest=", in each connected component")
-              + "; sd of the difference of two neighbours before the others are known = sd / "
-                "sqrt(c), c the geometric mean of the diagonal of (D - W)^+; R-INLA with "
-                "scale.model = TRUE has precision 1 / sd^2, without it c / sd^2",
+              + "; sd of a member with k neighbours given all of them = sd / sqrt(c k), c the "
+                "geometric mean of the diagonal of (D - W)^+; R-INLA with scale.model = TRUE has "
+                "precision 1 / sd^2, without it c / sd^2",
         support="all numbers, summing to zero in each connected component",
         example=smooth(
             "besag(graph = edges, sd = s)", "data edges[region, region] : graph", SD, axis="region"

@@ -193,7 +193,6 @@ def options() -> Iterator[Page]:
             arguments=tuple(replace(a, owner=b.spec.name) for b, a in rows),
             support=f"{'method' if len(rows) == 1 else 'methods'} {', '.join(owners)}",
             advice="the default suits most models",
-            formulas=(("", _values(argument)),),
             example=f"lgm fit {_data_of(backend)} --method {owners[0]} --option {name}={value}",
             see_also=tuple(owners),
         )
@@ -202,14 +201,6 @@ def options() -> Iterator[Page]:
 def _data_of(backend: BackendClass) -> str:
     """The model and data of an example: a method without an evidence learns no hyperparameters."""
     return "model.lgm data.npz" if backend.spec.evidence else "pinned.lgm data.npz"
-
-
-def _values(argument: Argument) -> str:
-    if argument.choices:
-        return " | ".join(argument.choices)
-    if argument.type == "bool":
-        return "true | false"
-    return {"integer": "a whole number", "real": "a number"}.get(argument.type, "a word")
 
 
 def _fit_option(option: FitOption) -> Page:
@@ -222,13 +213,14 @@ def _fit_option(option: FitOption) -> Page:
         name,
         "" if option.values else option.type,
         False,
-        option.summary,
+        option.notes.formula,
         option.values[0] if option.values else option.default,
         option.values,
     )
-    return Page.noted(
+    page = Page.noted(
         "option", name, option.summary, option.notes, call=call, arguments=(argument,)
     )
+    return replace(page, formulas=())  # it is the meaning of the argument
 
 
 # How settings are written whose flag or argument has another name.
@@ -258,7 +250,8 @@ def ways() -> Iterator[Page]:
 def statuses() -> Iterator[Page]:
     """How a fit ended."""
     for status in Status:
-        yield Page.noted("status", status.name, status.value, status.notes)
+        advice = status.value.removeprefix(f"{status.name}: ")
+        yield Page.noted("status", status.name, advice, status.notes)
 
 
 def guarantees() -> Iterator[Page]:

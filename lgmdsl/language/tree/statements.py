@@ -301,8 +301,8 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         notes=Notes(
             formula="an affine map of the latents: s = B z + c",
             support="+ - * / join by index name, @ contracts the one index that two share, v[who] "
-            "gathers by a map, d[who, 'slope'] with double quotes picks a label; products of "
-            "latents are refused (E203)",
+            'gathers by a map, d[who, "slope"] picks a label; products of latents are refused '
+            "(E203)",
             advice="the left side lists the indices of the result; a term with another index is "
             "an error (E201)",
             example=regression("normal(mean = eta, sd = 1)"),
