@@ -116,7 +116,7 @@ def test_stubs_are_up_to_date() -> None:
 def test_stubs_have_every_public_name_with_a_type() -> None:
     tree = ast.parse(stubs.stubs())
     functions = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
-    annotated = {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign)}  # type: ignore[union-attr]
+    annotated = {n.target.id for n in tree.body if isinstance(n, ast.AnnAssign)}
     imported = {
         a.asname for n in tree.body if isinstance(n, ast.ImportFrom) for a in n.names if a.asname
     }

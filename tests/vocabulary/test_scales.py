@@ -90,7 +90,8 @@ def density(site: str, y: Array, s: float, **parameters: float) -> Array:
     """t(y | s): the average of log t over a Gaussian without variance."""
     given = {k: np.full(len(y), v) for k, v in parameters.items()}
     point = np.full(len(y), s)
-    return np.exp(lgm.sites.expected(site, y, point, np.zeros(len(y)), **given).value)
+    answer = lgm.sites.expected(site, y, point, np.zeros(len(y)), **given)
+    return np.asarray(np.exp(answer.value))
 
 
 def moments(
