@@ -195,15 +195,18 @@ def _bound_line(name: str, lift: Bound) -> str:
 
 
 @overload
-def methods(model: Model) -> ModelMethods: ...
+def methods(model: Model) -> ModelMethods:
+    """The verdicts on a model."""
 
 
 @overload
-def methods(model: None = None) -> MethodTable: ...
+def methods(model: None = None) -> MethodTable:
+    """The whole table."""
 
 
 @overload
-def methods(model: Model | None) -> ModelMethods | MethodTable: ...
+def methods(model: Model | None) -> ModelMethods | MethodTable:
+    """Either."""
 
 
 def methods(model: Model | None = None) -> ModelMethods | MethodTable:
