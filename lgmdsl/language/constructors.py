@@ -7,19 +7,21 @@ an expression.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from lgmdsl.errors import Diagnostic, ModelError
 from lgmdsl.language.expressions import Distribution, Expression, lift, lift_value
 from lgmdsl.language.parse.grammar import is_name
 from lgmdsl.language.tree import ast
 from lgmdsl.vocabulary import lookup
-from lgmdsl.vocabulary.page import declared_pages
-from lgmdsl.vocabulary.python_call import PythonArgument, python_call
-from lgmdsl.vocabulary.signature import Signature
+
+if TYPE_CHECKING:
+    import inspect
+
+    from lgmdsl.vocabulary.python_call import PythonArgument
+    from lgmdsl.vocabulary.signature import Signature
 
 
 @dataclass(frozen=True, repr=False)
@@ -45,11 +47,20 @@ class DistributionConstructor(Distribution):
         return constructor, (self.factors[0].name.id,)
 
 
-@dataclass(frozen=True)
 class OperationConstructor:
     """A kernel, an operator or a function by name; a call makes an expression."""
 
-    name: str
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self.name == getattr(other, "name", None)
+
+    def __hash__(self) -> int:
+        return hash((type(self), self.name))
+
+    def __repr__(self) -> str:
+        return self.name
 
     def __call__(self, *values: Any, **arguments: Any) -> Expression:
         positional = [lift(v) for v in values]
@@ -104,6 +115,8 @@ def _signatures(name: str) -> tuple[Signature, ...]:
 
 
 def _call_of(name: str) -> tuple[PythonArgument, ...]:
+    from lgmdsl.vocabulary.python_call import python_call
+
     return python_call(_signatures(name))
 
 
@@ -112,6 +125,10 @@ def _class_of(name: str, signatures: tuple[Signature, ...]) -> type[Any]:
     known = _classes.get(name)
     if known is not None and known[0] == signatures:
         return known[1]
+    import inspect  # these only where a word is asked for: a model's text needs none of them
+
+    from lgmdsl.vocabulary.page import declared_pages
+
     called = signatures[0].category in lookup.CALLED
     base: type[Any] = OperationConstructor if called else DistributionConstructor
     returned = "Expression" if called else "Distribution"
@@ -123,7 +140,7 @@ def _class_of(name: str, signatures: tuple[Signature, ...]) -> type[Any]:
             "__doc__": f"{pages}\n`lgm help {name}` has the methods that take it, too.\n",
             "__module__": "lgmdsl",
             "__signature__": inspect.Signature(
-                [_parameter(a) for a in python_call(signatures)], return_annotation=returned
+                [_parameter(a) for a in _call_of(name)], return_annotation=returned
             ),
         },
     )
@@ -132,6 +149,8 @@ def _class_of(name: str, signatures: tuple[Signature, ...]) -> type[Any]:
 
 
 def _parameter(argument: PythonArgument) -> inspect.Parameter:
+    import inspect
+
     positional = inspect.Parameter.POSITIONAL_OR_KEYWORD
     return inspect.Parameter(
         argument.name,
@@ -166,8 +185,7 @@ def const(value: float) -> Expression:
     return lift(value)
 
 
-@dataclass(frozen=True)
-class HeadOf:
+class HeadOf(NamedTuple):
     """`head(other)`: all labels of an index but the last."""
 
     of: ast.Name

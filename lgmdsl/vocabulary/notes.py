@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, kw_only=True)
-class Notes:
+class Notes(NamedTuple):
     """`formula`: what it computes or means; `support`: where it applies; `advice`: when to take it
     and when it is wrong; `example`: commands on a `model.lgm` and its `data.npz`, or a complete
     model; `see_also`: other names. `without` names those of these that do not apply."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lgmdsl.vocabulary.examples import SD, model, regression, slopes, smooth
 from lgmdsl.vocabulary.notes import Notes
 
 
-@dataclass(frozen=True)
-class VariableType:
+class VariableType(NamedTuple):
     """A word after `:`; `data` and `hyper` say what may be declared with it."""
 
     name: str

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from lgmdsl.vocabulary.examples import SD, model, regression, smooth
 from lgmdsl.vocabulary.notes import Notes
 
 
-@dataclass(frozen=True)
-class ReservedWord:
+class ReservedWord(NamedTuple):
     """A word that cannot be a name (E105), and what it says."""
 
     name: str
