@@ -14,9 +14,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
-from lgmdsl.api.fit.accuracy import Estimated
+from lgmdsl.api.fit.accuracy import BY_WEIGHTS, Estimated
 from lgmdsl.api.settings import one_of
+from lgmdsl.assess.modes.draws import draws_from_modes
+from lgmdsl.assess.modes.search import Modes
 from lgmdsl.assess.sampling.draws import MixturePoint, mixture_draws
+from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
@@ -93,10 +96,15 @@ class NotDrawn(Exception):
 
 
 def correction(
-    fit: Fit, planned: Plan, errors: Estimated, options: CorrectionOptions
+    fit: Fit,
+    planned: Plan,
+    errors: Estimated,
+    options: CorrectionOptions,
+    several: Modes | None = None,
 ) -> Correction:
     """The estimate as it is, or exact draws of the latents at the points of the fit, with their
-    Monte Carlo errors."""
+    Monte Carlo errors: by chains around the Gaussians, or, where the posterior's modes are known
+    (`several`), by importance sampling from these."""
     latents = errors.of_latents
     if not latents.accuracy.known or fit.hyper == "vb" or _within(latents.accuracy, options.effort):
         return Correction(errors)
@@ -114,7 +122,12 @@ def correction(
             if allowance:
                 shares = [p.share for p in fit.points]
                 draws = min(DRAWS, KEPT // size)
-                known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+                if several is None:
+                    known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+                else:
+                    known = draws_from_modes(
+                        _problems(fit, planned), shares, several.z, draws, fit.seed, allowance
+                    )
         if known is None or len(known.z) < FEWEST:
             note = f"{GAUSSIAN} they take more operations than effort={effort} allows"
             return Correction(errors, None, note, effort != "high")
@@ -127,8 +140,9 @@ def correction(
     except NotDrawn as why:
         return Correction(errors, None, f"{GAUSSIAN} {why}")
     sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
-    drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample))
-    return Correction(drawn, sample, _why(latents, sample, effort))
+    weights = several is not None
+    drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample, weights))
+    return Correction(drawn, sample, _why(latents, sample, effort, weights))
 
 
 def _within(errors: Accuracy, effort: str) -> bool:
@@ -137,16 +151,18 @@ def _within(errors: Accuracy, effort: str) -> bool:
     return not any(error > times * limit for error, limit in limits)
 
 
-def _why(latents: Estimated, sample: JointSample, effort: str) -> str:
+def _why(latents: Estimated, sample: JointSample, effort: str, weights: bool) -> str:
     reason = f"the errors of a Gaussian passed what effort={effort} tolerates"
     if latents.off:
         label, words = latents.off[0]
         reason = f"the Gaussian `{label}` is off: {words}"
     worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
+    if weights:
+        worth = f"by importance sampling from its modes, worth {sample.ess:,.0f}"
     return f"{len(sample):,} exact draws ({worth}), since {reason}"
 
 
-def _of_draws(latents: Estimated, sample: JointSample) -> Estimated:
+def _of_draws(latents: Estimated, sample: JointSample, weights: bool) -> Estimated:
     """Monte Carlo errors: of moments, and of 5 and 95 % points, in multiples of the mean's."""
     unit = 1.0 / math.sqrt(sample.ess)
     accuracy = replace(
@@ -155,7 +171,7 @@ def _of_draws(latents: Estimated, sample: JointSample) -> Estimated:
         sd=SPREAD * unit,
         quantile=TAIL * unit,
         worst="",
-        basis=f"exact sampler ({len(sample):,} draws)",
+        basis=f"{BY_WEIGHTS if weights else 'exact sampler'} ({len(sample):,} draws)",
     )
     return replace(latents, accuracy=accuracy, off=())
 
@@ -183,3 +199,9 @@ def _points(fit: Fit) -> Iterator[MixturePoint]:
     for point in fit.points:
         sites, linear = canonical.sites(point.theta), canonical.linear(point.theta)
         yield MixturePoint(point.share, sites, linear, point.condition())
+
+
+def _problems(fit: Fit, planned: Plan) -> Iterator[tuple[Problem, Conditioned]]:
+    """The problem and its Gaussian at each hyperparameter point."""
+    for point in fit.points:
+        yield planned.at(point.theta, seed=fit.seed), point.condition()
