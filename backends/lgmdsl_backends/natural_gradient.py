@@ -88,8 +88,8 @@ class NaturalGradient(Backend[NaturalState]):
             "natural gradients in (W, b), accelerated",
             support="every site that answers averages over a Gaussian, by itself, through "
             "quadrature or a bound",
-            advice="what auto takes: accurate means and a lower bound of the evidence; sds are a "
-            "little small for heavy tails",
+            advice="what auto takes first: accurate means and a lower bound of the evidence; sds "
+            "are a little small for heavy tails",
             example="lgm fit logit.lgm data.npz --method natural-gradient --bound jaakkola",
             see_also=("laplace", "ep", "opper-archambeau", "cholesky", "quadrature"),
         ),

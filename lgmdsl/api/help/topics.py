@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from lgmdsl.api.fit.hyper_ways import HYPER_WAYS
+from lgmdsl.inference.plan import AUTO
 from lgmdsl.inference.registry import backends
 from lgmdsl.language.tree.statements import STATEMENTS
 from lgmdsl.vocabulary.examples import SD, grouped, model, regression, slopes
@@ -33,13 +34,26 @@ def _filled(text: str) -> str:
 def _listed(rows: Iterator[tuple[str, str]]) -> str:
     pairs = list(rows)
     width = max(len(name) for name, _ in pairs)
-    return "\n".join(f"    {name:<{width}}  {text}" for name, text in pairs)
+    return "\n".join(_row(f"{name:<{width}}  {text}", width + 2) for name, text in pairs)
+
+
+def _row(text: str, deeper: int) -> str:
+    """An indented line, and the lines that it goes on in."""
+    first, rest = " " * 4, " " * (4 + deeper)
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=rest,
+        break_on_hyphens=False,
+    )
 
 
 def _language() -> Page:
     statements = _listed((s.word, s.syntax.partition(", or ")[0]) for s in STATEMENTS)
     words = "\n".join(
-        f"    {_plural(kind)}: {' '.join(names(category))}" for category, kind in IN_WORDS.items()
+        _row(f"{_plural(kind)}: {' '.join(names(category))}", 2)
+        for category, kind in IN_WORDS.items()
     )
     return Page(
         "topic",
@@ -182,7 +196,8 @@ def _choosing() -> Page:
         "choosing-a-method",
         "leave it to auto; look at the status and the accuracy; name a method to compare",
         text=f"""\
-`auto` takes natural-gradient, estimates how far its means, sds and 5 or 95 % points are off
+`auto` takes the first of {", ".join(AUTO)} that runs the model, which is nearly always the
+first of them, estimates how far its means, sds and 5 or 95 % points are off
 (fit.accuracy), and reports exact draws where that is too far and they are affordable. What it
 cannot correct it says (W609).
 
