@@ -30,9 +30,12 @@ from lgmdsl.posterior.drawn import JointSample
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
+WHEN_CORRECTED = ("auto", "on", "off")
+MARGINALS = ("corrected", "gaussian")
 # What is tolerated, in times of what W609 tolerates, and the allowance, in times of the normal one.
 TOLERATED = {"normal": 1.0, "low": 2.0, "high": 0.5}
 ALLOWANCE = {"normal": 1.0, "low": 0.0, "high": 30.0}
+EFFORTS = tuple(TOLERATED)
 # The allowance in floating-point operations: about a second of one core, or as often what the fit
 # itself took.
 OPERATIONS, FITS = 1e9, 1.0
@@ -76,9 +79,9 @@ def correction_options(
     Raises MethodError E104 for a value that does not exist.
     """
     rest = dict(options)
-    correction = one_of(rest, "correction", ("auto", "on", "off"))
-    marginals = one_of(rest, "marginals", ("corrected", "gaussian"))
-    return CorrectionOptions(correction, marginals, one_of(rest, "effort", tuple(TOLERATED))), rest
+    correction = one_of(rest, "correction", WHEN_CORRECTED)
+    marginals = one_of(rest, "marginals", MARGINALS)
+    return CorrectionOptions(correction, marginals, one_of(rest, "effort", EFFORTS)), rest
 
 
 @dataclass(frozen=True, eq=False)
