@@ -87,7 +87,7 @@ def _joined(
     mean, sd, quantile = (
         max(a, b) for a, b in zip((accuracy.mean, accuracy.sd, accuracy.quantile), own, strict=True)
     )
-    off = (*_off(canonical, named), *given.off)
+    off = (*entries_off(canonical, named), *given.off)
     worst = off[0][0] if off else ""
     joined = replace(accuracy, mean=mean, sd=sd, quantile=quantile, evidence=gap, worst=worst)
     return Estimated(joined, given.log_evidence, off, hyper, given, left)
@@ -106,7 +106,7 @@ def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: 
         return Estimated(Accuracy.exact(), log_evidence)
     named = list(_errors(planned.canonical, theta, known))
     mean, sd, quantile = largest(errors for _, _, errors in named)
-    off = _off(planned.canonical, named)
+    off = entries_off(planned.canonical, named)
     gap = known.log_evidence - log_evidence
     accuracy = Accuracy(mean, sd, quantile, gap, off[0][0] if off else "", basis(known))
     return Estimated(accuracy, known.log_evidence, off)
@@ -135,7 +135,7 @@ def _errors(
         yield name, rows, known.errors(functional)
 
 
-def _off(
+def entries_off(
     canonical: CanonicalModel, named: list[tuple[str, np.ndarray, Errors]]
 ) -> tuple[tuple[str, str], ...]:
     """The worst entry of each name that is beyond what is tolerated, the worst first."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
 from lgmdsl.api.fit.accuracy import Estimated
+from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
 from lgmdsl.assess.sampling.draws import MixturePoint, mixture_draws
 from lgmdsl.contract.problem import Problem
@@ -45,6 +46,7 @@ SPREAD, TAIL = 1.0, 3.0
 # it, and those of small points more.
 SPENT = 0.1
 GAUSSIAN = "Gaussian, though off; no exact draws:"
+SKEWED = "draws with the posterior's skewness and sds to second order, since"
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,11 @@ class Correction:
 
 
 class NotDrawn(Exception):
-    """No exact draws are to be had: why."""
+    """No exact draws are to be had: why. `unaffordable`: whether more effort would allow them."""
+
+    def __init__(self, why: str, unaffordable: bool = False) -> None:
+        super().__init__(why)
+        self.unaffordable = unaffordable
 
 
 def correction(
@@ -97,35 +103,57 @@ def correction(
     latents = errors.of_latents
     if not latents.accuracy.known or fit.hyper == "vb" or _within(latents.accuracy, options.effort):
         return Correction(errors)
-    effort, size = options.effort, planned.canonical.size
+    effort = options.effort
     problem = planned.at(fit.theta, seed=fit.seed)
-    allowance = ALLOWANCE[effort] * _allowance(fit, problem)
-    budget = allowance / _cost(problem)
+    budget = ALLOWANCE[effort] * _allowance(fit, problem) / _cost(problem)
     try:
-        if fit.posterior.conditioned.errors is not None:
-            raise NotDrawn("the engine's solutions are estimates")
-        if KEPT // size < FEWEST:
-            raise NotDrawn(f"of {size:,} latents too few can be kept")
-        with np.errstate(all="ignore"):
-            known = None
-            if allowance:
-                shares = [p.share for p in fit.points]
-                draws = min(DRAWS, KEPT // size)
-                known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
-        if known is None or len(known.z) < FEWEST:
-            note = f"{GAUSSIAN} they take more operations than effort={effort} allows"
-            return Correction(errors, None, note, effort != "high")
-        if not (known.ess >= ESS and known.r_hat <= R_HAT):
-            worth = f"R-hat {known.r_hat:.2f}, worth {known.ess:.0f} draws"
-            short = effort != "high" and known.operations > SPENT * budget
-            within = f" within what effort={effort} allows" if short else ""
-            note = f"{GAUSSIAN} their chains do not agree{within} ({worth})"
-            return Correction(errors, None, note, short)
+        sample = _exact(fit, budget, effort)
+        drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample))
+        return Correction(drawn, sample, _why(latents, sample, effort))
     except NotDrawn as why:
-        return Correction(errors, None, f"{GAUSSIAN} {why}")
-    sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
-    drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample))
-    return Correction(drawn, sample, _why(latents, sample, effort))
+        return _second_order(fit, planned, errors, budget, effort, why)
+
+
+def _exact(fit: Fit, budget: float, effort: str) -> JointSample:
+    """Exact draws of the latents, within operations as the sampler counts them."""
+    size = fit.canonical.size
+    if fit.posterior.conditioned.errors is not None:
+        raise NotDrawn("the engine's solutions are estimates")
+    if KEPT // size < FEWEST:
+        raise NotDrawn(f"of {size:,} latents too few can be kept")
+    known = None
+    if budget:
+        shares = [p.share for p in fit.points]
+        with np.errstate(all="ignore"):
+            draws = min(DRAWS, KEPT // size)
+            known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+    if known is None or len(known.z) < FEWEST:
+        reason = f"they take more operations than effort={effort} allows"
+        raise NotDrawn(reason, effort != "high")
+    if not (known.ess >= ESS and known.r_hat <= R_HAT):
+        worth = f"R-hat {known.r_hat:.2f}, worth {known.ess:.0f} draws"
+        short = effort != "high" and known.operations > SPENT * budget
+        within = f" within what effort={effort} allows" if short else ""
+        raise NotDrawn(f"their chains do not agree{within} ({worth})", short)
+    return JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
+
+
+def _second_order(
+    fit: Fit, planned: Plan, errors: Estimated, budget: float, effort: str, why: NotDrawn
+) -> Correction:
+    """Draws whose skewness and width are right to second order, where exact ones are not to be
+    had."""
+    latents, linear = errors.of_latents, fit.canonical.linear(fit.theta)
+    slopes = budget / max(linear.size + linear.rows, 1)
+    try:
+        with np.errstate(all="ignore"):
+            sample, left = skewed(fit, planned, latents, slopes)
+    except NotSkewed as unable:
+        also = f"; {unable}" if str(unable) else ""
+        return Correction(errors, None, f"{GAUSSIAN} {why}{also}", why.unaffordable)
+    note = f"{len(sample):,} {SKEWED} {_reason(latents, effort)}; no exact draws: {why}"
+    joined = errors.with_latents(planned.canonical, left)
+    return Correction(joined, sample, note, why.unaffordable)
 
 
 def _within(errors: Accuracy, effort: str) -> bool:
@@ -135,12 +163,15 @@ def _within(errors: Accuracy, effort: str) -> bool:
 
 
 def _why(latents: Estimated, sample: JointSample, effort: str) -> str:
-    reason = f"the errors of a Gaussian passed what effort={effort} tolerates"
+    worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
+    return f"{len(sample):,} exact draws ({worth}), since {_reason(latents, effort)}"
+
+
+def _reason(latents: Estimated, effort: str) -> str:
     if latents.off:
         label, words = latents.off[0]
-        reason = f"the Gaussian `{label}` is off: {words}"
-    worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
-    return f"{len(sample):,} exact draws ({worth}), since {reason}"
+        return f"the Gaussian `{label}` is off: {words}"
+    return f"the errors of a Gaussian passed what effort={effort} tolerates"
 
 
 def _of_draws(latents: Estimated, sample: JointSample) -> Estimated:
