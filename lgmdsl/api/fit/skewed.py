@@ -46,7 +46,7 @@ FORMED, INDEPENDENT = 0.75, 1.0
 # Errors by the identities, of a mean in sds and of an sd, beyond which second order is not enough:
 # lupus-like probit weights, whose sds a Gaussian has 28 % too small and these draws up to 10 % too
 # large, have 0.49 and 0.29; 0 of 47 under a prior of sd 10 has 1.2 and 1.0.
-LARGEST_MEAN, LARGEST_SD = 0.7, 0.5
+LARGEST_MEAN, LARGEST_SD = 1.0, 1.0
 # Standard errors of an sd and of a 5 or 95 % point of n normal draws in pairs, in n^-1/2 sds.
 SD_ERROR, QUANTILE_ERROR = 0.71, 1.9
 

@@ -25,6 +25,10 @@ from lgmdsl.contract.linear import Predictor
 
 CANDIDATES = 8  # scalars that are looked at again by the other half of the draws
 SMALLEST = 0.01  # of a variance, what an identity leaves of it
+# What a change of the variance leaves at least, in times of it, relative: of means and sds, and of 5
+# and 95 % points. Of 24 models of 10 to 800 latents against long chains, whose variances it changes
+# by up to 0.9, the largest errors were 0.14 (sds) and 0.35 (points) times it.
+LEFT, LEFT_OF_QUANTILES = 0.1, 0.3
 NORMAL = 1.6448536269514722  # the 95 % point of a standard normal
 
 
@@ -93,7 +97,7 @@ def _parts(
 
 
 def _errors(parts: Sequence[_Parts]) -> Errors:
-    """Of the draws of all points together."""
+    """Of the draws of all points together. E x^2 is known, and enters as what t adds to it."""
     m, x, t, g = (np.concatenate(v) for v in zip(*parts, strict=True))
     away = (m - m.mean(axis=0)).var(axis=0)
     spread, d = (x**2).mean(axis=0), t - x
@@ -110,8 +114,18 @@ def _errors(parts: Sequence[_Parts]) -> Errors:
     shift = np.where(free, (mean - better) / sd, 0.0)
     ratio = np.where(free, np.sqrt(np.where(free, own, 1.0)) / sd, 1.0)
     bent = np.where(free, third / sd**3, 0.0) * (NORMAL**2 - 1.0) / 6.0  # Cornish and Fisher 1938
-    ends = [shift + side * NORMAL * (ratio - 1.0) + bent for side in (-1.0, 1.0)]
-    return Errors(shift, ratio - 1.0, np.abs(ends).max(axis=0))
+    ends = np.abs([shift + side * NORMAL * (ratio - 1.0) + bent for side in (-1.0, 1.0)])
+    more = (2.0 * x * d + d**2).mean(axis=0)
+    grown = np.where(free, np.abs(more) / np.where(free, np.maximum(own - more, 1e-300), 1.0), 0.0)
+    return Errors(
+        _at_least(shift, LEFT * grown),
+        _at_least(ratio - 1.0, LEFT * grown),
+        np.maximum(ends.max(axis=0), LEFT_OF_QUANTILES * grown),
+    )
+
+
+def _at_least(errors: Array, least: Array) -> Array:
+    return np.where(np.abs(errors) < least, np.copysign(least, errors), errors)
 
 
 def _third(mean: Array, square: Array, cube: Array) -> Array:

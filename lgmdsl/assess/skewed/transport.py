@@ -68,7 +68,9 @@ class Transport:
             crossed = self.q.solve(self.stacked.transposed(np.eye(linear.rows)))
             c = self.stacked.times(crossed)
             k = np.concatenate([np.zeros(0), *third])
-            self.weights = LINEAR * np.outer(k, k) * (0.5 * (c + c.T)) ** 2
+            c = 0.5 * (c + c.T)
+            g = LINEAR * np.outer(k, k) * c**2
+            self.weights = np.linalg.solve(np.eye(len(k)) + 0.5 * g @ c, g)
 
     def draws(self, rng: Generator, pairs: int) -> Iterator[Mapped]:
         """So many pairs, in pieces."""
