@@ -37,15 +37,15 @@ JUDGED, FEWEST_JUDGED, HELD = 1000, 200, 4_000_000
 # A let is judged by so many values of its rows under these draws; beyond, some of the rows are.
 VALUES = 8_000_000
 # Draws are shifted where the largest error of a mean, in sds, is so many times that of an sd: of
-# maps of counts near 0, whose level a variational Gaussian has 0.3 sds too low, it is 6 to 12 times
+# maps of counts near 0, whose level a variational Gaussian has 0.3 sds too low, it is 3 to 12 times
 # and the shift leaves 0.05; of binary groups it is once or twice, and a shift would do harm.
-STANDS_OUT = 3.0
+STANDS_OUT = 2.5
 # What a draw costs in evaluations of the slope, which take the sites and two products with a root
 # of the covariance: a draw and two products for two of them; or three draws.
 FORMED, INDEPENDENT = 0.75, 1.0
-# Errors by the identities, of a mean in sds and of an sd, beyond which second order is not enough:
-# lupus-like probit weights, whose sds a Gaussian has 28 % too small and these draws up to 10 % too
-# large, have 0.49 and 0.29; 0 of 47 under a prior of sd 10 has 1.2 and 1.0.
+# Errors by the identities, of a mean in sds and of an sd, beyond which second order is not enough.
+# 30 probit weights of 60 answers, whose sds a Gaussian has 22 % too small and these draws 6 % too
+# large, have 0.4 and 0.24; a Poisson count of 0 under a prior of sd 10 is beyond all bounds.
 LARGEST_MEAN, LARGEST_SD = 1.0, 1.0
 # Standard errors of an sd and of a 5 or 95 % point of n normal draws in pairs, in n^-1/2 sds.
 SD_ERROR, QUANTILE_ERROR = 0.71, 1.9
