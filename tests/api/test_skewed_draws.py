@@ -9,6 +9,7 @@ import pytest
 
 import lgmdsl as lgm
 from lgmdsl.api.fit import correction
+from lgmdsl.api.fit.accuracy import Estimated
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.arrays import Array
@@ -81,8 +82,8 @@ def test_against_quadrature() -> None:
     assert left.accuracy.within and left.accuracy.quantile > 0.5 * max(after)
 
 
-def _known(fit: Fit) -> correction.Estimated:
-    return correction.Estimated(fit.accuracy, fit.log_evidence_corrected)
+def _known(fit: Fit) -> Estimated:
+    return Estimated(fit.accuracy, fit.log_evidence_corrected)
 
 
 def test_sums_of_latents_are_skewed_as_they_should_be() -> None:
