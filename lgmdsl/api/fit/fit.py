@@ -59,7 +59,8 @@ class Fit(Assessable):
     error of what is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to
     the truth and without a guarantee; NaN where there is no estimate. `drawn`: draws of the
     latents, exact or right to second order, of which everything that is reported of them is made
-    where the Gaussian posterior is too far off (`fit.marginals`); `posterior`, LOO and WAIC remain those of the Gaussian.
+    where the Gaussian posterior is too far off (`fit.marginals`); `posterior`, LOO and WAIC remain
+    those of the Gaussian.
     """
 
     model: Model

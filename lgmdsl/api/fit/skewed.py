@@ -23,7 +23,7 @@ from lgmdsl.assess.skewed.transport import Mapped, Transport, formable
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian
-from lgmdsl.contract.questions import Expected
+from lgmdsl.contract.questions import Expected, Tilted
 from lgmdsl.posterior.drawn import JointSample
 from lgmdsl.posterior.hyper_points import HyperPoint
 
@@ -159,6 +159,8 @@ def _base(fit: Fit, planned: Plan, point: HyperPoint) -> Conditioned:
     q = point.condition()
     if planned.backend.spec.needs is Expected:
         return q
+    if planned.backend.spec.needs is Tilted:
+        raise NotSkewed(f"`{planned.method}` has second order's own terms in its moments")
     try:
         known = better(planned, point.theta, q, point.log_evidence, fit.seed, evidence_alone=True)
     except (Unknown, np.linalg.LinAlgError) as why:
