@@ -64,7 +64,7 @@ def exactly(y: int, sd: float) -> tuple[Array, Array]:
 def test_against_quadrature() -> None:
     fit = gaussian(COUNTS.format(sd=2), {"y": Y})
     planned = plan(fit.canonical, fit.method, None, {})
-    sample, left = skewed(fit, planned, _known(fit), 1e5)
+    sample, left = skewed(fit, planned, _known(fit), 1e5, 1e5)
     z = sample.z(slice(None))
     assert len(z) == 4000 and left.accuracy.basis == "skewed to second order (4,000 draws)"
     before, after = [], []
@@ -78,7 +78,7 @@ def test_against_quadrature() -> None:
         after.append(np.abs(np.quantile(z[:, i], [0.05, 0.95]) - points).max() / sd)
         plain = fit.quantile("u", [0.05, 0.95]).values[:, i]
         before.append(np.abs(plain - points).max() / sd)
-    assert max(before) > 0.25 and max(after) < 0.14
+    assert max(before) > 0.25 and max(after) < 0.16 and np.mean(after) < 0.5 * np.mean(before)
     assert left.accuracy.within and left.accuracy.quantile > 0.5 * max(after)
 
 
@@ -89,7 +89,7 @@ def _known(fit: Fit) -> Estimated:
 def test_sums_of_latents_are_skewed_as_they_should_be() -> None:
     """A sum of independent skewed terms: cumulants add up."""
     fit = gaussian(COUNTS.format(sd=1), {"y": np.tile(Y, 4)})
-    sample, _ = skewed(fit, plan(fit.canonical, fit.method, None, {}), _known(fit), 1e5)
+    sample, _ = skewed(fit, plan(fit.canonical, fit.method, None, {}), _known(fit), 1e5, 1e5)
     total = sample.z(slice(None))[:, [0, 3]].sum(axis=1)
     u, p = exactly(0, 1.0)
     mean = p @ u
@@ -104,7 +104,7 @@ def test_sums_of_latents_are_skewed_as_they_should_be() -> None:
 def test_far_from_any_gaussian_they_are_nearer_and_said_to_be_off() -> None:
     """Of a count of 0 under a prior of sd 10 the Gaussian's sd is 44 % too small."""
     fit = gaussian(COUNTS.format(sd=10), {"y": np.array([0, 2])})
-    sample, left = skewed(fit, plan(fit.canonical, fit.method, None, {}), _known(fit), 1e5)
+    sample, left = skewed(fit, plan(fit.canonical, fit.method, None, {}), _known(fit), 1e5, 1e5)
     u, p = exactly(0, 10.0)
     sd = np.sqrt(p @ (u - p @ u) ** 2)
     assert float(fit.sd("u")[0]) < 0.6 * sd < 0.9 * sample.z(slice(None))[:, 0].std() < 1.2 * sd
@@ -124,9 +124,9 @@ def test_the_allowance() -> None:
     fit = gaussian(COUNTS.format(sd=2), {"y": Y})
     planned = plan(fit.canonical, fit.method, None, {})
     with pytest.raises(NotSkewed, match="nor draws to second order"):
-        skewed(fit, planned, _known(fit), 1200.0)
-    some, few = skewed(fit, planned, _known(fit), 2000.0)
-    assert 1000 <= len(some) < 2500
+        skewed(fit, planned, _known(fit), 600.0, 1e5)
+    some, few = skewed(fit, planned, _known(fit), 2000.0, 1e5)
+    assert 500 <= len(some) < 2500
     assert few.accuracy.quantile > 0.0 and str(f"{len(some):,}") in few.accuracy.basis
 
 

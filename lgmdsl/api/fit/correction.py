@@ -105,13 +105,14 @@ def correction(
         return Correction(errors)
     effort = options.effort
     problem = planned.at(fit.theta, seed=fit.seed)
-    budget = ALLOWANCE[effort] * _allowance(fit, problem) / _cost(problem)
+    each = _cost(problem)
+    budget = ALLOWANCE[effort] * _allowance(fit, problem) / each
     try:
         sample = _exact(fit, budget, effort)
         drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample))
         return Correction(drawn, sample, _why(latents, sample, effort))
     except NotDrawn as why:
-        return _second_order(fit, planned, errors, budget, effort, why)
+        return _second_order(fit, planned, errors, budget, each, effort, why)
 
 
 def _exact(fit: Fit, budget: float, effort: str) -> JointSample:
@@ -139,15 +140,21 @@ def _exact(fit: Fit, budget: float, effort: str) -> JointSample:
 
 
 def _second_order(
-    fit: Fit, planned: Plan, errors: Estimated, budget: float, effort: str, why: NotDrawn
+    fit: Fit,
+    planned: Plan,
+    errors: Estimated,
+    budget: float,
+    each: float,
+    effort: str,
+    why: NotDrawn,
 ) -> Correction:
     """Draws whose skewness and width are right to second order, where exact ones are not to be
     had."""
     latents, linear = errors.of_latents, fit.canonical.linear(fit.theta)
-    slopes = budget / max(linear.size + linear.rows, 1)
+    counted = float(max(linear.size + linear.rows, 1))
     try:
         with np.errstate(all="ignore"):
-            sample, left = skewed(fit, planned, latents, slopes)
+            sample, left = skewed(fit, planned, latents, budget / counted, each * counted)
     except NotSkewed as unable:
         also = f"; {unable}" if str(unable) else ""
         return Correction(errors, None, f"{GAUSSIAN} {why}{also}", why.unaffordable)

@@ -22,7 +22,6 @@ from lgmdsl.assess.skewed.identities import Judged, errors_left
 from lgmdsl.assess.skewed.transport import Mapped, Transport, formable
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.contract.engine import Conditioned
-from lgmdsl.contract.linear import LinearGaussian
 from lgmdsl.contract.questions import Expected, Tilted
 from lgmdsl.posterior.drawn import JointSample
 from lgmdsl.posterior.hyper_points import HyperPoint
@@ -31,9 +30,9 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
     from lgmdsl.inference.plan import Plan
 
-DRAWS, FEWEST, KEPT = 4000, 1000, 20_000_000  # of draws, and of values of all draws
+DRAWS, FEWEST, KEPT = 4000, 500, 20_000_000  # of draws, and of values of all draws
 # Draws that the identities are computed from, and their values.
-JUDGED, FEWEST_JUDGED, HELD = 1000, 200, 4_000_000
+JUDGED, FEWEST_JUDGED, HELD = 1000, 100, 4_000_000
 # A let is judged by so many values of its rows under these draws; beyond, some of the rows are.
 VALUES = 8_000_000
 # Draws are shifted where the largest error of a mean, in sds, is so many times that of an sd: of
@@ -43,6 +42,7 @@ STANDS_OUT = 2.5
 # What a draw costs in evaluations of the slope, which take the sites and two products with a root
 # of the covariance: a draw and two products for two of them; or three draws.
 FORMED, INDEPENDENT = 0.75, 1.0
+FORMING = 0.2  # operations for each cube of the rows that products with C take, ten flops in one
 # Errors by the identities, of a mean in sds and of an sd, beyond which second order is not enough.
 # 30 probit weights of 60 answers, whose sds a Gaussian has 22 % too small and these draws 6 % too
 # large, have 0.4 and 0.24; a Poisson count of 0 under a prior of sd 10 is beyond all bounds.
@@ -66,16 +66,16 @@ class _At:
 
 
 def skewed(
-    fit: Fit, planned: Plan, latents: Estimated, affordable: float
+    fit: Fit, planned: Plan, latents: Estimated, affordable: float, slope: float
 ) -> tuple[JointSample, Estimated]:
     """Draws at the points of the fit, and the errors that are left. `affordable`: evaluations of
-    the slope of log p(z | y) that may be spent. Raises NotSkewed."""
+    the slope of log p(z | y) that may be spent, of so many operations each. Raises NotSkewed."""
     size, shares = fit.canonical.size, [p.share for p in fit.points]
     kept, judged = min(DRAWS, KEPT // size), min(JUDGED, HELD // size, int(affordable / 8.0))
     if kept < FEWEST:
         raise NotSkewed("")
     linear = fit.canonical.linear(fit.theta)
-    forming = linear.rows * len(shares)
+    forming = len(shares) * linear.rows * (1.0 + FORMING * linear.rows**2 / slope)
     left = affordable - 2.0 * judged
     formed = formable(linear) and FEWEST * FORMED + forming <= left
     draws = int((left - forming) / FORMED if formed else left / INDEPENDENT)
@@ -134,24 +134,19 @@ def _drawn(
         return out
 
     here = judged(np.zeros(canonical.size))
-    if shifted is None or shifted:
-        away = np.concatenate([j.pull - j.moved for j in here]).mean(axis=0)
-        if shifted or _worth(here, linear):
-            there = judged(away)
-            if shifted or _mean(there, linear) < _mean(here, linear):
-                return draws + away, there, True
-    return draws, here, bool(shifted)
-
-
-def _worth(judged: Sequence[Judged], linear: LinearGaussian) -> bool:
-    """Whether a mean is off, and little else is: what sds lack gives means errors by the identities
-    that the draws do not have."""
-    errors = errors_left(judged, linear.slices)
-    return _most([errors.mean]) > max(0.5 * MEAN, STANDS_OUT * _most([errors.sd]))
-
-
-def _mean(judged: Sequence[Judged], linear: LinearGaussian) -> float:
-    return _most([errors_left(judged, linear.slices).mean])
+    if shifted is not None and not shifted:
+        return draws, here, False
+    away = np.concatenate([j.pull - j.moved for j in here]).mean(axis=0)
+    if shifted:
+        return draws + away, judged(away), True
+    # What sds lack gives means errors by the identities that the draws do not have.
+    errors = errors_left(here, linear.slices)
+    mean = _most([errors.mean])
+    if mean > max(0.5 * MEAN, STANDS_OUT * _most([errors.sd])):
+        there = judged(away)
+        if _most([errors_left(there, linear.slices).mean]) < mean:
+            return draws + away, there, True
+    return draws, here, False
 
 
 def _base(fit: Fit, planned: Plan, point: HyperPoint) -> Conditioned:

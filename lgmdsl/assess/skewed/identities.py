@@ -45,19 +45,18 @@ class Judged:
     pull: Array
 
 
-class _Parts(NamedTuple):
-    """Of a functional, (2 k, m) each: E_q, and the draws' distances from it."""
+class _Sums(NamedTuple):
+    """Over `draws` at one point, of a functional's distances from E_q, `centre`: (m,) each."""
 
+    draws: int
     centre: Array
-    x: Array
-    moved: Array
-    pull: Array
-
-    def half(self, number: int) -> _Parts:
-        """Every other pair."""
-        where = np.arange(len(self.x) // 2)[number::2]
-        both = np.concatenate([where, where + len(self.x) // 2])
-        return _Parts(*(v[both] for v in self))
+    xx: Array
+    t: Array
+    g: Array
+    tt: Array
+    tg: Array
+    ttt: Array
+    ttg: Array
 
 
 @np.errstate(all="ignore")
@@ -69,9 +68,9 @@ def errors_left(
     """Of every latent, or of a functional, as it stands at each point: what the draws have less
     what the identities give, by all draws; those of the CANDIDATES largest by one half of them are
     bounds of the rest by the other, since the largest of many estimates is too large."""
-    parts = [_parts(j, slices, functional_at) for j in judged]
-    whole = _errors(parts)
-    first, second = (_errors([p.half(k) for p in parts]) for k in (0, 1))
+    halves = [_halves(j, slices, functional_at) for j in judged]
+    first, second = (_errors([h[k] for h in halves]) for k in (0, 1))
+    whole = _errors([part for h in halves for part in h])
     chosen = np.argsort(-beyond(first), kind="stable")[:CANDIDATES]
 
     def bounded(every: Array, other: Array) -> Array:
@@ -85,37 +84,53 @@ def errors_left(
     )
 
 
-def _parts(
+def _halves(
     judged: Judged, slices: Mapping[str, slice], functional_at: Mapping[int, Predictor] | None
-) -> _Parts:
+) -> tuple[_Sums, _Sums]:
+    """Over every other pair."""
     mean, draws = judged.mean, [judged.x, judged.moved, judged.pull]
     if functional_at is not None:
         functional = functional_at[judged.point]
         mean = functional.offset + functional.times(mean, slices)
         draws = [functional.times(v.T, slices).T for v in draws]
-    return _Parts(np.broadcast_to(mean, draws[0].shape), *draws)
+    half = len(draws[0]) // 2
+    first, second = (_sums(mean, *(v.reshape(2, half, -1)[:, k::2] for v in draws)) for k in (0, 1))
+    return first, second
 
 
-def _errors(parts: Sequence[_Parts]) -> Errors:
+def _sums(centre: Array, x: Array, t: Array, g: Array) -> _Sums:
+    def product(a: Array, b: Array) -> Array:
+        return np.asarray(np.einsum("cij,cij->j", a, b))
+
+    square = t * t
+    moments = (product(t, t), product(t, g), product(square, t), product(square, g))
+    sums = (product(x, x), t.sum(axis=(0, 1)), g.sum(axis=(0, 1)), *moments)
+    return _Sums(t.shape[0] * t.shape[1], centre, *sums)
+
+
+def _errors(parts: Sequence[_Sums]) -> Errors:
     """Of the draws of all points together. E x^2 is known, and enters as what t adds to it."""
-    m, x, t, g = (np.concatenate(v) for v in zip(*parts, strict=True))
-    away = (m - m.mean(axis=0)).var(axis=0)
-    spread, d = (x**2).mean(axis=0), t - x
-    mean, better = t.mean(axis=0), g.mean(axis=0)
-    square = (t**2).mean(axis=0)
-    better_square = square + (t * g - 2.0 * x * d - d**2).mean(axis=0)
-    cube = (t**3).mean(axis=0)
-    better_cube = 2.0 * spread * mean + (t**2 * g).mean(axis=0)
+    counts = np.array([p.draws for p in parts], dtype=np.float64)
+    weights = counts / max(counts.sum(), 1.0)
+    xx, mean, better, square, tg, cube, ttg = (
+        np.sum([getattr(p, name) for p in parts], axis=0) / max(counts.sum(), 1.0)
+        for name in _Sums._fields[2:]
+    )
+    centres = np.array([p.centre for p in parts])
+    middle = weights @ centres
+    away = weights @ (centres - middle) ** 2
+    more = square - xx
+    better_square = square + tg - more
+    better_cube = 2.0 * xx * mean + ttg
     own = square - mean**2 + away
     true = np.maximum(better_square - better**2 + away, SMALLEST * own)
     third = _third(mean, square, cube) - _third(better, better_square, better_cube)
-    free = own > 1e-24 * np.maximum((m**2).mean(axis=0), 1e-300)
+    free = own > 1e-24 * np.maximum(middle**2 + own, 1e-300)
     sd = np.sqrt(np.where(free, true, 1.0))
     shift = np.where(free, (mean - better) / sd, 0.0)
     ratio = np.where(free, np.sqrt(np.where(free, own, 1.0)) / sd, 1.0)
     bent = np.where(free, third / sd**3, 0.0) * (NORMAL**2 - 1.0) / 6.0  # Cornish and Fisher 1938
     ends = np.abs([shift + side * NORMAL * (ratio - 1.0) + bent for side in (-1.0, 1.0)])
-    more = (2.0 * x * d + d**2).mean(axis=0)
     grown = np.where(free, np.abs(more) / np.where(free, np.maximum(own - more, 1e-300), 1.0), 0.0)
     return Errors(
         _at_least(shift, LEFT * grown),
