@@ -148,6 +148,9 @@ def test_exact_draws_satisfy_the_identities(monkeypatch: pytest.MonkeyPatch) -> 
     own = float(z.var())
     good = errors_left([judged(z, level, mean, 0.8 * own)], {"a": slice(0, 1)})
     assert abs(good.mean[0]) < 0.03 and abs(good.sd[0]) < 0.03 and good.quantile[0] < 0.08
+    for off in (0.5, -0.5):  # a Gaussian that is elsewhere
+        away = errors_left([judged(z, level, mean + off, 0.8 * own)], {"a": slice(0, 1)})
+        assert abs(away.mean[0]) < 0.05 and abs(away.sd[0]) < 0.05 and away.quantile[0] < 0.13
     for wrong, part, sign in (
         (mean + 1.2 * (z - mean), "sd", 1.0),
         (mean + 0.8 * (z - mean), "sd", -1.0),

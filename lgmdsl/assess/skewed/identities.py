@@ -3,7 +3,7 @@
 Of the density q(z) exp R(z) with V = Cov_q, x = z - E_q z and any smooth f, integration by parts
 (Stein; Schwinger and Dyson) gives E[f(x) a'x] = a'V E[grad f] + E[f(x) a'g], g = V grad R:
 
-    E[a'x] = E[a'g],  E[(a'x)^2] = a'Va + E[a'x a'g],  E[(a'x)^3] = 2 a'Va E[a'x] + E[(a'x)^2 a'g].
+    E[a'x] = E[a'g],  E[(a'x)^2] = a'Va + E[a'x a'g],  E[(a'x)^3] = 2 a'Va E[a'g] + E[(a'x)^2 a'g].
 
 Where the right-hand sides under some draws are not the moments of these draws, the draws are off,
 by about the difference: the right-hand sides are nearer by one order of R where R is small, and far
@@ -121,7 +121,7 @@ def _errors(parts: Sequence[_Sums]) -> Errors:
     away = weights @ (centres - middle) ** 2
     more = square - xx
     better_square = square + tg - more
-    better_cube = 2.0 * xx * mean + ttg
+    better_cube = 2.0 * xx * better + ttg
     own = square - mean**2 + away
     true = np.maximum(better_square - better**2 + away, SMALLEST * own)
     third = _third(mean, square, cube) - _third(better, better_square, better_cube)
