@@ -5,7 +5,7 @@ and, if wanted, the integral."""
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,7 +33,9 @@ from lgmdsl.learning.search.exact_zeros import released
 from lgmdsl.learning.search.learning_record import Learning, LearningOptions
 from lgmdsl.learning.search.maximise import NOISE, RISING, RUNAWAY, LearningStep, Maximiser, Maximum
 from lgmdsl.learning.search.top import to_the_top
-from lgmdsl.learning.several_starts import from_corners, further_mode
+from lgmdsl.learning.several_starts import Modes, from_corners, from_everywhere, further_mode
+from lgmdsl.learning.starts.against_priors import against_priors
+from lgmdsl.learning.starts.conflict import conflicts
 from lgmdsl.learning.starts.factor_axes import reported, vanished
 from lgmdsl.learning.starts.first import first_start
 from lgmdsl.learning.starts.from_data import Corner, corners
@@ -51,7 +53,8 @@ class Learned:
     density: of the hyperparameters (map) or of their coordinates (integrate); `frame`: None without
     a curvature; `others`: further modes that matter; `calls`: fits made, of `iterations` steps;
     `idle`: loadings that vanished; `cut_short`: whether the integration was interrupted: all is
-    conditional on the mode."""
+    conditional on the mode; `conflict`: hypers and latents far out in their priors, and `alone`:
+    nats below the maximum where other searches ended, if none ended as high."""
 
     start: Array
     maximum: Maximum
@@ -63,6 +66,8 @@ class Learned:
     idle: tuple[str, ...] = ()
     others: tuple[Evaluation, ...] = ()
     cut_short: bool = False
+    conflict: tuple[str, ...] = ()
+    alone: tuple[float, ...] = ()
 
     @property
     def modes(self) -> tuple[Evaluation, ...]:
@@ -181,12 +186,18 @@ def learn(
         maximum = _by_em(search, first, acceleration or ACCELERATIONS[0], on_step, limit)
     else:
         maximum = search.run(first, on_step)
+    by_em = acceleration is not None
     if starts is not None and batches is None and limit is None and not cornered:
-        maximum = _otherwise(search, first, maximum, acceleration is not None, on_step)
-    others: tuple[Evaluation, ...] = ()
+        maximum = _otherwise(search, first, maximum, by_em, on_step)
+    modes = Modes(maximum)
     if starts and maximum.status is not Status.interrupted and size <= STANDARD_ERRORS:
         modes = from_corners(search, maximum, starts)
-        maximum, others = modes.highest, modes.others
+    conflict: tuple[str, ...] = ()
+    if starts is not None and batches is None and limit is None and not cornered:
+        conflict = conflicts(objective, modes.highest.at)
+    if conflict and modes.highest.status is not Status.interrupted:
+        modes = from_everywhere(search, modes, _climbs(search, first, by_em))
+    maximum, others = modes.highest, modes.others
     if integration is None:
         maximum = released(search, maximum, on_step)
     going = maximum.status is not Status.interrupted
@@ -232,7 +243,23 @@ def learn(
         idle,
         others,
         cut_short,
+        conflict if modes.alone else (),
+        modes.alone,
     )
+
+
+def _climbs(
+    search: Maximiser, first: Evaluation, by_em: bool
+) -> Iterator[tuple[Evaluation, Callable[[Evaluation], Maximum]]]:
+    """Further searches where priors and data contradict each other: the other of L-BFGS and EM from
+    the first start, and EM from others."""
+
+    def em(start: Evaluation) -> Maximum:
+        return _by_em(search, start, ACCELERATIONS[0], None, None)
+
+    yield first, search.run if by_em else em
+    for start in against_priors(search.objective, first):
+        yield start, em
 
 
 def _starts(search: Maximiser, first: Evaluation) -> list[Corner] | None:

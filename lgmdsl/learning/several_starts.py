@@ -6,7 +6,7 @@ it, height and slope are those of a parabola with its top there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,6 +23,8 @@ from lgmdsl.learning.starts.from_data import Corner
 BELOW, SHARES, NATS, NEAR = 4.0, (0.6, 1.6), 0.02, 0.7
 # Modes that much lower have less than a thousandth of the mass.
 MATTERS = 7.0
+# Searches that end within so many nats of each other have found the same.
+SAME = 0.2
 # Modes are apart by ALIKE sds or more, and half-way between them the density is VALLEY nats below
 # the lower one.
 ALIKE, VALLEY = 0.5, 0.1
@@ -31,10 +33,11 @@ ALIKE, VALLEY = 0.5, 0.1
 @dataclass(frozen=True, eq=False)
 class Modes:
     """The `highest` maximum; `others`: further local maxima within MATTERS nats of it, the highest
-    first."""
+    first; `alone`: nats below it of the ends of all other searches, where none ended as high."""
 
     highest: Maximum
     others: tuple[Evaluation, ...] = ()
+    alone: tuple[float, ...] = ()
 
 
 def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) -> Modes:
@@ -52,6 +55,38 @@ def from_corners(search: Maximiser, found: Maximum, starts: Sequence[Corner]) ->
     except KeyboardInterrupt:
         best = _highest(search, maxima)
         return Modes(replace(best, status=Status.interrupted, reason="interrupted"))
+    return _modes(search, maxima)
+
+
+def from_everywhere(
+    search: Maximiser,
+    modes: Modes,
+    climbs: Iterable[tuple[Evaluation, Callable[[Evaluation], Maximum]]],
+) -> Modes:
+    """The maxima of further searches, each to its end: none is taken to lead to what is known, so
+    that those that end as high as the highest agree with it, if they began elsewhere: the first of
+    them begins where the search so far did."""
+    maxima, first = [modes.highest], search.value(modes.highest.at)
+    heights: list[float] = []
+    try:
+        for at, climb in climbs:
+            end = climb(at)
+            heights.append(search.value(end.at))
+            if abs(heights[-1] - first) > SAME:  # else the same, or its mirror image
+                _add(search, maxima, end)
+    except KeyboardInterrupt:
+        best = _highest(search, maxima)
+        return Modes(replace(best, status=Status.interrupted, reason="interrupted"))
+    found = _modes(search, maxima)
+    top = search.value(found.highest.at)
+    others = found.others if found.highest is not modes.highest else (*modes.others, *found.others)
+    heights[:1] = [max([first, *heights[:1]])]
+    below = np.sort(top - np.array(heights))
+    agreed = np.count_nonzero(below <= SAME) > 1
+    return Modes(found.highest, others, () if agreed else tuple(below[1:].tolist()))
+
+
+def _modes(search: Maximiser, maxima: Sequence[Maximum]) -> Modes:
     highest = _highest(search, maxima)
     others = [m for m in maxima if m is not highest and m.status is Status.converged]
     others.sort(key=lambda m: -search.value(m.at))

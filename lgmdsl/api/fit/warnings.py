@@ -197,6 +197,8 @@ def learning_warnings(learned: Learned) -> tuple[Diagnostic, ...]:
             for other in learned.others[:1]
             if learned.mode.value - other.value < CLOSE
         ]
+    if learned.alone:
+        out.append(_no_two_alike(learned))
     if integrated is not None:
         wrong = []
         if integrated.unbounded:
@@ -327,6 +329,22 @@ def _another_maximum(learned: Learned, other: Evaluation) -> Diagnostic:
         "the higher of the two is reported",
         help=f"integrate over both: {setting('hyper', 'integrate')}, or give priors that "
         "select one",
+    )
+
+
+def _no_two_alike(learned: Learned) -> Diagnostic:
+    """W607: priors and data contradict each other, and no two searches end at the same height."""
+    names = listed([f"`{n}`" for n in learned.conflict[:SHOWN]])
+    least, most = learned.alone[0], learned.alone[-1]
+    lower = f"{least:.1f}" if most - least < 0.1 else f"{least:.1f} to {most:.1f}"
+    return _warning(
+        "W607",
+        f"data and priors contradict each other in {names}, and the posterior of the "
+        "hyperparameters may have a higher maximum than the one reported",
+        f"searches from other starts ended {lower} nats lower",
+        f"{names} {_is(learned.conflict[:SHOWN])} far out in the prior",
+        help="give offsets, latents and noise sds priors on the scale of the data, or subtract a "
+        "constant from the data",
     )
 
 

@@ -284,7 +284,8 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "the hyperparameters have another mode",
         "Their posterior has two modes or more, as where loadings may change their signs, two "
         "terms their places: the integral is around one of them; or map and em found another "
-        "maximum that is nearly as high as the one reported.",
+        "maximum that is nearly as high as the one reported, or data contradict priors (offsets "
+        "far beyond theirs) and no two searches agree on the highest maximum.",
         "hyper l[item] : real ~ normal(sd = 1)             with let eta = l * u",
         "hyper l[item] : positive ~ half_normal(sd = 1)",
     ),

@@ -2,7 +2,8 @@
 
 The surrogate of the log density is integrated in the standardised coordinates of the first mode:
 over a product lattice in one or two dimensions, and by importance sampling on a rank-1 (Kronecker)
-sequence in more, or where there are several modes.
+sequence in more, or where there are several modes. Means and sds are those of the nodes; quantiles,
+densities and draws on a lattice are those of its cells (`cells`).
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from lgmdsl.learning.coordinates.ranges import Ends, ends_of_values
 from lgmdsl.learning.coordinates.standardised import Standardised
 from lgmdsl.learning.coordinates.vector import Coordinates
 from lgmdsl.learning.integration.asymptotic import pinned
+from lgmdsl.learning.integration.cells import SPLIT, Cells
 from lgmdsl.learning.integration.coupled import drawn_nodes, transport
 from lgmdsl.learning.integration.kernel_density import (
     NODES,
@@ -46,6 +48,8 @@ if TYPE_CHECKING:
 NEGLIGIBLE = 1e-12  # of the heaviest node: what is left out
 SMALLEST = 1e-15  # of a probability
 TIED = 1e-12  # relative: values nearer to one another are the same
+UNSEEN = 1e-8  # of the heaviest part of a cell: what a density leaves out
+FINEST = 0.05  # of the sd: kernels of a lattice are not made narrower than this
 UNUSED = 1e-12  # of the largest weight of a rule: those have none where weights are sought anew
 
 
@@ -71,6 +75,11 @@ class HyperPosterior(HyperMarginals):
         """Every hyperparameter at every node."""
         return tuple(self.coordinates.unpack(x) for x in self.x)
 
+    @cached_property
+    def cells(self) -> Cells | None:
+        """What the nodes of a lattice stand for; None for others."""
+        return Cells.of(self.z, self.weights) if self.lattice else None
+
     def values(self, of: Callable[[Theta], Array]) -> Array:
         """(m, ...) a function of the hyperparameters at the nodes; it may overflow far out."""
         with np.errstate(over="ignore", invalid="ignore"):
@@ -93,10 +102,15 @@ class HyperPosterior(HyperMarginals):
             return np.asarray(np.sqrt(np.tensordot(self.weights, gap**2, axes=1)))
 
     def quantile(self, of: Callable[[Theta], Array], levels: Array) -> Array:
-        """(Q, ...) quantiles."""
+        """(Q, ...) quantiles; of what overflows at some node, those of the nodes alone."""
         values = self.values(of)
         flat = values.reshape(len(values), -1)
-        columns = [weighted_quantile(c, self.weights, levels) for c in flat.T]
+        columns = [
+            weighted_quantile(c, self.weights, levels)
+            if self.cells is None or not np.isfinite(c).all()
+            else self.cells.distribution(c).quantile(levels)
+            for c in flat.T
+        ]
         return np.array(columns).T.reshape(len(levels), *values.shape[1:])
 
     def density(
@@ -105,31 +119,39 @@ class HyperPosterior(HyperMarginals):
         """(..., size) points between the `ends` of the function's range and the density there:
         NaN where the value is fixed."""
         values = self.values(of)
-        share = (
-            lattice_share(self.z, self.weights)
-            if self.lattice
-            else sample_share(self.weights, NODES)
-        )
         pairs = zip(*(np.ravel(e) for e in ends or ends_of_values(values)), strict=True)
         found = [
-            kernel_density(column, self.weights, share, size, Range(float(low), float(high)))
+            kernel_density(*self._spread(column), size, Range(float(low), float(high)))
             for column, (low, high) in zip(values.reshape(len(values), -1).T, pairs, strict=True)
         ]
         shape = (*values.shape[1:], size)
         x, p = (np.array([f[i] for f in found]).reshape(shape) for i in (0, 1))
         return x, p
 
+    def _spread(self, values: Array) -> tuple[Array, Array, float]:
+        """Values, their weights and the kernels' share for a density: of the nodes' parts, where
+        they are those of a lattice."""
+        if self.cells is None:
+            return values, self.weights, sample_share(self.weights, NODES)
+        share = lattice_share(self.z, self.weights)
+        if not np.isfinite(values).all():
+            return values, self.weights, share
+        masses = self.cells.masses
+        kept = masses > UNSEEN * masses.max()
+        mass = masses[kept] / masses[kept].sum()
+        return self.cells.values(values)[kept], mass, max(share / SPLIT, min(share, FINEST))
+
     def draws(
         self, points: Sequence[Theta], shares: Array, chosen: IntArray, rng: Generator
     ) -> tuple[Theta, ...]:
         """Every hyperparameter in draws that belong to those of a mixture's points of `shares`
         (k,), of which `chosen` (size,) were drawn; on a lattice anywhere in a node's cell."""
-        plan = transport(self.z, self.weights, np.array([self.place(p) for p in points]), shares)
-        z = self.z[drawn_nodes(plan, chosen, rng)]
-        if self.lattice:
-            cell = [np.diff(np.unique(c)).min(initial=np.inf) for c in self.z.T]
-            away = rng.random(z.shape) - 0.5
-            z = z + away * np.where(np.isfinite(cell), cell, 0.0)
+        weights = self.weights if self.cells is None else self.cells.shares
+        plan = transport(self.z, weights, np.array([self.place(p) for p in points]), shares)
+        nodes = drawn_nodes(plan, chosen, rng)
+        z = self.z[nodes]
+        if self.cells is not None:
+            z = z + self.cells.drawn(nodes, rng)
         return tuple(self.coordinates.unpack(x) for x in self.frame.x(z))
 
     def places(self, thetas: Sequence[Theta]) -> Array:
@@ -210,7 +232,10 @@ def weighted_quantile(values: Array, weights: Array, levels: Array) -> Array:
     normal scores; equal values, as a lattice has along its other axes, are one step."""
     order = np.argsort(values, kind="stable")
     ordered, mass = values[order], weights[order]
-    first = np.concatenate([[True], np.diff(ordered) > TIED * np.abs(ordered[1:])])
+    size = np.abs(ordered)
+    with np.errstate(invalid="ignore"):  # infinite ones are tied too
+        apart = np.diff(ordered) > TIED * np.minimum(size[1:], size[:-1])
+    first = np.concatenate([[True], apart])
     mass = np.add.reduceat(mass, np.flatnonzero(first))
     middles = np.clip((np.cumsum(mass) - 0.5 * mass) / mass.sum(), SMALLEST, 1.0 - SMALLEST)
     scores: Array = np.asarray(ndtri(middles), dtype=np.float64)

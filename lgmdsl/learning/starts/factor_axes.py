@@ -137,21 +137,33 @@ def scattered(theta: Theta, names: Sequence[str]) -> Theta:
     return {**theta, **{n: drawn(np.shape(theta[n])) for n in names}}
 
 
-def from_components(objective: Objective, first: Evaluation, names: Sequence[str]) -> Theta:
-    """The hypers of a fit with principal components for the loadings among `names`."""
+def from_components(
+    objective: Objective,
+    first: Evaluation,
+    names: Sequence[str],
+    about_prior: bool = False,
+    without: int = -1,
+) -> Theta:
+    """The hypers of a fit with principal components for the loadings among `names`: of the working
+    residuals, or of the working response `about_prior` means with the offsets that these leave;
+    the component `without` is left out."""
     canonical, theta = objective.planned.canonical, dict(first.theta)
     for group in loadings(canonical, names).values():
-        found = _components(canonical, first, group)
+        found = _components(first, canonical, group, about_prior, without)
         for one, columns in zip(group, found or (), strict=False):
             theta[one.hyper] = one.array(columns, theta[one.hyper])
     return theta
 
 
 def _components(
-    canonical: CanonicalModel, first: Evaluation, group: Sequence[Loading]
+    first: Evaluation,
+    canonical: CanonicalModel,
+    group: Sequence[Loading],
+    about_prior: bool,
+    without: int,
 ) -> list[Array] | None:
     """(items, k) for each loading of a latent: principal components of the residuals of all."""
-    tables = [_residuals(canonical.blocks[o.block], first, o) for o in group]
+    tables = [_residuals(canonical.blocks[o.block], first, o, about_prior) for o in group]
     if len({len(t) for t in tables}) > 1 or min(map(len, tables)) < 2:
         return None
     table = np.hstack(tables)
@@ -165,6 +177,8 @@ def _components(
         values, left = np.linalg.eigh(table @ table.T / count)
         vectors = table.T @ left / np.sqrt(np.maximum(values * count, 1e-300))
     values, vectors = values[::-1], vectors[:, ::-1]
+    if 0 <= without < len(values):
+        values, vectors = np.delete(values, without), np.delete(vectors, without, axis=1)
     kept = min(factors, len(values))
     noise = values[kept:].sum() / max(width - kept, 1)
     signal = np.maximum(values[:kept] - noise, LEAST_SIGNAL * values[:kept])
@@ -173,18 +187,21 @@ def _components(
     return np.split(whole, np.cumsum([t.shape[1] for t in tables])[:-1])
 
 
-def _residuals(block: SiteBlock, first: Evaluation, one: Loading) -> Array:
-    """(rows, items) working residuals, centred by column, 0 where missing."""
+def _residuals(block: SiteBlock, first: Evaluation, one: Loading, about_prior: bool) -> Array:
+    """(rows, items) working residuals, centred by column, or those `about_prior`; 0 if missing."""
     q = first.posterior
     weight, shift, mean = (a[one.block] for a in (q.weight, q.shift, q.conditioned.mean))
     shape = [block.sizes[d] for d in block.predictor_dims]
     full = np.full(int(np.prod(shape, dtype=np.int64)), np.nan)
-    residual, _ = working_residuals(weight, shift, mean)
+    if about_prior:
+        mean = first.problem.engine.prior_mean[one.block]
+    residual, _ = working_residuals(weight, shift, mean, as_they_are=about_prior)
     full[block.predictor_rows()] = residual.reshape(-1)
     count = int(np.prod([shape[a] for a in one.rows], dtype=np.int64))
     table = np.transpose(full.reshape(shape), (*one.rows, *one.items)).reshape(count, -1)
     seen = np.isfinite(table)
     centre = np.where(seen, table, 0.0).sum(axis=0) / np.maximum(seen.sum(axis=0), 1)
+    centre = np.zeros_like(centre) if about_prior else centre
     return np.where(seen, table - centre, 0.0)
 
 

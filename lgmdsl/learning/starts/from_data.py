@@ -110,7 +110,7 @@ def scaled(objective: Objective, first: Evaluation) -> tuple[Scaled, Evaluation]
     last = first
     for _ in range(ROUNDS):
         theta = now.at(dict.fromkeys(now.names, SMALL), 0.0)
-        found = _fit(objective, theta, last)
+        found = fit_at(objective, theta, last)
         if found is None:
             break
         seen = np.minimum(now.log_sd, _residual_log_sd(found))
@@ -137,14 +137,15 @@ def corners(search: Maximiser, first: Evaluation) -> list[Corner]:
     out: list[Corner] = []
     for low in _choices(names):
         relative = {n: spikes[n] if n in low else HIGH for n in names}
-        at = _fit(objective, scale.at(relative, NOISE), small)
+        at = fit_at(objective, scale.at(relative, NOISE), small)
         if at is not None:
             led = not names or _open(search, scale, at, low, spikes)
             out.append(Corner(at, low, led))
     return sorted(out, key=lambda c: -search.value(c.at))
 
 
-def _fit(objective: Objective, theta: Theta, warm: Evaluation) -> Evaluation | None:
+def fit_at(objective: Objective, theta: Theta, warm: Evaluation) -> Evaluation | None:
+    """A fit where a search may start from now on; None where there is none."""
     try:
         x = objective.coordinates.pack(theta)
     except LgmError:

@@ -14,17 +14,20 @@ LEAST = float(np.finfo(np.float64).tiny)  # so that nothing over nothing is 0
 FLAT = 1e-3  # least weight, as a share of the mean squared slope, that a slope is divided by
 
 
-def working_residuals(weight: Array, shift: Array, mean: Array) -> tuple[Array, Array]:
+def working_residuals(
+    weight: Array, shift: Array, mean: Array, as_they_are: bool = False
+) -> tuple[Array, Array]:
     """Residuals (N,) or (N, K) of the sites, and their precisions: (N,), or (N, K) along the
-    principal axes of the weights of vector sites."""
+    principal axes of the weights of vector sites. `as_they_are`: the weights, however small beside
+    the slopes, for means that are as far from the data as those of a prior may be."""
     if weight.ndim == 1:
         slope = shift - weight * mean
-        precision = _curvature(weight, slope)
+        precision = _curvature(weight, slope, as_they_are)
         return slope / precision, precision
     slope = shift - np.einsum("nab,nb->na", weight, mean)
     values, vectors = np.linalg.eigh(weight)
     along = np.einsum("nab,na->nb", vectors, slope)
-    precision = _curvature(values, slope)
+    precision = _curvature(values, slope, as_they_are)
     return np.einsum("nab,nb->na", vectors, along / precision), precision
 
 
@@ -35,8 +38,10 @@ def residual_sd(residual: Array, precision: Array) -> float:
     return float(np.sqrt(square / total)) if total > 0.0 and np.isfinite(square) else 0.0
 
 
-def _curvature(weight: Array, slope: Array) -> Array:
+def _curvature(weight: Array, slope: Array, as_they_are: bool) -> Array:
     """Weights; the mean squared slope, which is their expectation under the model, where they are
     next to nothing (between the kinks of linear pieces, in tails)."""
+    if as_they_are:
+        return np.maximum(weight, FLAT * float(np.max(weight, initial=LEAST)))
     typical = float(np.mean(slope**2)) if slope.size else 0.0
     return np.maximum(np.where(weight < FLAT * typical, typical, weight), LEAST)

@@ -1,0 +1,141 @@
+"""Further starts where priors and data contradict each other (`conflict`).
+
+Data far from where offsets may be are explained by the noise or by what else is left. Offsets stay
+in the middle of their priors, and with s the root mean square of the data about the prior's mean
+
+    by noise:    noise sds s, latents' sizes and loadings small
+    by latents:  latents' sizes and loadings as large as s, noise sds below the residuals'
+
+where loadings are principal components about the prior's mean, none centred: each one of those that
+cannot all be kept is left out in turn; loadings that are no matrix are all alike. A loading of s
+for a latent of 1 costs more than two of sqrt(s): columns are cut to the length where evidence + log
+prior is highest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.canonical.queries.loadings import linear_hypers
+from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
+from lgmdsl.learning.starts.factor_axes import from_components, loadings, scattered
+from lgmdsl.learning.starts.from_data import HIGH, LOW, NOISE, Scaled, fit_at, scaled
+from lgmdsl.learning.starts.working_response import LEAST, residual_sd, working_residuals
+
+ROUNDS, CLOSE = 6, 0.1  # of s, and logs by which it may change in the last
+QUIETER = (0.0, 1.0, 2.0)  # logs of noise sds below, next to components, which explain most
+RUNGS, SHORTER = 12, 10.0**-0.5  # lengths of columns that are tried, each so many times the last
+
+
+def against_priors(objective: Objective, first: Evaluation) -> Iterator[Evaluation]:
+    """Starts of further searches, in the order in which they are worth while; `first`: that of the
+    first search."""
+    canonical = objective.planned.canonical
+    linear = linear_hypers(canonical, first.theta, objective.pinned)
+    middle = canonical.hypers.start(objective.pinned, objective.begin)
+    offsets = {n: middle[n] for n in linear.names if n not in linear.loadings}
+    sized = scaled(objective, first)
+    theta = scattered({**first.theta, **offsets}, linear.loadings)
+    if sized is None:
+        plain, highs = fit_at(objective, theta, first), [theta]
+        if not linear.names:
+            return
+    else:
+        near = replace(sized[0], theta=theta)
+        far, plain = _by_noise(near, sized[1])
+        highs = [_high(near, far, NOISE - less) for less in QUIETER]
+    if plain is None:
+        return
+    yield plain
+    if not linear.loadings:
+        by_latents = fit_at(objective, highs[0], plain)
+        if by_latents is not None:
+            yield by_latents
+        return
+    size = float(np.exp(_far(plain).max()))
+    groups = loadings(canonical, linear.loadings).values()
+    alone = set(linear.loadings) - {o.hyper for group in groups for o in group}
+    whole = {n: np.full_like(plain.theta[n], size) for n in alone}
+    for without in range(_most(objective, plain, linear.loadings), 0, -1):
+        columns = from_components(objective, plain, linear.loadings, True, without)
+        own = {n: columns[n] for n in linear.loadings} | whole
+        cuts = [_cut(objective, {**high, **own}, linear.loadings, plain) for high in highs]
+        known = [cut for cut in cuts if cut is not None]
+        if known:
+            yield max(known, key=lambda cut: cut.value)
+
+
+def _by_noise(near: Scaled, warm: Evaluation) -> tuple[Scaled, Evaluation | None]:
+    """Where the noise explains all. Weights of sites that are not Gaussian change with it, and with
+    them their working response."""
+    far, fitted = near, None
+    for _ in range(ROUNDS):
+        fitted = fit_at(near.objective, far.at(dict.fromkeys(far.names, LOW), 0.0), warm)
+        if fitted is None:
+            break
+        seen = np.maximum(_far(fitted), near.log_sd)
+        settled = bool((np.abs(seen - far.log_sd) < CLOSE).all())
+        far = replace(far, log_sd=seen)
+        if settled:
+            break
+    return far, fitted
+
+
+def _high(near: Scaled, far: Scaled, noise: float = NOISE) -> Theta:
+    """Sizes of latents as large as s, noise sds `noise` logs above those of `near`."""
+    latents = replace(far, sizes=tuple(s for s in far.sizes if s.latent))
+    theta = latents.at(dict.fromkeys(far.names, HIGH), NOISE)
+    sites = tuple(s for s in near.sizes if not s.latent)
+    return replace(near, theta=theta, sizes=sites).at({}, noise)
+
+
+def _most(objective: Objective, at: Evaluation, names: tuple[str, ...]) -> int:
+    """The number of factors."""
+    groups = loadings(objective.planned.canonical, names).values()
+    return max((g[0].columns(np.asarray(at.theta[g[0].hyper])).shape[1] for g in groups), default=1)
+
+
+def _cut(
+    objective: Objective, theta: Theta, names: tuple[str, ...], warm: Evaluation
+) -> Evaluation | None:
+    """The highest with columns of the loadings `names` no longer than one of several lengths; those
+    that are no matrix count as one column."""
+    groups = loadings(objective.planned.canonical, names).values()
+    matrices = {o.hyper: o for group in groups for o in group}
+    lengths = {}
+    for name in names:
+        value = np.asarray(theta[name])
+        one = matrices.get(name)
+        lengths[name] = np.linalg.norm(
+            value.reshape(-1, 1) if one is None else one.columns(value), axis=0
+        )
+    longest = max((float(length.max(initial=0.0)) for length in lengths.values()), default=0.0)
+    best = fit_at(objective, theta, warm)
+    for rung in range(1, RUNGS + 1):
+        cut = dict(theta)
+        for name, length in lengths.items():
+            value, one = np.asarray(theta[name]), matrices.get(name)
+            share = np.minimum(1.0, longest * SHORTER**rung / np.maximum(length, LEAST))
+            cut[name] = (
+                share * value if one is None else one.array(one.columns(value) * share, value)
+            )
+        found = fit_at(objective, cut, warm)
+        if found is not None and (best is None or found.value > best.value):
+            best = found
+        elif best is not None and found is not None:
+            break
+    return best
+
+
+def _far(at: Evaluation) -> Array:
+    """(blocks,) logs of the root mean square of the working response about the prior's mean."""
+    q, out = at.posterior, []
+    for weight, shift, mean in zip(q.weight, q.shift, at.problem.engine.prior_mean, strict=True):
+        sd = residual_sd(*working_residuals(weight, shift, mean, as_they_are=True))
+        out.append(sd if sd > 0.0 else 1.0)
+    return np.log(out)
