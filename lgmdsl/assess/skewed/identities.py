@@ -3,7 +3,7 @@
 Of the density q(z) exp R(z) with V = Cov_q, x = z - E_q z and any smooth f, integration by parts
 (Stein; Schwinger and Dyson) gives E[f(x) a'x] = a'V E[grad f] + E[f(x) a'g], g = V grad R:
 
-    E[a'x] = E[a'g],  E[(a'x)^2] = a'Va + E[a'x a'g],  E[(a'x)^3] = 2 a'Va E[a'g] + E[(a'x)^2 a'g].
+    E[a'x] = E[a'g],  Var(a'x) = a'Va + Cov(a'x, a'g),  E[d^3] = Cov(d^2, a'g),  d = a'(x - E x).
 
 Where the right-hand sides under some draws are not the moments of these draws, the draws are off,
 by about the difference: the right-hand sides are nearer by one order of R where R is small, and far
@@ -120,11 +120,10 @@ def _errors(parts: Sequence[_Sums]) -> Errors:
     middle = weights @ centres
     away = weights @ (centres - middle) ** 2
     more = square - xx
-    better_square = square + tg - more
-    better_cube = 2.0 * xx * better + ttg
     own = square - mean**2 + away
-    true = np.maximum(better_square - better**2 + away, SMALLEST * own)
-    third = _third(mean, square, cube) - _third(better, better_square, better_cube)
+    true = np.maximum(xx + tg - mean * better + away, SMALLEST * own)
+    third = cube - 3.0 * mean * square + 2.0 * mean**3
+    third -= ttg - 2.0 * mean * tg + mean**2 * better - better * (square - mean**2)
     free = own > 1e-24 * np.maximum(middle**2 + own, 1e-300)
     sd = np.sqrt(np.where(free, true, 1.0))
     shift = np.where(free, (mean - better) / sd, 0.0)
@@ -141,8 +140,3 @@ def _errors(parts: Sequence[_Sums]) -> Errors:
 
 def _at_least(errors: Array, least: Array) -> Array:
     return np.where(np.abs(errors) < least, np.copysign(least, errors), errors)
-
-
-def _third(mean: Array, square: Array, cube: Array) -> Array:
-    """Third cumulant of raw moments."""
-    return np.asarray(cube - 3.0 * mean * square + 2.0 * mean**3)
