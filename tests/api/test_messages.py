@@ -267,9 +267,15 @@ def test_warning_of_an_early_stop(request: pytest.FixtureRequest) -> None:
     check("w601_limit", digits, request)
 
 
+TWO_GROUPS = (
+    "lgm 1\nindex obs\ndata y[obs] : real\nlatent m ~ normal(sd = 5)\nlet eta[obs] = m\n"
+    "observe y ~ student_t(mean = eta, scale = 0.1, df = 2)\n"
+)
+
+
 def test_warning_of_a_local_optimum(request: pytest.FixtureRequest) -> None:
-    text = model(ONE + "observe y ~ student_t(mean = eta, scale = 1, df = 4)\n")
-    fit = lgm.fit(lgm.loads(text, "m.lgm"), DATA)
+    data = {"y": [-3.0, -2.9, -2.8, 4.0, 4.1, 4.2]}
+    fit = lgm.fit(lgm.loads(TWO_GROUPS, "m.lgm"), data, "natural-gradient")
     assert fit.converged
     check("w602_local", "\n".join(w.render() for w in fit.warnings if w.code == "W602"), request)
 

@@ -44,8 +44,8 @@ def test_a_quarter_of_outliers(seed: int) -> None:
     assert (np.diff(objectives) > -1e-9 * abs(objectives[-1])).all()
     assert fit.log_evidence == pytest.approx(max(s.objective for s in fit.starts), rel=1e-9)
     np.testing.assert_allclose(fit.mean("b"), [1.0, 2.0, -1.0], atol=0.3)
-    told = next(w for w in fit.warnings if w.code == "W602")
-    assert [str(s) for s in fit.starts] == list(told.details[1:])
+    assert "W602" not in [w.code for w in fit.warnings]
+    assert "find one mode" in fit.provenance["notes"]
 
 
 def test_the_two_starts_can_end_apart() -> None:
@@ -123,5 +123,4 @@ def test_a_spike_of_the_prior_lets_go(method: str) -> None:
     assert max(objectives) == pytest.approx(objectives[2], abs=1e-6)
     if method != "double-loop":
         assert objectives[2] > max(objectives[:2]) + 100.0
-    told = next(w for w in fit.warnings if w.code == "W602")
-    assert told.details == ("the highest of 3 starts is kept:", *map(str, fit.starts))
+    assert "W602" not in [w.code for w in fit.warnings]  # the other ends are 500 nats lower

@@ -173,3 +173,21 @@ def test_the_middle_of_bounds_is_not_reported_where_nothing_is_known() -> None:
     model = lgm.loads(text.format(prior="uniform(lower = 1, upper = 3)"))
     fit = lgm.fit(model, grouped(1.0), hyper="integrate")
     assert not [w for w in fit.warnings if w.code == "W605"]
+
+
+def test_a_maximum_far_from_the_start_is_no_edge() -> None:
+    """One latent that is 12.3 from its prior's mean: the maximum is a root of a cubic in t^2."""
+    text = (
+        "lgm 1\nindex obs\ndata y[obs] : real\nhyper t : positive ~ half_normal(sd = 10)\n"
+        "latent m ~ normal(mean = -4, sd = t)\nlet e[obs] = m\n"
+        "observe y ~ normal(mean = e, sd = 0.1)\n"
+    )
+    y = 8.0 + 0.1 * np.arange(7)
+    fit = lgm.fit(lgm.loads(text), {"y": y}, hyper="map")
+    assert fit.converged and "W605" not in [w.code for w in fit.warnings]
+    far, noise = (y.mean() + 4.0) ** 2, 0.1**2 / 7
+    t = np.linspace(8.0, 10.0, 2_000_001)
+    log = -0.5 * np.log(t**2 + noise) - 0.5 * far / (t**2 + noise) - 0.5 * (t / 10.0) ** 2
+    top = t[log.argmax()]
+    assert float(fit.mean("t")) == pytest.approx(top, abs=2e-3)
+    assert 1.0 < float(fit.sd("t")) < 8.0

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy, basis, beyond, largest
-from lgmdsl.accuracy.better import Better, Errors, Unknown, better
+from lgmdsl.accuracy.better import Errors, Unknown, better
 from lgmdsl.api.fit.hyper_errors import HyperErrors, hyper_errors
 from lgmdsl.api.fit.solved import Solved
+from lgmdsl.assess.modes.weighed import Weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf
 from lgmdsl.canonical.model import CanonicalModel
@@ -21,6 +23,7 @@ from lgmdsl.contract.status import Status
 from lgmdsl.inference.plan import Plan
 
 VALUES = 20_000_000  # of a let's rows under all draws or latents: beyond, some of the rows
+BY_WEIGHTS = "importance sampling"
 NOTHING = 0.05  # nats: a gap of the evidence that moves no hyperparameter
 
 
@@ -54,16 +57,20 @@ class Estimated:
         return given if self.hyper is None else _joined(canonical, given, self.hyper, self.left)
 
 
-def estimated(planned: Plan, solved: Solved, seed: int) -> Estimated:
+def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = None) -> Estimated:
     """Of a fit; where hyperparameters were learned, given their mode, and of themselves by what the
-    corrections of the evidence do to their posterior."""
+    corrections of the evidence do to their posterior. `whole`: weighted draws of the posterior at
+    the fit's hyperparameters, where there are any."""
     q = solved.posterior
-    whole = solved.run.status if solved.learned is None else solved.learned.status
-    if Status.interrupted in (whole, solved.run.status):
+    status = solved.run.status if solved.learned is None else solved.learned.status
+    if Status.interrupted in (status, solved.run.status):
         return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
     if solved.run.status is not Status.converged:
         return Estimated(Accuracy.none("the fit did not converge"), math.nan)
-    given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
+    if whole is not None and planned.backend.spec.evidence:
+        given = _weighed(planned.canonical, solved.theta, q.conditioned, whole, q.log_evidence)
+    else:
+        given = _at(planned, solved.theta, q.conditioned, q.log_evidence, seed)
     gap = given.log_evidence - q.log_evidence
     if solved.learned is None or not abs(gap) > NOTHING:
         return given
@@ -104,25 +111,48 @@ def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: 
         return Estimated(Accuracy.none(str(why)), math.nan)
     if known is None:
         return Estimated(Accuracy.exact(), log_evidence)
-    named = list(_errors(planned.canonical, theta, known))
-    mean, sd, quantile = largest(errors for _, _, errors in named)
-    off = entries_off(planned.canonical, named)
+    width = max(known.change.more.shape[1], 1)
+    named = list(_errors(planned.canonical, theta, known.errors, width))
     gap = known.log_evidence - log_evidence
-    accuracy = Accuracy(mean, sd, quantile, gap, off[0][0] if off else "", basis(known))
-    return Estimated(accuracy, known.log_evidence, off)
+    return _summed(planned.canonical, named, gap, known.log_evidence, basis(known))
+
+
+def _weighed(
+    canonical: CanonicalModel, theta: Theta, q: Conditioned, whole: Weighed, log_evidence: float
+) -> Estimated:
+    """Of q at theta, which reports `log_evidence`, by weighted draws of the whole posterior."""
+    named = list(_errors(canonical, theta, partial(whole.errors, q), len(whole.z)))
+    gap = whole.log_evidence - log_evidence
+    return _summed(canonical, named, gap, whole.log_evidence, BY_WEIGHTS)
+
+
+def _summed(
+    canonical: CanonicalModel,
+    named: list[tuple[str, np.ndarray, Errors]],
+    gap: float,
+    log_evidence: float,
+    how: str,
+) -> Estimated:
+    mean, sd, quantile = largest(errors for _, _, errors in named)
+    off = entries_off(canonical, named)
+    accuracy = Accuracy(mean, sd, quantile, gap, off[0][0] if off else "", how)
+    return Estimated(accuracy, log_evidence, off)
 
 
 def _errors(
-    canonical: CanonicalModel, theta: Theta, known: Better
+    canonical: CanonicalModel,
+    theta: Theta,
+    errors: Callable[[Predictor | None], Errors],
+    width: int,
 ) -> Iterator[tuple[str, np.ndarray, Errors]]:
-    """Names, places among their entries, and errors: latents, then affine lets and reports."""
-    whole = known.errors()
+    """Names, places among their entries, and errors: latents, then affine lets and reports, whose
+    rows are so many numbers wide."""
+    whole = errors(None)
     linear = canonical.linear(theta)
     for block in canonical.latents:
         where = linear.slices[block.name]
         part = Errors(whole.mean[where], whole.sd[where], whole.quantile[where])
         yield block.name, np.arange(len(part.mean)), part
-    width = max(known.change.more.shape[1], 1)
     for name, (dims, tree) in canonical.named.items():
         if not isinstance(tree, Leaf) or not tree.form.latents:
             continue
@@ -132,7 +162,7 @@ def _errors(
             rows = np.unique(np.linspace(0, size - 1, VALUES // width).astype(np.int64))
         chosen = None if len(rows) == size else rows
         functional: Predictor = canonical.predictor(tree.form, dims, theta, chosen)
-        yield name, rows, known.errors(functional)
+        yield name, rows, errors(functional)
 
 
 def entries_off(

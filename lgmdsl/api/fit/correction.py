@@ -14,10 +14,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
-from lgmdsl.api.fit.accuracy import Estimated
+from lgmdsl.api.fit.accuracy import BY_WEIGHTS, Estimated
 from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
+from lgmdsl.assess.modes.draws import draws_from_modes
+from lgmdsl.assess.modes.search import Modes
 from lgmdsl.assess.sampling.draws import MixturePoint, mixture_draws
+from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
@@ -96,38 +99,56 @@ class NotDrawn(Exception):
 
 
 def correction(
-    fit: Fit, planned: Plan, errors: Estimated, options: CorrectionOptions
+    fit: Fit,
+    planned: Plan,
+    errors: Estimated,
+    options: CorrectionOptions,
+    several: Modes | None = None,
 ) -> Correction:
     """The estimate as it is, or exact draws of the latents at the points of the fit, with their
-    Monte Carlo errors."""
+    Monte Carlo errors: by chains around the Gaussians, or, where the posterior's modes are known
+    (`several`), by importance sampling from these."""
     latents = errors.of_latents
     if not latents.accuracy.known or fit.hyper == "vb" or _within(latents.accuracy, options.effort):
         return Correction(errors)
     effort = options.effort
     problem = planned.at(fit.theta, seed=fit.seed)
     each = _cost(problem)
-    budget = ALLOWANCE[effort] * _allowance(fit, problem) / each
+    allowance = ALLOWANCE[effort] * _allowance(fit, problem)
+    budget = allowance / each
     try:
-        sample = _exact(fit, budget, effort)
-        drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample))
-        return Correction(drawn, sample, _why(latents, sample, effort))
+        sample = _exact(fit, planned, allowance, budget, effort, several)
+        weights = several is not None
+        drawn = errors.with_latents(planned.canonical, _of_draws(latents, sample, weights))
+        return Correction(drawn, sample, _why(latents, sample, effort, weights))
     except NotDrawn as why:
+        # Skewed draws are around one mode, and take an engine's answers for exact.
+        if several is not None or fit.posterior.conditioned.errors is not None:
+            return Correction(errors, None, f"{GAUSSIAN} {why}", why.unaffordable)
         return _second_order(fit, planned, errors, budget, each, effort, why)
 
 
-def _exact(fit: Fit, budget: float, effort: str) -> JointSample:
-    """Exact draws of the latents, within operations as the sampler counts them."""
+def _exact(
+    fit: Fit, planned: Plan, allowance: float, budget: float, effort: str, several: Modes | None
+) -> JointSample:
+    """Exact draws of the latents, within operations (`allowance`), as the sampler counts them
+    (`budget`)."""
     size = fit.canonical.size
     if fit.posterior.conditioned.errors is not None:
         raise NotDrawn("the engine's solutions are estimates")
     if KEPT // size < FEWEST:
         raise NotDrawn(f"of {size:,} latents too few can be kept")
     known = None
-    if budget:
+    if allowance:
         shares = [p.share for p in fit.points]
         with np.errstate(all="ignore"):
             draws = min(DRAWS, KEPT // size)
-            known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+            if several is None:
+                known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+            else:
+                known = draws_from_modes(
+                    _problems(fit, planned), shares, several.z, draws, fit.seed, allowance
+                )
     if known is None or len(known.z) < FEWEST:
         reason = f"they take more operations than effort={effort} allows"
         raise NotDrawn(reason, effort != "high")
@@ -169,8 +190,10 @@ def _within(errors: Accuracy, effort: str) -> bool:
     return not any(error > times * limit for error, limit in limits)
 
 
-def _why(latents: Estimated, sample: JointSample, effort: str) -> str:
+def _why(latents: Estimated, sample: JointSample, effort: str, weights: bool) -> str:
     worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
+    if weights:
+        worth = f"by importance sampling from its modes, worth {sample.ess:,.0f}"
     return f"{len(sample):,} exact draws ({worth}), since {_reason(latents, effort)}"
 
 
@@ -181,7 +204,7 @@ def _reason(latents: Estimated, effort: str) -> str:
     return f"the errors of a Gaussian passed what effort={effort} tolerates"
 
 
-def _of_draws(latents: Estimated, sample: JointSample) -> Estimated:
+def _of_draws(latents: Estimated, sample: JointSample, weights: bool) -> Estimated:
     """Monte Carlo errors: of moments, and of 5 and 95 % points, in multiples of the mean's."""
     unit = 1.0 / math.sqrt(sample.ess)
     accuracy = replace(
@@ -190,7 +213,7 @@ def _of_draws(latents: Estimated, sample: JointSample) -> Estimated:
         sd=SPREAD * unit,
         quantile=TAIL * unit,
         worst="",
-        basis=f"exact sampler ({len(sample):,} draws)",
+        basis=f"{BY_WEIGHTS if weights else 'exact sampler'} ({len(sample):,} draws)",
     )
     return replace(latents, accuracy=accuracy, off=())
 
@@ -218,3 +241,9 @@ def _points(fit: Fit) -> Iterator[MixturePoint]:
     for point in fit.points:
         sites, linear = canonical.sites(point.theta), canonical.linear(point.theta)
         yield MixturePoint(point.share, sites, linear, point.condition())
+
+
+def _problems(fit: Fit, planned: Plan) -> Iterator[tuple[Problem, Conditioned]]:
+    """The problem and its Gaussian at each hyperparameter point."""
+    for point in fit.points:
+        yield planned.at(point.theta, seed=fit.seed), point.condition()

@@ -13,6 +13,11 @@ from lgmdsl.api.fit.accuracy import estimated
 from lgmdsl.api.fit.corrected_hypers import LEFT, material
 from lgmdsl.api.fit.corrected_hypers import corrected as corrected_fit
 from lgmdsl.api.fit.correction import correction, correction_options
+from lgmdsl.api.fit.higher_optimum import (
+    drawn_from_modes,
+    highest,
+    modes_of,
+)
 from lgmdsl.api.fit.hyper_starts import starting_values
 from lgmdsl.api.fit.hyper_ways import (
     check_hyper,
@@ -180,6 +185,9 @@ def fit_compiled(
     begin = starting_values(canonical.hypers, settings, known, way)
     with during(_doing(planned, way)):
         solved = solve(planned, way, settings, learning, warm, on_step, begin)
+        with one_thread() as known_flops:
+            known_flops(solved.flops)
+            solved, optima = highest(planned, way, settings, learning, solved, on_step)
     q, learned = solved.posterior, solved.learned
     chosen = {
         "bound": settings.bound,
@@ -192,7 +200,8 @@ def fit_compiled(
     origin = provenance(model, canonical, planned.backend, settings.seed, chosen)
     origin |= {"engine": solved.engine, "memory_budget": str(planned.terms.budget)}
     origin["routes"] = "; ".join(error_notes(planned.routes)) or "all sites answer by themselves"
-    notes = (*q.notes, *_scatter(planned, solved))
+    several = (optima.note,) if optima is not None and optima.note else ()
+    notes = (*q.notes, *_scatter(planned, solved), *several)
     if notes:
         origin["notes"] = "; ".join(notes)
     if solved.starts:
@@ -202,7 +211,8 @@ def fit_compiled(
     origin |= record(used_parts(model.tree, planned.method, bounds, engine))
     with one_thread() as known_flops:  # same digits, as in `solve`
         known_flops(solved.flops)
-        errors = estimated(planned, solved, settings.seed)
+        whole = None if optima is None else optima.whole
+        errors = estimated(planned, solved, settings.seed, whole)
         fit = Fit(
             model=model,
             method=planned.method,
@@ -222,7 +232,6 @@ def fit_compiled(
             warnings=(
                 *warnings_of(canonical.grounded.graph),
                 *canonical.grounded.warnings,
-                *local_optima(canonical, solved.starts),
                 *(unfinished(solved.run) if learned is None or learned.of_fit_alone else ()),
                 *solved.warnings,
             ),
@@ -242,14 +251,15 @@ def fit_compiled(
                     fit = replace(fit, accuracy=errors.accuracy)
         remedy = None
         if wanted and correcting.marginals == "corrected":
-            drawn = correction(fit, planned, errors, correcting)
+            drawn = correction(fit, planned, errors, correcting, modes_of(optima))
             if drawn.note:
                 origin = {**fit.provenance, "marginals": drawn.note}
                 errors = drawn.errors
                 fit = replace(fit, drawn=drawn.sample, accuracy=errors.accuracy, provenance=origin)
             remedy = MORE_EFFORT if drawn.unaffordable else None
+        local = local_optima(fit, optima, drawn_from_modes(fit, optima))
         off = inaccurate(canonical, planned.method, errors, remedy)
-        fit = replace(fit, warnings=(*fit.warnings, *off))
+        fit = replace(fit, warnings=(*fit.warnings, *local, *off))
         return only_finite(replace(fit, warnings=(*fit.warnings, *undefined_reports(fit))))
 
 

@@ -16,8 +16,10 @@ import numpy as np
 from lgmdsl.accuracy.better import Errors, Unknown, better
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
+from lgmdsl.assess.modes.weighed import concave, evidence
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
+from lgmdsl.contract.problem import Problem
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
@@ -116,17 +118,24 @@ def _spread(places: Array, shares: Array, count: int) -> list[int]:
 def _gap_of(planned: Plan, fitted: Fitted, seed: int) -> float:
     """Corrected less reported log evidence of a fit that was made."""
     try:
-        engine = planned.at(fitted.theta, seed=seed).engine
-        q = engine.condition(fitted.weight, fitted.shift)
+        problem = planned.at(fitted.theta, seed=seed)
+        q = problem.engine.condition(fitted.weight, fitted.shift)
         if isinstance(q, Failed):
             return math.nan
-        return _gap(planned, fitted.theta, q, fitted.log_evidence, seed)
+        return _gap(planned, problem, fitted.theta, q, fitted.log_evidence, seed)
     except (Unknown, LgmError, np.linalg.LinAlgError):
         return math.nan
 
 
-def _gap(planned: Plan, theta: Theta, q: Conditioned, reported: float, seed: int) -> float:
-    """Corrected less reported log evidence of q."""
+def _gap(
+    planned: Plan, problem: Problem, theta: Theta, q: Conditioned, reported: float, seed: int
+) -> float:
+    """Corrected less reported log evidence of q: by weighted draws from all modes, where sites are
+    not log-concave and these reach the posterior."""
+    if not concave(problem.sites):
+        exact = evidence(problem, q, seed)
+        if math.isfinite(exact):
+            return exact - reported
     known = better(planned, theta, q, reported, seed, evidence_alone=True)
     return 0.0 if known is None else known.log_evidence - reported
 
@@ -168,7 +177,7 @@ def _gap_at(planned: Plan, solved: Solved, theta: Theta, seed: int) -> float:
         found = run(planned.backend, problem, Tolerances(), None, solved.posterior).posterior
         if found is None:
             return math.nan
-        return _gap(planned, theta, found.conditioned, found.log_evidence, seed)
+        return _gap(planned, problem, theta, found.conditioned, found.log_evidence, seed)
     except (Unknown, LgmError, np.linalg.LinAlgError):
         return math.nan
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.arrays import Array
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import Diagnostic, listed
 from lgmdsl.inference.accuracy import more_accurate
 from lgmdsl.inference.driver import Run
-from lgmdsl.inference.other_starts import Started
 from lgmdsl.learning.integration.integrate import ROUGH
 from lgmdsl.learning.integration.other_modes import OtherMode
 from lgmdsl.learning.learn import Learned
@@ -26,11 +26,14 @@ from lgmdsl.remedies import either, number, option, pin, setting, start
 if TYPE_CHECKING:
     from lgmdsl.api.fit.accuracy import Estimated
     from lgmdsl.api.fit.fit import Fit
+    from lgmdsl.api.fit.other_runs import OtherOptima
 
 SHOWN = 6  # names in a headline
 NATS = 0.05  # of a gap of the evidence that is said
+LARGE = 0.05  # of the mass: what another mode must have to change hyperparameters
 CLOSE = 3.0  # nats below a maximum, down to which another one is reported
 
+CORRECTED = either("--option correction=on", 'options={"correction": "on"}')
 START_FROM = either("--start-from FIT", "start_from=fit")
 
 
@@ -52,21 +55,81 @@ def undefined_reports(fit: Fit) -> tuple[Diagnostic, ...]:
     )
 
 
-def local_optima(canonical: CanonicalModel, starts: tuple[Started, ...]) -> tuple[Diagnostic, ...]:
-    """W602 where a site is not log-concave, so that another optimum may exist."""
-    curved = [b for b in canonical.blocks if Property.LOG_CONCAVE not in b.site.spec.properties]
-    details = (f"the highest of {len(starts)} starts is kept:", *map(str, starts)) if starts else ()
-    return tuple(
-        Diagnostic(
-            "W602",
-            f"`{b.family.spec.name}` is not log-concave: the optimum found may be a local one",
-            b.span,
-            details=details,
-            help=f"compare fits from other starts: {START_FROM}, or other methods",
-            severity="warning",
+def local_optima(fit: Fit, optima: OtherOptima | None, drawn: bool) -> tuple[Diagnostic, ...]:
+    """W602 where another optimum is higher, or as large as to matter, or none was looked for.
+    `drawn`: whether all that is reported is made of draws from all modes."""
+    if optima is None:
+        return ()
+    blocks = fit.canonical.blocks
+    curved = next(b for b in blocks if Property.LOG_CONCAVE not in b.site.spec.properties)
+    family = f"`{curved.family.spec.name}` is not log-concave"
+    starts = ("these starts were tried:", *map(str, fit.starts)) if fit.starts else ()
+    mean = fit.posterior.conditioned.latent_mean
+    if not optima.checked:
+        message = f"{family}, and other starts were not tried: the optimum may be a local one"
+        details, help = starts, f"compare fits from other starts: {START_FROM}, or other methods"
+    elif optima.better is not None:
+        gain = optima.better.log_evidence - fit.posterior.log_evidence
+        above = f"{gain:.3g} nats higher" if math.isfinite(gain) else "higher"
+        message = f"{family}, and another start ends {above}"
+        details = (_apart(fit, mean, optima.better.conditioned.latent_mean), *starts)
+        help = f"fit from there: {setting('method', 'auto')}, which takes the highest, or "
+        help += f"{START_FROM}"
+    elif optima.elsewhere is not None:
+        gap = optima.elsewhere.gap
+        than = f"{abs(gap):.2g} nats {'higher' if gap > 0.0 else 'lower'}"
+        message = f"{family}: at other hyperparameters another start ends {than} than this fit"
+        values = ", ".join(
+            f"{n} = {np.array2string(np.asarray(v), precision=3, threshold=6)}"
+            for n, v in optima.elsewhere.theta.items()
         )
-        for b in curved[:1]
+        other_mean = optima.elsewhere.posterior.conditioned.latent_mean
+        details = (_apart(fit, mean, other_mean), f"there {values}", *starts)
+        help = f"fit from there: {setting('method', 'auto')}, which takes the highest, or "
+        help += f"{start('NAME')}"
+    elif optima.other is not None and not (drawn and fit.hyper == "fixed"):
+        other = optima.other
+        if drawn and other.share < LARGE:
+            return ()
+        label, words = _where(fit, mean, other.mean)
+        message = f"the posterior of `{label}` has another mode, with {_percent(other.share)}"
+        message += " of the mass" if math.isnan(other.gap) else ""
+        details = (words, f"{family}", *starts)
+        if math.isfinite(other.gap):
+            message = f"another start ends elsewhere, with another `{label}`"
+            details = (words, f"its objective is {abs(other.gap):.2g} nats lower", *details[1:])
+        if drawn:
+            details = (*details, "latents are drawn from both; hyperparameters are of this one")
+        help = "give a prior that selects one"
+        if not drawn and fit.method and optima.whole is not None:
+            help += f", or take draws of both: {CORRECTED}"
+    else:
+        return ()
+    return (
+        Diagnostic("W602", message, curved.span, details=details, help=help, severity="warning"),
     )
+
+
+def _apart(fit: Fit, mean: Array, other: Array) -> str:
+    label, words = _where(fit, mean, other)
+    return f"`{label}`: {words}"
+
+
+def _where(fit: Fit, mean: Array, other: Array) -> tuple[str, str]:
+    """The latent entry that differs most, in sds, and its two values."""
+    sd = np.sqrt(np.maximum(fit.posterior.conditioned.latent_variance, 0.0))
+    k = int((np.abs(other - mean) / np.where(sd > 0.0, sd, np.inf)).argmax())
+    layout = fit.canonical.layout
+    for block in fit.canonical.latents:
+        if layout.starts[block.name] <= k < layout.starts[block.name] + block.size:
+            place = k - layout.starts[block.name]
+            label = layout.entry(block.name, layout.dims[block.name], place)
+            return label, f"it is at {other[k]:.4g} there, and at {mean[k]:.4g} in this fit"
+    raise AssertionError(k)
+
+
+def _percent(share: float) -> str:
+    return f"{100.0 * share:.0f} %"
 
 
 def unfinished(result: Run) -> tuple[Diagnostic, ...]:

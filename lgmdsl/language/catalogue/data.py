@@ -235,13 +235,14 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
     ),
     CodeEntry(
         "W602",
-        "the optimum may be a local one",
-        "A site is not log-concave, so its posterior may have several modes, and a fit finds "
-        "the one that its start leads to. Methods try two starts, the default and least squares, a "
-        "third without the peaks of heavy tails where other sites are log-concave, report all and "
-        "keep the highest.",
-        "observe y ~ student_t(mean = eta, scale = s, df = 4)",
-        "lgm fit m.lgm d.npz --start-from other.nc         and compare the log evidences",
+        "another optimum matters",
+        "A site is not log-concave, and other starts lead elsewhere: another mode has enough of "
+        "the mass to change a mean or an sd, or another start ends higher, or none could be tried "
+        "at the price of the fit. Up to 24 latents are searched from about 48 points and weighed; "
+        "of more, runs from other starts are compared. `auto` takes the highest optimum and draws "
+        "from all modes; a named method keeps its own. Where all starts agree there is a note.",
+        "lgm fit m.lgm d.npz --method laplace              where outliers are half of the data",
+        "lgm fit m.lgm d.npz                               or a prior that selects one mode",
     ),
     CodeEntry(
         "W603",

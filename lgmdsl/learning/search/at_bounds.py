@@ -23,6 +23,7 @@ from lgmdsl.numerics.optimisation.lbfgs import Iterate
 
 # Logs and logits this far beyond their start, whose slope outwards is no more than NEAR nats.
 FAR, NEAR, LEFT = 3.0, 0.5, 1e-3
+AHEAD = 1.0  # how much farther out a density must not have fallen to be at an edge
 STUCK = 1e-6  # of a value, that a unit of its coordinate moves it by: it is at its end
 # A density without a bound has a slope that stays: at least LEAST nats per unit, and PERSISTS of it
 # BEYOND farther out. The evidence is flat where its slope is less than IDLE of that.
@@ -61,6 +62,12 @@ class Edges:
         if found is None or found.value < at.value:
             return replace(self, inside=self.inside | near), None
         there = near & (np.abs(found.gradient) <= 2.0 * LEFT)
+        if there.any():
+            # A maximum inside looks the same from close by, but farther out the density falls.
+            outwards = np.where(there, np.sign(at.gradient) * AHEAD, 0.0)
+            ahead = objective.at(found.x + outwards, found.posterior)
+            if ahead is not None and ahead.value < found.value - 2.0 * LEFT:
+                return replace(self, inside=self.inside | near), None
         return replace(self, held=self.held | there), found
 
     def boundless(self, objective: Objective, at: Evaluation) -> BoolArray:

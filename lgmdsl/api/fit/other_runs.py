@@ -1,0 +1,238 @@
+"""Runs of a fit's method from other starts, and what is kept of other optima."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.accuracy.accuracy import MEAN, SD
+from lgmdsl.api.fit.solved import Solved
+from lgmdsl.arrays import Array
+from lgmdsl.assess.modes.search import Modes
+from lgmdsl.assess.modes.weighed import Weighed
+from lgmdsl.canonical.expressions.coefficient import Theta
+from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.questions import Pointwise
+from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.inference.driver import Run, run
+from lgmdsl.inference.options import configured
+from lgmdsl.inference.other_starts import far_start, landmark_starts, started
+from lgmdsl.inference.plan import Plan, verdict
+from lgmdsl.inference.registry import backends
+from lgmdsl.inference.settings import FitSettings
+
+# Floating-point operations that the check may take, whatever the fit took: 0.1 to 0.2 s.
+OPERATIONS = 5e8
+GAIN = 0.05  # nats by which another optimum is higher
+AWAY = 0.5  # of the fit's sds: a mode beyond is worth a run of the method
+FEWEST_STEPS = 10  # of a run that is begun
+# Operations of a row at a step: of methods that ask for expectations, and of those that ask for
+# slopes.
+EXPECTED, SLOPES = 3e4, 2e3
+PLACES = 4  # of an integral's points, beyond where searches start
+TRIED, LOWEST = 3, 5.0  # modes from which it runs, and how many nats below the heaviest
+SMALL = 0.01  # of the mass: a mode below makes no difference
+
+
+Starts = Iterable[tuple[str, GaussianPosterior | None]]
+
+
+@dataclass(frozen=True, eq=False)
+class Other:
+    """Another optimum: `mean`, (n,), E z there or its mode; `share` of the mass of both; `gap`: how
+    many nats its objective is above the fit's, NaN where that is not what is known of it."""
+
+    mean: Array
+    share: float
+    gap: float = math.nan
+
+
+@dataclass(frozen=True, eq=False)
+class Elsewhere:
+    """An optimum at other hyperparameters `theta` that is higher there than the one that the fit
+    followed; `gap`: how many nats its evidence and prior are above the fit's at its mode."""
+
+    theta: Theta
+    posterior: GaussianPosterior
+    gap: float
+
+
+@dataclass(frozen=True, eq=False)
+class OtherOptima:
+    """`checked`: whether starts could be tried, and in words what came of them (`note`). `better`:
+    a higher optimum of the method's own objective, and `other` an optimum that is no higher but
+    changes what is reported. `modes`, `whole`: of small posteriors, the latter where its draws are
+    worth enough. `elsewhere`: a higher one at other hyperparameters."""
+
+    checked: bool
+    note: str = ""
+    better: GaussianPosterior | None = None
+    other: Other | None = None
+    modes: Modes | None = None
+    whole: Weighed | None = None
+    elsewhere: Elsewhere | None = None
+
+
+def changed(mean: Array, sd: Array, other: Array, share: float) -> bool:
+    """Whether an optimum of the same widths, elsewhere, changes a mean or an sd by more than is
+    tolerated."""
+    free = sd > 0.0
+    d = np.where(free, other - mean, 0.0) / np.where(free, sd, 1.0)
+    wider = np.sqrt(1.0 + share * (1.0 - share) * d**2)
+    return bool((share * np.abs(d) > MEAN * wider).any() or (wider > 1.0 / (1.0 - SD)).any())
+
+
+def of_runs(
+    planned: Plan, problem: Problem, solved: Solved, settings: FitSettings, allowance: float
+) -> OtherOptima:
+    """Runs of the method itself; where a method that asks for slopes alone can run the model, from
+    the ends of its runs that matter, which cost a tenth."""
+    q = solved.posterior.conditioned
+    ranks = planned.backend.spec.monotone or planned.backend.spec.ranks
+    ends = [s for s in solved.starts if s.status is Status.converged and s.mean is not None]
+    left = allowance
+    starts = _starts(problem, solved, settings)
+    quick = _quick(planned)
+    screened = 0
+    if quick is not None:
+        starts, screened, spent = _screened(quick, problem, solved, settings, starts, left)
+        left -= spent
+    tried, runs = {s.name for s in solved.starts}, []
+    price = problem.flops + EXPECTED * problem.engine.linear.rows
+    for name, start in starts:
+        steps = int(left / price)
+        if name in tried or steps < max(1, min(solved.run.steps, FEWEST_STEPS)):
+            continue
+        result = run_from(planned, problem, settings, start, steps)
+        if result.status is Status.interrupted:
+            return OtherOptima(False)
+        left -= price * max(result.steps, 1)
+        runs.append(result)
+        if result.status is Status.converged:
+            ends.append(started(name, result))
+    count = max(screened, len(solved.starts)) + len(runs)
+    if count < 2:
+        return OtherOptima(False)
+    better = higher(iter(runs), solved) if ranks else None
+    top, sd = reached_by(solved), np.sqrt(np.maximum(q.latent_variance, 0.0))
+    others = []
+    for end in ends:
+        share = _share(end.objective - top) if ranks else 0.5
+        if end.mean is not None and changed(q.latent_mean, sd, end.mean, share):
+            others.append(Other(end.mean, share, end.objective - top))
+    other = max(others, key=lambda o: o.share, default=None)
+    agree = "agree" if other is None and better is None else "do not agree"
+    return OtherOptima(True, f"not log-concave: {count} starts {agree}", better, other)
+
+
+def _share(gap: float) -> float:
+    """Of the mass, that of an optimum `gap` nats above another."""
+    return float(1.0 / (1.0 + math.exp(-min(max(gap, -50.0), 50.0))))
+
+
+def _quick(planned: Plan) -> Plan | None:
+    """The same model by a method that knows the mode alone, if the plan's is not one."""
+    if planned.backend.spec.needs is Pointwise:
+        return None
+    for backend in backends().values():
+        spec = backend.spec
+        if spec.needs is Pointwise and spec.ranks and spec.evidence:
+            judged = verdict(planned.canonical.blocks, backend, None)
+            if judged.runs:
+                return Plan(
+                    planned.canonical, configured(backend, {}), judged.routes, planned.terms
+                )
+    return None
+
+
+def _screened(
+    quick: Plan,
+    problem: Problem,
+    solved: Solved,
+    settings: FitSettings,
+    starts: Starts,
+    allowance: float,
+) -> tuple[Starts, int, float]:
+    """The ends of the quick method's runs that matter, as starts, the highest first; how many were
+    made, and for how many operations."""
+    q = solved.posterior.conditioned
+    own = GaussianPosterior(q.weight, q.shift, q, -math.inf, Guarantee.APPROXIMATE)
+    at = quick.at(solved.theta, problem.engine)
+    price = problem.flops + SLOPES * problem.engine.linear.rows
+    made, spent = list[tuple[str, Run]](), 0.0
+    for name, start in (("this fit", own), *starts):
+        steps = int((allowance - spent) / price)
+        if steps < FEWEST_STEPS:
+            break
+        result = run_from(quick, at, settings, start, steps)
+        spent += price * max(result.steps, 1)
+        if result.posterior is not None and result.status is Status.converged:
+            made.append((name, result))
+    if not made or made[0][0] != "this fit":
+        return [], len(made), spent
+    base = made[0][1]
+    assert base.posterior is not None
+    here = base.posterior.conditioned
+    sd = np.sqrt(np.maximum(here.latent_variance, 0.0))
+    chosen: list[tuple[float, str, GaussianPosterior]] = []
+    for name, result in made[1:]:
+        end = result.posterior
+        assert end is not None
+        gap = result.trace[-1].objective - base.trace[-1].objective
+        places = [p.conditioned.latent_mean for _, _, p in chosen]
+        mean = end.conditioned.latent_mean
+        new = all(distance(mean[None], m, sd)[0] > AWAY for m in places)
+        if new and gap > -LOWEST and distance(mean[None], here.latent_mean, sd)[0] > AWAY:
+            chosen.append((gap, name, end))
+    chosen.sort(key=lambda c: -c[0])
+    return [(name, end) for _, name, end in chosen[:TRIED]], len(made), spent
+
+
+def _starts(problem: Problem, solved: Solved, settings: FitSettings) -> Starts:
+    """The back end's own, where the fit is from another; landmarks; the far side of the fit."""
+    if not solved.starts:
+        yield "own start", None
+    q = solved.posterior.conditioned
+    yield from landmark_starts(problem, q)
+    far = far_start(problem, q, settings.seed)
+    if far is not None:
+        yield "a far draw", far
+
+
+def run_from(
+    planned: Plan,
+    problem: Problem,
+    settings: FitSettings,
+    start: GaussianPosterior | None,
+    most: int | None,
+) -> Run:
+    """The method from a start, or from its own, in `most` steps or the fit's limit."""
+    limit = settings.max_steps or planned.backend.spec.max_steps
+    steps = limit if most is None else min(limit, most)
+    return run(planned.backend, problem, settings.tolerances, steps, start)
+
+
+def higher(runs: Iterator[Run], solved: Solved) -> GaussianPosterior | None:
+    """The highest end that is above the fit's, if there is one."""
+    best, top = None, reached_by(solved) + GAIN
+    for result in runs:
+        if result.posterior is not None and result.status is Status.converged:
+            reached = result.trace[-1].objective
+            if reached > top:
+                best, top = result.posterior, reached
+    return best
+
+
+def reached_by(solved: Solved) -> float:
+    """The objective of a fit."""
+    return solved.run.trace[-1].objective
+
+
+def distance(z: Array, mean: Array, sd: Array) -> Array:
+    """(k,) the largest, of any latent, in sds."""
+    free = sd > 0.0
+    return np.asarray((np.abs(z - mean) / np.where(free, sd, np.inf)).max(axis=1, initial=0.0))

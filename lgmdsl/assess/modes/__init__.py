@@ -1,0 +1,1 @@
+"""Several modes of p(z | y), where sites are not log-concave."""

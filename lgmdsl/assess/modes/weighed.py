@@ -1,0 +1,153 @@
+"""The whole of a posterior with several modes, by importance sampling from all of them.
+
+The proposal is an equal mixture of Student densities: with Laplace's moments at each mode, with
+q's, and three times as wide for heavy tails. Weights are exact, so overlapping modes, and those
+that q covers, are no special case.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.accuracy.better import Errors
+from lgmdsl.arrays import Array
+from lgmdsl.assess.importance.pareto import effective_size
+from lgmdsl.assess.importance.weights import DF
+from lgmdsl.assess.modes.search import SITE, Modes, modes_or_scales
+from lgmdsl.contract.engine import Conditioned
+from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import Property, Site
+
+DRAWS, FEWEST = 3000, 1200
+ALLOWANCE = 2e8  # floating-point operations of an evidence
+ESS = 800.0  # from which the moments are good to 0.035 sd
+MOST, LEAST = 8, 1e-4  # modes that are drawn from, and the share of one that is
+AROUND = (1.0, 3.0)  # times q's sds
+LEVELS = np.array([0.05, 0.95])
+NORMAL = 1.6448536269514722  # the 95 % point of a standard normal
+
+
+@dataclass(frozen=True, eq=False)
+class Weighed:
+    """`z`, (draws, n), with normalised weights, (draws,), of effective size `ess`; `share`, (k,):
+    the mass of each mode, of draws that are nearest to it; `log_evidence`: log p(y)."""
+
+    linear: LinearGaussian
+    z: Array
+    weight: Array
+    ess: float
+    share: Array
+    log_evidence: float
+
+    def errors(self, q: Conditioned, functional: Predictor | None = None) -> Errors:
+        """Of the Gaussian q: of every latent, or of the rows of a functional."""
+        if functional is None:
+            values, mean, variance = self.z, q.latent_mean, q.latent_variance
+        else:
+            values = functional.values(self.z.T, self.linear.slices).T
+            mean, variance = q.project(functional)
+        own = np.sqrt(np.maximum(variance, 0.0))
+        centre = self.weight @ values
+        sd = np.sqrt(self.weight @ (values - centre) ** 2)
+        free = (sd > 0.0) & (own > 0.0)
+        unit = np.where(free, sd, 1.0)
+        ends = np.abs(mean + NORMAL * np.array([[-1.0], [1.0]]) * own - self.quantiles(values))
+        return Errors(
+            np.where(free, (mean - centre) / unit, 0.0),
+            np.where(free, own / unit - 1.0, 0.0),
+            np.where(free, ends.max(axis=0) / unit, 0.0),
+        )
+
+    def quantiles(self, values: Array) -> Array:
+        """(2, m) the 5 and 95 % points of values, (draws, m)."""
+        out = np.empty((len(LEVELS), values.shape[1]))
+        for j, rows in enumerate(np.argsort(values, axis=0, kind="stable").T):
+            w = self.weight[rows]
+            out[:, j] = np.interp(LEVELS, np.cumsum(w) - 0.5 * w, values[rows, j])
+        return out
+
+    def resampled(self, count: int, rng: np.random.Generator) -> Array:
+        """Equally weighted draws, (count, n), in random order, each as often as its weight says to
+        less than one (Kitagawa 1996, systematic resampling)."""
+        places = (np.arange(count) + rng.random()) / count
+        rows = np.minimum(np.searchsorted(np.cumsum(self.weight), places), len(self.z) - 1)
+        return np.asarray(self.z[rng.permutation(rows)])
+
+
+def affordable(linear: LinearGaussian, allowance: float, draws: int = DRAWS) -> int:
+    """How many draws so many floating-point operations allow, up to `draws`."""
+    each = linear.rows * (SITE + 2.0 * linear.size) + 2.0 * MOST * linear.size**2
+    return int(min(draws, allowance / max(each, 1.0)))
+
+
+def weighed(modes: Modes, linear: LinearGaussian, draws: int = DRAWS, seed: int = 0) -> Weighed:
+    """Weighted draws of the posterior whose modes are known; the same arguments give the same."""
+    size = modes.landscape.size
+    chosen = np.flatnonzero(modes.share >= LEAST)[:MOST]
+    centres = [*modes.u[chosen], *np.zeros((len(AROUND), size))]
+    roots = [*modes.root[chosen], *(width * np.eye(size) for width in AROUND)]
+    rng = np.random.default_rng([seed, size, draws])
+    u = _students(rng, centres, roots, -(-draws // len(centres)))
+    with np.errstate(all="ignore"):
+        squares, proposal = _density(u, centres, roots)
+        log_weight = modes.landscape.level(u) - proposal
+    log_weight = np.where(np.isfinite(log_weight), log_weight, -np.inf)
+    total = float(special.logsumexp(log_weight))
+    weight = np.exp(log_weight - total)
+    nearest = chosen[np.argmin(squares[: len(chosen)], axis=0)]
+    return Weighed(
+        linear,
+        modes.landscape.latents(u),
+        weight,
+        effective_size(log_weight),
+        np.bincount(nearest, weight, len(modes)).astype(np.float64),
+        total - math.log(len(u)),
+    )
+
+
+def _students(
+    rng: np.random.Generator, centres: Sequence[Array], roots: Sequence[Array], each: int
+) -> Array:
+    """As many draws of each density."""
+    out = []
+    for centre, root in zip(centres, roots, strict=True):
+        stretch = np.sqrt((DF - 2.0) / rng.chisquare(DF, each))
+        out.append(centre + (rng.standard_normal((each, len(centre))) * stretch[:, None]) @ root.T)
+    return np.concatenate(out)
+
+
+def _density(u: Array, centres: Sequence[Array], roots: Sequence[Array]) -> tuple[Array, Array]:
+    """The squared distance from each centre, (k, draws), and the log of the mixture, (draws,)."""
+    size = u.shape[1]
+    constant = special.gammaln(0.5 * (DF + size)) - special.gammaln(0.5 * DF)
+    constant -= 0.5 * size * math.log((DF - 2.0) * math.pi) + math.log(len(centres))
+    squares, logs = [], []
+    for centre, root in zip(centres, roots, strict=True):
+        square = (np.linalg.solve(root, (u - centre).T) ** 2).sum(axis=0)
+        tail = -0.5 * (DF + size) * np.log1p(square / (DF - 2.0))
+        squares.append(square)
+        logs.append(tail - np.linalg.slogdet(root)[1])
+    return np.array(squares), np.asarray(constant + special.logsumexp(logs, axis=0))
+
+
+def concave(sites: Sequence[Site | type[Site]]) -> bool:
+    """Whether all sites are log-concave, so that the posterior has one mode."""
+    return all(Property.LOG_CONCAVE in s.spec.properties for s in sites)
+
+
+def evidence(problem: Problem, q: Conditioned, seed: int = 0) -> float:
+    """log p(y) of a small posterior, all modes included; NaN where weights are worth too little, or
+    `ALLOWANCE` does not reach."""
+    linear = problem.engine.linear
+    draws = affordable(linear, ALLOWANCE)
+    known = modes_or_scales(problem, q, ALLOWANCE, seed) if draws >= FEWEST else None
+    if known is None:
+        return math.nan
+    whole = weighed(known, linear, draws, seed)
+    return whole.log_evidence if whole.ess >= ESS else math.nan
