@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.accuracy.better import Errors, Unknown, better
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.weighed import concave, evidence
@@ -29,7 +30,8 @@ from lgmdsl.learning.integration.tilted import tilted
 from lgmdsl.learning.integration.visited import Fitted
 
 COVERED = 0.95  # of the points that are looked at, those of which the gap is known
-MORE, BULK = 4, 0.01  # points that are looked at beyond a quadratic's; of the heaviest
+# Points that are looked at beyond a quadratic's, fewer of models of many rows; of the heaviest.
+MORE, FEWER, SMALL, BULK = 4, 2, 2000, 0.01
 ROUGH = 0.5  # nats that the gaps may be off their curve
 LEVELS = (0.05, 0.95)
 FEW = 6  # coordinates about a mode
@@ -68,7 +70,8 @@ def _of_mixture(
     points = learned.points
     shares = np.array([share for _, share in points])
     size = hypers.frame.size
-    count = MORE + (1 + size) * (2 + size) // 2
+    more = MORE if planned.canonical.linear(solved.theta).rows <= SMALL else FEWER
+    count = more + (1 + size) * (2 + size) // 2
     chosen = _spread(hypers.places([f.theta for f, _ in points]), shares, count)
     gaps = np.full(len(points), np.nan)
     for k in chosen:
