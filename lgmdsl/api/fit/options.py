@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
 from lgmdsl.api.fit.correction import EFFORTS, MARGINALS, WHEN_CORRECTED
 from lgmdsl.api.fit.hyper_ways import DESIGNS, EPOCHS, LARGEST, MOST_STEPS, OPTIONS
 from lgmdsl.engines.choose import AUTO
@@ -116,8 +117,8 @@ FIT_OPTIONS: tuple[FitOption, ...] = (
         "correction",
         "whether what is reported may be corrected where the Gaussian posterior is off",
         Notes(
-            formula="exact draws take the place of q where the estimated error passes 0.1 sd of a "
-            "mean, 10 % of an sd or 0.15 sd of a 5 or 95 % point",
+            formula="exact draws take the place of q where the estimated error passes "
+            f"{MEAN:g} sd of a mean, {SD:.0%} of an sd or {QUANTILE:g} sd of a 5 or 95 % point",
             support="auto: of the method auto; on: of a named method too; off: never",
             advice="off for the bare method, as in published comparisons",
             example=FIT + "--method laplace --option correction=on",
