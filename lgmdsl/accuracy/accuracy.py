@@ -8,11 +8,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.accuracy.better import Better, Errors
+from lgmdsl.accuracy.better import Better
+from lgmdsl.accuracy.errors import Errors
+from lgmdsl.accuracy.limits import MEAN as MEAN
+from lgmdsl.accuracy.limits import QUANTILE as QUANTILE
+from lgmdsl.accuracy.limits import SD as SD
 from lgmdsl.arrays import Array
-
-# What is tolerated of a mean, in posterior sds; of an sd, relative; of a 5 or 95 % point, in sds.
-MEAN, SD, QUANTILE = 0.1, 0.1, 0.15
 
 EXACT = "exact"
 NONE = "none"
@@ -26,8 +27,9 @@ class Accuracy:
     small); `quantile`: of a 5 or 95 % point, in posterior sds; `evidence`: log p(y) less the
     reported log evidence, in nats, signed. `worst`: whose error is farthest beyond what is
     tolerated, as `b[age]`; "" where nothing is off. `basis`: how this is known: `exact`,
-    `second-order correction`, `importance sampling`, `exact sampler`, `exact by quadrature of ...`,
-    or `none: ` and why; numbers are NaN where it is none.
+    `second-order correction`, `bound of the second-order correction` (errors are at most these),
+    `importance sampling`, `exact sampler`, `exact by quadrature of ...`, or `none: ` and why; numbers
+    are NaN where it is none.
     """
 
     mean: float
@@ -85,5 +87,8 @@ def largest(errors: Iterator[Errors]) -> tuple[float, float, float]:
 
 def basis(known: Better) -> str:
     """How the errors are known."""
-    drawn = ", by draws" if known.sampled else ""
-    return f"second-order correction{drawn}"
+    if known.weighed is not None:
+        return "importance sampling"
+    if known.bounded:
+        return "bound of the second-order correction"
+    return "second-order correction" + ", by draws" * known.sampled

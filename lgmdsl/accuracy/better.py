@@ -8,17 +8,23 @@ asks for expectations.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import cast
 
 import numpy as np
 
+from lgmdsl.accuracy.bound import row_bounds, rows_of
+from lgmdsl.accuracy.derivatives import Derivatives
+from lgmdsl.accuracy.errors import Errors as Errors
+from lgmdsl.accuracy.errors import Moments, errors_against, errors_of, errors_within
 from lgmdsl.accuracy.expansion import Expansion, Unanswered, expansion
-from lgmdsl.accuracy.second_order import SecondOrder, second_order
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.accuracy.second_order import LOW, second_order
+from lgmdsl.accuracy.terms import SecondOrder
+from lgmdsl.accuracy.weighed import Weighed, weighed
+from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
-from lgmdsl.canonical.model import take_rows
-from lgmdsl.contract.engine import Conditioned
-from lgmdsl.contract.linear import LinearGaussian, Predictor
+from lgmdsl.contract.engine import Conditioned, Failed, Rows
+from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.contract.rows import diagonal, slope_of, total, trace
@@ -28,16 +34,13 @@ from lgmdsl.errors import MethodError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan, plan
 from lgmdsl.inference.routes import answering
-from lgmdsl.operators.explicit import Dense
 
 SETTLED = 0.02  # of what is left to the optimum, in sds and relative to the predictors' weights
 VARIATIONAL = "natural-gradient"
 NEAR, STEPS = 0.01, 40  # tolerances, and steps, of the way to the optimum
 AFFORDABLE = 2e9  # flops of one conditioning on that way
 CANDIDATES = 8  # scalars that are looked at more closely where estimates are made of draws
-SMALLEST = 0.01  # of a variance, what a correction leaves of it
-NORMAL = 1.6448536269514722  # the 95 % point of a standard normal
-WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
+TILT = 1e-2  # step of differences of a tilted variance, in sds of the cavity
 
 
 class Unknown(Exception):
@@ -45,23 +48,25 @@ class Unknown(Exception):
 
 
 @dataclass(frozen=True, eq=False)
-class Errors:
-    """Of scalars, (m,) each: what is reported less what is better, in better sds (`mean`,
-    `quantile`: the larger of the 5 and 95 % points'), and relative (`sd`)."""
-
-    mean: Array
-    sd: Array
-    quantile: Array
-
-
-@dataclass(frozen=True, eq=False)
 class Better:
-    """`base`: the Gaussian about which `change` expands; `log_evidence`: its corrected evidence."""
+    """`base`: the Gaussian about which `change` expands; `log_evidence`: its corrected evidence;
+    `weighed`: in place of both, where latents are few."""
 
     q: Conditioned
     base: Conditioned
     change: SecondOrder
     log_evidence: float
+    weighed: Weighed | None = None
+
+    @cached_property
+    def terms(self) -> SecondOrder:
+        """The terms themselves, by draws where bounds of them are too high for a functional."""
+        return self.change if self.change.draw is None else self.change.draw()
+
+    @property
+    def bounded(self) -> bool:
+        """Whether bounds were low enough for all that was asked."""
+        return self.change.bounds is not None and "terms" not in self.__dict__
 
     @property
     def sampled(self) -> bool:
@@ -71,15 +76,22 @@ class Better:
     @np.errstate(all="ignore")
     def errors(self, functional: Predictor | None = None) -> Errors:
         """Of every latent, or of the rows of a functional, under q."""
-        moments = _moments(self.q, functional), _moments(self.base, functional)
-        change = self.change.variances(functional)
-        again = self.change.again
+        if self.weighed is not None:
+            return errors_against(_moments(self.q, functional), *self.weighed.moments(functional))
+        reported = _moments(self.q, functional)
+        base = reported if self.base is self.q else _moments(self.base, functional)
+        if self.change.bounds is not None:
+            known = self.change.bounds.errors(functional, base[1])
+            if known is not None:
+                return errors_within(reported, base, *known)
+        moments, terms = (reported, base), self.terms
+        change, again = terms.variances(functional), terms.again
         if again is None:
-            return _errors(*moments, change, self.change.cumulants(functional))
+            return errors_of(*moments, change, terms.cumulants(functional))
         # The largest of many estimates by draws: again by others, which bound the rest.
         spread = np.maximum(moments[1][1], 1e-300)
         chosen = np.sort(np.argsort(-np.abs(change) / spread, kind="stable")[:CANDIDATES])
-        rows = _rows(self.change.linear, functional, chosen)
+        rows = rows_of(terms.linear, functional, chosen)
         variance, cumulants = again.variances_and_cumulants(rows)
         relative = variance / spread[chosen]
         most, least = max(relative.max(initial=0.0), 0.0), min(relative.min(initial=0.0), 0.0)
@@ -87,38 +99,7 @@ class Better:
         change[chosen] = variance
         skew = np.zeros(len(change))
         skew[chosen] = cumulants
-        return _errors(*moments, change, skew)
-
-
-def _errors(reported: Moments, base: Moments, change: Array, cumulants: Array | None) -> Errors:
-    """Of what has `reported` mean and variance, and better the mean of `base` and its variance with
-    its `change`, and these third cumulants."""
-    (mean, variance), (centre, spread) = reported, base
-    sd = np.sqrt(np.maximum(variance, 0.0))
-    true = np.sqrt(np.maximum(spread + change, SMALLEST * spread))
-    skew = np.zeros(len(mean)) if cumulants is None else cumulants / true**3
-    skew = np.clip(np.nan_to_num(skew), -WIDEST, WIDEST)
-    bent = skew * (NORMAL**2 - 1.0) / 6.0  # Cornish and Fisher 1938, first order
-    free = true > 0.0
-    shift = np.where(free, (mean - centre) / true, 0.0)
-    ratio = np.where(free, sd / true, 1.0)
-    ends = [shift + side * NORMAL * (ratio - 1.0) - bent for side in (-1.0, 1.0)]
-    return Errors(shift, ratio - 1.0, np.abs(ends).max(axis=0))
-
-
-def _rows(linear: LinearGaussian, functional: Predictor | None, chosen: IntArray) -> Predictor:
-    """Some latents, or some rows of a functional."""
-    if functional is not None:
-        columns = {n: take_rows(op, chosen) for n, op in functional.columns.items()}
-        return Predictor(columns, functional.offset[chosen])
-    columns = {}
-    for name, where in linear.slices.items():
-        here = (chosen >= where.start) & (chosen < where.stop)
-        if here.any():
-            dense = np.zeros((len(chosen), where.stop - where.start))
-            dense[np.flatnonzero(here), chosen[here] - where.start] = 1.0
-            columns[name] = Dense(dense)
-    return Predictor(columns, np.zeros(len(chosen)))
+        return errors_of(*moments, change, skew)
 
 
 def better(
@@ -137,18 +118,64 @@ def better(
         return None
     if q.errors is not None:
         raise Unknown("the engine's own answers are estimates")
+    try:
+        known = _expanded_about(planned, theta, q, log_evidence, seed, evidence_alone)
+    except Unknown:
+        weights = weighed(sites, linear, q, seed, evidence_alone=evidence_alone)
+        if weights is None:
+            raise
+        none = SecondOrder(0.0, (), None, Derivatives((), ()), False, linear)
+        return Better(q, q, none, weights.log_evidence, weights)
+    return _finite(_closer(known, sites, seed, evidence_alone))
+
+
+def _expanded_about(
+    planned: Plan,
+    theta: Theta,
+    q: Conditioned,
+    log_evidence: float,
+    seed: int,
+    evidence_alone: bool,
+) -> Better:
+    """By a series about q, or about the variational Gaussian that is sought from it."""
+    sites, linear = planned.canonical.sites(theta), planned.canonical.linear(theta)
+
+    def condition(weight: Rows, shift: Rows) -> Conditioned | Failed:
+        return planned.at(theta, seed=seed).engine.condition(weight, shift)
+
     if planned.backend.spec.needs is Tilted:
-        third = tuple(map(_tilted, sites, q.mean, q.variance, q.weight, q.shift))
-        change = second_order(linear, q, third, seed, True, evidence_alone)
-        return _finite(Better(q, q, change, log_evidence + change.evidence))
+        tilts = tuple(map(_tilted, sites, q.mean, q.variance, q.weight, q.shift))
+        derivatives = Derivatives.of([k for k, _ in tilts], [f for _, f in tilts], q)
+        change = second_order(linear, q, derivatives, seed, True, evidence_alone, condition)
+        return Better(q, q, change, log_evidence + change.evidence)
     base, at = q, _expanded(sites, q)
     if not _settled(q, at):
         base = _variational(planned, theta, q, seed)
         at = _expanded(sites, base)
-    change = second_order(linear, base, at.third, seed, False, evidence_alone)
+    derivatives = Derivatives.of(at.third, at.fourth, base)
+    change = second_order(linear, base, derivatives, seed, False, evidence_alone, condition)
     parts = zip(at.value, base.weight, base.variance, strict=True)
     bound = base.centred + total(tuple(f + 0.5 * trace(w, v) for f, w, v in parts))
-    return _finite(Better(q, base, change, bound + change.evidence))
+    return Better(q, base, change, bound + change.evidence)
+
+
+def _closer(known: Better, sites: tuple[Site, ...], seed: int, evidence_alone: bool) -> Better:
+    """By importance sampling, where latents are few and the series may not do."""
+    change, base = known.change, known.base
+    if change.whitened is None or _near(change, base, sites):
+        return known
+    answer = weighed(sites, change.linear, base, seed, change.whitened[0], evidence_alone)
+    if answer is None:
+        return known
+    return replace(known, weighed=answer, log_evidence=answer.log_evidence)
+
+
+def _near(change: SecondOrder, base: Conditioned, sites: tuple[Site, ...]) -> bool:
+    """Whether q is so near that its series may be trusted: log-concave sites of low bounds."""
+    if not all(Property.LOG_CONCAVE in s.spec.properties for s in sites):
+        return False
+    bounds = row_bounds(base, change.derivatives)
+    return bounds is not None and bounds.quantile <= LOW
 
 
 def _variational(planned: Plan, theta: Theta, q: Conditioned, seed: int) -> Conditioned:
@@ -193,35 +220,35 @@ def _settled(q: Conditioned, at: Expansion) -> bool:
     return True
 
 
-def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> Array:
-    """k_i = third cumulant of the tilted distribution over v^3, (N,), by differences of its
-    variance in the cavity's natural mean; E_q[l'''] of vector sites."""
+def _tilted(site: Site, m: Array, v: Array, weight: Array, shift: Array) -> tuple[Array, Array]:
+    """Third and fourth cumulants of the tilted distribution over v^3 and v^4, (N,) each, by
+    differences of its variance in the cavity's natural mean; E_q[l'''] of vector sites."""
     if m.ndim > 1:
         try:
-            return expansion((site,), (m,), (v,)).third[0]
+            return expansion((site,), (m,), (v,)).third[0], np.zeros(0)
         except Unanswered as family:
             raise Unknown(f"{family} gives no expectations") from None
     try:
         lift = answering(type(site), Tilted)
     except MethodError:
         raise Unknown(f"{site.spec.name} gives no tilted moments") from None
-    out = np.zeros(len(m))
+    third, fourth = np.zeros(len(m)), np.zeros(len(m))
     with np.errstate(all="ignore"):
         cavity = 1.0 / (1.0 / v - weight)
         centre = cavity * (m / v - shift)
         able = np.isfinite(centre) & np.isfinite(cavity) & (cavity > 0.0) & (v > 0.0)
         if not able.any():
-            return out
+            return third, fourth
         some, at, spread = site.take(able), centre[able], cavity[able]
         answer = cast(Tilted, lift(some))
-        step = 1e-3 * np.sqrt(spread)
-        low, high = (answer.tilted(at + s * step, spread).variance for s in (-1.0, 1.0))
-        third = (high - low) / (2.0 * step) * spread / v[able] ** 3
-    out[able] = np.where(np.isfinite(third), third, 0.0)
-    return out
-
-
-Moments = tuple[Array, Array]
+        step = TILT * np.sqrt(spread)
+        low, here, high = (answer.tilted(at + s * step, spread).variance for s in (-1.0, 0.0, 1.0))
+        unit = spread / (step * v[able])
+        slope = 0.5 * (high - low) * unit / v[able] ** 2
+        bend = (high - 2.0 * here + low) * unit**2 / v[able] ** 2
+    third[able] = np.where(np.isfinite(slope), slope, 0.0)
+    fourth[able] = np.where(np.isfinite(bend), bend, 0.0)
+    return third, fourth
 
 
 def _moments(q: Conditioned, functional: Predictor | None) -> Moments:

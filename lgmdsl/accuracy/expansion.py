@@ -1,8 +1,9 @@
-"""The sites under a Gaussian: E_q[l] and the expectations of its first three derivatives.
+"""The sites under a Gaussian: E_q[l] and the expectations of its first four derivatives.
 
-Of scalar sites from their `Expected` answers, of vector sites by differences of these. The third
-derivatives are what is wrong with a variational Gaussian, to first order: its optimum leaves no
-slope and no curvature.
+Of scalar sites from their `Expected` answers, of vector sites (the first three) by differences of
+these. By Stein's identity E[l''''] = 4 d^2 E[l] / dv^2, also where l has a kink. The third and the
+fourth are what is wrong with a variational Gaussian, to first order: its optimum leaves no slope
+and no curvature.
 """
 
 from __future__ import annotations
@@ -28,17 +29,18 @@ STEP, LEAST = 1e-2, 1e-6  # of differences, in sds of a predictor; of its varian
 @dataclass(frozen=True, eq=False)
 class Expansion:
     """Of each site block: E[l], (N,); E[l'], (N,) or (N, K); E[l''], (N,) or (N, K, K);
-    E[l'''], (N,) or (N, K, K, K)."""
+    E[l'''], (N,) or (N, K, K, K); E[l''''], (N,), of vector sites nothing, (0,)."""
 
     value: Rows
     slope: Rows
     curvature: Rows
     third: Rows
+    fourth: Rows
 
     @property
     def finite(self) -> bool:
         """Whether all of them are numbers."""
-        every = (*self.value, *self.slope, *self.curvature, *self.third)
+        every = (*self.value, *self.slope, *self.curvature, *self.third, *self.fourth)
         return all(bool(np.isfinite(a).all()) for a in every)
 
 
@@ -54,8 +56,10 @@ def expansion(sites: Sequence[Site], mean: Rows, variance: Rows) -> Expansion:
         (_scalar if m.ndim == 1 else _vector)(site, m, v)
         for site, m, v in zip(sites, mean, variance, strict=True)
     ]
-    value, slope, curvature, third = zip(*parts, strict=True) if parts else ((), (), (), ())
-    return Expansion(value, slope, curvature, third)
+    if not parts:
+        return Expansion((), (), (), (), ())
+    value, slope, curvature, third, fourth = zip(*parts, strict=True)
+    return Expansion(value, slope, curvature, third, fourth)
 
 
 def _scalar(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
@@ -70,7 +74,9 @@ def _scalar(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
     found = answer.expected(m, variance, second=True)
     if found.d_mean_variance is None or found.d_mean2 is not None:
         raise Unanswered(site.spec.name)
-    return found.value, found.d_mean, 2.0 * found.d_variance, 2.0 * found.d_mean_variance
+    twice = found.d_variance2
+    fourth = np.zeros(len(m)) if twice is None else 4.0 * twice
+    return found.value, found.d_mean, 2.0 * found.d_variance, 2.0 * found.d_mean_variance, fourth
 
 
 def _vector(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
@@ -86,7 +92,7 @@ def _vector(site: Site, m: Array, v: Array) -> tuple[Array, ...]:
     # The same in whatever order its derivatives are taken.
     orders = ((0, 1, 2, 3), (0, 2, 1, 3), (0, 2, 3, 1))
     third = sum((third.transpose(o) for o in orders), np.zeros_like(third)) / len(orders)
-    return here.value, here.d_mean, 2.0 * here.d_variance, third
+    return here.value, here.d_mean, 2.0 * here.d_variance, third, np.zeros(0)
 
 
 def _by_points(site: Site) -> Expected:

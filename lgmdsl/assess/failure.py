@@ -19,8 +19,9 @@ class Failure(IntEnum):
     none = 0
     influential = 1
     hyperparameters = 2
-    not_finite = 3
-    improper = 4
+    tail = 3
+    not_finite = 4
+    improper = 5
 
     @property
     def words(self) -> str:
@@ -31,6 +32,7 @@ WORDS = {
     Failure.none: "",
     Failure.influential: "moves the predictors of others, whose sites would change",
     Failure.hyperparameters: "moves the hyperparameters too far to reweight their points",
+    Failure.tail: "the draws hardly reach what is left without it (k-hat above 0.7)",
     Failure.not_finite: "the predictive density is not finite",
     Failure.improper: "without it its predictor has no proper posterior",
 }

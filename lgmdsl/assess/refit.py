@@ -10,13 +10,18 @@ import numpy as np
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.component import Component
 from lgmdsl.assess.groups import joined
+from lgmdsl.assess.importance.verdict import AGREE
+from lgmdsl.assess.sampling.draws import exact_draws
 from lgmdsl.canonical.model import CanonicalModel
-from lgmdsl.contract.engine import Failed
+from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.posterior import GaussianPosterior
+from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.status import Status
 from lgmdsl.inference.driver import Tolerances
 from lgmdsl.inference.other_starts import run_from_starts
 from lgmdsl.inference.plan import Plan
+
+DRAWS = 4000
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,10 +37,34 @@ class RefitWithout:
     observed: Sequence[int]
     tolerances: Tolerances
     max_steps: int | None = None
+    seed: int = 0
 
     def __call__(
         self, component: Component, rows: tuple[IntArray, ...]
     ) -> tuple[Array, Array] | None:
+        fitted = self._fitted(component, rows)
+        if fitted is None:
+            return None
+        return fitted[1].project(joined(component, rows), full=True)
+
+    def draws(self, component: Component, rows: tuple[IntArray, ...]) -> tuple[Array, float] | None:
+        """Exact draws of all latents without these rows, (k, n), and what they are worth; None
+        where the rest determines no posterior, or the chains do not agree."""
+        fitted = self._fitted(component, rows)
+        if fitted is None:
+            return None
+        problem, q = fitted
+        if not problem.sites:
+            return q.sample(np.random.default_rng(self.seed), DRAWS), float(DRAWS)
+        drawn = exact_draws(problem.sites, problem.engine.linear, q, DRAWS, self.seed)
+        if drawn is None or not drawn.r_hat <= AGREE:
+            return None
+        return drawn.z, min(drawn.ess, float(len(drawn.z)))
+
+    def _fitted(
+        self, component: Component, rows: tuple[IntArray, ...]
+    ) -> tuple[Problem, Conditioned] | None:
+        """The problem without these rows, and its posterior by the method."""
         gone = dict(zip(self.observed, rows, strict=True))
         removed = [gone.get(k, np.arange(0)) for k in range(len(self.plan.canonical.blocks))]
         pairs = list(zip(self.plan.canonical.blocks, removed, strict=True))
@@ -54,9 +83,9 @@ class RefitWithout:
         if isinstance(start, Failed):
             return None
         if not filled:  # no site is left: the prior
-            return start.project(joined(component, rows), full=True)
+            return problem, start
         warm = GaussianPosterior(weight, shift, start, -np.inf, self.plan.backend.spec.guarantee)
         run, _ = run_from_starts(self.plan.backend, problem, self.tolerances, self.max_steps, warm)
         if run.posterior is None or run.status in (Status.diverged, Status.numerical_error):
             return None
-        return run.posterior.conditioned.project(joined(component, rows), full=True)
+        return problem, run.posterior.conditioned

@@ -8,6 +8,7 @@ section 2.2).
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -19,17 +20,44 @@ from lgmdsl.arrays import Array
 POINTS = 100  # at most so many places at which the ECDF is compared
 DRAWS = 20_000  # simulated samples behind a quantile and a p-value
 CHUNK = 2_000
+TAIL = 0.05  # of each tail that is looked at
 
 
 @dataclass(frozen=True)
 class Uniformity:
     """One quantity's values: `p` of the ECDF's largest deviation; the mean (`bias`) and sd
-    (`spread`) of their normal scores, 0 and 1 where they are uniform."""
+    (`spread`) of their normal scores, 0 and 1 where they are uniform; the shares of values in the
+    middle 50 and 90 % (`inside_50`, `inside_90`). Monte Carlo standard errors: `bias_error` and so
+    on."""
 
     p: float
     bias: float
     spread: float
     count: int
+    spread_error: float
+    inside_50: float
+    inside_90: float
+
+    @property
+    def bias_error(self) -> float:
+        """Of a mean of `count` scores."""
+        return self.spread / math.sqrt(self.count)
+
+    @property
+    def sd_off(self) -> float:
+        """The posterior's sd less the one that the scores ask for, relative: -0.1 where it is 10 %
+        too small."""
+        return 1.0 / self.spread - 1.0 if self.spread > 0.0 else math.inf
+
+    @property
+    def sd_error(self) -> float:
+        """The standard error of `sd_off`."""
+        return self.spread_error / self.spread**2 if self.spread > 0.0 else math.inf
+
+    @property
+    def inside_errors(self) -> tuple[float, float]:
+        """Of `inside_50` and `inside_90`, where they are right."""
+        return 0.5 / math.sqrt(self.count), 0.3 / math.sqrt(self.count)
 
     def fault(self) -> str:
         """What non-uniform values say of a posterior, in words. The scores' mean and sd are known
@@ -50,10 +78,14 @@ def uniformity(values: Array) -> Uniformity:
     count = len(values)
     inside = np.clip(values, 1e-16, 1.0 - 1e-16)
     scores = special.ndtri(inside)
-    spread = float(np.sqrt(np.mean(scores**2) - np.mean(scores) ** 2)) if count else float("nan")
+    squares = (scores - scores.mean()) ** 2 if count else np.full(1, math.nan)
+    spread = float(np.sqrt(squares.mean()))
+    error = float(squares.std() / (2.0 * spread * math.sqrt(count))) if spread > 0.0 else math.nan
     smallest = _smallest_tail(np.sort(values)[None, :])[0]
     p = float((1 + np.count_nonzero(_null(count) <= smallest)) / (DRAWS + 1))
-    return Uniformity(p, float(np.mean(scores)), spread, count)
+    distance = np.abs(values - 0.5)
+    within = (float(np.mean(distance <= 0.5 * share)) for share in (0.5, 1.0 - 2.0 * TAIL))
+    return Uniformity(p, float(np.mean(scores)), spread, count, error, *within)
 
 
 def band(count: int, alpha: float) -> tuple[Array, Array, Array]:

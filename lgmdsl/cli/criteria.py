@@ -24,5 +24,8 @@ def criteria(fit: Fit, data: str | None, mapping: Mapping[str, str]) -> tuple[st
         "p_loo": loo.p_loo,
         "flagged": loo.flagged,
         "failed": loo.failed,
+        "dic_error": dic.error,
+        "elpd_waic_error": waic.error,
+        "elpd_loo_error": loo.error,
     }
     return "\n\n".join(map(str, (dic, waic, loo))), fields

@@ -132,11 +132,14 @@ class Terms:
         return Terms(budget(), engine)
 
 
-def table(linear: LinearGaussian, terms: Terms | None = None) -> list[Option]:
-    """Every engine with its cost in flops, or why it cannot take the model. What was asked for by
-    name may take its time; what else would not end is refused."""
+def table(linear: LinearGaussian, terms: Terms | None = None, alone: bool = False) -> list[Option]:
+    """Every engine, or `alone` the one that was asked for, with its cost in flops, or why it cannot
+    take the model. What was asked for by name may take its time; what else would not end is
+    refused."""
     plugins.load()
-    return [_option(entry, linear, terms or Terms.of()) for entry in ENGINES]
+    terms = terms or Terms.of()
+    asked = terms.engine if alone else AUTO
+    return [_option(e, linear, terms) for e in ENGINES if asked in (AUTO, e.engine.name)]
 
 
 def _option(entry: Entry, linear: LinearGaussian, terms: Terms) -> Option:
@@ -228,10 +231,10 @@ def required(linear: LinearGaussian, terms: Terms, seed: int = 0) -> tuple[Engin
     """The preferred engine, and the flops of one conditioning. Raises MethodError E501 where none
     takes the model, or the one that was asked for does not; E505 where they would only with more
     memory or time."""
-    options = table(linear, terms)
+    options = table(linear, terms, alone=True)
     best = preferred(options, terms.engine)
     if best is None:
-        raise MethodError(refusal(linear, options, terms))
+        raise MethodError(refusal(linear, table(linear, terms), terms))
     return _built(best, linear, terms, seed), best.flops
 
 

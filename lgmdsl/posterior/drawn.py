@@ -25,6 +25,7 @@ from lgmdsl.posterior.hyper_points import HyperPoint
 from lgmdsl.posterior.marginal_density import Density, density_of_draws
 from lgmdsl.posterior.marginals import FEWEST, REPORT_VALUES, Marginals, Quantity, named_tree
 from lgmdsl.posterior.mixture import Mixture, PointDraws
+from lgmdsl.posterior.normal_mixtures import rank_of
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -53,6 +54,11 @@ class JointSample:
 
     def __len__(self) -> int:
         return len(self.away)
+
+    @property
+    def of_chains(self) -> bool:
+        """Whether Markov chains around one mode made them, not weights of draws at all modes."""
+        return self.chains > 1
 
     def z(self, rows: IntArray | slice) -> Array:
         """Some of the draws."""
@@ -141,6 +147,14 @@ class Drawn(Mixture):
                     values[places] = embedded.values(z.T, part.frame.slices).T
                 out[:, rows] = np.quantile(values, levels, axis=0)
             return dims, out.reshape(len(levels), *self.canonical.layout.shape(dims))
+
+    def below(self, name: str, values: Array) -> Array:
+        """P(X < value), entry by entry of a name: the rank of `values` among the draws."""
+        if not self._is_drawn(name):
+            return super().below(name, values)
+        with np.errstate(all="ignore"):
+            factored = self._factored(name)
+            return rank_of(values, self._report_draws(name) if factored else self._values(name))
 
     def density(self, name: str, size: int) -> Density:
         """Points and densities with a last axis of `size`: kernel estimates of the draws."""

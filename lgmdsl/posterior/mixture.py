@@ -36,7 +36,13 @@ from lgmdsl.posterior.marginals import (
     named_tree,
     report_draws,
 )
-from lgmdsl.posterior.normal_mixtures import mixed_moments, mixed_quantile
+from lgmdsl.posterior.normal_mixtures import (
+    distribution,
+    level_of,
+    mixed_moments,
+    mixed_quantile,
+    rank_of,
+)
 from lgmdsl.posterior.shifted_draws import DrawnHypers, DrawShift, by_theta, hypers_of
 
 if TYPE_CHECKING:
@@ -138,6 +144,20 @@ class Mixture:
                 return dims, np.quantile(self._report_draws(name), levels, axis=0)
         means, sds = np.array([n.mean for n in parts]), np.array([n.sd for n in parts])
         return dims, parts[0].curved(mixed_quantile(self.weights, means, sds, levels))
+
+    def below(self, name: str, values: Array) -> Array:
+        """P(X < value), entry by entry of a name: where `values` are among the quantiles."""
+        of = self.of_hypers(name)
+        if of is not None and self.hypers is not None:
+            hypers = self.hypers
+            return level_of(values, lambda levels: hypers.quantile(of, levels))
+        parts = None if self._factored(name) else self._parts_of(name)
+        if parts is None:
+            return rank_of(values, self._report_draws(name))
+        if parts[0].curve is not None:
+            return level_of(values, lambda levels: self.quantile(name, levels)[1])
+        means, sds = np.array([n.mean for n in parts]), np.array([n.sd for n in parts])
+        return distribution(self.weights, means, sds, values)
 
     def density(self, name: str, size: int) -> Density:
         """Points and densities with a last axis of `size`; NaN where an entry is fixed."""

@@ -1,6 +1,9 @@
-"""Mixtures of normal marginals: moments, quantiles and densities, entry by entry."""
+"""Mixtures of normal marginals: moments, quantiles and densities, entry by entry; and where values
+are among quantiles or draws."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 import numpy as np
 from scipy import special
@@ -9,6 +12,8 @@ from lgmdsl.arrays import Array
 
 # Bisections of a bracket that is a few sds wide, before and between Newton's steps.
 ROUNDS = 60
+# Normal scores at which quantiles are asked for, to place values among them.
+SCORES = np.linspace(-5.0, 5.0, 201)
 
 
 def mixed_moments(weights: Array, means: Array, sds: Array) -> tuple[Array, Array]:
@@ -58,3 +63,20 @@ def density(weights: Array, means: Array, sds: Array, x: Array) -> Array:
     for w, m, s in zip(weights, means, sds, strict=True):
         total += w / (s * np.sqrt(2.0 * np.pi)) * np.exp(-0.5 * ((x - m) / s) ** 2)
     return total
+
+
+def level_of(values: Array, quantile: Callable[[Array], Array]) -> Array:
+    """P(X < value), entry by entry, from the quantiles (Q, ...) at given levels; NaN where they are
+    not known."""
+    points = quantile(special.ndtr(SCORES))
+    out = np.full(values.shape, np.nan)
+    for place in np.ndindex(values.shape):
+        column = points[(slice(None), *place)]
+        if np.isfinite(column).all():
+            out[place] = special.ndtr(np.interp(values[place], column, SCORES))
+    return out
+
+
+def rank_of(values: Array, draws: Array) -> Array:
+    """P(X < value), entry by entry, from draws (n, ...): the middle of the value's rank."""
+    return np.asarray((np.sum(draws < values, axis=0) + 0.5) / (len(draws) + 1))

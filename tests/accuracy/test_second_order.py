@@ -6,10 +6,13 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from lgmdsl.accuracy import by_draws, derivatives
 from lgmdsl.accuracy import second_order as module
 from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.derivatives import Derivatives
 from lgmdsl.accuracy.expansion import expansion
 from lgmdsl.accuracy.second_order import second_order
+from lgmdsl.accuracy.terms import SecondOrder
 from lgmdsl.arrays import Array
 from lgmdsl.inference.plan import plan
 
@@ -35,10 +38,11 @@ observe y ~ binomial(n = n, logit = eta)
 """
 
 
-def expanded(fit: lgm.Fit, tilted: bool = False) -> module.SecondOrder:
+def expanded(fit: lgm.Fit, tilted: bool = False) -> SecondOrder:
     q, theta = fit.posterior.conditioned, fit.theta
-    third = expansion(fit.canonical.sites(theta), q.mean, q.variance).third
-    return second_order(fit.canonical.linear(theta), q, third, 0, tilted)
+    at = expansion(fit.canonical.sites(theta), q.mean, q.variance)
+    given = Derivatives.of(at.third, at.fourth, q)
+    return second_order(fit.canonical.linear(theta), q, given, 0, tilted)
 
 
 def moments(log_density: Array, x: Array) -> tuple[float, float, float]:
@@ -70,11 +74,12 @@ def test_draws_agree_with_what_is_summed(monkeypatch: pytest.MonkeyPatch) -> Non
     summed = expanded(fit)
     monkeypatch.setattr(module, "FEW_LATENTS", 0)
     monkeypatch.setattr(module, "FEW_ROWS", 0)
-    monkeypatch.setattr(module, "PAIRS", (4000, 4000))
-    monkeypatch.setattr(module, "TRIPLES", (100, 100))
+    monkeypatch.setattr(module, "LOW", 0.0)
+    monkeypatch.setattr(derivatives, "PAIRS", (4000, 4000))
+    monkeypatch.setattr(by_draws, "FEW", (100, 100))
     drawn = expanded(fit)
     assert not drawn.exact
-    assert drawn.evidence == pytest.approx(summed.evidence, rel=0.3)
+    assert drawn.evidence == pytest.approx(summed.evidence, rel=0.2)
     np.testing.assert_allclose(drawn.variances(), summed.variances(), rtol=0.2)
     assert drawn.again is not None
     form = fit.canonical.named["eta"][1].form
@@ -184,6 +189,7 @@ def test_estimates_of_an_engine_are_not_estimated_again() -> None:
 
 def test_a_yardstick_that_is_too_expensive_is_not_sought(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lgmdsl.accuracy.better.AFFORDABLE", 0.0)
+    monkeypatch.setattr("lgmdsl.accuracy.weighed.MOST", 0)
     fit = lgm.fit(lgm.loads(COUNTS), COUNT_DATA, method="laplace")
     assert not fit.accuracy.known and "longer than the fit" in fit.accuracy.basis
     assert lgm.fit(lgm.loads(COUNTS), COUNT_DATA).accuracy.known  # it is at that optimum itself

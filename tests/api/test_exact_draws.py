@@ -11,7 +11,7 @@ import pytest
 from scipy import special, stats
 
 import lgmdsl as lgm
-from lgmdsl.api.calibrate.run import LIKELIHOOD, _placed
+from lgmdsl.api.calibrate.placed import LIKELIHOOD, Truth, placed
 from lgmdsl.api.fit import correction
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.api.simulate.simulate import TRUTH
@@ -384,7 +384,8 @@ observe y ~ categorical(softmax = eta)
 def test_calibration_places_the_truth_among_the_draws(fit: Fit) -> None:
     """Of a truth of -20 the Gaussian's probability is 0.002."""
     x, p = grid()
-    placed = dict(_placed(fit, {f"{TRUTH}a": -20.0}, np.random.default_rng(0)))
+    truth = Truth.of(fit, {f"{TRUTH}a": -20.0}, {})
+    values = dict(placed(fit, truth, np.random.default_rng(0)))
     exact = float(p[x < -20.0].sum())
-    assert placed["a"] == pytest.approx(exact, abs=0.015) and exact > 0.05
-    assert placed["eta[.]"] == pytest.approx(exact, abs=0.03) and 0.0 < placed[LIKELIHOOD] < 1.0
+    assert values["a"] == pytest.approx(exact, abs=0.015) and exact > 0.05
+    assert values["eta[.]"] == pytest.approx(exact, abs=0.015) and 0.0 < values[LIKELIHOOD] < 1.0

@@ -69,7 +69,10 @@ def test_quantiles() -> None:
     assert off.outcome is Outcome.shifted
     assert off.farthest is not None and off.farthest.of == "5 % point"
     assert verdict(*calm, low=(-0.2, 0.1)).outcome is Outcome.undecided
-    assert verdict(*calm, low=(0.0, 0.06)).outcome is Outcome.undecided
+    assert verdict(*calm, low=(0.0, 0.08)).outcome is Outcome.undecided
+    assert verdict(*calm, low=(0.0, 0.07)).outcome is Outcome.trust
+    assert verdict(*calm, low=(-0.14, 0.01)).outcome is Outcome.trust  # as W609 has it: 0.15 sd
+    assert verdict(*calm, low=(-0.16, 0.01)).outcome is Outcome.shifted
     assert verdict(*calm, low=(np.nan, np.nan)).outcome is Outcome.trust  # not computed
 
 

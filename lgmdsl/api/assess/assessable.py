@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 class Assessable:
     """The methods of `Fit` that look at its observed data. A fit read from a file needs its `data`
     again for each of them (`mapping` renames keys): DataError E305 without, E303 for other data;
-    MethodError E501 where nothing is observed, or variances are estimates."""
+    MethodError E501 where nothing is observed, or variances are estimates. Where the posterior is
+    made of exact draws (`fit.drawn`), all of them but `convergence` are averages over these draws,
+    with their Monte Carlo errors."""
 
     @during("computing the DIC")
     def dic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
@@ -32,7 +34,8 @@ class Assessable:
 
     @during("computing the WAIC")
     def waic(self, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
-        """Widely applicable information criterion, by quadrature over q's marginals."""
+        """Widely applicable information criterion, by quadrature over q's marginals, or over the
+        exact draws that are reported."""
         from lgmdsl.api.assess.criteria import waic
 
         return waic(self._fit, data, mapping)
@@ -56,6 +59,11 @@ class Assessable:
         `groups` leaves out all responses of a group together: the name of an index set or of a map
         to one, or an array with a label for each entry. A group's joint density is exact for
         Gaussian families, else by up to `n` quasi-random points, with its Monte Carlo error.
+
+        Where the posterior is made of exact draws (`fit.drawn`), they are reweighted instead, the
+        weights smoothed by a generalised Pareto distribution (PSIS: Vehtari, Gelman and Gabry
+        2017), and flagged where its shape k-hat passes 0.7; `exact` then draws exactly from fits
+        without them, around the one mode that the method finds.
         """
         from lgmdsl.api.assess.loo import loo
 

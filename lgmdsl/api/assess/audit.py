@@ -7,19 +7,19 @@ functionals by the model's names and labels the results.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from lgmdsl.api.assess.audit_functionals import AuditedFit
-from lgmdsl.api.assess.audit_verdict import Advice, advised, point, sentence
+from lgmdsl.api.assess.audit_verdict import Advice, advised, detecting_draws, point, sentence
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import Findings
 from lgmdsl.assess.importance.audit import audit_mixture as audit_draws
 from lgmdsl.assess.importance.draws import Part
-from lgmdsl.assess.importance.moments import Corrected, flat
+from lgmdsl.assess.importance.moments import Corrected, Functional, flat
 from lgmdsl.assess.importance.pareto import FEWEST, check_arviz
 from lgmdsl.assess.importance.quantiles import LEVELS
 from lgmdsl.assess.importance.scan import ExactPoint
@@ -39,6 +39,9 @@ if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
 DRAWS = 4000
+# Latents and predictors at all draws: up to so many, more exact draws are taken where they decide.
+VALUES = 10_000_000
+OTHERS = 619  # sets the audit's draws apart from the fit's
 
 
 @dataclass(frozen=True, eq=False)
@@ -162,7 +165,8 @@ def audit(
     hyperparameters were integrated, the audit is of the mixture; where they were learned, of the
     posterior given their mode (under `hyper = vb` the values whose precisions are expected), and so
     is its log evidence; the verdict says so. `sampler`: n draws of an exact sampler in place of
-    weighted ones.
+    weighted ones, or up to 50 times as many where n cannot decide and the model is small. A fit
+    that reports exact draws is held against others, where weights cannot tell.
 
     Raises MethodError (E501 without arviz-stats, E108 for n below 100), DataError (E305 where the
     file of the fit lacks the responses, E303 for other data than the fit's), NumericalError E601
@@ -182,20 +186,46 @@ def audit(
         )
     audited = AuditedFit(fit, canonical, int(n), int(seed))
     functionals = tuple(audited.functionals())
-    findings = audit_draws(
-        audited.parts,
-        functionals,
-        int(n),
-        int(seed),
-        exact_points if sampler else None,
-        named_alone=fit.drawn is not None,
-    )
+    findings = _findings(audited, functionals, sampler)
+    # Chains start around one mode, and have nothing to say of draws at several.
+    again = fit.drawn is not None and fit.drawn.of_chains
+    if not sampler and again and judge(findings).outcome is Outcome.undecided:
+        sampler, findings = True, _findings(audited, functionals, True)
+    more = _more(findings, canonical) if sampler else 0
+    if more > findings.draws:
+        audited = replace(audited, n=more)
+        functionals = tuple(audited.functionals())
+        findings = _findings(audited, functionals, True)
     return _report(fit, findings, {f.name: audited.dims(f.name) for f in functionals}, int(seed))
 
 
+def _findings(audited: AuditedFit, functionals: Sequence[Functional], sampler: bool) -> Findings:
+    return audit_draws(
+        audited.parts,
+        functionals,
+        audited.n,
+        audited.seed,
+        exact_points if sampler else None,
+        named_alone=audited.fit.drawn is not None,
+    )
+
+
+def _more(findings: Findings, canonical: CanonicalModel) -> int:
+    """So many exact draws as would notice what is off, where too few were all that was wrong; 0
+    where they are too many to take."""
+    judged = judge(findings)
+    if judged.reason != "draws":
+        return 0
+    wanted = detecting_draws(findings, judged)
+    rows = sum(len(b.rows) for b in canonical.blocks)
+    return wanted if wanted * (canonical.size + rows) <= VALUES else 0
+
+
 def exact_points(part: Part, q: Conditioned, count: int, seed: int) -> ExactPoint | None:
-    """Exact draws at a hyperparameter point; None where chains are not to be had."""
-    drawn = exact_draws(part.sites, part.linear, q, count, seed)
+    """Exact draws at a hyperparameter point; None where chains are not to be had. They are others
+    than those that a fit reports by the same seed, which would agree with themselves."""
+    apart = int(np.random.default_rng([seed, OTHERS]).integers(2**62))
+    drawn = exact_draws(part.sites, part.linear, q, count, apart)
     if drawn is None:
         return None
     ess = min(drawn.ess, float(len(drawn.z)))

@@ -19,6 +19,7 @@ from lgmdsl.assess.importance.verdict import (
     LEAST,
     LEAST_TAIL,
     LIMIT,
+    LIMIT_TAIL,
     SD,
     EntryShift,
     Outcome,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 # More draws are advised up to so many times as many.
 MORE = 50
+# The error of a tail's draws is itself uncertain: so many times as many are taken.
+SPARE = 2.0
 
 
 @dataclass(frozen=True)
@@ -50,25 +53,42 @@ def advised(fit: Fit, findings: Findings, judged: Verdict) -> Advice:
     """What to try next; empty where the fit is trusted."""
     if judged.outcome is Outcome.trust:
         return Advice()
-    draws = _draws(findings, judged) if judged.reason == "draws" else 0
+    draws = deciding_draws(findings, judged) if judged.reason == "draws" else 0
     bound = json.loads(fit.provenance.get("settings", "{}")).get("bound") or ""
     better = more_accurate(fit.canonical.blocks, fit.method)
+    if fit.drawn is not None:  # exact already: all that is wrong is their number
+        bound, better = "", ()
     sampler = judged.outcome is Outcome.undecided and findings.proposal != EXACT
     return Advice("" if bound or not better else better[0], bound, draws, sampler)
 
 
-def _draws(findings: Findings, judged: Verdict) -> int:
+def deciding_draws(findings: Findings, judged: Verdict) -> int:
     """How many draws would decide, to one digit; 0 where no sensible number would."""
     far = judged.farthest
     heavy = findings.proposal != EXACT and judged.k_hat > threshold(findings.draws)
     if heavy or findings.effective < LEAST or far is None:
         return 0
-    room = max(abs(abs(far.shift) - LIMIT), 0.1 * LIMIT)
-    factor = max(CLEAR * far.error / LIMIT, ERRORS * far.error / room) ** 2
+    room = max(abs(abs(far.shift) - far.limit), 0.1 * far.limit)
+    factor = max(CLEAR * far.error / far.limit, ERRORS * far.error / room) ** 2
     factor = max(factor, LEAST_TAIL / findings.effective)
     if not factor <= MORE:
         return 0
-    wanted = findings.draws * max(factor, 2.0)
+    return _rounded(findings.draws * max(factor, 2.0))
+
+
+def detecting_draws(findings: Findings, judged: Verdict) -> int:
+    """How many draws would notice whatever is off by what is tolerated, to one digit; 0 where they
+    would be more than so many times as many."""
+    far = judged.farthest
+    if far is None or findings.effective < LEAST:
+        return 0
+    factor = (CLEAR * far.error / far.limit) ** 2
+    factor = SPARE * max(factor, LEAST_TAIL / findings.effective, 1.0)
+    return _rounded(findings.draws * factor) if factor <= MORE else 0
+
+
+def _rounded(wanted: float) -> int:
+    """Up, to one digit."""
     size = 10.0 ** math.floor(math.log10(wanted))
     return int(math.ceil(wanted / size) * size)
 
@@ -94,7 +114,10 @@ def sentence(
     if judged.outcome is Outcome.trust and exact(findings):
         return f"{begin} the fit is exact (its importance weights are constant)"
     if judged.outcome is Outcome.trust:
-        text = f"{begin} no reported mean or 90 % interval is off by {LIMIT} sd, no sd by 10 %"
+        text = (
+            f"{begin} no reported mean is off by {LIMIT} sd, no sd by 10 %, no 90 % interval by "
+            f"{LIMIT_TAIL} sd"
+        )
         if far is None:
             return text
         return f"{text} ({place(canonical, findings, far)} the most: {_size(far)})"
@@ -116,7 +139,7 @@ def sentence(
     else:
         text = (
             f"cannot tell: {findings.effective:,.0f} effective draws of {findings.draws:,} are too "
-            f"few to detect a shift of {LIMIT} sd"
+            f"few to detect a shift of {LIMIT if far is None else far.limit} sd"
         )
         if far is not None and far.of == SD:
             text = text.replace(f"a shift of {LIMIT} sd", "an sd that is 10 % off")

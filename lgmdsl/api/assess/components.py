@@ -13,6 +13,7 @@ from lgmdsl.api.assess.observations import Observations
 from lgmdsl.api.response_data import with_responses
 from lgmdsl.arrays import Array
 from lgmdsl.assess.component import Component
+from lgmdsl.assess.drawn.levels import PosteriorDraws
 from lgmdsl.assess.predictive import Drawn, joint_draws, pieces_of
 from lgmdsl.canonical.blocks.sites import SiteBlock
 from lgmdsl.canonical.expressions.affine import Affine
@@ -40,13 +41,16 @@ class Assessed:
     posterior, and the positions of the responses.
 
     `at_points`: a component for each hyperparameter point; `components`: those to average over,
-    which are the same unless the sites' parameters have separate factors (`hyper = vb`)."""
+    which are the same unless the sites' parameters have separate factors (`hyper = vb`). `drawn`:
+    the exact draws that are reported in the place of the components' Gaussians, where there are
+    any: assessments are then averages over them."""
 
     canonical: CanonicalModel
     at_points: tuple[Component, ...]
     components: tuple[Component, ...]
     observations: Observations
     mixture: Mixture
+    drawn: PosteriorDraws | None = None
 
     @cached_property
     def mixing(self) -> bool:
@@ -121,8 +125,11 @@ def assessed(
     where = tuple((b.name, b.data.dims, b.data.rows) for b in blocks)
     at_points = components(fit, canonical)
     spread = tuple(c for one in at_points for c in _spread(fit, canonical, one, together))
+    drawn = None
+    if fit.drawn is not None:
+        drawn = PosteriorDraws(at_points, fit.drawn.point, fit.drawn.z, fit.drawn.ess)
     return Assessed(
-        canonical, at_points, spread, Observations(canonical.layout, where), fit.marginals
+        canonical, at_points, spread, Observations(canonical.layout, where), fit.marginals, drawn
     )
 
 

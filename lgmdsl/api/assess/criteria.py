@@ -12,6 +12,7 @@ from lgmdsl.api.assess.components import assessed
 from lgmdsl.api.assess.observations import Observations
 from lgmdsl.api.page import counted, wrapped
 from lgmdsl.assess.criteria import deviances, standard_error, waic_terms
+from lgmdsl.assess.drawn import criteria as drawn
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Rows
 
@@ -32,7 +33,8 @@ class Dic:
     `mean_deviance` is its posterior mean; `deviance_at_mean` is, as in R-INLA, at the posterior
     mean of the predictors (and the hyperparameters of largest weight, under `hyper = vb` those
     whose precisions are expected); `p_d` their difference, the effective number of parameters;
-    `dic` = mean_deviance + p_d. No saturated deviance is taken off.
+    `dic` = mean_deviance + p_d, with its Monte Carlo `error` where the posterior is made of exact
+    draws (0 else). No saturated deviance is taken off.
     """
 
     mean_deviance: float
@@ -40,6 +42,7 @@ class Dic:
     observations: Observations
     local_mean: Rows
     local_at_mean: Rows
+    error: float = 0.0
 
     @property
     def p_d(self) -> float:
@@ -60,7 +63,7 @@ class Dic:
                 _title("DIC", self.local_mean),
                 f"  mean deviance         {self.mean_deviance:.2f}",
                 f"  effective parameters  {self.p_d:.2f}",
-                f"  DIC                   {self.dic:.2f}",
+                f"  DIC                   {self.dic:.2f}{_noise(self.error)}",
             ]
         )
 
@@ -71,7 +74,8 @@ class Waic:
 
     `elpd` = lppd - p_waic estimates the expected log density of new responses, with the standard
     error `se`; `waic` = -2 elpd. `lppd`: sum of log posterior means of p(y_i | s_i); `p_waic`: sum
-    of the posterior variances of log p(y_i | s_i).
+    of the posterior variances of log p(y_i | s_i). `error`: the Monte Carlo error of `elpd`, where
+    the posterior is made of exact draws (0 else).
     """
 
     elpd: float
@@ -81,6 +85,7 @@ class Waic:
     observations: Observations
     local_lppd: Rows
     local_effective: Rows
+    error: float = 0.0
 
     @property
     def waic(self) -> float:
@@ -103,7 +108,8 @@ class Waic:
     def __str__(self) -> str:
         lines = [
             _title("WAIC", self.local_lppd),
-            f"  elpd                  {self.elpd:.2f}, standard error {self.se:.2f}",
+            f"  elpd                  {self.elpd:.2f}, standard error {self.se:.2f}"
+            f"{_noise(self.error)}",
             f"  effective parameters  {self.p_waic:.2f}",
             f"  WAIC                  {self.waic:.2f}",
         ]
@@ -119,20 +125,29 @@ class Waic:
 def dic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Dic:
     """The DIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "dic")
-    parts = deviances(asked.components, asked.at_points)
+    if asked.drawn is None:
+        parts, error = deviances(asked.components, asked.at_points), 0.0
+    else:
+        parts = drawn.deviances(asked.drawn)
+        error = parts.error
     return Dic(
         rows.total(parts.mean),
         rows.total(parts.at_mean),
         asked.observations,
         parts.mean,
         parts.at_mean,
+        error,
     )
 
 
 def waic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None) -> Waic:
     """The WAIC of a fit. Raises MethodError and DataError as `assessed`."""
     asked = assessed(fit, data, mapping, "waic")
-    parts = waic_terms(asked.components)
+    if asked.drawn is None:
+        parts, error = waic_terms(asked.components), 0.0
+    else:
+        parts = drawn.waic_terms(asked.drawn)
+        error = parts.error
     lppd, effective = rows.total(parts.lppd), rows.total(parts.effective)
     local = tuple(a - b for a, b in zip(parts.lppd, parts.effective, strict=True))
     return Waic(
@@ -143,7 +158,13 @@ def waic(fit: Fit, data: object = None, mapping: Mapping[str, str] | None = None
         asked.observations,
         parts.lppd,
         parts.effective,
+        error,
     )
+
+
+def _noise(error: float) -> str:
+    """The Monte Carlo error of draws."""
+    return f", Monte Carlo error {error:.2g}" if error > 0.0 else ""
 
 
 def _title(name: str, local: Rows) -> str:

@@ -16,6 +16,9 @@ from lgmdsl.api.page import counted, wrapped
 from lgmdsl.arrays import BoolArray, IntArray
 from lgmdsl.assess import loo as one
 from lgmdsl.assess.criteria import density, standard_error
+from lgmdsl.assess.drawn import left_out
+from lgmdsl.assess.drawn.criteria import waic_terms
+from lgmdsl.assess.drawn.levels import PosteriorDraws
 from lgmdsl.assess.failure import WORDS, Failure
 from lgmdsl.assess.groups import groups_out
 from lgmdsl.assess.mixture import log_mean, weights_of
@@ -36,6 +39,8 @@ SHOWN = 6
 # Quasi-random points for each group that is not Gaussian.
 POINTS = 4096
 FEWEST = 512
+# Flags that a fit without the response removes.
+REFITTED = (Failure.influential, Failure.tail, Failure.not_finite)
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +110,7 @@ class Loo:
             for flag, k, i in worst[:SHOWN]:
                 text = f"    {self.places.entry(k, i)}: {WORDS[Failure(flag)]}"
                 lines += wrapped(text, 0, 6)
-            if any(f in (Failure.influential, Failure.not_finite) for f, _, _ in worst):
+            if any(f in REFITTED for f, _, _ in worst):
                 advice = "fit.loo(exact=True) fits again without each that is flagged"
                 lines += wrapped(f"  help                  {advice}", 0, 24)
         return "\n".join(lines)
@@ -129,10 +134,12 @@ def loo(
             message = f"`{name}` must be a whole number not below {least}"
             raise MethodError(Diagnostic("E108", message, details=(f"got {value!r}",)))
     asked = assessed(fit, data, mapping, "loo", together=groups is not None)
-    refit = without(fit, asked) if exact else None
-    if groups is not None:
-        return _groups(asked, groups, refit, exact == "all", int(n), int(seed))
+    refit = without(fit, asked, int(seed)) if exact else None
     chosen = _every if exact == "all" else None
+    if asked.drawn is not None:
+        return _of_draws(asked, asked.drawn, groups, refit, chosen)
+    if groups is not None:
+        return _groups(asked, groups, refit, chosen, int(n), int(seed))
     blocks = one.loo(asked.components, refit, chosen)
     weight = weights_of(asked.components)
     inside = [
@@ -155,10 +162,14 @@ def loo(
 
 
 def _groups(
-    asked: Assessed, groups: object, refit: one.Refit | None, every: bool, n: int, seed: int
+    asked: Assessed,
+    groups: object,
+    refit: one.Refit | None,
+    chosen: one.Choose | None,
+    n: int,
+    seed: int,
 ) -> Loo:
     places, members = grouped(groups, asked.canonical, asked.observations)
-    chosen = _every if every else None
     densities = groups_out(asked.components, members, n, seed, refit, chosen)
     return Loo(
         elpd=float(densities.log_density.sum()),
@@ -173,7 +184,39 @@ def _groups(
     )
 
 
-def without(fit: Fit, asked: Assessed) -> RefitWithout:
+def _of_draws(
+    asked: Assessed,
+    draws: PosteriorDraws,
+    groups: object,
+    refit: RefitWithout | None,
+    chosen: one.Choose | None,
+) -> Loo:
+    """By exact draws of the posterior, reweighted; by new ones where it is fitted again."""
+    redraw = None if refit is None else refit.draws
+    places: Places = asked.observations
+    if groups is None:
+        blocks = left_out.loo(draws, False, redraw, chosen)
+    else:
+        places, members = grouped(groups, asked.canonical, asked.observations)
+        blocks = (left_out.groups_out(draws, members, redraw, chosen),)
+    local = tuple(b.log_density for b in blocks)
+    elpd = rows.total(local)
+    again = sum(float(np.sum(b.error[b.refitted] ** 2)) for b in blocks)
+    shared = draws.error(np.sum([b.influence for b in blocks], axis=0))
+    return Loo(
+        elpd=elpd,
+        se=standard_error(local),
+        error=float(np.sqrt(shared**2 + again)),
+        p_loo=None if groups is not None else rows.total(waic_terms(draws).lppd) - elpd,
+        places=places,
+        log_density=local,
+        errors=tuple(b.error for b in blocks),
+        flag=tuple(b.flag for b in blocks),
+        refitted=tuple(b.refitted for b in blocks),
+    )
+
+
+def without(fit: Fit, asked: Assessed, seed: int = 0) -> RefitWithout:
     """Refits without some responses: the method of the fit, its options and bound.
 
     The tolerance is at most a hundredth of the default, since small differences are taken of it.
@@ -183,7 +226,8 @@ def without(fit: Fit, asked: Assessed) -> RefitWithout:
     planned = plan(asked.canonical, fit.method, settings.get("bound"), options)
     tol = settings.get("tol")
     tolerances = Tolerances.scaled(1e-9 if tol is None else min(float(tol), 1e-9))
-    return RefitWithout(planned, observed(asked.canonical), tolerances, settings.get("max_steps"))
+    limit = settings.get("max_steps")
+    return RefitWithout(planned, observed(asked.canonical), tolerances, limit, seed)
 
 
 def _every(flag: IntArray) -> BoolArray:

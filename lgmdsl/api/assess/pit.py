@@ -13,6 +13,7 @@ from lgmdsl.api.assess.loo import without
 from lgmdsl.api.assess.observations import Observations
 from lgmdsl.api.page import counted
 from lgmdsl.arrays import IntArray
+from lgmdsl.assess.drawn.left_out import loo as drawn_loo
 from lgmdsl.assess.failure import WORDS, Failure
 from lgmdsl.assess.loo import loo
 from lgmdsl.assess.pit import PitBlock, histogram
@@ -99,7 +100,13 @@ def pit(
     asked = assessed(fit, data, mapping, "pit")
     for site in asked.components[0].sites:
         _check(site)
-    left_out = loo(asked.components, without(fit, asked) if exact else None)
+    refit = without(fit, asked) if exact else None
+    if asked.drawn is not None:
+        redraw = None if refit is None else refit.draws
+        drawn = drawn_loo(asked.drawn, True, redraw)
+        ends = tuple(PitBlock(b.lower, b.upper) for b in drawn)
+        return Pit(asked.observations, ends, tuple(b.flag for b in drawn))
+    left_out = loo(asked.components, refit)
     blocks = transforms(asked.components, left_out)
     return Pit(asked.observations, blocks, tuple(b.flag for b in left_out))
 

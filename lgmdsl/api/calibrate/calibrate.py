@@ -1,8 +1,9 @@
 """Simulation-based calibration of a method on a model.
 
 Draw latents and data from the model, fit the data, and ask where the truth lies in the posterior:
-if the method were exact, P(q < truth) would be uniform over runs (Cook, Gelman and Rubin 2006;
-Talts et al. 2018). q is Gaussian, so the probability takes the place of a rank among draws.
+if what it reports were exact, P(X < truth) would be uniform over runs (Cook, Gelman and Rubin 2006;
+Talts et al. 2018), hyperparameters included. What the fits claim of their own errors is held
+against what is found.
 """
 
 from __future__ import annotations
@@ -16,9 +17,12 @@ from types import MappingProxyType
 import numpy as np
 
 from lgmdsl.api.calibrate import pool as calibrate_pool
+from lgmdsl.api.calibrate.claims import Claims, contradiction
+from lgmdsl.api.calibrate.page import page
+from lgmdsl.api.calibrate.placed import is_reported
 from lgmdsl.api.calibrate.record import CalibrationRecord
 from lgmdsl.api.calibrate.run import CalibrationTask, RunOutcome, run_once
-from lgmdsl.api.page import columns, counted, wrapped
+from lgmdsl.api.page import counted
 from lgmdsl.api.settings import check_fixed, check_numbers, check_options
 from lgmdsl.arrays import Array
 from lgmdsl.assess.uniformity import Uniformity, band, ecdf, uniformity
@@ -45,7 +49,7 @@ class Calibration:
 
     @cached_property
     def values(self) -> Mapping[str, Array]:
-        """P(q < truth) of each quantity over the runs that ended in a posterior."""
+        """P(X < truth) of each quantity over the runs that ended in a posterior."""
         values: dict[str, list[float]] = {}
         for outcome in self.outcomes:
             for name, value in outcome.values.items():
@@ -86,10 +90,49 @@ class Calibration:
         """The quantities outside their bands, and what that says."""
         return {n: t.fault() for n, t in self.tests.items() if t.p < self.level}
 
+    @cached_property
+    def claims(self) -> Claims:
+        """What the fits of the runs with a posterior claimed of their errors."""
+        return Claims.of([o.claim for o in self.outcomes if not o.failure])
+
+    @cached_property
+    def contradictions(self) -> Mapping[str, str]:
+        """The latents, lets and hyperparameters that are off by more than the fits claimed, where
+        they claimed anything, and how. (Averages and the likelihood are no part of a claim.)"""
+        values: dict[str, list[float]] = {n: [] for n in self.tests if is_reported(n)}
+        for outcome in self.outcomes:
+            for name in values.keys() & outcome.values.keys():
+                if outcome.claim.known:
+                    values[name].append(outcome.values[name])
+        found = {
+            n: contradiction(self.claims, np.array(v), len(values))
+            for n, v in values.items()
+            if len(v) >= FEWEST
+        }
+        return {n: words for n, words in found.items() if words}
+
+    @property
+    def worst_first(self) -> tuple[str, ...]:
+        """The quantities, those that are least uniform first."""
+        tests = self.tests
+
+        def key(name: str) -> tuple[float, float]:
+            t = tests[name]
+            off = max(abs(t.bias) / t.bias_error, abs(t.sd_off) / t.sd_error)
+            return t.p, -off
+
+        return tuple(sorted(tests, key=key))
+
     @property
     def calibrated(self) -> bool:
-        """Whether there is something to judge, and nothing at fault."""
-        return bool(self.tests) and not self.faults and not self.failed
+        """Whether there is something to judge, nothing at fault, and nothing that contradicts the
+        claims of the fits."""
+        return bool(self.tests) and self.agrees
+
+    @property
+    def agrees(self) -> bool:
+        """Whether nothing is at fault, as far as can be judged."""
+        return not (self.faults or self.contradictions or self.failed)
 
     @property
     def verdict(self) -> str:
@@ -97,63 +140,53 @@ class Calibration:
         runs = counted(len(self.outcomes) - len(self.failed), "run")
         if not self.tests:
             return f"undecided: {runs}, too few to judge (at least {FEWEST})"
+        against = next((n for n in self.worst_first if n in self.contradictions), "")
         if self.faults:
-            worst = min(self.faults, key=lambda n: self.tests[n].p)
+            worst = next(n for n in self.worst_first if n in self.faults)
             others = len(self.faults) - 1
             more = f" (and {counted(others, 'more quantity', 'more quantities')})" if others else ""
-            return f"not calibrated: {worst}: {self.faults[worst]}{more}"
+            text = f"not calibrated: {worst}: {self.faults[worst]}{more}"
+            if against:
+                claim = f"{against}: {self.contradictions[against]}"
+                return f"{text}; this contradicts what the fits claim: {claim}"
+            return f"{text}; {self._excused}"
+        if against:
+            return f"the fits' claims are contradicted: {against}: {self.contradictions[against]}"
         if self.failed:
             return f"undecided: {counted(len(self.failed), 'run')} ended without a posterior"
         return f"calibrated: in {runs} nothing leaves its {1 - ALPHA:.0%} band"
 
     @property
+    def _excused(self) -> str:
+        """What claims say of faults that do not contradict them."""
+        if not self.claims.known:
+            return "the fits do not know their errors"
+        return "no larger than what the fits claim, or no part of it"
+
+    @property
     def table(self) -> str:
         """A page of 80 columns."""
-        rows = [("quantity", "runs", "bias", "spread", "p")]
-        for name, test in self.tests.items():
-            mark = " *" if name in self.faults else ""
-            rows.append(
-                (
-                    name,
-                    f"{test.count}",
-                    f"{test.bias:+.2f}",
-                    f"{test.spread:.2f}",
-                    f"{test.p:.2g}{mark}",
-                )
-            )
-        lines = [f"calibration of {self.method}, seed {self.task.settings.seed}", ""]
-        lines += columns(rows, 0, (1, 2, 3)) if self.tests else []
-        if self.tests:
-            lines += [
-                "",
-                *wrapped(
-                    "bias and spread: mean and sd of the truth's distance from the posterior mean, "
-                    "in posterior sds (0 and 1 if exact). p: the chance of an ECDF as far from "
-                    "uniform; "
-                    f"* is below {self.level:.2g}. name[.] is one random entry in each run."
-                ),
-            ]
-        if self.unfinished:
-            lines += ["", f"{counted(self.unfinished, 'fit')} did not converge (counted)"]
-        for outcome in self.failed[:3]:
-            lines += wrapped(f"run {outcome.number} failed: {outcome.failure}", 0, 2)
-        if len(self.failed) > 3:
-            lines.append(f"... and {len(self.failed) - 3} more failed")
-        if self.interrupted:
-            lines.append(f"interrupted after {len(self.outcomes)} of {self.wanted} runs")
-        return "\n".join([*lines, "", *wrapped(self.verdict, 0, 2)])
+        return page(self)
 
     def as_json(self) -> dict[str, object]:
-        """A JSON object: the verdict, and each quantity with its values."""
+        """A JSON object: the verdict, what the fits claimed, and each quantity with its values, the
+        worst first."""
         return {
             "method": self.method, "seed": self.task.settings.seed, "runs": len(self.outcomes),
             "wanted": self.wanted, "failed": len(self.failed), "not_converged": self.unfinished,
             "calibrated": self.calibrated, "verdict": self.verdict, "level": self.level,
-            "quantities": {
-                n: {"runs": t.count, "bias": t.bias, "spread": t.spread, "p": t.p,
-                    "values": self.values[n].tolist()}
-                for n, t in self.tests.items()
-            },
+            "claimed": self.claims.as_json(), "contradictions": dict(self.contradictions),
+            "quantities": {n: self._quantity(n) for n in self.worst_first},
+        }  # fmt: skip
+
+    def _quantity(self, name: str) -> dict[str, object]:
+        t = self.tests[name]
+        return {
+            "runs": t.count, "bias": t.bias, "bias_error": t.bias_error,
+            "spread": t.spread, "sd": t.sd_off, "sd_error": t.sd_error,
+            "inside_50": t.inside_50, "inside_90": t.inside_90,
+            "inside_errors": list(t.inside_errors), "p": t.p,
+            "values": self.values[name].tolist(),
         }  # fmt: skip
 
     def picture(self, format: str = "png") -> bytes:

@@ -10,7 +10,8 @@ from functools import partial
 import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy, basis, beyond, largest
-from lgmdsl.accuracy.better import Errors, Unknown, better
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.hyper_errors import HyperErrors, hyper_errors, second_order_gap
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.assess.modes.weighed import Weighed
@@ -67,6 +68,8 @@ def estimated(planned: Plan, solved: Solved, seed: int, whole: Weighed | None = 
         return Estimated(Accuracy.none("the fit was interrupted"), math.nan)
     if solved.run.status is not Status.converged:
         return Estimated(Accuracy.none("the fit did not converge"), math.nan)
+    if solved.engine:  # the one that the fit took, without looking at all others again
+        planned = replace(planned, terms=replace(planned.terms, engine=solved.engine))
     if whole is not None and planned.backend.spec.evidence:
         given = _weighed(planned.canonical, solved.theta, q.conditioned, whole, q.log_evidence)
     else:
@@ -111,7 +114,7 @@ def _at(planned: Plan, theta: Theta, q: Conditioned, log_evidence: float, seed: 
         return Estimated(Accuracy.none(str(why)), math.nan)
     if known is None:
         return Estimated(Accuracy.exact(), log_evidence)
-    width = max(known.change.more.shape[1], 1)
+    width = known.change.width
     named = list(_errors(planned.canonical, theta, known.errors, width))
     gap = known.log_evidence - log_evidence
     return _summed(planned.canonical, named, gap, known.log_evidence, basis(known))

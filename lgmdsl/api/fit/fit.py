@@ -59,7 +59,8 @@ class Fit(Assessable):
     error of what is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to
     the truth and without a guarantee; NaN where there is no estimate. `drawn`: exact draws of the
     latents, of which everything that is reported of them is made where the Gaussian posterior is
-    too far off (`fit.marginals`); `posterior`, LOO and WAIC remain those of the Gaussian.
+    too far off (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`, `conditional`
+    and `gaussian_marginals` remain those of the Gaussian, and so do the scores of `lgm.design`.
     """
 
     model: Model
@@ -106,7 +107,8 @@ class Fit(Assessable):
 
     @cached_property
     def posterior(self) -> GaussianPosterior:
-        """q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned when first asked for."""
+        """q(z) proportional to p(z) exp(-1/2 s'Ws + b's), conditioned when first asked for: the
+        Gaussian at `theta`, also where exact draws (`drawn`) are reported in its place."""
         return GaussianPosterior(
             self.weight, self.shift, self.condition(), self.log_evidence, self.guarantee
         )
@@ -280,7 +282,8 @@ class Fit(Assessable):
     ) -> Audit:
         """How far this posterior is from the truth, by importance sampling with n draws: k-hat,
         corrected log evidence, means, sds and 5 and 95 % points, and a verdict. The same seed gives
-        the same digits. `sampler`: by n draws of an exact sampler, where weights cannot tell.
+        the same digits. `sampler`: by n or more draws of an exact sampler, where weights cannot
+        tell; so is a fit that reports exact draws (`drawn`), against draws of its own.
 
         A fit read from a file needs its `data` again (`mapping` renames keys). Raises MethodError
         E501 without arviz-stats (extra `arviz`), DataError for other data.

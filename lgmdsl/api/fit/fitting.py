@@ -99,9 +99,9 @@ def fit(
     draws, and hyperparameters from the corrected evidence: `correction` is auto, on (of a named
     method too) or off; `marginals=gaussian` keeps latents Gaussian; `effort` is normal (what about
     a second of one core computes, or the fit itself took), high (30 times that, and half the
-    errors are tolerated) or low (no draws). `fit.posterior`, LOO and WAIC are those of the
-    Gaussian. `bound` names a bound to use for the sites that it applies to
-    (`lgm methods`). `seed` is that of draws, and of the estimates of an engine that gives any: the
+    errors are tolerated) or low (no draws). `fit.posterior` is that of the Gaussian. `bound` names
+    a bound to use for the sites that it applies to (`lgm methods`).
+    `seed` is that of draws, and of the estimates of an engine that gives any: the
     same seed, data and budget give the same bits in every process, pool and thread. Another
     processor, or for models of 1e9 flops a conditioning and more another number of BLAS threads,
     changes the last digits (below 1e-10, relative; draws below 1e-7).

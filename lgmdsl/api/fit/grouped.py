@@ -79,7 +79,8 @@ def by_groups(
         return errors
     allowance = ALLOWANCE[effort] * max(OPERATIONS, solved.flops * solved.run.steps)
     price = gap_of.price(problem, q.conditioned)
-    if not price * (1 + gaps_wanted(solved)) <= EVIDENCES * allowance:
+    wanted = 1 + gaps_wanted(solved, problem.engine.linear.rows)
+    if not price * wanted <= EVIDENCES * allowance:
         return errors
     gap = gap_of(problem, solved.theta, q.conditioned, q.log_evidence)
     if not math.isfinite(gap):

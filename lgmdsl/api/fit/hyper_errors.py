@@ -14,7 +14,8 @@ from typing import TypeAlias
 
 import numpy as np
 
-from lgmdsl.accuracy.better import Errors, Unknown, better
+from lgmdsl.accuracy.better import Unknown, better
+from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.weighed import concave, evidence
@@ -30,7 +31,8 @@ from lgmdsl.learning.integration.tilted import tilted
 from lgmdsl.learning.integration.visited import Fitted
 
 COVERED = 0.95  # of the points that are looked at, those of which the gap is known
-MORE, BULK = 4, 0.01  # points that are looked at beyond a quadratic's; of the heaviest
+# Points that are looked at beyond a quadratic's, fewer of models of many rows; of the heaviest.
+MORE, FEWER, SMALL, BULK = 4, 2, 2000, 0.01
 ROUGH = 0.5  # nats that the gaps may be off their curve
 LEVELS = (0.05, 0.95)
 FEW = 6  # coordinates about a mode
@@ -95,19 +97,19 @@ def hyper_errors(
     return None if out is None else replace(out, left=left)
 
 
-def gaps_wanted(solved: Solved) -> int:
-    """How many gaps `hyper_errors` asks for, at most."""
+def gaps_wanted(solved: Solved, rows: int) -> int:
+    """How many gaps `hyper_errors` asks for, at most, of a model of so many rows."""
     learned = solved.learned
     assert learned is not None
     hypers = learned.marginals()
     if isinstance(hypers, HyperPosterior):
-        return min(_count(hypers), len(learned.points))
+        return min(_count(hypers, rows), len(learned.points))
     return 2 * hypers.frame.size if isinstance(hypers, Asymptotic) else 0
 
 
-def _count(hypers: HyperPosterior) -> int:
+def _count(hypers: HyperPosterior, rows: int) -> int:
     size = hypers.frame.size
-    return MORE + (1 + size) * (2 + size) // 2
+    return (MORE if rows <= SMALL else FEWER) + (1 + size) * (2 + size) // 2
 
 
 def _of_mixture(
@@ -125,7 +127,8 @@ def _of_mixture(
     shares = np.array([share for _, share in points])
     size = hypers.frame.size
     places = hypers.places([f.theta for f, _ in points])
-    chosen = _spread(places, shares, _count(hypers), bulk)
+    rows = planned.canonical.linear(solved.theta).rows
+    chosen = _spread(places, shares, _count(hypers, rows), bulk)
     gaps = np.full(len(points), np.nan)
     for k in chosen:
         gaps[k] = _gap_of(planned, points[k][0], seed, gap_of)

@@ -9,12 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy import special
 
 from lgmdsl.arrays import Array, IntArray
 
 LEVELS = (0.05, 0.95)
 # Half the width, in probability, over which a density at a quantile is estimated.
 WIDTH = 0.02
+ROUNDS = 50  # bisections
 
 
 def weighted_quantiles(y: Array, weights: Array, levels: Sequence[float]) -> Array:
@@ -30,6 +32,23 @@ def weighted_quantiles(y: Array, weights: Array, levels: Sequence[float]) -> Arr
         for number, level in enumerate(levels):
             out[number, k] = np.interp(level * total[k], middle[:, k], ordered[:, k])
     return out
+
+
+def mixed_normals(shares: Array, means: Array, sds: Array) -> Array:
+    """(2, size) the points at LEVELS of mixtures of normals, (parts, size), by bisection."""
+    z = special.ndtri(np.array(LEVELS))[:, None, None]
+    ends = means + z * sds  # the parts' points enclose the mixture's
+    low, high = ends.min(axis=1), ends.max(axis=1)
+    unit = np.where(sds > 0.0, sds, 1.0)
+    for _ in range(ROUNDS):
+        middle = 0.5 * (low + high)
+        below = np.zeros_like(middle)
+        for share, mean, sd, scale in zip(shares, means, sds, unit, strict=True):
+            away = middle - mean
+            below += share * np.where(sd > 0.0, special.ndtr(away / scale), away >= 0.0)
+        more = below < np.array(LEVELS)[:, None]
+        low, high = np.where(more, middle, low), np.where(more, high, middle)
+    return np.asarray(0.5 * (low + high))
 
 
 def quantile_shifts(y: Array, omega: Array, own: Array) -> tuple[Array, Array, Array]:

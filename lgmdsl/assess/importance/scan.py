@@ -14,6 +14,7 @@ from lgmdsl.assess.importance.bridge import bridged
 from lgmdsl.assess.importance.draws import Chunk, DrawChunks, Part
 from lgmdsl.assess.importance.moments import Functional
 from lgmdsl.assess.importance.pareto import k_hat
+from lgmdsl.assess.importance.quantiles import mixed_normals
 from lgmdsl.assess.importance.weights import (
     DF,
     DensityRatio,
@@ -193,7 +194,10 @@ class Scan:
         of_part = tuple(
             partial(_moved, make, m - mean) for make, m in zip(maps, means, strict=True)
         )
-        return Functional(name, mean, np.sqrt(variance), of_part[0], of_part=of_part)
+        sds = np.sqrt(np.maximum(np.array(variances), 0.0))
+        points = mixed_normals(shares, np.array(means), sds)
+        sd = np.sqrt(variance)
+        return Functional(name, mean, sd, of_part[0], of_part=of_part, quantiles=points)
 
 
 def _moved(make: Callable[[Array], Array], shift: Array, x: Array) -> Array:

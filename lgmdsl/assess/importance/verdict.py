@@ -16,9 +16,9 @@ from lgmdsl.assess.importance.pareto import threshold
 from lgmdsl.assess.importance.scan import EXACT
 
 # A corrected mean or quantile that is farther from the fit's than so many sds, and a corrected sd
-# that differs by such a share, are not what the fit says.
-LIMIT = 0.1
-# Monte Carlo errors that a difference must exceed; and so many must be less than LIMIT, for
+# that differs by such a share, are not what the fit says: what W609 tolerates.
+LIMIT, LIMIT_TAIL = 0.1, 0.15
+# Monte Carlo errors that a difference must exceed; and so many must be less than the limit, for
 # nothing larger to have been overlooked.
 ERRORS, CLEAR = 3.0, 2.0
 # With fewer effective draws not even the standard errors of means are reliable, and those of sds
@@ -58,6 +58,27 @@ class EntryShift:
     error: float
     of: str = MEAN
 
+    @property
+    def limit(self) -> float:
+        """What is tolerated of it."""
+        return limit_of(self.of)
+
+    @property
+    def times(self) -> float:
+        """The shift in multiples of what is tolerated."""
+        return abs(self.shift) / self.limit
+
+    @property
+    def doubt(self) -> float:
+        """How far it may be off without being noticed, or is off without being certain, in
+        multiples of what is tolerated."""
+        return max(abs(self.shift), CLEAR * self.error) / self.limit
+
+
+def limit_of(of: str) -> float:
+    """What is tolerated of a mean, sd or quantile."""
+    return LIMIT_TAIL if of in (LOW, HIGH) else LIMIT
+
 
 @dataclass(frozen=True)
 class Verdict:
@@ -76,15 +97,15 @@ def exact(findings: Findings) -> bool:
 
 
 def judge(findings: Findings) -> Verdict:
-    """*shifted*: a corrected mean or quantile is off by more than 0.1 sd, or an sd by 10 %, and by
-    three Monte Carlo errors (more where the largest of many is looked at: sqrt(9 + 2 log N) for N
-    entries, as one normal deviate of three). *undecided*: k-hat above 0.7, chains that disagree,
-    or too few effective draws (below 50, or 500 for sds and quantiles; where twice an error is 0.1;
-    or where what is off by more is so by fewer errors than that). Else, and where q is exact,
-    *trust*."""
+    """*shifted*: a corrected mean is off by more than 0.1 sd, an sd by 10 %, or a quantile by 0.15
+    sd, and by three Monte Carlo errors (more where the largest of many is looked at: sqrt(9 + 2 log
+    N) for N entries, as one normal deviate of three). *undecided*: k-hat above 0.7, chains that
+    disagree, or too few effective draws (below 50, or 500 for sds and quantiles; where twice an
+    error is as much; or where what is off by more is so by fewer errors than that). Else, and where
+    q is exact, *trust*."""
     worst = max([findings.k_hat, *findings.along.values()])
     compared = tuple(_compared(findings))
-    farthest = max(compared, key=lambda m: round(abs(m.shift), 9), default=None)
+    farthest = max(compared, key=lambda m: round(m.times, 9), default=None)
     if exact(findings):
         return Verdict(Outcome.trust, "", worst, farthest)
     if findings.r_hat > AGREE:
@@ -98,26 +119,21 @@ def judge(findings: Findings) -> Verdict:
     shifted = [
         m
         for m in compared
-        if abs(m.shift) > LIMIT and abs(m.shift) > errors * m.error and (tails or m.of == MEAN)
+        if m.times > 1.0 and abs(m.shift) > errors * m.error and (tails or m.of == MEAN)
     ]
     if shifted:
-        most = max(abs(m.shift) for m in shifted)
+        most = max(m.times for m in shifted)
         # Of nearly equal ones the first: latents come before what is made of them.
-        first = next(m for m in shifted if abs(m.shift) >= 0.9 * most)
+        first = next(m for m in shifted if m.times >= 0.9 * most)
         alike = [m for m in shifted if (m.name, m.of) == (first.name, first.of)]
-        farthest = max(alike, key=lambda m: round(abs(m.shift), 9))
+        farthest = max(alike, key=lambda m: round(m.times, 9))
         return Verdict(Outcome.shifted, "", worst, farthest)
     if findings.proposal != EXACT and worst > threshold(findings.draws):
         return Verdict(Outcome.undecided, "k-hat", worst, farthest)
-    doubted = max(compared, key=_doubt, default=None)
-    if doubted is not None and (_doubt(doubted) > LIMIT or not tails):
+    doubted = max(compared, key=lambda m: m.doubt, default=None)
+    if doubted is not None and (doubted.doubt > 1.0 or not tails):
         return Verdict(Outcome.undecided, "draws", worst, doubted)
     return Verdict(Outcome.trust, "", worst, farthest)
-
-
-def _doubt(m: EntryShift) -> float:
-    """How far it may be off without being noticed, or is off without being certain."""
-    return max(abs(m.shift), CLEAR * m.error)
 
 
 def differences(corrected: Corrected) -> Iterator[tuple[str, Array, Array]]:
@@ -135,16 +151,16 @@ def differences(corrected: Corrected) -> Iterator[tuple[str, Array, Array]]:
 
 def _compared(findings: Findings) -> Iterator[EntryShift]:
     """Of each functional that counts, and of each of its mean, sd and quantiles, the entry farthest
-    off, the one that is the most errors beyond LIMIT, and the least certain."""
+    off, the one that is the most errors beyond its limit, and the least certain."""
     for f in findings.functionals:
         if not f.judged or not f.mean.size:
             continue
         for of, shift, error in differences(findings.corrected[f.name]):
-            size = np.abs(shift)
+            size, limit = np.abs(shift), limit_of(of)
             places = {
                 int(np.argmax(size)),
                 int(np.argmax(error)),
-                int(np.argmax(np.where(size > LIMIT, size / np.maximum(error, 1e-300), 0.0))),
+                int(np.argmax(np.where(size > limit, size / np.maximum(error, 1e-300), 0.0))),
             }
             for place in sorted(places):
                 yield EntryShift(f.name, place, float(shift[place]), float(error[place]), of)

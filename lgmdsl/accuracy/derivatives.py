@@ -1,0 +1,89 @@
+"""Derivatives of the sites, averaged over a Gaussian, and what their own terms are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import factorial
+
+import numpy as np
+
+from lgmdsl.arrays import Array
+from lgmdsl.contract.engine import Conditioned, Rows
+from lgmdsl.contract.linear import LinearGaussian
+
+PAIRS, ROWS = (12, 64), 400_000  # draws x, y for variances, fewer of very many rows
+MATERIAL = 0.02  # of an sd, relative: below, the fourth derivatives are left out
+SKEWED = 1.0  # a third Hermite coefficient of a site
+
+
+@dataclass(frozen=True, eq=False)
+class Derivatives:
+    """E_q[l'''] of each site block, (N,), or the tensors of a vector one, (N, K, K, K), and
+    E_q[l''''] of scalar rows, (N,); nothing, (0,), of vector ones."""
+
+    third: Rows
+    fourth: Rows
+
+    @classmethod
+    def of(cls, third: Iterable[Array], fourth: Iterable[Array], q: Conditioned) -> Derivatives:
+        """Without the fourth ones of sites that are far from symmetric: of theirs the series
+        diverges, and terms of third order undo what these add."""
+        every = tuple(third)
+        kept = tuple(
+            np.where(k**2 * v**3 > SKEWED**2, 0.0, f) if k.ndim == 1 else f
+            for k, f, v in zip(every, fourth, q.variance, strict=True)
+        )
+        return cls(every, kept)
+
+    def bends(self, q: Conditioned) -> bool:
+        """Whether the fourth ones may matter."""
+        for f, w, v in zip(self.fourth, q.weight, q.variance, strict=True):
+            if len(f) and f.any():
+                own = np.where(f != 0.0, w, 1.0)
+                if (own <= 0.0).any() or float((f**2 * v**2 / own**2).max()) > 12.0 * MATERIAL:
+                    return True
+        return False
+
+    def orders(self, q: Conditioned) -> tuple[int, ...]:
+        """Those of the derivatives that are taken."""
+        return (3, 4) if self.bends(q) else (3,)
+
+    def own_terms(self, order: int, variance: Rows) -> tuple[float, Array]:
+        """The terms i = j, of vector sites along each predictor alone: of the evidence, and w,
+        (P,), of the covariance by VB' diag(w^2) BV over (order - 1)!."""
+        evidence, weights = 0.0, [np.zeros(0)]
+        for t, f, v in zip(self.third, self.fourth, variance, strict=True):
+            k, own = _along(t, v)
+            if order == 4:
+                k = f if t.ndim == 1 else np.zeros(len(k))
+            evidence += float(np.sum(k**2 * own**order)) / (2.0 * factorial(order))
+            weights.append(np.abs(k) * own ** (0.5 * (order - 1)))
+        return evidence, np.concatenate(weights)
+
+    def products(self, order: int, linear: LinearGaussian, draws: Sequence[Array]) -> Array:
+        """(P, m) the derivatives contracted with `order` - 1 draws of the predictors, (P, m)
+        each."""
+        out, start = np.zeros((linear.rows, draws[0].shape[1])), 0
+        for t, f, p in zip(self.third, self.fourth, linear.predictors, strict=True):
+            x = [d[start : start + p.rows] for d in draws]
+            here = out[start : start + p.rows]
+            if t.ndim == 1:
+                here += (t if order == 3 else f)[:, None] * np.prod(x, axis=0)
+            elif order == 3:
+                a, b = (d.reshape(*t.shape[:2], -1) for d in x)
+                here += np.einsum("nijk,njd,nkd->nid", t, a, b, optimize=True).reshape(here.shape)
+            start += p.rows
+        return out
+
+
+def pairs_of(linear: LinearGaussian) -> int:
+    """Draws x, y for variances."""
+    return int(np.clip(ROWS // max(linear.rows, 1), *PAIRS))
+
+
+def _along(t: Array, v: Array) -> tuple[Array, Array]:
+    """(N,) or (N K,) each: third derivatives and variances along each predictor alone."""
+    if t.ndim > 1:
+        t, v = np.einsum("niii->ni", t), np.einsum("nii->ni", v)
+    return t.reshape(-1), v.reshape(-1)

@@ -1,0 +1,66 @@
+"""Errors of means, sds and quantiles: of what is reported against what is better."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from lgmdsl.accuracy.limits import BENT, NORMAL
+from lgmdsl.arrays import Array
+
+SMALLEST = 0.01  # of a variance, what a correction leaves of it
+WIDEST = 0.9  # |skewness| beyond which a skew normal does not go
+
+Moments = tuple[Array, Array]  # means and variances
+
+
+@dataclass(frozen=True, eq=False)
+class Errors:
+    """Of scalars, (m,) each: what is reported less what is better, in better sds (`mean`,
+    `quantile`: the larger of the 5 and 95 % points'), and relative (`sd`)."""
+
+    mean: Array
+    sd: Array
+    quantile: Array
+
+
+def errors_against(reported: Moments, mean: Array, sd: Array, low: Array, high: Array) -> Errors:
+    """Of a Gaussian against a mean, an sd, a 5 and a 95 % point."""
+    centre, spread = reported[0], np.sqrt(np.maximum(reported[1], 0.0))
+    unit = np.where(sd > 0.0, sd, np.inf)
+    ends = np.abs(
+        [(centre - NORMAL * spread - low) / unit, (centre + NORMAL * spread - high) / unit]
+    )
+    ratio = np.where(sd > 0.0, spread / np.where(sd > 0.0, sd, 1.0), 1.0)
+    return Errors((centre - mean) / unit, ratio - 1.0, ends.max(axis=0))
+
+
+def errors_within(
+    reported: Moments, base: Moments, sd: Array | float, quantile: Array | float
+) -> Errors:
+    """Where the base's sds and quantiles are off by no more than `sd` and `quantile`."""
+    (mean, variance), (centre, spread) = reported, base
+    free = spread > 0.0
+    unit = np.sqrt(np.where(free, spread, 1.0))
+    shift = np.where(free, (mean - centre) / unit, 0.0)
+    ratio = np.where(free, np.sqrt(np.maximum(variance, 0.0)) / unit, 1.0) - 1.0
+    most = np.where(free, np.where(ratio > 0.0, ratio + sd, ratio - sd), 0.0)
+    ends = np.abs(shift) + NORMAL * np.abs(ratio) + quantile
+    return Errors(shift, most, np.where(free, ends, 0.0))
+
+
+def errors_of(reported: Moments, base: Moments, change: Array, cumulants: Array | None) -> Errors:
+    """Of what has `reported` mean and variance, and better the mean of `base` and its variance with
+    its `change`, and these third cumulants."""
+    (mean, variance), (centre, spread) = reported, base
+    sd = np.sqrt(np.maximum(variance, 0.0))
+    true = np.sqrt(np.maximum(spread + change, SMALLEST * spread))
+    skew = np.zeros(len(mean)) if cumulants is None else cumulants / true**3
+    skew = np.clip(np.nan_to_num(skew), -WIDEST, WIDEST)
+    bent = BENT * skew
+    free = true > 0.0
+    shift = np.where(free, (mean - centre) / true, 0.0)
+    ratio = np.where(free, sd / true, 1.0)
+    ends = [shift + side * NORMAL * (ratio - 1.0) - bent for side in (-1.0, 1.0)]
+    return Errors(shift, ratio - 1.0, np.abs(ends).max(axis=0))

@@ -1,0 +1,174 @@
+"""Leave-one-out by Pareto-smoothed importance sampling of exact draws.
+
+p(y_i | y_-i) = 1 / E[1 / p(y_i | z, theta)], the weights 1 / p being smoothed (Vehtari, Gelman and
+Gabry 2017, Practical Bayesian model evaluation, section 2.1); over hyperparameter points they
+reweight the points too. Where k-hat is above 0.7 the draws hardly reach what is left without y_i:
+flagged, and to be drawn again without it (`Redraw`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy import special
+
+from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.assess.component import Component
+from lgmdsl.assess.drawn.levels import PosteriorDraws, below, up_to
+from lgmdsl.assess.failure import Failure
+from lgmdsl.assess.importance.pareto import threshold
+from lgmdsl.assess.importance.smoothing import smoothed
+from lgmdsl.assess.mixture import left_out as reweighted
+from lgmdsl.assess.mixture import weights_of
+
+Choose = Callable[[IntArray], BoolArray]
+
+
+class Redraw(Protocol):
+    """Exact draws of z without some rows of each datum, at a component's hyperparameters: (k, n),
+    and how many independent ones they are worth; None where the rest has no posterior, or its
+    chains do not agree."""
+
+    def __call__(
+        self, component: Component, rows: tuple[IntArray, ...]
+    ) -> tuple[Array, float] | None: ...
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnLoo:
+    """One datum's responses left out one at a time, or groups of them.
+
+    `log_density`, (N,): log p(y_i | y_-i), with its Monte Carlo standard `error`; `flag`:
+    `Failure`; `refitted`: whose value is of draws without them; `lower`, `upper`: P(Y < y_i) and
+    P(Y <= y_i) without y_i, empty where they were not asked for. `influence`, (S,): how far each
+    draw moves the sum of the log densities that are not refitted, times the number of draws.
+    """
+
+    log_density: Array
+    error: Array
+    flag: IntArray
+    refitted: BoolArray
+    influence: Array
+    lower: Array
+    upper: Array
+
+
+def loo(
+    draws: PosteriorDraws,
+    transforms: bool = False,
+    redraw: Redraw | None = None,
+    chosen: Choose | None = None,
+) -> tuple[DrawnLoo, ...]:
+    """Leave out every response. `redraw` and `chosen`: as the refits of `assess/loo`."""
+    return tuple(
+        _one_by_one(draws, k, transforms, redraw, chosen)
+        for k in range(len(draws.components[0].sites))
+    )
+
+
+def groups_out(
+    draws: PosteriorDraws,
+    groups: Sequence[tuple[IntArray, ...]],
+    redraw: Redraw | None = None,
+    chosen: Choose | None = None,
+) -> DrawnLoo:
+    """Leave out every group of rows of each datum."""
+    out = _blank(draws, len(groups), False)
+    for g, rows in enumerate(groups):
+        _estimate(draws, out, np.array([g]), draws.joint_level(rows)[:, None])
+    for g in _again(out, redraw, chosen):
+        assert redraw is not None
+        _drawn_again(draws, out, int(g), groups[g], redraw)
+    return out
+
+
+def _one_by_one(
+    draws: PosteriorDraws, k: int, transforms: bool, redraw: Redraw | None, chosen: Choose | None
+) -> DrawnLoo:
+    count = len(draws.components[0].sites[k])
+    rows, out = np.arange(count), _blank(draws, count, transforms)
+    for places, level in draws.levels(k, rows):
+        weight = _estimate(draws, out, places, level)
+        if transforms:
+            for target, of in ((out.lower, below), (out.upper, up_to)):
+                for some, values in draws.each(k, rows[places], of):
+                    target[places[some]] = np.sum(weight[:, some] * values, axis=0)
+    none = [np.arange(0)] * len(draws.components[0].sites)
+    for i in _again(out, redraw, chosen):
+        assert redraw is not None
+        only = (*none[:k], np.array([i]), *none[k + 1 :])
+        _drawn_again(draws, out, int(i), only, redraw, k if transforms else None)
+    return out
+
+
+def _blank(draws: PosteriorDraws, count: int, transforms: bool) -> DrawnLoo:
+    nothing = [np.full(count, np.nan) for _ in range(2)]
+    ends = [np.full(count if transforms else 0, np.nan) for _ in range(2)]
+    flag, refitted = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=np.bool_)
+    return DrawnLoo(nothing[0], nothing[1], flag, refitted, np.zeros(len(draws)), *ends)
+
+
+def _estimate(draws: PosteriorDraws, out: DrawnLoo, places: IntArray, level: Array) -> Array:
+    """Fill in what the draws say of some responses, whose log densities are `level` (S, k); the
+    weights (S, k)."""
+    value, weight, shape, influence = _weighted(level)
+    out.log_density[places] = value
+    out.error[places] = influence.std(axis=0) / np.sqrt(draws.ess)
+    out.influence[:] += np.sum(influence, axis=1)
+    heavy = ~(shape <= threshold(len(draws)))
+    out.flag[places] = np.where(heavy, Failure.tail, Failure.none)
+    out.flag[places[~np.isfinite(value)]] = Failure.not_finite
+    return weight
+
+
+@np.errstate(all="ignore")
+def _weighted(level: Array) -> tuple[Array, Array, Array, Array]:
+    """log p(y_i | y_-i), (k,), weights (S, k), k-hat, and what each draw moves the first by,
+    (S, k), times S."""
+    log_weight, shape = smoothed(-level)
+    value = special.logsumexp(log_weight + level, axis=0)
+    weight = np.exp(log_weight)
+    return np.asarray(value), weight, shape, len(level) * weight * (np.exp(level - value) - 1.0)
+
+
+def _again(out: DrawnLoo, redraw: Redraw | None, chosen: Choose | None) -> IntArray:
+    if redraw is None:
+        return np.arange(0)
+    return np.flatnonzero(out.flag > 0 if chosen is None else chosen(out.flag))
+
+
+def _drawn_again(
+    draws: PosteriorDraws,
+    out: DrawnLoo,
+    place: int,
+    rows: tuple[IntArray, ...],
+    redraw: Redraw,
+    transformed: int | None = None,
+) -> None:
+    """Replace a value by that of draws without its rows at each hyperparameter point."""
+    logs, errors, ends = [], [], []
+    for c in draws.components:
+        without = redraw(c, rows)
+        if without is None:
+            out.log_density[place], out.error[place] = np.nan, np.nan
+            out.flag[place] = Failure.improper
+            return
+        z, ess = without
+        alone = PosteriorDraws((c,), np.zeros(len(z), np.int64), z.__getitem__, ess)
+        level = alone.joint_level(rows)
+        logs.append(float(special.logsumexp(level) - np.log(len(level))))
+        errors.append(alone.error(np.exp(level - logs[-1])))
+        if transformed is not None:
+            pairs = [alone.each(transformed, rows[transformed], of) for of in (below, up_to)]
+            ends.append([float(values.mean()) for pair in pairs for _, values in pair])
+    out.influence[:] -= _weighted(draws.joint_level(rows)[:, None])[3][:, 0]
+    mixed = reweighted(weights_of(draws.components), np.array(logs)[:, None])
+    out.log_density[place] = mixed.log_density[0]
+    out.error[place] = float(np.sqrt(np.sum((mixed.weight[:, 0] * np.array(errors)) ** 2)))
+    out.flag[place] = Failure.none if np.isfinite(out.log_density[place]) else Failure.not_finite
+    out.refitted[place] = True
+    if ends:
+        out.lower[place], out.upper[place] = mixed.weight[:, 0] @ np.array(ends)
