@@ -28,8 +28,8 @@ class Accuracy:
     reported log evidence, in nats, signed. `worst`: whose error is farthest beyond what is
     tolerated, as `b[age]`; "" where nothing is off. `basis`: how this is known: `exact`,
     `second-order correction`, `bound of the second-order correction` (errors are at most these),
-    `importance sampling`, `exact sampler`, `exact by quadrature of ...`, or `none: ` and why; numbers
-    are NaN where it is none.
+    `importance sampling`, `exact sampler`, `exact by quadrature of ...`, or `none: ` and why;
+    numbers are NaN where it is none.
     """
 
     mean: float
