@@ -3,13 +3,12 @@
     import lgmdsl as lgm
     fit = lgm.fit(lgm.load("model.lgm"), "data.npz")
 
-Every name is imported when first used, so that `import lgmdsl` costs next to nothing.
+Every name is imported when first used, so that `import lgmdsl` costs next to nothing. The types
+that checkers and editors see are in `__init__.pyi`, which `python -m lgmdsl.api.help.stubs` writes
+from `_HOMES` and the declarations of the language's words.
 """
 
-from __future__ import annotations
-
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from importlib import import_module as _import_module
 
 __version__ = "0.1.0"
 
@@ -41,44 +40,20 @@ _HOMES = {
     "NumericalError": "lgmdsl.errors",
 }
 
-if TYPE_CHECKING:
-    from lgmdsl.api.calibrate.calibrate import Calibration as Calibration
-    from lgmdsl.api.calibrate.calibrate import calibrate as calibrate
-    from lgmdsl.api.compare.compare import compare as compare
-    from lgmdsl.api.compare.comparison import Comparison as Comparison
-    from lgmdsl.api.design.design import Design as Design
-    from lgmdsl.api.design.design import design as design
-    from lgmdsl.api.explain.explain import explain as explain
-    from lgmdsl.api.explain.methods import methods as methods
-    from lgmdsl.api.fit.fit import Fit as Fit
-    from lgmdsl.api.fit.fitting import fit as fit
-    from lgmdsl.api.fit.restore import load_fit as load_fit
-    from lgmdsl.api.predict.requested import PredictionWarning as PredictionWarning
-    from lgmdsl.api.register import register as register
-    from lgmdsl.api.simulate.simulate import simulate as simulate
-    from lgmdsl.errors import DataError as DataError
-    from lgmdsl.errors import LgmError as LgmError
-    from lgmdsl.errors import MethodError as MethodError
-    from lgmdsl.errors import ModelError as ModelError
-    from lgmdsl.errors import NumericalError as NumericalError
-    from lgmdsl.language.builder import Model as Model
-    from lgmdsl.language.load import load as load
-    from lgmdsl.language.load import loads as loads
-    from lgmdsl.structures.spatial.mesh import grid_matrices as grid_matrices
-    from lgmdsl.structures.spatial.mesh import mesh_matrices as mesh_matrices
+_OF_THE_BUILDER = ("const", "head")
 
 
-def __getattr__(name: str) -> Any:
+def __getattr__(name: str) -> object:
     if name in _HOMES:
-        value = getattr(import_module(_HOMES[name]), name)
+        value = getattr(_import_module(_HOMES[name]), name)
     elif name == "sites":
-        return import_module("lgmdsl.sites")
-    elif name in ("const", "head"):
-        value = getattr(import_module("lgmdsl.language.constructors"), name)
+        return _import_module("lgmdsl.sites")
+    elif name in _OF_THE_BUILDER:
+        value = getattr(_import_module("lgmdsl.language.constructors"), name)
     else:
         if name.startswith("_"):
             raise AttributeError(f"module 'lgmdsl' has no attribute {name!r}")
-        value = import_module("lgmdsl.language.constructors").constructor(name)
+        value = _import_module("lgmdsl.language.constructors").constructor(name)
         if value is None:
             raise AttributeError(f"module 'lgmdsl' has no attribute {name!r}")
         return value  # looked up each time: a registered family may add words
@@ -87,5 +62,6 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    words: tuple[str, ...] = import_module("lgmdsl.language.constructors").constructor_names()
-    return sorted({*globals(), *_HOMES, "const", "head", "sites", *words})
+    words: tuple[str, ...] = _import_module("lgmdsl.language.constructors").constructor_names()
+    special = [name for name in globals() if name.startswith("__")]
+    return sorted({*special, *_HOMES, *_OF_THE_BUILDER, "sites", *words})

@@ -23,11 +23,13 @@ makes it known everywhere:
     triangular = "acme_lgm:Triangular"
 
 A part that models name (site, structure, hyperprior, kernel) carries its `Signature`: name,
-arguments with types, defaults and meaning, a summary. Parser, messages, builder and `lgm help NAME`
-learn it from there, and so does the part: a structure, hyperprior or kernel its name and what is
-left out, a site (`SiteSpec(signature=, takes=)`) its parameters, their defaults and what it
-observes. Nothing depends on names: what the parts of lgmdsl declare about themselves (`Trait`,
-fields of `SiteSpec`, attributes of `Prior`, the questions below) works for others too.
+arguments with types, defaults and meaning, a summary, and for its page in the manual a formula, the
+convention of its scale, a complete model, related words and its source. Parser, messages, builder
+(`lgm.NAME`, with its signature and page) and `lgm help NAME` learn it from there, and so does the
+part: a structure, hyperprior or kernel its name and what is left out, a site (`SiteSpec(signature=,
+takes=)`) its parameters, their defaults and what it observes. Nothing depends on names: what the
+parts of lgmdsl declare about themselves (`Trait`, fields of `SiteSpec`, attributes of `Prior`, the
+questions below) works for others too.
 `lgmdsl.testing` holds a conformance check for each kind.
 
 An engine: dense algebra with Cov(z) = K - KB'C BK, C = W (I + BKB'W)^-1, for scalar sites:
@@ -156,6 +158,7 @@ from lgmdsl.contract.engine import (
 )
 from lgmdsl.contract.failed import Direction, Failed, Failure, Term
 from lgmdsl.contract.linear import Constraints, LinearGaussian, Predictor, PriorBlock
+from lgmdsl.contract.options import option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import (
@@ -199,11 +202,14 @@ from lgmdsl.sites.vector.admixture import TopicSite
 from lgmdsl.sites.vector.softmax import SoftmaxSite
 from lgmdsl.structures.kernels.kernels import Kernel
 from lgmdsl.structures.shared.refusals import Refused
+from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Parameter, Signature, Spacing, Trait
 
 __all__ = [
     # what a part that models name declares
     "Signature", "Parameter", "Spacing", "Trait",
+    # what the page of any other part says, and an option of a back end
+    "Notes", "option",
     # sites: the base class, the questions and their answers
     "Site", "SiteSpec", "Property", "ParameterCurve",
     "Pointwise", "PointwiseAnswer", "Sloped",

@@ -31,7 +31,7 @@ from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at, expected, target_of
 from lgmdsl.contract.objectives.elbo_start import begin
 from lgmdsl.contract.objectives.fixed_point import undamped_move
-from lgmdsl.contract.options import check_least
+from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, ExpectedAnswer
@@ -40,6 +40,7 @@ from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root, symmetrise
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Iterate
+from lgmdsl.vocabulary.notes import Notes
 
 # Reciprocal condition numbers below this leave no digits of an inverse.
 SINGULAR = 1e-14
@@ -110,10 +111,13 @@ class Cholesky(Backend[CholeskyState]):
     converge and inverts the prior covariance.
     """
 
-    memory: int = 20
-    refresh: int = 20
-    largest: int = 2000
-    whitened: bool = True
+    memory: int = option(20, "pairs of L-BFGS, at least 1")
+    refresh: int = option(20, "steps after which the coordinates are whitened again, at least 1")
+    largest: int = option(2000, "latents at most; more are refused")
+    whitened: bool = option(
+        True,
+        "false for the papers' parametrisation: slow, and inverts the prior covariance",
+    )
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="cholesky",
         needs=Expected,
@@ -122,6 +126,15 @@ class Cholesky(Backend[CholeskyState]):
         max_steps=1000,
         paper="Challis and Barber 2013",
         summary="variational Gaussian by L-BFGS in the mean and Cholesky factor; few latents",
+        notes=Notes(
+            formula="maximise E_q[log p(y, z)] - E_q[log q(z)] over all Gaussians q = N(m, V), in "
+            "m and the Cholesky factor of V",
+            support="every site that natural-gradient takes; at most `largest` latents",
+            advice="the optimum of natural-gradient by another search; memory grows with the "
+            "square of the latents",
+            example="lgm fit model.lgm data.npz --method cholesky --option refresh=30",
+            see_also=("natural-gradient", "opper-archambeau", "coordinate-ascent"),
+        ),
     )
 
     def __post_init__(self) -> None:

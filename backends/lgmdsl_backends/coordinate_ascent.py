@@ -31,12 +31,13 @@ from lgmdsl.contract.joint import row_covariance, some_rows
 from lgmdsl.contract.objectives.elbo import ElboPoint
 from lgmdsl.contract.objectives.elbo_start import begin, comparable
 from lgmdsl.contract.objectives.fixed_point import profiled, undamped_move
-from lgmdsl.contract.options import check_range
+from lgmdsl.contract.options import check_range, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.variance_root import solve_variance
+from lgmdsl.vocabulary.notes import Notes
 
 # A fall below this fraction of the bound is rounding.
 ROUNDING = 1e-13
@@ -66,7 +67,7 @@ class CoordinateAscent(Backend[AscentState]):
     `accuracy`: relative, of each row's variance.
     """
 
-    accuracy: float = 1e-8
+    accuracy: float = option(1e-8, "of each row's variance, relative, from 1e-14 to 0.1")
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="coordinate-ascent",
         needs=Expected,
@@ -75,6 +76,16 @@ class CoordinateAscent(Backend[AscentState]):
         max_steps=500,
         paper="Khan 2012, algorithm 3",
         summary="variational Gaussian, one row's variance after another; dense in the rows",
+        notes=Notes(
+            formula="maximise E_q[log p(y, z)] - E_q[log q(z)] over all Gaussians q = N(m, V), one "
+            "row's variance after another to its fixed point",
+            support="every site that natural-gradient takes; memory grows with the square of the "
+            "rows",
+            advice="the optimum of natural-gradient by another search; for Gaussian processes of "
+            "few rows",
+            example="lgm fit model.lgm data.npz --method coordinate-ascent --option accuracy=1e-6",
+            see_also=("natural-gradient", "coordinate-descent", "lcl"),
+        ),
     )
 
     def __post_init__(self) -> None:

@@ -34,13 +34,14 @@ from lgmdsl.contract.objectives.super_gaussian import (
     start,
     super_gaussian,
 )
-from lgmdsl.contract.options import check_least, check_range
+from lgmdsl.contract.options import check_least, check_range, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import SuperGaussian
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split_like
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.vocabulary.notes import Notes
 
 LIMIT = 100  # evaluations of g for one width
 # Rows whose share of the largest variance is below this are known exactly: no width moves them.
@@ -70,8 +71,10 @@ class CoordinateDescent(Backend[DescentState]):
     large covariance; it changes the cost, not the result.
     """
 
-    accuracy: float = 1e-9
-    group: int = 64
+    accuracy: float = option(1e-9, "of each row's E[s]^2 + Var[s], relative, from 1e-14 to 0.1")
+    group: int = option(
+        64, "rows between two updates of the large covariance; changes the cost, not the result"
+    )
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="coordinate-descent",
         needs=SuperGaussian,
@@ -84,6 +87,15 @@ class CoordinateDescent(Backend[DescentState]):
         max_steps=500,
         paper="Jaakkola 1997; Girolami 2001",
         summary="double-loop's bound, one width at a time; dense in the latents or in the rows",
+        notes=Notes(
+            formula="t(s) = max over widths w of exp(b s - s^2 / (2 w) - h(w) / 2) for each site; "
+            "the bound of log p(y) is maximised over all widths, one width after another",
+            support="scalar super-Gaussian sites; memory grows with the square of the latents or "
+            "rows",
+            advice="the optimum of double-loop by another search; for comparison",
+            example="lgm fit model.lgm data.npz --method coordinate-descent --option group=32",
+            see_also=("double-loop", "jaakkola"),
+        ),
     )
 
     def __post_init__(self) -> None:

@@ -34,6 +34,7 @@ from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.anderson import Anderson
+from lgmdsl.vocabulary.notes import Notes
 
 # Earlier outer steps that the next variances are extrapolated from.
 MEMORY = 2
@@ -72,6 +73,16 @@ class DoubleLoop(Backend[DoubleLoopState]):
         max_steps=500,
         paper="Seeger and Nickisch 2011, algorithm 1",
         summary="super-Gaussian bounds, variances outside and means inside; a lower bound",
+        notes=Notes(
+            formula="t(s) = max over widths w of exp(b s - s^2 / (2 w) - h(w) / 2) for each site; "
+            "the bound of log p(y) is maximised over all widths, variances in an outer loop and "
+            "the mean in an inner one",
+            support="scalar super-Gaussian sites: logistic, laplace, student_t, sech2, exp_power",
+            advice="for sparse models and large designs (images); each step raises the bound; its "
+            "bound is looser than that of natural-gradient",
+            example="lgm fit model.lgm data.npz --method double-loop",
+            see_also=("coordinate-descent", "natural-gradient", "jaakkola"),
+        ),
     )
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> DoubleLoopState:

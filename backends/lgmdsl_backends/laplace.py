@@ -24,12 +24,14 @@ from lgmdsl.contract import rows
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.objectives.profile import maximise_mean
+from lgmdsl.contract.options import option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected, Pointwise, PointwiseAnswer
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, split
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.vocabulary.notes import Notes
 
 # Armijo's constant, and how far a step is cut before the line search gives up: an exponential link
 # far down has curvatures of 1e-40, whose Newton steps are as long. Cuts are tenths below SMALL.
@@ -64,7 +66,10 @@ class Laplace(Backend[LaplaceState]):
     variances; the evidence reported stays Laplace's.
     """
 
-    correct_mean: bool = False
+    correct_mean: bool = option(
+        False,
+        "whether the mean moves to where the variational bound is highest at Laplace's variances",
+    )
 
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="laplace",
@@ -75,6 +80,15 @@ class Laplace(Backend[LaplaceState]):
         max_steps=100,
         paper="Tierney and Kadane 1986; Rasmussen and Williams 2006, algorithm 3.1",
         summary="Gaussian at the mode; fast, and the least accurate for skewed posteriors",
+        notes=Notes(
+            formula="q = N(z*, (Q + B' W B)^-1) at the mode z* of p(z | y), W the negative "
+            "curvatures of the log sites there; log p(y) by the Gaussian integral",
+            support="sites with two derivatives: none with a kink",
+            advice="the first method to try, and the quickest; with few events to an effect, means "
+            "and sds are off: compare with ep or natural-gradient",
+            example="lgm fit model.lgm data.npz --method laplace --option correct_mean=true",
+            see_also=("natural-gradient", "ep", "map", "choosing-a-method"),
+        ),
     )
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> LaplaceState:

@@ -31,6 +31,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise, SuperGaussian
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.vocabulary.notes import Notes
 
 NOTE = (
     "the mode alone: no log evidence, and its sds (of the curvature at the mode, none at a kink) "
@@ -88,6 +89,14 @@ class Mode(Backend[ModeState]):
         max_steps=100,
         paper="Seeger and Nickisch 2011 (inner loop, z to 0)",
         summary="the mode, kinks included; no evidence, and sds that are not the posterior's",
+        notes=Notes(
+            formula="z* = argmax log p(y | z) + log p(z), kinks by smoothing that is taken away",
+            support="every site, with kinks too",
+            advice="penalised maximum likelihood (lasso, ridge, total variation); it has no "
+            "evidence, so hyperparameters must be pinned",
+            example="lgm fit pinned.lgm data.npz --method map",
+            see_also=("laplace", "double-loop", "potential"),
+        ),
     )
 
     def start(self, problem: Problem, warm: GaussianPosterior | None = None) -> ModeState:

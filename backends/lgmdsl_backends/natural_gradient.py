@@ -26,13 +26,14 @@ from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.objectives.elbo import ElboPoint, decrement, elbo_at, mismatch
 from lgmdsl.contract.objectives.elbo_start import begin, blur, comparable
 from lgmdsl.contract.objectives.fixed_point import profiled
-from lgmdsl.contract.options import check_least
+from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.stacked import flatten, split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.anderson import Anderson
+from lgmdsl.vocabulary.notes import Notes
 
 # Damping below this is no step.
 SHORTEST = 1e-10
@@ -73,7 +74,7 @@ class NaturalGradient(Backend[NaturalState]):
     `memory`: how many past steps Anderson's candidate combines.
     """
 
-    memory: int = 6
+    memory: int = option(6, "how many past steps Anderson's candidate combines, at least 1")
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="natural-gradient",
         needs=Expected,
@@ -82,6 +83,16 @@ class NaturalGradient(Backend[NaturalState]):
         max_steps=100,
         paper="Khan and Lin 2017; Challis and Barber 2013 (the objective)",
         summary="variational Gaussian: the best Gaussian in KL(q || p); a lower bound",
+        notes=Notes(
+            formula="maximise E_q[log p(y, z)] - E_q[log q(z)] over all Gaussians q = N(m, V), by "
+            "natural gradients in (W, b), accelerated",
+            support="every site that answers averages over a Gaussian, by itself, through "
+            "quadrature or a bound",
+            advice="what auto takes first: accurate means and a lower bound of the evidence; sds "
+            "are a little small for heavy tails",
+            example="lgm fit logit.lgm data.npz --method natural-gradient --bound jaakkola",
+            see_also=("laplace", "ep", "opper-archambeau", "cholesky", "quadrature"),
+        ),
     )
 
     def __post_init__(self) -> None:

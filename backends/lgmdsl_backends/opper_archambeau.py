@@ -31,7 +31,7 @@ from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_at
 from lgmdsl.contract.objectives.elbo_start import begin, lifted, resolved
-from lgmdsl.contract.options import check_least
+from lgmdsl.contract.options import check_least, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
@@ -39,6 +39,7 @@ from lgmdsl.contract.site import Property
 from lgmdsl.contract.stacked import StackedPredictors, flatten, split
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.numerics.optimisation.lbfgs import LBFGS, Evaluated, Iterate
+from lgmdsl.vocabulary.notes import Notes
 
 # How far log weights may leave those of the reference; and zero, where the prior is the reference.
 RANGE = 5.0
@@ -164,9 +165,11 @@ class OpperArchambeau(Backend[CoefficientState]):
     a proper prior.
     """
 
-    memory: int = 20
-    refresh: int = 10
-    whitened: bool = True
+    memory: int = option(20, "pairs of L-BFGS, at least 1")
+    refresh: int = option(10, "steps after which the reference is renewed, at least 1")
+    whitened: bool = option(
+        True, "false for the papers' parametrisation: slow to converge, needs a proper prior"
+    )
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="opper-archambeau",
         needs=Expected,
@@ -179,6 +182,14 @@ class OpperArchambeau(Backend[CoefficientState]):
         max_steps=1000,
         paper="Opper and Archambeau 2009",
         summary="variational Gaussian by L-BFGS in mean coefficients and log weights",
+        notes=Notes(
+            formula="maximise E_q[log p(y, z)] - E_q[log q(z)] over all Gaussians q = N(m, V) "
+            "with V = (Q + B' diag(w) B)^-1, in the coefficients of the mean and log w",
+            support="log-concave scalar sites",
+            advice="the optimum of natural-gradient by another search; for comparison",
+            example="lgm fit model.lgm data.npz --method opper-archambeau --option memory=10",
+            see_also=("natural-gradient", "cholesky", "lcl"),
+        ),
     )
 
     def __post_init__(self) -> None:

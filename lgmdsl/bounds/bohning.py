@@ -15,6 +15,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.stable import sigmoids
+from lgmdsl.vocabulary.notes import Notes
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,14 @@ class Bohning(SoftplusBound):
         error=math.inf,
         paper="Boehning and Lindsay 1988",
         summary="quadratic of fixed curvature 1/4",
+        notes=Notes(
+            formula="E[log(1 + e^s)] <= log(1 + e^m) + v/8",
+            support="logistic sites: bernoulli and binomial with a logit, ordinal logits, sech2 "
+            "and logistic potentials",
+            advice="its weight is the same at every step; looser than jaakkola where |m| is large",
+            example="lgm fit logit.lgm data.npz --method natural-gradient --bound bohning",
+            see_also=("jaakkola", "piecewise-quadratic-R", "quadrature"),
+        ),
     )
 
     def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:

@@ -15,6 +15,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.softmax import covariances, shares
+from lgmdsl.vocabulary.notes import Notes
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,14 @@ class BohningMultinomial(LogSumExpBound):
         error=math.inf,
         paper="Boehning 1992",
         summary="quadratic of fixed curvature (I - 11'/K) / 2",
+        notes=Notes(
+            formula="E[log sum exp s] <= log sum exp m + tr(A V) / 2, A = (I - 11'/K) / 2",
+            support="softmax sites: categorical, multinomial, admixture",
+            advice="its weight is the same at every step; looser than tilted where variances are "
+            "large",
+            example="lgm fit classes.lgm classes.npz --method natural-gradient --bound bohning",
+            see_also=("tilted", "log", "product-of-sigmoids", "quadrature"),
+        ),
     )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:

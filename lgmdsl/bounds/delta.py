@@ -15,6 +15,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.softmax import covariances, shares
+from lgmdsl.vocabulary.notes import Notes
 
 
 @dataclass(frozen=True)
@@ -30,6 +31,14 @@ class Delta(LogSumExpBound):
         error=math.inf,
         paper="Braun and McAuliffe 2010",
         summary="Taylor expansion at the mean; no bound",
+        notes=Notes(
+            formula="E[log sum exp s] about log sum exp m + tr(H V) / 2, H = diag p - pp', p = "
+            "softmax(m)",
+            support="softmax sites: categorical, multinomial, admixture",
+            advice="for comparison with published fits: it is no bound, and can be on either side",
+            example="lgm fit classes.lgm classes.npz --method natural-gradient --bound delta",
+            see_also=("tilted", "log", "quadrature"),
+        ),
     )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:

@@ -15,6 +15,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.sites.scalar.logistic import even_slopes
+from lgmdsl.vocabulary.notes import Notes
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,15 @@ class Jaakkola(SoftplusBound):
         error=math.inf,
         paper="Jaakkola and Jordan 2000",
         summary="tangent quadratic of the logistic, best xi",
+        notes=Notes(
+            formula="E[log(1 + e^s)] <= m/2 + log(2 cosh(xi/2)), xi^2 = m^2 + v",
+            support="logistic sites: bernoulli and binomial with a logit, ordinal logits, sech2 "
+            "and logistic potentials",
+            advice="tight for small variances; the bound of double-loop; quadrature has no gap "
+            "and costs little more",
+            example="lgm fit logit.lgm data.npz --method natural-gradient --bound jaakkola",
+            see_also=("bohning", "piecewise-quadratic-R", "double-loop", "quadrature"),
+        ),
     )
 
     def upper(self, mean: Array, variance: Array, second: bool) -> ExpectedAnswer:

@@ -15,6 +15,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.softmax import covariances, shares
+from lgmdsl.vocabulary.notes import Notes
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,14 @@ class LogBound(LogSumExpBound):
         error=math.inf,
         paper="Blei and Lafferty 2006",
         summary="log of the expected sum of exponentials",
+        notes=Notes(
+            formula="E[log sum exp s] <= log sum_k exp(m_k + V_kk / 2)",
+            support="softmax sites: categorical, multinomial, admixture",
+            advice="the bound of the first correlated topic models; tilted is tighter",
+            example="lgm fit classes.lgm classes.npz --method natural-gradient --bound log --tol "
+            "1e-5",
+            see_also=("tilted", "bohning", "quadrature"),
+        ),
     )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:

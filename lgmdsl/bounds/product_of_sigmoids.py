@@ -16,6 +16,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.stable import sigmoids, softplus
+from lgmdsl.vocabulary.notes import Notes
 
 _STEPS = 100
 _CLOSE = 1e-14
@@ -43,6 +44,15 @@ class ProductOfSigmoids(LogSumExpBound):
             error=math.inf,
             paper="Bouchard 2007",
             summary=f"a product of sigmoids, each through {inner}",
+            notes=Notes(
+                formula="E[log sum exp s] <= min over alpha of alpha + sum_k u(m_k - alpha, "
+                "V_kk), u a bound of E[log(1 + e^x)]",
+                support="softmax sites: categorical, multinomial, admixture",
+                advice="of topic models the loosest of these bounds; tilted is tighter",
+                example="lgm fit classes.lgm classes.npz --method natural-gradient --bound "
+                "product-of-sigmoids",
+                see_also=("tilted", "jaakkola", "piecewise-quadratic-R"),
+            ),
         )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:

@@ -28,6 +28,7 @@ from lgmdsl.sites.quadrature import (
     slopes_by_quadrature,
     tilted_by_quadrature,
 )
+from lgmdsl.vocabulary.notes import Notes
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +93,15 @@ class ExpectedByQuadrature(Bound):
         guarantee=Guarantee.NUMERICAL,
         error=1e-9,
         summary="Gaussian expectations by quadrature",
+        notes=Notes(
+            formula="E[log t(s)] under N(m, v), by a trapezoidal rule stretched about the place "
+            "where the site bends",
+            support="smooth scalar sites, third parties' too",
+            advice="taken by itself where a site has no closed form; no gap, to the error that is "
+            "stated",
+            example="lgm fit logit.lgm data.npz --method natural-gradient --bound quadrature",
+            see_also=("jaakkola", "tilted", "natural-gradient", "ep"),
+        ),
     )
 
     def applies_to(self, site: type[Site]) -> str:
@@ -112,6 +122,13 @@ class ExpectedSlopesByQuadrature(ExpectedByQuadrature):
         guarantee=Guarantee.NUMERICAL,
         error=1e-9,
         summary="parameter slopes of expectations by quadrature",
+        notes=Notes(
+            formula="E[d log t(s) / dparameter] under N(m, v)",
+            support="smooth scalar sites",
+            advice="for gradients in hyperparameters",
+            example="lgm fit logit.lgm data.npz --method natural-gradient --bound quadrature",
+            see_also=("jaakkola", "tilted", "natural-gradient", "ep"),
+        ),
     )
 
 
@@ -126,6 +143,13 @@ class TiltedByQuadrature(Bound):
         guarantee=Guarantee.NUMERICAL,
         error=1e-9,
         summary="tilted moments by quadrature",
+        notes=Notes(
+            formula="mass, mean and variance of N(m, v) t(s)^power",
+            support="smooth scalar sites",
+            advice="what ep asks of a site",
+            example="lgm fit logit.lgm data.npz --method ep --bound quadrature",
+            see_also=("jaakkola", "tilted", "natural-gradient", "ep"),
+        ),
     )
 
     def applies_to(self, site: type[Site]) -> str:
@@ -146,6 +170,13 @@ class SlopesByQuadrature(Bound):
         guarantee=Guarantee.NUMERICAL,
         error=1e-9,
         summary="parameter slopes under the tilted density by quadrature",
+        notes=Notes(
+            formula="averages of d log t(s) / dparameter over N(m, v) t(s)^power",
+            support="smooth scalar sites",
+            advice="for gradients of ep",
+            example="lgm fit logit.lgm data.npz --method ep --bound quadrature",
+            see_also=("jaakkola", "tilted", "natural-gradient", "ep"),
+        ),
     )
 
     def applies_to(self, site: type[Site]) -> str:

@@ -16,6 +16,7 @@ from lgmdsl.contract.questions import Expected, ExpectedAnswer
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.softmax import Shares, covariances, shares
+from lgmdsl.vocabulary.notes import Notes
 
 _STEPS, _CUTS = 60, 40
 _CLOSE = 1e-13
@@ -39,6 +40,14 @@ class TiltedBound(LogSumExpBound):
         error=math.inf,
         paper="Knowles and Minka 2011",
         summary="log of the expected sum after the best tilt",
+        notes=Notes(
+            formula="E[log sum exp s] <= min over a of a'm + log sum_k exp((e_k - a)'m + (e_k - "
+            "a)'V(e_k - a) / 2)",
+            support="softmax sites: categorical, multinomial, admixture",
+            advice="the tightest of the cheap bounds, with covariances between classes",
+            example="lgm fit classes.lgm classes.npz --method natural-gradient --bound tilted",
+            see_also=("log", "bohning", "product-of-sigmoids", "quadrature"),
+        ),
     )
 
     def upper(self, mean: Array, variance: Array, offered: BoolArray) -> ExpectedAnswer:

@@ -19,6 +19,7 @@ from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
 from lgmdsl.numerics.expectations.log_sum_exp import contrasts_of
 from lgmdsl.numerics.expectations.normal_lattice import Rule, level, rule
+from lgmdsl.vocabulary.notes import Notes
 
 PAIRS = 512  # of quasi-Monte Carlo points, beyond two contrasts
 CHUNK = 1 << 20
@@ -40,6 +41,14 @@ class VectorByQuadrature(Bound):
         guarantee=Guarantee.NUMERICAL,
         error=5e-3,
         summary="expectations of other vector sites by points over the contrasts, to 5e-3",
+        notes=Notes(
+            formula="E[log t(s)] over the contrasts of the predictors, by a lattice or "
+            "quasi-random points",
+            support="vector sites that give their slopes (Sloped)",
+            advice="taken by itself; no gap, to the error that is stated",
+            example="lgm fit classes.lgm classes.npz --method natural-gradient --bound quadrature",
+            see_also=("jaakkola", "tilted", "natural-gradient", "ep"),
+        ),
     )
 
     def applies_to(self, site: type[Site]) -> str:

@@ -22,7 +22,7 @@ COMMANDS = {
     "simulate": "Draw a data set from a model.",
     "calibrate": "Test a method on data drawn from a model.",
     "design": "Choose the cases to label next.",
-    "help": "Explain an error code, a command, or a name of the language.",
+    "help": "Explain an error code, a command, or any other word.",
 }
 
 

@@ -10,6 +10,7 @@ from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.site import Property
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.vocabulary.notes import NO_NOTES, Notes
 
 
 @dataclass(frozen=True)
@@ -20,7 +21,8 @@ class BackendSpec:
     converged the one with the higher objective is the better, though a step need not raise it.
     `warm`: the method whose fit is a better start than its own, where it can run.
     `guarantee`: what its log evidence is when every site answers exactly. `evidence`: whether it
-    has one at all; without, a posterior's is nan where not all sites are Gaussian."""
+    has one at all; without, a posterior's is nan where not all sites are Gaussian.
+    `notes`: what else its page in the manual says."""
 
     name: str
     needs: type
@@ -36,6 +38,7 @@ class BackendSpec:
     max_steps: int = 100
     paper: str = ""
     summary: str = ""
+    notes: Notes = NO_NOTES
 
 
 @runtime_checkable

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.status import Guarantee
+from lgmdsl.vocabulary.notes import NO_NOTES, Notes
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,7 @@ class BoundSpec:
     error: float = 0.0
     paper: str = ""
     summary: str = ""
+    notes: Notes = NO_NOTES  # what else its page in the manual says
 
 
 class Bound(ABC):

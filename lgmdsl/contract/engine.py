@@ -20,6 +20,7 @@ from lgmdsl.contract.failed import Failed as Failed
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.rows import Rows as Rows
 from lgmdsl.contract.rows import inner, quadratic, total
+from lgmdsl.vocabulary.notes import NO_NOTES, Notes
 
 EPSILON = float(np.finfo(np.float64).eps)
 
@@ -191,12 +192,15 @@ class Engine(ABC):
     """Linear-Gaussian algebra for one structure of prior and operators.
 
     `exact`: whether variances and normalisers are, to rounding; else they are estimates.
+    `summary`, one sentence, and `notes` are for its page in the manual.
 
     One from outside: `help(lgmdsl.extend)`.
     """
 
     name: ClassVar[str]
     exact: ClassVar[bool] = True
+    summary: ClassVar[str] = ""
+    notes: ClassVar[Notes] = NO_NOTES
     linear: LinearGaussian
 
     def __init__(self, linear: LinearGaussian) -> None:

@@ -37,7 +37,7 @@ CHUNK = 1 << 21  # values of a name under draws that are held at once
 class JointSample:
     """Equally weighted draws of z: `centre`, (n,), plus `away`, (draws, n), in single precision;
     `point`, (draws,): the hyperparameter point of each, in order. `ess`, `r_hat`: of the Markov
-    chains that they are of, `chains` of them."""
+    chains that they are of, `chains` of them; independent draws are as many chains."""
 
     centre: Array
     away: SingleArray

@@ -14,6 +14,8 @@ from lgmdsl.vocabulary.potentials import POTENTIALS
 from lgmdsl.vocabulary.priors import PRIORS
 from lgmdsl.vocabulary.signature import Category, Signature
 from lgmdsl.vocabulary.structures import STRUCTURES
+from lgmdsl.vocabulary.types import DATA_TYPES as DATA_TYPES
+from lgmdsl.vocabulary.types import HYPER_TYPES as HYPER_TYPES
 
 CATEGORIES: tuple[Category, ...] = get_args(Category)
 IN_WORDS: dict[Category, str] = {
@@ -25,12 +27,10 @@ IN_WORDS: dict[Category, str] = {
     "operator": "operator",
     "function": "function",
 }
-DATA_TYPES = ("real", "positive", "unit", "count", "integer", "binary", "graph")
 # Names called in expressions, and names after `~`: a name is one or the other.
 CALLED: tuple[Category, ...] = ("kernel", "operator", "function")
 DISTRIBUTED: tuple[Category, ...] = ("structure", "family", "potential", "prior")
 EXTENSIBLE: tuple[Category, ...] = (*DISTRIBUTED, "kernel")  # to which plug-ins add names
-HYPER_TYPES = ("real", "positive", "unit", "correlation", "covariance", "simplex", "ordered")
 
 
 def _table(groups: Iterable[tuple[Signature, ...]]) -> dict[Category, dict[str, Signature]]:
@@ -41,7 +41,8 @@ def _table(groups: Iterable[tuple[Signature, ...]]) -> dict[Category, dict[str, 
     return table
 
 
-_TABLE = _table((STRUCTURES, KERNELS, FAMILIES, POTENTIALS, PRIORS, OPERATORS, FUNCTIONS))
+_SHIPPED = (STRUCTURES, KERNELS, FAMILIES, POTENTIALS, PRIORS, OPERATORS, FUNCTIONS)
+_TABLE = _table(_SHIPPED)
 
 
 def lookup(category: Category, name: str) -> Signature | None:
@@ -58,6 +59,11 @@ def declared(category: Category, name: str) -> Signature:
     """The declaration of a name that the language ships, for the class that computes it. Raises
     KeyError."""
     return _TABLE[category][name]
+
+
+def shipped(category: Category) -> tuple[Signature, ...]:
+    """The signatures of a category that the language ships."""
+    return tuple(s for group in _SHIPPED for s in group if s.category == category)
 
 
 def names(category: Category) -> tuple[str, ...]:

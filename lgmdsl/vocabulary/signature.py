@@ -138,8 +138,9 @@ class Signature:
 
     For the manual: `summary` is one sentence; `formulas` pairs of a form ("" where there is one;
     of a family its linking argument, perhaps with a variant: `logit.adjacent`) and its formula;
-    `scale` the convention of its scale; `support` where it has mass; `example` a line of a model;
-    `see_also` other names; `source` the paper (authors, year, equation).
+    `scale` the convention of its scale; `support` where it has mass; `example` a complete model
+    that uses it; `see_also` other names; `source` the paper (authors, year, equation).
+    `without` names those of these fields that do not apply (the source of a sum).
     """
 
     name: str
@@ -161,6 +162,7 @@ class Signature:
     example: str = ""
     see_also: tuple[str, ...] = ()
     source: str = ""
+    without: tuple[str, ...] = ()
 
     def formula(self, form: str = "") -> str:
         """The formula of a form; "" where none is given."""

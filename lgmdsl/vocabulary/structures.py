@@ -1,11 +1,14 @@
 """Prior structures of latents: one for each axis, or `normal` and `flat` for a whole block."""
 
+# Long because each structure is declared with all that its page says.
+
 from __future__ import annotations
 
+from lgmdsl.vocabulary.examples import SD, grouped, model, process, slopes, smooth, sparse
 from lgmdsl.vocabulary.signature import Mixed, Parameter, Signature, Spacing, Trait
 
 _SD = Parameter(
-    "sd", "positive", over="none", meaning="scale, in the unit of the latent (see its convention)"
+    "sd", "positive", over="none", meaning="scale, in the unit of the latent (see scale)"
 )
 _GRAPH = Parameter("graph", "graph", over="axis", meaning="pairs of neighbours among the members")
 _AT = Parameter(
@@ -35,22 +38,37 @@ _WALK = (
 )
 _ON_A_LINE = Spacing("positions", at="at", circle="cyclic")
 _IN_STEPS = Spacing("steps")
-_TYPICAL = "sd is the geometric mean of the marginal standard deviations"
+_TYPICAL = (
+    "sd is the typical marginal size: the geometric mean of the marginal standard deviations{rest}"
+)
 _MARGINAL = "sd is the stationary marginal standard deviation"
+
+
+def _steps(rest: str, size: str, closed: str = "") -> str:
+    """The convention of a scaled random walk, and the sd of its steps."""
+    about = f"sd of a step = sd / sqrt(c), of n equal steps c is about {size}"
+    circle = f" ({closed} where cyclic)" if closed else ""
+    return (
+        f"{_TYPICAL.format(rest=rest)}; {about}{circle}; R-INLA with scale.model = TRUE has "
+        "precision 1 / sd^2, without it c / sd^2"
+    )
 
 
 def _structure(
     name: str,
     *parameters: Parameter,
     summary: str,
+    formula: str,
+    scale: str,
+    example: str,
+    see_also: tuple[str, ...],
+    support: str = "all numbers",
+    source: str = "",
     spacing: Spacing | None = None,
     whole: bool = False,
     carries: tuple[str, ...] = ("sd",),
     traits: Trait = Trait.NONE,
     mixed: Mixed | None = None,
-    scale: str = "",
-    formula: str = "",
-    source: str = "",
 ) -> Signature:
     return Signature(
         name,
@@ -62,10 +80,14 @@ def _structure(
         spacing=spacing or Spacing(),
         traits=traits,
         mixed=mixed,
-        scale=scale,
-        source=source,
         carries_scale=tuple(s for s in carries if any(p.name == s for p in parameters)),
-        formulas=(("", formula),) if formula else (),
+        formulas=(("", formula),),
+        scale=scale,
+        support=support,
+        example=example,
+        see_also=see_also,
+        source=source,
+        without=() if source else ("source",),
     )
 
 
@@ -74,88 +96,189 @@ STRUCTURES: tuple[Signature, ...] = (
         "normal",
         Parameter("mean", "real", required=False, default=0.0, meaning="mean of each entry"),
         Parameter("sd", "positive", meaning="standard deviation of each entry"),
-        whole=True, traits=Trait.INDEPENDENT, formula="K = diag(sd^2)",
+        whole=True, traits=Trait.INDEPENDENT,
         summary="independent normal entries, a block of any shape",
+        formula="z_i ~ N(mean, sd^2), independent: K = diag(sd^2)",
+        scale="sd is the standard deviation of each entry, a number or one for each; the precision "
+              "of R-INLA's iid is 1 / sd^2",
+        example=grouped(SD),
+        see_also=("iid", "flat", "dense", "pc_sd"),
     ),
     _structure(
-        "iid", traits=Trait.IDENTITY | Trait.INDEPENDENT, formula="K = I",
-        summary="the identity factor: independent along this axis, unit scale",
+        "iid", traits=Trait.IDENTITY | Trait.INDEPENDENT,
+        summary="the identity factor of a product: independent along its axis, with unit scale",
+        formula="K = I",
+        scale="unit variance: another factor of the product carries the scale, or the entries are "
+              "standard normal",
+        example=slopes("lkj_cov(eta = 2, u = 2, alpha = 0.05)"),
+        see_also=("normal", "dense", "flat"),
     ),
     _structure(
-        "flat", whole=True, traits=Trait.IMPROPER | Trait.INDEPENDENT, formula="Q = 0",
-        summary="improper block of density 1, of any shape",
+        "flat", whole=True, traits=Trait.IMPROPER | Trait.INDEPENDENT,
+        summary="improper block of density 1, of any shape, for what the data determine alone",
+        formula="p(z) = 1: Q = 0",
+        scale="no scale; the log evidence depends on the unit of the latent, as its density is 1",
+        example=sparse("laplace(scale = s)", SD),
+        see_also=("normal", "potential"),
     ),
     _structure(
         "dense",
         Parameter("cov", "covariance", over="axis", meaning="covariance over the axis"),
-        carries=("cov",), traits=Trait.COVARIANCE, formula="K = cov",
-        summary="any covariance matrix over the axis",
+        carries=("cov",), traits=Trait.COVARIANCE,
+        summary="any covariance matrix over the axis, given or learned",
+        formula="z ~ N(0, cov)",
+        scale="the covariance as it is: sds are the square roots of its diagonal",
+        example=slopes("lkj_cov(eta = 2, u = 2, alpha = 0.05)"),
+        see_also=("lkj_cov", "inv_wishart", "iid", "gmrf"),
     ),
     _structure(
         "gmrf",
         Parameter("precision", "matrix", over="axis", meaning="symmetric, positive semi-definite"),
         Parameter("sd", "positive", required=False, default=1.0, over="none",
                   meaning="the precision is divided by its square"),
-        formula="Q = precision / sd^2", scale="sd multiplies the given matrix's own scale",
-        summary="sparse precision matrix over the axis, times 1/sd^2",
+        summary="Gaussian Markov random field with a given precision matrix over the axis",
+        formula="Q = precision / sd^2; its null space has density 1",
+        scale="sd multiplies the matrix's own scale, which is not normalised; the precision of "
+              "R-INLA's generic0 is 1 / sd^2",
+        example=smooth("gmrf(precision = Q, sd = s)", "data Q[day, day] : real", SD),
+        see_also=("dense", "besag", "car"), source="Rue and Held 2005, section 2.2",
     ),
     _structure(
-        "rw1", *_WALK, spacing=_ON_A_LINE, scale=_TYPICAL,
-        summary="random walk of order 1, intrinsic, scaled",
+        "rw1", *_WALK, spacing=_ON_A_LINE,
+        summary="random walk of order 1: neighbours along an ordered axis resemble one another",
+        formula="z[i+1] - z[i] ~ N(0, step^2 (t[i+1] - t[i])), gaps in units of their mean",
+        scale=_steps(", with their sum at zero", "0.151 n", "n / 12"),
+        support="all numbers, summing to zero unless sum_to_zero = false",
+        example=smooth("rw1(sd = s)", SD),
+        see_also=("rw2", "ar1", "ou", "pc_sd"),
+        source="Rue and Held 2005, section 3.3.1; Sorbye and Rue 2014 (scaling)",
     ),
     _structure(
-        "rw2", *_WALK, spacing=_ON_A_LINE, scale=_TYPICAL,
-        summary="random walk of order 2, intrinsic, scaled",
+        "rw2", *_WALK, spacing=_ON_A_LINE,
+        summary="random walk of order 2: a smooth curve along an ordered axis",
+        formula="z[i-1] - 2 z[i] + z[i+1] ~ N(0, step^2); at unequal positions by finite elements; "
+                "a straight line has density 1 unless cyclic",
+        scale=_steps(" about the straight line", "0.00171 n^3", "n^3 / 720"),
+        support="all numbers, summing to zero unless sum_to_zero = false",
+        example=smooth("rw2(sd = s)", SD),
+        see_also=("rw1", "gp", "seasonal", "pc_sd"),
+        source="Rue and Held 2005, section 3.4.1; Lindgren and Rue 2008, section 3; Sorbye and Rue "
+               "2014 (scaling)",
     ),
     _structure(
         "seasonal", _SD,
         Parameter("period", "count", over="none", meaning="members of one period"),
-        spacing=_IN_STEPS, scale=_TYPICAL, summary="sums over each period are near zero",
+        spacing=_IN_STEPS,
+        summary="a pattern that repeats with a period and may drift: sums over it are near zero",
+        formula="z[t] + z[t+1] + ... + z[t+period-1] ~ N(0, step^2); strictly periodic patterns of "
+                "sum zero have density 1",
+        scale=_steps(" about the periodic patterns", "0.30 n / period (ten periods or more)"),
+        example=smooth(
+            "seasonal(sd = s, period = 4)", "hyper s : positive ~ pc_sd(u = 0.5, alpha = 0.01)",
+            axis="quarter",
+        ),
+        see_also=("rw1", "rw2", "periodic"), source="Rue and Held 2005, section 3.4.3",
     ),
     _structure(
         "ar1", _SD,
         Parameter("rho", "correlation", over="none", meaning="correlation of neighbours"),
-        spacing=_IN_STEPS, scale=_MARGINAL,
-        summary="autoregression of order 1, sd the stationary marginal",
+        spacing=_IN_STEPS,
+        summary="stationary autoregression of order 1 over equal steps",
+        formula="z[t+1] = rho z[t] + e, e ~ N(0, sd^2 (1 - rho^2)): K_ij = sd^2 rho^|i - j|",
+        scale=_MARGINAL + "; sd of a step = sd sqrt(1 - rho^2); the (marginal) precision of "
+              "R-INLA's ar1 is 1 / sd^2",
+        example=smooth(
+            "ar1(sd = s, rho = r)", SD, "hyper r : correlation ~ pc_cor1(u = 0.5, alpha = 0.75)"
+        ),
+        see_also=("ar", "ou", "rw1", "pc_cor1", "pc_cor0"),
+        source="Rue and Held 2005, section 1.1.1",
     ),
     _structure(
         "ar", _SD,
         Parameter("pacf", "correlation", over="one", meaning="partial autocorrelation at each lag"),
-        spacing=_IN_STEPS, scale=_MARGINAL,
-        summary="autoregression given by its partial autocorrelations",
+        spacing=_IN_STEPS,
+        summary="stationary autoregression of any order, by its partial autocorrelations",
+        formula="z[t] = sum_k phi_k z[t-k] + e, phi from pacf by Durbin and Levinson's recursion",
+        scale=_MARGINAL + "; sd of a step = sd sqrt(prod_k (1 - pacf_k^2)); the (marginal) "
+              "precision of R-INLA's ar is 1 / sd^2",
+        example=smooth(
+            "ar(sd = s, pacf = p)", "index lag = 2", SD,
+            "hyper p[lag] : correlation ~ pc_cor0(u = 0.5, alpha = 0.5)",
+        ),
+        see_also=("ar1", "ou", "pc_cor0"), source="Monahan 1984",
     ),
     _structure(
         "ou", _SD,
         Parameter("rate", "positive", over="none", meaning="of decay, one over the unit of `at`"),
-        _AT, spacing=Spacing("positions", at="at"), scale=_MARGINAL,
+        _AT, spacing=Spacing("positions", at="at"),
+        summary="Ornstein-Uhlenbeck process: the ar1 of continuous time, at unequal positions",
         formula="K_ij = sd^2 exp(-rate |t_i - t_j|)",
-        summary="Ornstein-Uhlenbeck process, at the labels or at given times",
+        scale=_MARGINAL + "; in dz = -rate z dt + sigma dW, sigma = sd sqrt(2 rate); an ar1 of "
+              "unit steps has rho = exp(-rate); the marginal precision is 1 / sd^2",
+        example=smooth(
+            "ou(sd = s, rate = r, at = time)", "data time[day] : real", SD,
+            "hyper r : positive ~ exponential(rate = 2)",
+        ),
+        see_also=("ar1", "rw1", "matern"), source="Uhlenbeck and Ornstein 1930",
     ),
     _structure(
         "besag", _GRAPH, _SD, traits=Trait.COMPONENTS,
-        scale=_TYPICAL + ", in each connected component",
-        summary="intrinsic autoregression on a graph, scaled",
+        summary="intrinsic autoregression on a graph: neighbours resemble one another",
+        formula="density proportional to exp(-c / (2 sd^2) sum of (z_i - z_j)^2 over all pairs of "
+                "neighbours): Q = c (D - W) / sd^2, D the numbers of neighbours, W the graph",
+        scale=_TYPICAL.format(rest=", in each connected component")
+              + "; sd of a member with k neighbours given all of them = sd / sqrt(c k), c the "
+                "geometric mean of the diagonal of (D - W)^+; R-INLA with scale.model = TRUE has "
+                "precision 1 / sd^2, without it c / sd^2",
+        support="all numbers, summing to zero in each connected component",
+        example=smooth(
+            "besag(graph = edges, sd = s)", "data edges[region, region] : graph", SD, axis="region"
+        ),
+        see_also=("bym2", "car", "graph", "pc_sd"),
+        source="Besag, York and Mollie 1991; Freni-Sterrantino, Ventrucci and Rue 2018",
     ),
     _structure(
         "car", _GRAPH, _SD,
         Parameter("alpha", "unit", over="none", meaning="spatial dependence, below 1"),
-        scale="sd is conditional, of a member with one neighbour",
-        summary="proper autoregression on a graph, sd conditional, at one neighbour",
+        summary="proper autoregression on a graph, with a dependence below 1",
+        formula="z_i | rest ~ N(alpha mean of its k neighbours, sd^2 / k): "
+                "Q = (D - alpha W) / sd^2",
+        scale="sd is conditional, of a member with one neighbour; marginal sds grow with alpha and "
+              "are not scaled; the precision of BUGS's car.proper is 1 / sd^2",
+        example=smooth(
+            "car(graph = edges, sd = s, alpha = a)", "data edges[region, region] : graph", SD,
+            "hyper a : unit ~ beta(a = 4, b = 1)", axis="region",
+        ),
+        see_also=("besag", "bym2", "graph"),
+        source="Banerjee, Carlin and Gelfand 2015, eq. 4.16",
     ),
     _structure(
         "bym2", _GRAPH, _SD,
         Parameter("mix", "unit", over="none", meaning="the share of besag in the variance"),
-        traits=Trait.COMPONENTS, scale=_TYPICAL,
+        traits=Trait.COMPONENTS,
         mixed=Mixed("mix", (("iid", ()), ("besag", ("graph",)))),
-        formula="sd (sqrt(1 - mix) iid + sqrt(mix) besag)",
-        source="Riebler et al. 2016, eq. 6",
-        summary="besag and iid in one block, mix the share of besag",
+        summary="map of a disease: neighbourhood and noise in one block, with the share of each",
+        formula="z = sd (sqrt(1 - mix) v + sqrt(mix) u), v iid standard normal, u scaled besag",
+        scale="sd is the typical marginal size of the sum, whatever mix is; besag's part has "
+              "typical size sd sqrt(mix), the noise sd sqrt(1 - mix); the precision of R-INLA's "
+              "bym2 is 1 / sd^2, its phi is mix",
+        example=smooth(
+            "bym2(graph = edges, sd = s, mix = m)", "data edges[region, region] : graph", SD,
+            "hyper m : unit ~ pc_mix(graph = edges, u = 0.5, alpha = 0.67)", axis="region",
+        ),
+        see_also=("besag", "pc_mix", "pc_sd", "graph"), source="Riebler et al. 2016, eq. 6",
     ),
     _structure(
         "gp",
         Parameter("at", "real", over="input", meaning="the input of each member, or several"),
         Parameter("kernel", "kernel", meaning="its covariance, from kernels, `+` and `*`"),
-        carries=("kernel",), summary="Gaussian process at given inputs",
+        carries=("kernel",),
+        summary="Gaussian process at given inputs, with a covariance made of kernels",
+        formula="K_ij = kernel(at_i, at_j)",
+        scale="the kernel's sd is the marginal standard deviation; of kernels that are added each "
+              "has one, of those that are multiplied one",
+        example=process("matern(sd = s, length = 1, smoothness = 1.5)"),
+        see_also=("se", "matern", "spde", "rw2"), source="Rasmussen and Williams 2006, section 2.2",
     ),
     _structure(
         "spde",
@@ -163,8 +286,21 @@ STRUCTURES: tuple[Signature, ...] = (
         Parameter("stiffness", "matrix", over="axis", meaning="stiffness matrix of the mesh"),
         _SD,
         Parameter("range", "positive", over="none",
-                  meaning="where the correlation is near 0.1, in the unit of the mesh"),
-        scale=_MARGINAL,
+                  meaning="where the correlation is about 0.14, in the unit of the mesh"),
         summary="Matern field of smoothness 1 in the plane, by finite elements over mesh nodes",
+        formula="Q = tau^2 (kappa^2 C + G) C^-1 (kappa^2 C + G), kappa = sqrt(8) / range, "
+                "tau^2 = 1 / (4 pi kappa^2 sd^2), C mass (lumped) and G stiffness",
+        scale=_MARGINAL + " inside the mesh (at its border sqrt(2) times that, in a corner twice); "
+              "the marginal precision is 1 / sd^2; sd and range are those of R-INLA's "
+              "inla.spde2.pcmatern",
+        example=model(
+            "index obs", "index node", "data y[obs] : real", "data A[obs, node] : real",
+            "data C[node, node] : real", "data G[node, node] : real", SD,
+            "hyper r : positive ~ pc_range(u = 2, alpha = 0.05)",
+            "latent f[node] ~ spde(mass = C, stiffness = G, sd = s, range = r)",
+            "observe y ~ normal(mean = A @ f, sd = 0.5)",
+        ),
+        see_also=("gp", "matern", "pc_range"),
+        source="Lindgren, Rue and Lindstrom 2011, section 2.3",
     ),
 )  # fmt: skip

@@ -96,12 +96,12 @@ def test_what_json_lacks_is_null() -> None:
 
 
 def test_help_of_a_name(run: Run) -> None:
-    """What a name stands for, in each of its categories; numpy is not asked."""
+    """What a name stands for, in each of its categories."""
     text = run("help", "normal", "--json").json["text"]
     for word in ("structure", "observation family", "potential", "hyperprior"):
         assert f"{word} `normal`: " in text
     assert "y ~ N(mean, exp(s))" in text and "standard deviation of each entry" in text
-    assert "did you mean besag?" in run("help", "bessag").err
+    assert "did you mean besag or beta?" in run("help", "bessag").err
 
 
 def test_help_of_a_command(run: Run) -> None:

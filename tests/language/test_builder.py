@@ -121,7 +121,7 @@ def test_products_of_structures() -> None:
 REFUSED: dict[str, tuple[str, Callable[[Model], Any]]] = {
     "reserved": ("E105", lambda m: m.latent("data", [], lgm.normal(sd=1))),
     "no name": ("E109", lambda m: m.index("2x")),
-    "unnamed": ("E102", lambda m: lgm.normal(1)),
+    "unnamed": ("E102", lambda m: lgm.normal(1)),  # type: ignore[call-arg]
     "no distribution": ("E101", lambda m: m.latent("u", [], 3)),  # type: ignore[arg-type]
     "a product prior": ("E109", lambda m: m.hyper("s", "positive", lgm.iid * lgm.iid)),
     "no prior": ("E104", lambda m: m.hyper("s", "positive")),
@@ -140,7 +140,7 @@ REFUSED: dict[str, tuple[str, Callable[[Model], Any]]] = {
     "a size of zero": ("E109", lambda m: m.index("i", 0)),
     "an expression observed": ("E109", lambda m: m.observe(a + b, lgm.normal(mean=a, sd=1))),
     "no index": ("E109", lambda m: m.latent("u", [3], lgm.normal(sd=1))),
-    "head of nothing": ("E108", lambda m: lgm.head("i")),
+    "head of nothing": ("E108", lambda m: lgm.head("i")),  # type: ignore[arg-type]
 }
 
 

@@ -25,12 +25,13 @@ import numpy as np
 from lgmdsl.arrays import Array
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Failed
-from lgmdsl.contract.options import check_range
+from lgmdsl.contract.options import check_range, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Tilted, TiltedSlopes
 from lgmdsl.contract.stacked import split
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.vocabulary.notes import Notes
 from lgmdsl_backends.ep.beginning import begin, beginnings
 from lgmdsl_backends.ep.double_loop import LARGEST, OuterPoint, advance
 from lgmdsl_backends.ep.double_loop import begin as begin_outer
@@ -79,9 +80,13 @@ class ExpectationPropagation(Backend[EPState]):
     Gaussian. `damping`: the share of the first step that is taken, from 1e-3 to 1; adapted after.
     """
 
-    mode: str = "parallel"
-    power: float = 1.0
-    damping: float = 1.0
+    mode: str = option("parallel", "the order in which sites are updated", MODES)
+    power: float = option(
+        1.0, "of fractional EP, from 1e-4 to 1; towards 0 the variational Gaussian"
+    )
+    damping: float = option(
+        1.0, "the share of the first step that is taken, from 1e-3 to 1; adapted after"
+    )
 
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="ep",
@@ -95,6 +100,18 @@ class ExpectationPropagation(Backend[EPState]):
         warm="natural-gradient",
         paper="Minka 2001; Seeger and Nickisch 2011; Opper and Winther 2005",
         summary="matches each site's moments against its cavity; bounds nothing, may not settle",
+        notes=Notes(
+            formula="site by site: q has the mean and variance of q(s) / site(s) * t(s); log p(y) "
+            "by the sites' masses",
+            support="scalar sites whose tilted moments are known, by themselves or through "
+            "quadrature; no vector sites",
+            advice="the most accurate sds and evidence of the methods where it converges; "
+            "guarantees nothing, and may not settle where sites are not log-concave: --option "
+            "damping=0.5, or mode=double-loop",
+            example="lgm fit model.lgm data.npz --method ep --option power=0.5 --option "
+            "damping=0.5",
+            see_also=("natural-gradient", "laplace", "choosing-a-method"),
+        ),
     )
 
     def __post_init__(self) -> None:

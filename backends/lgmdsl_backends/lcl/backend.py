@@ -27,13 +27,14 @@ from lgmdsl.contract.engine import Failed
 from lgmdsl.contract.objectives.elbo import ElboPoint, elbo_of, expected
 from lgmdsl.contract.objectives.elbo_start import begin, comparable, lifted, resolved
 from lgmdsl.contract.objectives.fixed_point import profiled, undamped_move
-from lgmdsl.contract.options import check_least, check_range
+from lgmdsl.contract.options import check_least, check_range, option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Expected
 from lgmdsl.contract.stacked import split_like
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import Diagnostic, MethodError
+from lgmdsl.vocabulary.notes import Notes
 from lgmdsl_backends.lcl.dual import Dual, Setting, setting_of
 from lgmdsl_backends.lcl.minimise import by_lbfgs, by_newton
 
@@ -70,12 +71,14 @@ class LinearlyConstrained(Backend[LclState]):
     `penalty` is the share of lambda_k in (18): less lets sigma move further in one step.
     """
 
-    solver: str = "newton"
-    largest: int = 3000
-    memory: int = 20
-    evaluations: int = 400
-    scaled: bool = True
-    penalty: float = 1.0
+    solver: str = option("newton", "of the dual", SOLVERS)
+    largest: int = option(3000, "rows from which lbfgs is taken, as newton holds rows x rows")
+    memory: int = option(20, "pairs of L-BFGS-B")
+    evaluations: int = option(400, "about the most of L-BFGS-B within one step")
+    scaled: bool = option(True, "whether L-BFGS-B has coordinates of unit curvature")
+    penalty: float = option(
+        1.0, "the share of lambda_k in equation 18, from 1e-6 to 1e6: less gives longer steps"
+    )
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="lcl",
         needs=Expected,
@@ -87,6 +90,14 @@ class LinearlyConstrained(Backend[LclState]):
         max_steps=100,
         paper="Khan 2014, algorithm 1",
         summary="variational Gaussian by its dual (decoupled inference); proper priors",
+        notes=Notes(
+            formula="maximise E_q[log p(y, z)] - E_q[log q(z)] over all Gaussians q = N(m, V), by "
+            "minimising its dual in (slope, weight) of each row between linearised constraints",
+            support="scalar sites; the prior must be proper",
+            advice="the optimum of natural-gradient by another search; for comparison",
+            example="lgm fit model.lgm data.npz --method lcl --option solver=lbfgs",
+            see_also=("natural-gradient", "opper-archambeau", "coordinate-ascent"),
+        ),
     )
 
     def __post_init__(self) -> None:

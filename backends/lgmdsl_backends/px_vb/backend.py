@@ -18,10 +18,12 @@ import numpy as np
 from lgmdsl.contract.backend import Backend, BackendSpec
 from lgmdsl.contract.engine import Failed, Rows
 from lgmdsl.contract.objectives.iterated import Round
+from lgmdsl.contract.options import option
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Augmented
 from lgmdsl.contract.status import Guarantee, Status
+from lgmdsl.vocabulary.notes import Notes
 from lgmdsl_backends.px_vb.bound import (
     Gaussian,
     Point,
@@ -90,8 +92,10 @@ class ParameterExpanded(Backend[PxState]):
     all precisions by the best c, or `separate`, by r and s.
     """
 
-    expand: bool = True
-    auxiliaries: str = "each"
+    expand: bool = option(True, "whether each round has an expansion; without, plain VB")
+    auxiliaries: str = option(
+        "each", "how the precisions of mixtures of Gaussians are expanded", AUXILIARIES
+    )
     spec: ClassVar[BackendSpec] = BackendSpec(
         name="px-vb",
         needs=Augmented,
@@ -101,6 +105,15 @@ class ParameterExpanded(Backend[PxState]):
         max_steps=20_000,
         paper="Qi and Jaakkola 2007",
         summary="mean field by data augmentation, expanded; a lower bound with too small sds",
+        notes=Notes(
+            formula="maximise the bound over q(z) q(a), a the auxiliary variables that make the "
+            "sites Gaussian; each round rescales z and a together",
+            support="scalar sites with an augmentation: probit, student_t and Gaussian ones",
+            advice="for comparison with published variational Bayes, and for hyper vb; sds are too "
+            "small, since q(z) and q(a) are independent",
+            example="lgm fit model.lgm data.npz --method px-vb --option expand=false",
+            see_also=("natural-gradient", "vb", "ep"),
+        ),
     )
 
     def __post_init__(self) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 from lgmdsl.api.explain.outline import Outline, outline_of
 from lgmdsl.api.page import columns, wrapped
@@ -191,6 +192,21 @@ def _bound_line(name: str, lift: Bound) -> str:
         return f"{says} ({spec.paper})"
     source = f"; {spec.paper}" if spec.paper else ""
     return f"{says} ({spec.error:.2g}{source})"
+
+
+@overload
+def methods(model: Model) -> ModelMethods:
+    """The verdicts on a model."""
+
+
+@overload
+def methods(model: None = None) -> MethodTable:
+    """The whole table."""
+
+
+@overload
+def methods(model: Model | None) -> ModelMethods | MethodTable:
+    """Either."""
 
 
 def methods(model: Model | None = None) -> ModelMethods | MethodTable:

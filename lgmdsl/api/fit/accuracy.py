@@ -97,7 +97,7 @@ def joined(
     mean, sd, quantile = (
         max(a, b) for a, b in zip((accuracy.mean, accuracy.sd, accuracy.quantile), own, strict=True)
     )
-    off = (*_off(canonical, named), *given.off)
+    off = (*entries_off(canonical, named), *given.off)
     worst = off[0][0] if off else ""
     both = replace(accuracy, mean=mean, sd=sd, quantile=quantile, evidence=gap, worst=worst)
     return Estimated(both, given.log_evidence, off, hyper, given, left)
@@ -137,7 +137,7 @@ def _summed(
     how: str,
 ) -> Estimated:
     mean, sd, quantile = largest(errors for _, _, errors in named)
-    off = _off(canonical, named)
+    off = entries_off(canonical, named)
     accuracy = Accuracy(mean, sd, quantile, gap, off[0][0] if off else "", how)
     return Estimated(accuracy, log_evidence, off)
 
@@ -168,7 +168,7 @@ def _errors(
         yield name, rows, errors(functional)
 
 
-def _off(
+def entries_off(
     canonical: CanonicalModel, named: list[tuple[str, np.ndarray, Errors]]
 ) -> tuple[tuple[str, str], ...]:
     """The worst entry of each name that is beyond what is tolerated, the worst first."""

@@ -15,6 +15,7 @@ import numpy as np
 
 from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
 from lgmdsl.api.fit.accuracy import BY_WEIGHTS, Estimated
+from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
 from lgmdsl.assess.grouped.draws import GroupedDraws, grouped_draws
 from lgmdsl.assess.grouped.split import NoGroups
@@ -30,9 +31,12 @@ from lgmdsl.posterior.drawn import JointSample
 if TYPE_CHECKING:
     from lgmdsl.api.fit.fit import Fit
 
+WHEN_CORRECTED = ("auto", "on", "off")
+MARGINALS = ("corrected", "gaussian")
 # What is tolerated, in times of what W609 tolerates, and the allowance, in times of the normal one.
 TOLERATED = {"normal": 1.0, "low": 2.0, "high": 0.5}
 ALLOWANCE = {"normal": 1.0, "low": 0.0, "high": 30.0}
+EFFORTS = tuple(TOLERATED)
 # The allowance in floating-point operations: about a second of one core, or as often what the fit
 # itself took.
 OPERATIONS, FITS = 1e9, 1.0
@@ -52,6 +56,7 @@ SPREAD, TAIL = 1.0, 3.0
 SPENT = 0.1
 SAMPLER, EXACT_BY = "exact sampler", "exact by {}"
 GAUSSIAN = "Gaussian, though off; no exact draws:"
+SKEWED = "draws with the posterior's skewness and sds to second order, since"
 
 
 @dataclass(frozen=True)
@@ -76,9 +81,9 @@ def correction_options(
     Raises MethodError E104 for a value that does not exist.
     """
     rest = dict(options)
-    correction = one_of(rest, "correction", ("auto", "on", "off"))
-    marginals = one_of(rest, "marginals", ("corrected", "gaussian"))
-    return CorrectionOptions(correction, marginals, one_of(rest, "effort", tuple(TOLERATED))), rest
+    correction = one_of(rest, "correction", WHEN_CORRECTED)
+    marginals = one_of(rest, "marginals", MARGINALS)
+    return CorrectionOptions(correction, marginals, one_of(rest, "effort", EFFORTS)), rest
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +98,11 @@ class Correction:
 
 
 class NotDrawn(Exception):
-    """No exact draws are to be had: why."""
+    """No exact draws are to be had: why. `unaffordable`: whether more effort would allow them."""
+
+    def __init__(self, why: str, unaffordable: bool = False) -> None:
+        super().__init__(why)
+        self.unaffordable = unaffordable
 
 
 def correction(
@@ -109,39 +118,62 @@ def correction(
     latents = errors.of_latents
     if not latents.accuracy.known or fit.hyper == "vb" or _within(latents.accuracy, options.effort):
         return Correction(errors)
-    effort, size = options.effort, planned.canonical.size
+    effort = options.effort
     problem = planned.at(fit.theta, seed=fit.seed)
+    each = _cost(problem)
     allowance = ALLOWANCE[effort] * _allowance(fit, problem)
-    budget = allowance / _cost(problem)
+    budget = allowance / each
     try:
-        if fit.posterior.conditioned.errors is not None:
-            raise NotDrawn("the engine's solutions are estimates")
-        if KEPT // size < FEWEST:
-            raise NotDrawn(f"of {size:,} latents too few can be kept")
-        with np.errstate(all="ignore"):
-            known: GroupedDraws | ExactDraws | None = None
-            if allowance:
-                shares = [p.share for p in fit.points]
-                draws = min(DRAWS, KEPT // size)
-                if several is None:
-                    known = _by_groups(fit, problem, draws, allowance)
-                    if known is None:
-                        known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
-                else:
-                    known = draws_from_modes(
-                        _problems(fit, planned), shares, several.z, draws, fit.seed, allowance
-                    )
-        if known is None or len(known.z) < FEWEST:
-            note = f"{GAUSSIAN} they take more operations than effort={effort} allows"
-            return Correction(errors, None, note, effort != "high")
-        if not (known.ess >= ESS and known.r_hat <= R_HAT):
-            worth = f"R-hat {known.r_hat:.2f}, worth {known.ess:.0f} draws"
-            short = effort != "high" and known.operations > SPENT * budget
-            within = f" within what effort={effort} allows" if short else ""
-            note = f"{GAUSSIAN} their chains do not agree{within} ({worth})"
-            return Correction(errors, None, note, short)
+        sample, known_errors, way = _exact(
+            fit, planned, errors, problem, allowance, budget, effort, several
+        )
+        drawn = errors.with_latents(planned.canonical, known_errors)
+        return Correction(drawn, sample, _why(latents, sample, effort, way))
     except NotDrawn as why:
-        return Correction(errors, None, f"{GAUSSIAN} {why}")
+        # Skewed draws are around one mode, and take an engine's answers for exact.
+        if several is not None or fit.posterior.conditioned.errors is not None:
+            return Correction(errors, None, f"{GAUSSIAN} {why}", why.unaffordable)
+        return _second_order(fit, planned, errors, budget, each, effort, why)
+
+
+def _exact(
+    fit: Fit,
+    planned: Plan,
+    errors: Estimated,
+    problem: Problem,
+    allowance: float,
+    budget: float,
+    effort: str,
+    several: Modes | None,
+) -> tuple[JointSample, Estimated, str]:
+    """Exact draws of the latents, within operations (`allowance`), as the sampler counts them
+    (`budget`), their errors, and how they were made."""
+    size, latents = fit.canonical.size, errors.of_latents
+    if fit.posterior.conditioned.errors is not None:
+        raise NotDrawn("the engine's solutions are estimates")
+    if KEPT // size < FEWEST:
+        raise NotDrawn(f"of {size:,} latents too few can be kept")
+    known: GroupedDraws | ExactDraws | None = None
+    if allowance:
+        shares = [p.share for p in fit.points]
+        with np.errstate(all="ignore"):
+            draws = min(DRAWS, KEPT // size)
+            if several is None:
+                known = _by_groups(fit, problem, draws, allowance)
+                if known is None:
+                    known = mixture_draws(_points(fit), draws, fit.seed, budget, shares)
+            else:
+                known = draws_from_modes(
+                    _problems(fit, planned), shares, several.z, draws, fit.seed, allowance
+                )
+    if known is None or len(known.z) < FEWEST:
+        reason = f"they take more operations than effort={effort} allows"
+        raise NotDrawn(reason, effort != "high")
+    if not (known.ess >= ESS and known.r_hat <= R_HAT):
+        worth = f"R-hat {known.r_hat:.2f}, worth {known.ess:.0f} draws"
+        short = effort != "high" and known.operations > SPENT * budget
+        within = f" within what effort={effort} allows" if short else ""
+        raise NotDrawn(f"their chains do not agree{within} ({worth})", short)
     sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
     way = SAMPLER if several is None else BY_WEIGHTS
     if isinstance(known, GroupedDraws):
@@ -149,8 +181,7 @@ def correction(
     known_errors = _of_draws(latents, sample, way)
     if isinstance(known, GroupedDraws) and fit.learning is None:
         known_errors = _of_evidence(known_errors, fit.log_evidence, known.log_evidences[0])
-    drawn = errors.with_latents(planned.canonical, known_errors)
-    return Correction(drawn, sample, _why(latents, sample, effort, way))
+    return sample, known_errors, way
 
 
 def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> GroupedDraws | None:
@@ -166,6 +197,30 @@ def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> Grou
     return known if good else None
 
 
+def _second_order(
+    fit: Fit,
+    planned: Plan,
+    errors: Estimated,
+    budget: float,
+    each: float,
+    effort: str,
+    why: NotDrawn,
+) -> Correction:
+    """Draws whose skewness and width are right to second order, where exact ones are not to be
+    had."""
+    latents, linear = errors.of_latents, fit.canonical.linear(fit.theta)
+    counted = float(max(linear.size + linear.rows, 1))
+    try:
+        with np.errstate(all="ignore"):
+            sample, left = skewed(fit, planned, latents, budget / counted, each * counted)
+    except NotSkewed as unable:
+        also = f"; {unable}" if str(unable) else ""
+        return Correction(errors, None, f"{GAUSSIAN} {why}{also}", why.unaffordable)
+    note = f"{len(sample):,} {SKEWED} {_reason(latents, effort)}; no exact draws: {why}"
+    joined = errors.with_latents(planned.canonical, left)
+    return Correction(joined, sample, note, why.unaffordable)
+
+
 def _within(errors: Accuracy, effort: str) -> bool:
     times = TOLERATED[effort]
     limits = ((errors.mean, MEAN), (errors.sd, SD), (errors.quantile, QUANTILE))
@@ -173,16 +228,19 @@ def _within(errors: Accuracy, effort: str) -> bool:
 
 
 def _why(latents: Estimated, sample: JointSample, effort: str, way: str) -> str:
-    reason = f"the errors of a Gaussian passed what effort={effort} tolerates"
-    if latents.off:
-        label, words = latents.off[0]
-        reason = f"the Gaussian `{label}` is off: {words}"
     worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
     if way == BY_WEIGHTS:
         worth = f"by importance sampling from its modes, worth {sample.ess:,.0f}"
     elif way != SAMPLER:
         worth = f"{way.removeprefix(EXACT_BY.format(''))}, {worth}"
-    return f"{len(sample):,} exact draws ({worth}), since {reason}"
+    return f"{len(sample):,} exact draws ({worth}), since {_reason(latents, effort)}"
+
+
+def _reason(latents: Estimated, effort: str) -> str:
+    if latents.off:
+        label, words = latents.off[0]
+        return f"the Gaussian `{label}` is off: {words}"
+    return f"the errors of a Gaussian passed what effort={effort} tolerates"
 
 
 def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:

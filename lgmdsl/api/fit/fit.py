@@ -57,10 +57,11 @@ class Fit(Assessable):
     several were tried. `audited`: the audit that summary and file show, where one was asked for.
     `hypers`: marginals of what was learned; `learning`: how. `accuracy`: the largest estimated
     error of what is reported; `log_evidence_corrected`: log p(y) with the estimated gap, nearer to
-    the truth and without a guarantee; NaN where there is no estimate. `drawn`: exact draws of the
-    latents, of which everything that is reported of them is made where the Gaussian posterior is
-    too far off (`fit.marginals`), assessments (LOO, WAIC, ...) included; `posterior`, `conditional`
-    and `gaussian_marginals` remain those of the Gaussian, and so do the scores of `lgm.design`.
+    the truth and without a guarantee; NaN where there is no estimate. `drawn`: draws of the
+    latents, exact or right to second order, of which everything that is reported of them is made
+    where the Gaussian posterior is too far off (`fit.marginals`), assessments (LOO, WAIC, ...)
+    included; `posterior`, `conditional` and `gaussian_marginals` remain those of the Gaussian, and
+    so do the scores of `lgm.design`.
     """
 
     model: Model
@@ -138,7 +139,7 @@ class Fit(Assessable):
 
     @cached_property
     def gaussian_marginals(self) -> Mixture:
-        """Those of the Gaussians, whether or not exact draws are reported in their place."""
+        """Those of the Gaussians, whether or not draws are reported in their place."""
         return mixture(self.canonical, self.points, self._at, self.hypers, self.seed)
 
     @cached_property
@@ -188,7 +189,7 @@ class Fit(Assessable):
         """Posterior quantiles, with a leading `quantile` axis.
 
         Gaussian for affine quantities, transformed for monotone reports, else from draws; all from
-        the exact draws where there are any (`fit.drawn`).
+        the posterior's own draws where there are any (`fit.drawn`).
         """
         levels = probability_levels(probabilities)
         dims, values = self.marginals.quantile(name, levels)
@@ -214,7 +215,7 @@ class Fit(Assessable):
         self, size: int, seed: int | None = None, names: Sequence[str] | None = None
     ) -> xr.Dataset:
         """Exact joint draws from q of every latent, let and report (or of `names`); where the
-        posterior is made of exact draws (`fit.drawn`), these in random order.
+        posterior is made of draws (`fit.drawn`), these in random order.
 
         The same seed gives the same digits. The leading axis is `sample`. Where hyperparameters
         were integrated, latents are drawn at the points of the mixture, and hyperparameters, if

@@ -96,7 +96,9 @@ def fit(
     takes (200). Under `auto`, where the estimated error of the Gaussian posterior
     (`fit.accuracy`) passes 0.1 posterior sds of a mean, 10 % of an sd or 0.15 sds of a 5 or 95 %
     point, everything that is reported of latents, lets, reports and predictions comes from exact
-    draws, and hyperparameters from the corrected evidence: `correction` is auto, on (of a named
+    draws, where these are too expensive from draws with the posterior's skewness and sds to second
+    order (W609 stays where that is not near enough), and hyperparameters from the corrected
+    evidence: `correction` is auto, on (of a named
     method too) or off; `marginals=gaussian` keeps latents Gaussian; `effort` is normal (what about
     a second of one core computes, or the fit itself took), high (30 times that, and half the
     errors are tolerated) or low (no draws). `fit.posterior` is that of the Gaussian. `bound` names

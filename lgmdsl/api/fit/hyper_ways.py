@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 from lgmdsl.api.settings import one_of
 from lgmdsl.canonical.lowering.hypers import HyperBlock
@@ -18,8 +19,103 @@ from lgmdsl.learning.em.simplices import probabilities
 from lgmdsl.learning.integration.integrate import FEW, MOST
 from lgmdsl.learning.search.learning_record import LearningOptions
 from lgmdsl.remedies import pin, setting
+from lgmdsl.vocabulary.notes import Notes
 
-WAYS = ("auto", "fixed", "map", "integrate", "em", "vb")
+
+@dataclass(frozen=True)
+class Way:
+    """A treatment of hyperparameters, as its page in the manual has it."""
+
+    name: str
+    summary: str
+    source: str
+    notes: Notes
+
+
+_LEARNED = "hyperparameters that have a prior and are not pinned"
+HYPER_WAYS: tuple[Way, ...] = (
+    Way(
+        "auto",
+        "the treatment that suits the model: em, integrate or map",
+        "",
+        Notes(
+            formula="em where loadings multiply a latent or words are drawn from topics; else "
+            f"integrate up to {FEW} scalars, map over more",
+            support=_LEARNED,
+            advice="the default; `lgm fit --json` and the page of the fit say what was taken",
+            example="lgm fit model.lgm data.npz --hyper auto",
+            see_also=("integrate", "map", "em", "hyperparameters"),
+            without=("source",),
+        ),
+    ),
+    Way(
+        "fixed",
+        "no learning: all hyperparameters are pinned",
+        "",
+        Notes(
+            formula="p(z | y, theta) at the given theta; log_evidence is log p(y | theta)",
+            support="models whose hyperparameters all have values, by `=`, --set or fixed=",
+            advice="for known scales and for comparing methods; one without a value is E503",
+            example="lgm fit model.lgm data.npz --hyper fixed --set s=0.5",
+            see_also=("map", "integrate", "hyper", "E503"),
+            without=("source",),
+        ),
+    ),
+    Way(
+        "map",
+        "maximises the evidence times the prior, on the natural scale of each hyperparameter",
+        "MacKay 1992; Rasmussen and Williams 2006, section 5.4.1",
+        Notes(
+            formula="theta* = argmax log p(y | theta) + log p(theta); p(z | y, theta*)",
+            support=_LEARNED + ", of any number and type",
+            advice="quick; ignores their uncertainty, so intervals are too narrow where groups are "
+            "few, and the maximum of an sd may be 0",
+            example="lgm fit model.lgm data.npz --hyper map",
+            see_also=("integrate", "em", "fixed", "hyperparameters"),
+        ),
+    ),
+    Way(
+        "integrate",
+        "averages over the posterior of the hyperparameters: a mixture of Gaussians",
+        "Rue, Martino and Chopin 2009",
+        Notes(
+            formula="p(z | y) about sum_k w_k q(z | theta_k), w_k of p(theta_k | y); log_evidence "
+            "is log p(y)",
+            support=f"{_LEARNED}, at most {MOST} scalars",
+            advice="what auto takes of few: intervals account for unknown scales; a fit at each of "
+            "the nodes",
+            example="lgm fit model.lgm data.npz --hyper integrate --option integration=grid",
+            see_also=("map", "integration", "hyperparameters", "W606"),
+        ),
+    ),
+    Way(
+        "em",
+        "the maximum of map, by EM steps where they have a closed form",
+        "Dempster, Laird and Rubin 1977; Khan 2012, chapter 2",
+        Notes(
+            formula="theta <- argmax E_q[log p(y, z | theta)] + log p(theta), then L-BFGS",
+            support="loadings, offsets, noise sds, covariances and probabilities of topics; map "
+            "where there is no such step",
+            advice="what auto takes of factor and topic models, where map is slow; rotations of "
+            "loadings have no standard errors",
+            example="lgm fit model.lgm data.npz --hyper em --option acceleration=squarem",
+            see_also=("map", "acceleration", "batch", "graphical_lasso"),
+        ),
+    ),
+    Way(
+        "vb",
+        "variational Bayes: a factor over each hyperparameter that is a scale of Gaussians",
+        "Qi and Jaakkola 2007; Girolami and Rogers 2006",
+        Notes(
+            formula="maximise the bound of log p(y) over q(z) prod_h q(h)",
+            support="scales of Gaussians: sd = c h^k; methods with a lower bound",
+            advice="for comparison with published variational Bayes; integrate is more accurate",
+            example="lgm fit scale.lgm data.npz --hyper vb --method px-vb",
+            see_also=("px-vb", "integrate", "gamma"),
+        ),
+    ),
+)
+WAYS = tuple(way.name for way in HYPER_WAYS)
 DESIGNS = ("auto", "grid", "ccd", "gauss-hermite")
 EPOCHS = 3
 MOST_STEPS = 200

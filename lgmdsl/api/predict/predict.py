@@ -346,7 +346,7 @@ def _gaussian_members() -> Diagnostic:
     return Diagnostic(
         "W609",
         "the predictions are those of the Gaussian posterior, which may be off",
-        details=(f"exact draws are kept for up to {MOST:,} latents, new ones included",),
+        details=(f"draws are kept for up to {MOST:,} latents, new ones included",),
         help="predict fewer new members at a time",
         severity="warning",
     )

@@ -28,12 +28,25 @@ from lgmdsl.engines.shared.directions import undetermined
 from lgmdsl.engines.shared.prior import BlockPrior, is_flat
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.cholesky import cholesky, pivoted_root
+from lgmdsl.vocabulary.notes import Notes
 
 
 class CovarianceEngine(Engine):
     """Every block must offer a covariance, or be flat. Neither K nor S is factored for W >= 0."""
 
     name: ClassVar[str] = "covariance"
+    summary: ClassVar[str] = (
+        "dense algebra in the space of the rows, which inverts no prior covariance"
+    )
+    notes: ClassVar[Notes] = Notes(
+        formula="S = B K B' over the N rows; (I + W S) is factored: N^3 flops, N^2 memory",
+        support="priors with a covariance (gp, dense, ...) and flat ones; about as many rows as "
+        "latents",
+        advice="for Gaussian processes; auto takes it where it is the cheapest that fits the "
+        "memory",
+        example="lgm fit gp.lgm gp.npz --option engine=covariance",
+        see_also=("precision", "sparse", "gp", "choosing-a-method"),
+    )
 
     def __init__(self, linear: LinearGaussian) -> None:
         reason = self.refuses(linear)

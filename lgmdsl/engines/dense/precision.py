@@ -6,6 +6,8 @@ of z and the predictors s that it has, where errors enter squared; k is the numb
 directions (density 1). The shift by mu keeps digits where mu is large.
 """
 
+# Long because the engine and the posterior that it returns are one algorithm.
+
 from __future__ import annotations
 
 from collections.abc import Callable
@@ -31,6 +33,7 @@ from lgmdsl.engines.shared.shift_derivatives import Turn
 from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.errors import Diagnostic, NumericalError
 from lgmdsl.numerics.cholesky import Cholesky, cholesky
+from lgmdsl.vocabulary.notes import Notes
 
 if TYPE_CHECKING:
     from numpy.random import Generator
@@ -40,6 +43,16 @@ class PrecisionEngine(Engine):
     """Every block must offer a precision; no prior covariance is ever inverted."""
 
     name: ClassVar[str] = "precision"
+    summary: ClassVar[str] = (
+        "dense algebra in the space of the latents, for few latents and many rows"
+    )
+    notes: ClassVar[Notes] = Notes(
+        formula="A = Q + B' W B over the n latents is factored: N n^2 + n^3 flops, n^2 memory",
+        support="priors with a precision, improper ones too",
+        advice="for regressions; auto takes it where it is the cheapest that fits the memory",
+        example="lgm fit model.lgm data.npz --option engine=precision",
+        see_also=("covariance", "sparse", "batched"),
+    )
 
     def __init__(self, linear: LinearGaussian) -> None:
         reason = self.refuses(linear)

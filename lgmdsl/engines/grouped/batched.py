@@ -30,6 +30,7 @@ from lgmdsl.engines.shared.prior import BlockPrior
 from lgmdsl.engines.shared.weights import SiteWeight
 from lgmdsl.numerics.sparse.base import times
 from lgmdsl.operators.base import Operator
+from lgmdsl.vocabulary.notes import Notes
 
 # Weights (noise sds of 1e-3 against the latents' effect) from which on a product B'WB loses digits
 # that the data have: its square root is factored instead.
@@ -40,6 +41,14 @@ class BatchedEngine(Engine):
     """Proper blocks with sparse precisions, operators that join few latents, no constraints."""
 
     name: ClassVar[str] = "batched"
+    summary: ClassVar[str] = "many small independent groups of latents at once"
+    notes: ClassVar[Notes] = Notes(
+        formula="A_g = Q_g + B_g' W B_g of each group g, in arrays (groups, L, L)",
+        support="proper priors whose rows each join the latents of one group; no constraints",
+        advice="for factor analysis and item response: persons with a few factors each",
+        example="lgm fit persons.lgm persons.npz --option engine=batched",
+        see_also=("wide", "sparse"),
+    )
 
     def __init__(self, linear: LinearGaussian) -> None:
         reason = self.refuses(linear)

@@ -24,6 +24,7 @@ from lgmdsl.contract.structure import Shape
 from lgmdsl.engines.grouped.wide_conditioned import WideConditioned
 from lgmdsl.engines.grouped.wide_rows import WideRows
 from lgmdsl.engines.shared.weights import SiteWeight
+from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Trait
 
 MOST = 8  # entries of a row
@@ -33,6 +34,16 @@ class WideEngine(Engine):
     """One block `iid * ... * structure` whose rows each touch a single vector."""
 
     name: ClassVar[str] = "wide"
+    summary: ClassVar[str] = (
+        "independent groups with long correlated vectors, of which each row sees one"
+    )
+    notes: ClassVar[Notes] = Notes(
+        formula="S_g = B_g K B_g' over the rows of each group g, never of the vector's length",
+        support="one block iid * ... * structure, each row with one vector",
+        advice="for long vectors seen in few rows: factors of the size of its rows",
+        example="lgm fit groups.lgm groups.npz --option engine=wide",
+        see_also=("batched", "covariance"),
+    )
 
     def __init__(self, linear: LinearGaussian) -> None:
         reason = self.refuses(linear)

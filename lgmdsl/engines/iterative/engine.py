@@ -43,6 +43,7 @@ from lgmdsl.engines.shared.restriction import Held, hold
 from lgmdsl.numerics.conjugate_gradients import Solved, conjugate_gradients, ritz, smallest
 from lgmdsl.operators.base import Gram
 from lgmdsl.operators.explicit import Identity
+from lgmdsl.vocabulary.notes import Notes
 
 TIED = 1e-12  # relative residual of the solves that constraints need
 UNRESOLVED = 0.01  # posterior sds that a mean may be off at most
@@ -62,6 +63,19 @@ class IterativeEngine(Engine):
     """
 
     name: ClassVar[str] = "iterative"
+    summary: ClassVar[str] = (
+        "conjugate gradients and random probes: no matrix is formed, variances are estimates"
+    )
+    notes: ClassVar[Notes] = Notes(
+        formula="A x = h by preconditioned conjugate gradients; variances from perturbation "
+        "samples, log|A| by stochastic Lanczos quadrature",
+        support="sparse precisions, some constraints, any operators; scalar sites with weights >= "
+        "0",
+        advice="taken where no exact engine fits memory and time (images); variances have "
+        "standard errors of a few per cent, and the evidence one that is reported",
+        example="lgm fit model.lgm data.npz --option engine=iterative",
+        see_also=("sparse", "choosing-a-method"),
+    )
     exact: ClassVar[bool] = False
 
     def __init__(

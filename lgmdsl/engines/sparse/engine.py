@@ -26,12 +26,25 @@ from lgmdsl.engines.shared.weights import SiteWeight, far
 from lgmdsl.engines.sparse.conditioned import SparseConditioned
 from lgmdsl.engines.sparse.layout import layout_of
 from lgmdsl.numerics.sparse.base import times
+from lgmdsl.vocabulary.notes import Notes
 
 
 class SparseEngine(Engine):
     """Every block must offer a sparse precision; constraints are exact, improper blocks welcome."""
 
     name: ClassVar[str] = "sparse"
+    summary: ClassVar[str] = (
+        "sparse Cholesky factors on the pattern of the model, for however many latents"
+    )
+    notes: ClassVar[Notes] = Notes(
+        formula="A = Q + B' W B on its sparse pattern, in an order of little fill; constraints "
+        "exact",
+        support="priors with sparse precisions (rw1, ar1, besag, spde, normal, ...), constraints, "
+        "improper blocks",
+        advice="for mixed models, maps and time series of any length",
+        example="lgm fit model.lgm data.npz --option engine=sparse",
+        see_also=("batched", "iterative", "precision"),
+    )
 
     def __init__(self, linear: LinearGaussian) -> None:
         reason = self.refuses(linear)

@@ -305,7 +305,8 @@ DATA_AND_METHODS: tuple[CodeEntry, ...] = (
         "The estimated error of a mean passes 0.1 posterior sds, that of an sd 10 %, or that of a "
         "5 or 95 % point 0.15 sds: the posterior is skewed or wide where the method takes it for "
         "Gaussian (zero counts, few yes or no answers). `fit.accuracy` has the numbers. Under "
-        "`auto` such a posterior is made of exact draws, within an allowance of operations; "
+        "`auto` such a posterior is made of exact draws, or where these take too long of skewed "
+        "ones (right to second order), within an allowance of operations; "
         "`effort=high` allows 30 times as many, and half the error.",
         "lgm fit m.lgm d.npz --method laplace",
         "lgm fit m.lgm d.npz --option effort=high          the default method, for longer",

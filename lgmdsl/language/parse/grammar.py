@@ -7,12 +7,13 @@ from functools import cache
 from pathlib import Path
 
 from lgmdsl.language.parse.lalr import Tables
+from lgmdsl.language.tree.reserved import RESERVED_WORDS
 from lgmdsl.language.tree.statements import BY_WORD, STATEMENTS
 
 # The opening words, by terminal name; a statement's rule is the word itself.
 OPENERS = {s.terminal: s.word for s in STATEMENTS}
 
-RESERVED = frozenset(BY_WORD) | {"lgm", "head", "true", "false"}
+RESERVED = frozenset(BY_WORD) | {word.name for word in RESERVED_WORDS}
 
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 

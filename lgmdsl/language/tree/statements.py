@@ -15,6 +15,8 @@ from typing import Any, Literal, Protocol
 
 from lgmdsl.language.tree import ast
 from lgmdsl.language.tree.print_expr import NEVER, Piece, Pieces, pieces_of
+from lgmdsl.vocabulary.examples import SD, grouped, model, regression, sparse
+from lgmdsl.vocabulary.notes import Notes
 from lgmdsl.vocabulary.signature import Category
 
 Sign = Literal["~", "=", ":", ""]
@@ -62,13 +64,15 @@ class StatementDescriptor:
     opening word; `introduces` what its sign introduces, empty where there are two; `distribution`
     what follows `~`, a part of one of the `categories`. `heading` is that of its list in `lgm
     info`, `counted` its noun in the counts of `lgm check`. `group` is the statement that it is
-    grouped with in a built model's text, itself where that is empty.
+    grouped with in a built model's text, itself where that is empty. `notes` is what else its page
+    in the manual says: what it means, where it may stand, advice, a complete model.
     """
 
     node: type[ast.AnyStatement]
     summary: str
     syntax: str
     example: str
+    notes: Notes
     rule: str
     build: Callable[[StatementParts], ast.AnyStatement]
     row: Callable[[Any], Row]
@@ -189,6 +193,15 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Declares an index set, whose labels are listed here or come with the data.",
         syntax='index NAME, or index NAME = 3, 1..12, {"a", "b"} or head(OTHER)',
         example='index mode = {"walk", "bike", "bus"}',
+        notes=Notes(
+            formula="a finite set of labels; an unlabelled one has the labels 0 to n - 1",
+            support="index sets are the only dimensions of data, hypers, latents, lets and reports",
+            advice="without a definition size and labels come with the data: labels bound under "
+            "its name, else the sorted values of the maps into it; an order that nobody gave is "
+            "an error where one is wanted (E307)",
+            example=grouped(SD),
+            see_also=("indices", "data", "head", "E307"),
+        ),
         rule="NAME [EQUAL (size | range | labels | head)]",
         build=lambda read: ast.Index(read.name, read.definition),
         row=_index_row,
@@ -202,6 +215,18 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Declares what is known: an array that binds by its name when the model is fitted.",
         syntax="data NAME[INDEX, ...] : TYPE",
         example='data y[obs] : count?  "seizures in a week"',
+        notes=Notes(
+            formula="a known array over its index sets; a type that is the name of an index set "
+            "makes it a map",
+            support="types: real positive unit count integer binary graph, or an index; `?` "
+            "allows missing entries",
+            advice="bind by name, in any order: columns of a csv, arrays of an npz, keys of a "
+            "dict; --map X=key renames",
+            example=regression(
+                "poisson(log_rate = eta, exposure = time)", "data time[obs] : positive", y="count?"
+            ),
+            see_also=("index", "observe", "real", "count", "E301", "E305"),
+        ),
         rule="NAME [dims] COLON type",
         build=lambda read: ast.Data(read.name, read.dims, read.type),
         row=_data_row,
@@ -214,6 +239,16 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Declares a hyperparameter, with a prior to be learned under or with its value.",
         syntax="hyper NAME : TYPE ~ PRIOR(...), or hyper NAME : TYPE = VALUE",
         example="hyper s : positive ~ pc_sd(u = 1, alpha = 0.01)",
+        notes=Notes(
+            formula="theta ~ prior, or theta = expression of earlier hypers (+ - * / ^ sqrt log "
+            "exp)",
+            support="types: real positive unit correlation covariance simplex ordered; free of "
+            "latents",
+            advice="how those with a prior are treated is the command's choice: --hyper map, "
+            "integrate, em or fixed, with --set s=0.5",
+            example=grouped(SD, "hyper v : positive = s^2", sd="sqrt(v)"),
+            see_also=("hyperparameters", "pc_sd", "latent", "integrate", "map"),
+        ),
         rule="NAME [dims] COLON type (TILDE dist | EQUAL _expr)",
         build=_hyper,
         row=_hyper_row,
@@ -227,6 +262,27 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Declares Gaussian unknowns over index sets, with one structure for each axis.",
         syntax="latent NAME[INDEX, ...] ~ STRUCTURE(...)",
         example="latent u[subject] ~ normal(sd = s)",
+        notes=Notes(
+            formula="z ~ N(mean, K_1 x K_2 x ...): a Kronecker product of one structure for each "
+            "axis, in axis order",
+            support="arguments are data, hypers and numbers, never latents; one factor at most "
+            "carries the scale",
+            advice="normal and flat take a block of any shape; loadings that multiply a latent "
+            "are hypers",
+            example=model(
+                "index obs",
+                "index region",
+                "index year = 2011..2014",
+                "data where[obs] : region",
+                "data when[obs] : year",
+                "data y[obs] : count",
+                "data edges[region, region] : graph",
+                SD,
+                "latent st[region, year] ~ besag(graph = edges, sd = s) * ar1(rho = 0.8)",
+                "observe y ~ poisson(log_rate = st[where, when])",
+            ),
+            see_also=("normal", "rw2", "besag", "gp", "flat", "let", "hyper"),
+        ),
         rule="NAME [dims] TILDE dist (STAR dist)*",
         build=lambda read: ast.Latent(read.name, read.dims, read.distributions),
         row=_latent_row,
@@ -242,6 +298,16 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Names an expression that is affine in the latents.",
         syntax="let NAME[INDEX, ...] = EXPRESSION",
         example="let eta[obs] = X @ b + u[who]",
+        notes=Notes(
+            formula="an affine map of the latents: s = B z + c",
+            support="+ - * / join by index name, @ contracts the one index that two share, v[who] "
+            'gathers by a map, d[who, "slope"] picks a label; products of latents are refused '
+            "(E203)",
+            advice="the left side lists the indices of the result; a term with another index is "
+            "an error (E201)",
+            example=regression("normal(mean = eta, sd = 1)"),
+            see_also=("indices", "report", "sum", "latent", "E201", "E203"),
+        ),
         rule="NAME [dims] EQUAL _expr",
         build=lambda read: ast.Let(read.name, read.dims, read.values[0]),
         row=_value_row,
@@ -254,6 +320,15 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Says how a datum was observed: the family of its distribution.",
         syntax="observe NAME ~ FAMILY(...)",
         example="observe y ~ poisson(log_rate = eta)",
+        notes=Notes(
+            formula="multiplies the density by prod_i p(y_i | s_i, parameters)",
+            support="a datum, and a family for its type; the argument that is affine in the "
+            "latents names the link",
+            advice="rows whose response is missing (type with `?`) have no part in the fit, and "
+            "are predicted by impute",
+            example=regression("poisson(log_rate = eta)", y="count?"),
+            see_also=("potential", "normal", "poisson", "bernoulli", "choosing-a-method"),
+        ),
         rule="NAME TILDE dist",
         build=lambda read: ast.Observe(read.name, read.distributions[0]),
         row=_observe_row,
@@ -269,6 +344,14 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Multiplies the density by a factor of an affine expression of the latents.",
         syntax="potential EXPRESSION ~ POTENTIAL(...)",
         example="potential diff(b, day) ~ laplace(scale = s)",
+        notes=Notes(
+            formula="multiplies the density by prod_i t(s_i), s the expression",
+            support="any affine expression of the latents; potentials are centred at zero",
+            advice="for sparse and robust penalties, and for densities that are no Gaussian; over "
+            "a flat block it is the prior",
+            example=sparse("laplace(scale = s)", SD),
+            see_also=("observe", "laplace", "student_t", "flat", "diff", "mask"),
+        ),
         rule="_expr TILDE dist",
         build=lambda read: ast.Potential(read.values[0], read.distributions[0]),
         row=_potential_row,
@@ -284,6 +367,25 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Conditions the latents on the value of an affine expression.",
         syntax="constrain EXPRESSION = EXPRESSION",
         example="constrain sum(u, subject) = 0",
+        notes=Notes(
+            formula="p(z | C z = e): conditions exactly, also where the prior is improper",
+            support="affine expressions of latents on the left, free of latents on the right; one "
+            "constraint for each entry",
+            advice="to hold a reference class at 0 or the effects of a factor at sum 0; rw1, rw2 "
+            "and besag sum to zero already",
+            example=model(
+                "index obs",
+                'index class = {"bus", "car", "train"}',
+                "data x[obs] : real",
+                "data y[obs] : class",
+                "latent a[class] ~ normal(sd = 3)",
+                "latent b[class] ~ normal(sd = 2)",
+                "observe y ~ categorical(softmax = a + b * x)",
+                'constrain a["bus"] = 0',
+                'constrain b["bus"] = 0',
+            ),
+            see_also=("sum", "latent", "rw1", "categorical"),
+        ),
         rule="_expr EQUAL _expr",
         build=lambda read: ast.Constrain(read.values[0], read.values[1]),
         row=_constrain_row,
@@ -296,6 +398,17 @@ STATEMENTS: tuple[StatementDescriptor, ...] = (
         summary="Names a quantity whose posterior is reported; it may be nonlinear.",
         syntax="report NAME[INDEX, ...] = EXPRESSION",
         example="report risk[region] = exp(eta)",
+        notes=Notes(
+            formula="the posterior of f(z): Gaussian where f is affine, transformed where it is a "
+            "monotone function of one affine expression, else by samples",
+            support="any expression of latents, hypers and data; also exp log sqrt invlogit "
+            "normal_cdf softmax of latents",
+            advice="for probabilities, ratios and contrasts, with their uncertainty; a report "
+            "changes nothing of the fit",
+            example=regression("bernoulli(logit = eta)", y="binary")
+            + "report p[obs] = invlogit(eta)\n",
+            see_also=("let", "exp", "invlogit", "softmax"),
+        ),
         rule="NAME [dims] EQUAL _expr",
         build=lambda read: ast.Report(read.name, read.dims, read.values[0]),
         row=_value_row,

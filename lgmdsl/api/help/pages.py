@@ -1,0 +1,77 @@
+"""Every page of the manual that is made from declarations: by name, by kind, and all of them.
+
+`lgm help` prints them, editors read them as JSON, the manual's reference is made from them.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterator
+
+from lgmdsl.api.help import parts
+from lgmdsl.api.help.topics import topics
+from lgmdsl.api.help.words import word_pages
+from lgmdsl.bounds.catalogue import SERIES
+from lgmdsl.vocabulary.lookup import CATEGORIES, signatures
+from lgmdsl.vocabulary.page import FIELDS, Page, every_name, page_of
+
+# What gives the pages of the kinds that models do not name, in the order of the manual.
+_OTHERS: tuple[Callable[[], Iterator[Page]], ...] = (
+    parts.statements,
+    parts.types,
+    parts.methods,
+    parts.bounds,
+    parts.engines,
+    parts.options,
+    parts.ways,
+    parts.statuses,
+    parts.guarantees,
+    topics,
+)
+
+
+def pages(name: str) -> tuple[Page, ...]:
+    """Every page of a name, one for each of its meanings; none for an unknown one."""
+    stem = _stem(name)
+    others = (p for make in _OTHERS for p in make() if p.name == stem)
+    return tuple(sorted((*word_pages(name), *others), key=_place))
+
+
+def every_page() -> tuple[Page, ...]:
+    """All pages, by kind in the order of the manual."""
+    words = (p for name in every_name() for p in word_pages(name))
+    others = (p for make in _OTHERS for p in make())
+    return tuple(sorted((*words, *others), key=_place))
+
+
+def by_kind() -> dict[str, tuple[tuple[str, str], ...]]:
+    """Names and summaries under each kind."""
+    table: dict[str, list[tuple[str, str]]] = {kind: [] for kind in FIELDS}
+    words = (page_of(s) for category in CATEGORIES for s in signatures(category))
+    for page in (*words, *(p for make in _OTHERS for p in make())):
+        table[page.kind].append((page.name, page.summary))
+    return {kind: tuple(rows) for kind, rows in table.items() if rows}
+
+
+def known_names() -> tuple[str, ...]:
+    """Every name that has a page."""
+    others = (p.name for make in _OTHERS for p in make())
+    return tuple(dict.fromkeys((*every_name(), *others)))
+
+
+def near(name: str, known: tuple[str, ...]) -> tuple[str, ...]:
+    """The names that begin with `name`, and those that are spelt nearly so."""
+    word = name.casefold()
+    begun = [k for k in known if word and k.casefold().startswith(word)]
+    close = difflib.get_close_matches(word, known, n=4, cutoff=0.6)
+    return tuple(dict.fromkeys((*begun, *close)))
+
+
+def _stem(name: str) -> str:
+    """`piecewise-linear-R` of `piecewise-linear-12`; other names as they are."""
+    series = next((s for s in SERIES if s.member(name) is not None), None)
+    return f"{series.stem}-R" if series else name
+
+
+def _place(page: Page) -> int:
+    return list(FIELDS).index(page.kind)

@@ -1,0 +1,1 @@
+"""Draws of a variational Gaussian, bent to the skewness and the width of the posterior."""

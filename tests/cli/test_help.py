@@ -1,0 +1,58 @@
+"""`lgm help`: words, codes and commands, as text and as data."""
+
+from __future__ import annotations
+
+import pytest
+
+from lgmdsl.cli.group import COMMANDS
+from lgmdsl.language.catalogue.codes import CATALOGUE
+from lgmdsl.vocabulary.page import FIELDS
+from tests.cli.conftest import Run
+
+WORDS = (
+    "rw2 pc_sd poisson gp matern sum invlogit observe index laplace bohning integrate converged "
+    "lower sparse effort damping graph language indices data hyperparameters choosing-a-method "
+    "piecewise-quadratic-20 head positive E203 W607 fit"
+)
+
+
+@pytest.mark.parametrize("word", WORDS.split())
+def test_every_kind_of_word_is_explained(run: Run, word: str) -> None:
+    done = run("help", word)
+    assert done.status == 0 and len(done.out) > 200 and not done.err
+    if word not in CATALOGUE and word not in ("fit", "piecewise-quadratic-20"):
+        assert f"`{word}`: " in done.out
+
+
+def test_a_word_and_a_command_of_one_name_are_both_shown(run: Run) -> None:
+    out = run("help", "graph").out
+    assert "type `graph`: " in out and "Usage: lgm graph" in out
+
+
+def test_names_that_begin_with_what_was_asked_for_are_proposed(run: Run) -> None:
+    done = run("help", "rw")
+    assert done.status == 2 and not done.out
+    assert "did you mean rw1 or rw2?" in done.err
+    assert "did you mean besag" in run("help", "bessag").err
+    assert "E203" in run("help", "E2O3").err
+    assert "lgm help lists them" in run("help", "qqqqqq").err
+
+
+def test_the_list_has_every_kind_command_and_code(run: Run) -> None:
+    out = run("help").out
+    for kind in FIELDS:
+        assert f"\n{kind}\n" in f"\n{out}"
+    for word in ("rw2", "pc_sd", "converged", "choosing-a-method", *COMMANDS, *CATALOGUE):
+        assert word in out
+
+
+def test_fields_as_data(run: Run) -> None:
+    done = run("help", "normal", "--json").json
+    kinds = [p["kind"] for p in done["pages"]]
+    assert kinds == ["observation family", "structure", "hyperprior", "potential"]
+    for page in done["pages"]:
+        assert page["name"] == "normal" and page["summary"] and page["example"]
+        assert {a["name"] for a in page["arguments"]}
+    listing = run("help", "--json").json
+    assert set(listing) == {"schema", "words", "commands", "codes"}
+    assert listing["words"]["structure"]["rw2"].startswith("random walk of order 2")
