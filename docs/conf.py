@@ -22,11 +22,18 @@ extensions = [
     "sphinx.ext.napoleon",
     "matplotlib.sphinxext.plot_directive",
     "lgm_lexer",
+    "reference_pages",
 ]
 exclude_patterns = ["_build", "_ext", "README.md"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
+default_role = "code"
 nitpicky = True
+# Types of signatures that are no page here: of other libraries (no inventory is fetched: the build
+# is offline), and of results whose methods say what they are.
+nitpick_ignore_regex = [("py:(class|obj|meth|attr|exc)", ".*")]
+autodoc_typehints = "none"
+autodoc_member_order = "bysource"
 
 # Pictures are made by the build, from the code that stands next to them.
 plot_html_show_source_link = False

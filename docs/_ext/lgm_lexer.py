@@ -26,7 +26,7 @@ class LgmLexer(RegexLexer):
             (words(every_name(), prefix=r"\b", suffix=r"\b(?=\s*[(*\n])"), Name.Builtin),
             (r"\d+(\.\d+)?([eE][+-]?\d+)?", Number),
             (r"[A-Za-z]\w*", Name),
-            (r"[~=+\-*/@^?:]|\.\.", Operator),
+            (r"[~=+\-*/@^?:|]|\.\.", Operator),
             (r"[\[\](){},.]", Punctuation),
             (r"\s+", Text),
         ]
