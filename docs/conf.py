@@ -21,10 +21,12 @@ extensions = [
     "sphinx.ext.mathjax",
     "sphinx.ext.napoleon",
     "matplotlib.sphinxext.plot_directive",
+    "sphinx_gallery.gen_gallery",
     "lgm_lexer",
+    "model_pages",
     "reference_pages",
 ]
-exclude_patterns = ["_build", "_ext", "README.md"]
+exclude_patterns = ["_build", "_ext", "examples", "README.md"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 default_role = "code"
@@ -42,6 +44,18 @@ plot_formats = [("png", 110)]
 plot_rcparams = {"figure.figsize": (7.0, 3.0), "figure.constrained_layout.use": True}
 plot_apply_rcparams = True
 plot_basedir = str(HERE)
+
+# Worked analyses: every script in examples/ is run.
+sphinx_gallery_conf = {
+    "examples_dirs": "examples",
+    "gallery_dirs": "gallery",
+    "filename_pattern": "plot_",
+    "abort_on_example_error": True,
+    "download_all_examples": False,
+    "show_signature": False,
+    "remove_config_comments": True,
+    "min_reported_time": 1e9,
+}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "lgmdsl"

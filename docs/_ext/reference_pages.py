@@ -1,4 +1,4 @@
-"""Pages of the reference, made from declarations when the build begins (docs/reference/generated)."""
+"""Pages of the reference, made from declarations when the build begins."""
 
 from __future__ import annotations
 
@@ -66,7 +66,10 @@ def word(declared: Signature) -> Iterator[str]:
         yield ""
     facts = (
         ("Observes", ", ".join(declared.observed) if declared.category == "family" else ""),
-        ("For hypers of type", ", ".join(declared.observed) if declared.category == "prior" else ""),
+        (
+            "For hypers of type",
+            ", ".join(declared.observed) if declared.category == "prior" else "",
+        ),
         ("Support", declared.support),
         ("Scale", declared.scale),
         *((f"Formula, `{form}`" if form else "Formula", f"`{f}`") for form, f in declared.formulas),

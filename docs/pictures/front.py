@@ -9,7 +9,10 @@ rng = np.random.default_rng(12)
 when, where = rng.integers(1, 366, 600), rng.integers(0, 12, 600)
 names = np.array(list("ABCDEFGHIJKL"))
 effect = rng.normal(0.0, 0.4, 12)
-truth = np.sin(2 * np.pi * np.arange(1, 366) / 365) + 0.5 * np.cos(4 * np.pi * np.arange(1, 366) / 365)
+effect -= effect.mean()
+truth = np.sin(2 * np.pi * np.arange(1, 366) / 365) + 0.5 * np.cos(
+    4 * np.pi * np.arange(1, 366) / 365
+)
 y = rng.poisson(np.exp(1.0 + 0.7 * truth[when - 1] + effect[where]))
 
 model = lgm.loads("""lgm 1
@@ -37,10 +40,16 @@ left.plot(when, y, ".", color="0.75", markersize=3)
 left.fill_between(day, low, high, color="C0", alpha=0.3, linewidth=0)
 left.plot(day, middle, color="C0", label="posterior, 90 % band")
 left.plot(day, np.exp(1.0 + 0.7 * truth), color="black", linestyle="--", linewidth=1, label="truth")
-left.set(xlabel="day", ylabel="count", ylim=(0, 25))
+left.set(xlabel="day", ylabel="count", ylim=(0, 14))
 left.legend(frameon=False, fontsize=8)
 order = np.argsort(fit.mean("u").values)
-right.errorbar(fit.mean("u").values[order], np.arange(12), xerr=1.64 * fit.sd("u").values[order], fmt="o", markersize=3)
+right.errorbar(
+    fit.mean("u").values[order],
+    np.arange(12),
+    xerr=1.64 * fit.sd("u").values[order],
+    fmt="o",
+    markersize=3,
+)
 right.plot(effect[order], np.arange(12), "k|")
 right.set(yticks=np.arange(12), yticklabels=names[order], xlabel="effect of a station")
 right.axvline(0.0, color="0.8", zorder=0)

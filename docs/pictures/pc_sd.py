@@ -15,4 +15,6 @@ for u, alpha, colour in ((0.5, 0.05, "C0"), (1.0, 0.05, "C1"), (2.0, 0.05, "C2")
     right.plot(share, np.quantile(effect, share), color=colour)
 left.set(xlabel="standard deviation", ylabel="density", ylim=(0.0, 6.0))
 left.legend(frameon=False, fontsize=8)
-right.set(xlabel="share of the prior below", ylabel="factor exp|effect|", yscale="log", ylim=(1.0, 100.0))
+right.set(
+    xlabel="share of the prior below", ylabel="factor exp|effect|", yscale="log", ylim=(1.0, 100.0)
+)

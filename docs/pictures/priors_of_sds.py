@@ -7,8 +7,14 @@ from scipy import stats
 sd = np.linspace(1e-3, 2.5, 500)
 fig, ax = plt.subplots()
 ax.plot(sd, stats.expon.pdf(sd, scale=1.0 / -np.log(0.05)), label="pc_sd(u = 1, alpha = 0.05)")
-ax.plot(sd, stats.halfnorm.pdf(sd, scale=1.0 / stats.halfnorm.isf(0.05)), label="half_normal(sd = 0.51)")
-ax.plot(sd, stats.halfcauchy.pdf(sd, scale=1.0 / stats.halfcauchy.isf(0.05)), label="half_cauchy(scale = 0.079)")
+ax.plot(
+    sd, stats.halfnorm.pdf(sd, scale=1.0 / stats.halfnorm.isf(0.05)), label="half_normal(sd = 0.51)"
+)
+ax.plot(
+    sd,
+    stats.halfcauchy.pdf(sd, scale=1.0 / stats.halfcauchy.isf(0.05)),
+    label="half_cauchy(scale = 0.079)",
+)
 variance = sd**2
 ax.plot(
     sd,

@@ -20,7 +20,9 @@ from lgmdsl.cli.main import main
 from lgmdsl.language.load import loads
 from lgmdsl.language.parse.parse import parse
 
-FENCE = re.compile(r"^(?P<fence>`{3,})(?P<kind>[\w{}-]*)[^\n]*\n(?P<body>.*?)^(?P=fence)\s*$", re.M | re.S)
+FENCE = re.compile(
+    r"^(?P<fence>`{3,})(?P<kind>[\w{}-]*)[^\n]*\n(?P<body>.*?)^(?P=fence)\s*$", re.M | re.S
+)
 RUN = ("lgm", "lgm-part", "python", "console", "text")
 
 

@@ -17,13 +17,13 @@ PAGES = sorted(
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
-def test_code_of_a_page_runs(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     count = run_page(page, tmp_path)
-    assert count == sum(b.kind in ("lgm", "lgm-part", "python", "console", "text") for b in blocks(page))
+    assert count == sum(
+        b.kind in ("lgm", "lgm-part", "python", "console", "text") for b in blocks(page)
+    )
     assert os.getcwd() == str(tmp_path)
 
 
