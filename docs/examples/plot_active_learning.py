@@ -13,12 +13,12 @@ import numpy as np
 import lgmdsl as lgm
 
 rng = np.random.default_rng(13)
-truth = np.array([2.0, -2.0, 1.0, 0.0, 0.0])
+truth = np.r_[1.5, -1.5, 1.0, np.zeros(7)]
 
 
 def cases(n: int) -> dict[str, np.ndarray]:
-    X = rng.normal(size=(n, 5))
-    return {"X": X, "y": (rng.random(n) < 1 / (1 + np.exp(-3 * X @ truth))).astype(int)}
+    X = rng.normal(size=(n, 10))
+    return {"X": X, "y": (rng.random(n) < 1 / (1 + np.exp(-4 * X @ truth))).astype(int)}
 
 
 model = lgm.loads("""
@@ -31,14 +31,14 @@ latent w[feat] ~ normal(sd = 3)
 let eta[obs] = X @ w
 observe y ~ bernoulli(logit = eta)
 """)
-known, pool, test = cases(6), cases(150), cases(400)
-fig, ax = plt.subplots(figsize=(6.5, 3))
+known, pool, test = cases(10), cases(400), cases(2000)
+fig, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
 for score in ("uncertainty", "random"):
     design = lgm.design(
-        model, known, {"X": pool["X"]}, score=score, steps=60, block=10, oracle={"y": pool["y"]}, test=test, seed=1
+        model, known, {"X": pool["X"]}, score=score, steps=80, block=10, oracle={"y": pool["y"]}, test=test, seed=1
     )
     ax.plot([point.included for point in design.course], [point.test_error for point in design.course], "o-", label=score)
-ax.set(xlabel="labels", ylabel="test error", ylim=(0.0, None))
+ax.set(xlabel="labels bought", ylabel="test error", ylim=(0.0, None))
 ax.legend(frameon=False)
 plt.show()
 

@@ -46,7 +46,7 @@ print(fit.summary())
 
 # %%
 # The value of time is a ratio of two latents; its posterior is made of draws.
-fig, ax = plt.subplots(figsize=(6, 3))
+fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 ax.hist(fit.sample(4000, seed=1)["worth"].values, bins=60, density=True, color="0.8")
 ax.axvline(2.0 / 1.5, color="black", linestyle="--")
 ax.set(xlabel="value of an hour (dashed: truth)", ylabel="density")

@@ -41,7 +41,7 @@ fit = lgm.fit(model, {"psf": psf, "y": blurred})
 print(fit.summary())
 
 # %%
-fig, axes = plt.subplots(1, 4, figsize=(9.5, 2.6))
+fig, axes = plt.subplots(1, 4, figsize=(9.5, 2.6), layout="constrained")
 pictures = {"truth": image, "blurred": blurred, "posterior mean": fit.mean("u").values}
 for ax, (title, values) in zip(axes, pictures.items(), strict=False):
     ax.imshow(values, vmin=0, vmax=1, cmap="gray")

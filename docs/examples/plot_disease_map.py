@@ -52,7 +52,7 @@ print(fit.summary())
 
 # %%
 # Raw ratios are noisy where few cases are expected; the posterior borrows from neighbours.
-fig, axes = plt.subplots(1, 3, figsize=(9, 3))
+fig, axes = plt.subplots(1, 3, figsize=(9, 3), layout="constrained")
 pictures = {
     "observed / expected": data["y"] / expected,
     "posterior mean of the risk": fit.mean("risk").values,

@@ -38,7 +38,7 @@ print(fit.summary())
 # %%
 # Loadings may be rotated; their products are what the data determine.
 learned = fit.mean("L").values
-fig, axes = plt.subplots(1, 2, figsize=(7, 3.2))
+fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
 for ax, matrix, title in ((axes[0], learned @ learned.T, "learned L L'"), (axes[1], loadings @ loadings.T, "truth")):
     ax.imshow(matrix, vmin=-4, vmax=4, cmap="RdBu_r")
     ax.set(title=title, xlabel="item", ylabel="item")

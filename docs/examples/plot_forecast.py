@@ -39,7 +39,7 @@ print(fit.summary())
 # %%
 ahead = fit.predict({"month": months.astype(str)[known:]})
 y = ahead.response("y")
-fig, ax = plt.subplots(figsize=(8, 3.2))
+fig, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
 ax.plot(months, log_sales, ".", color="black", markersize=3)
 fitted, sd = fit.mean("mu").values, fit.sd("mu").values
 ax.plot(months[:known], fitted, color="C0")

@@ -37,8 +37,8 @@ print(fit.summary())
 # %%
 across, up = np.meshgrid(np.linspace(-1.8, 2.8, 40), np.linspace(-1.6, 1.8, 40))
 p = fit.predict({"x": np.c_[across.ravel(), up.ravel()]}).mean("p").values
-fig, ax = plt.subplots(figsize=(6, 4))
+fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
 filled = ax.contourf(across, up, p.reshape(across.shape), levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.7)
-ax.scatter(*x.T, c=side, cmap="RdBu_r", edgecolor="black", s=14)
+ax.scatter(*x.T, c=side, cmap="RdBu_r", edgecolor="black", s=28, linewidth=0.6)
 fig.colorbar(filled, label="probability of the second class")
 plt.show()

@@ -70,7 +70,7 @@ print(fit.summary())
 effect = fit.mean("d").sel(term="effect").values
 sd = fit.sd("d").sel(term="effect").values
 order = np.argsort(effect)
-fig, ax = plt.subplots(figsize=(7, 3))
+fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
 ax.errorbar(np.arange(30), effect[order], yerr=1.64 * sd[order], fmt="o", markersize=4, label="posterior, 90 %")
 ax.plot(np.arange(30), by_person[order, 1], "k_", label="truth")
 ax.set(xlabel="person, sorted", ylabel="deviation of the effect")

@@ -41,7 +41,7 @@ fit = lgm.fit(model, data)
 print(fit.summary())
 
 # %%
-fig, ax = plt.subplots(figsize=(6, 3))
+fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 order = np.argsort(fit.mean("quality").values)
 ax.errorbar(
     fit.mean("quality").values[order], np.arange(10), xerr=1.64 * fit.sd("quality").values[order], fmt="o"

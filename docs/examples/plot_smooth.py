@@ -42,7 +42,7 @@ fit = lgm.fit(model, data)
 print(fit.summary())
 
 # %%
-fig, ax = plt.subplots(figsize=(7, 3.2))
+fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 grid = np.arange(80)
 for name, colour in (("control", "C0"), ("treated", "C1")):
     low, middle, high = (fit.quantile("rate", [q]).sel(group=name).values[0] for q in (0.05, 0.5, 0.95))
@@ -50,6 +50,6 @@ for name, colour in (("control", "C0"), ("treated", "C1")):
     ax.plot(grid, middle, color=colour, label=name)
     ax.plot(grid, np.exp(0.5 + curve(grid, name)), "k--", linewidth=1)
     ax.plot(x[group == name], data["y"][group == name], ".", color=colour, markersize=2)
-ax.set(xlabel="x", ylabel="rate (dashed: truth)", ylim=(0, 30))
+ax.set(xlabel="x", ylabel="rate (dashed: truth)", ylim=(0, 16))
 ax.legend(frameon=False)
 plt.show()

@@ -44,7 +44,7 @@ fit = lgm.fit(model, data)
 print(fit.summary())
 
 # %%
-fig, axes = plt.subplots(2, 4, figsize=(9, 4.6))
+fig, axes = plt.subplots(2, 4, figsize=(9, 4.6), layout="constrained")
 for k, year in enumerate((2011, 2014, 2017, 2020)):
     pictures = (fit.mean("risk").sel(year=year).values, np.exp(truth[:, year - 2011]))
     for ax, values in zip(axes[:, k], pictures, strict=True):

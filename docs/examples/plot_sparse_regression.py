@@ -34,7 +34,7 @@ fit = lgm.fit(model, data, hyper="map")
 print(fit.summary())
 
 # %%
-fig, ax = plt.subplots(figsize=(8, 3))
+fig, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 ax.errorbar(np.arange(100), fit.mean("w").values, yerr=1.64 * fit.sd("w").values, fmt=".", markersize=4, color="C0")
 ax.plot(np.flatnonzero(weights), weights[weights != 0], "kx", label="truth, where not 0")
 ax.set(xlabel="input", ylabel="weight, 90 %")

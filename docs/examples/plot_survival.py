@@ -55,7 +55,7 @@ print(fit.summary())
 # Survival curves of an average clinic, from joint draws of latents and hyperparameters.
 draws = fit.sample(1000, seed=1, names=["level", "b_treated", "shape"])
 t = np.linspace(0.1, 60.0, 100)
-fig, ax = plt.subplots(figsize=(7, 3.2))
+fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 for arm, colour in ((0, "C0"), (1, "C1")):
     scale = np.exp(draws["level"].values + arm * draws["b_treated"].values)
     survival = np.exp(-((t[:, None] / scale) ** draws["shape"].values))

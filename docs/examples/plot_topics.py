@@ -42,7 +42,7 @@ print(fit.status.name, fit.method, fit.hyper)
 # Topics come in any order.
 learned = fit.mean("beta").values
 order = [int(np.argmax(learned @ topic)) for topic in topics]
-fig, axes = plt.subplots(2, 1, figsize=(7, 3), sharex=True)
+fig, axes = plt.subplots(2, 1, figsize=(7, 3), sharex=True, layout="constrained")
 axes[0].imshow(topics, aspect="auto", cmap="Greys")
 axes[0].set(ylabel="truth", yticks=[])
 axes[1].imshow(learned[order], aspect="auto", cmap="Greys")

@@ -34,7 +34,7 @@ fit = lgm.fit(model, data)
 print(fit.summary())
 
 # %%
-fig, ax = plt.subplots(figsize=(8, 3))
+fig, ax = plt.subplots(figsize=(8, 3), layout="constrained")
 low, middle, high = fit.quantile("volatility", [0.05, 0.5, 0.95]).values
 day = np.arange(1, days + 1)
 ax.plot(day, np.abs(data["r"]), ".", color="0.75", markersize=3, label="|return|")
