@@ -80,7 +80,7 @@ def _plain(text: str) -> str:
 def _python(body: str, space: dict[str, object], where: str) -> str:
     out = io.StringIO()
     with contextlib.redirect_stdout(out):
-        exec(compile(body, where, "exec"), space)
+        exec(compile(body, where, "exec", dont_inherit=True), space)
     return out.getvalue()
 
 
