@@ -10,7 +10,18 @@ from sphinx.application import Sphinx
 
 from lgmdsl.vocabulary.page import every_name
 
-STATEMENTS = "lgm index data hyper latent let observe potential constrain report".split()
+STATEMENTS = [
+    "lgm",
+    "index",
+    "data",
+    "hyper",
+    "latent",
+    "let",
+    "observe",
+    "potential",
+    "constrain",
+    "report",
+]
 
 
 class LgmLexer(RegexLexer):

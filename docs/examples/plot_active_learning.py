@@ -2,8 +2,8 @@
 Which case to label next
 ========================
 
-Labels cost. ``lgm.design`` picks, one at a time, the case whose label the model is least sure of; here it is held against
-picking at random.
+Labels cost. ``lgm.design`` picks, one at a time, the case whose label the model is least sure of;
+here it is held against picking at random.
 """
 
 # %%
@@ -35,9 +35,22 @@ known, pool, test = cases(10), cases(400), cases(2000)
 fig, ax = plt.subplots(figsize=(6.5, 3), layout="constrained")
 for score in ("uncertainty", "random"):
     design = lgm.design(
-        model, known, {"X": pool["X"]}, score=score, steps=80, block=10, oracle={"y": pool["y"]}, test=test, seed=1
+        model,
+        known,
+        {"X": pool["X"]},
+        score=score,
+        steps=80,
+        block=10,
+        oracle={"y": pool["y"]},
+        test=test,
+        seed=1,
     )
-    ax.plot([point.included for point in design.course], [point.test_error for point in design.course], "o-", label=score)
+    ax.plot(
+        [point.included for point in design.course],
+        [point.test_error for point in design.course],
+        "o-",
+        label=score,
+    )
 ax.set(xlabel="labels bought", ylabel="test error", ylim=(0.0, None))
 ax.legend(frameon=False)
 plt.show()

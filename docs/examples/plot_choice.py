@@ -2,8 +2,8 @@
 Discrete choice
 ===============
 
-Travellers choose among bus, car and train by time and cost, and differ in how they weigh them: a mixed logit. Cars are
-not always to be had.
+Travellers choose among bus, car and train by time and cost, and differ in how they weigh them: a
+mixed logit. Cars are not always to be had.
 """
 
 # %%
@@ -18,7 +18,9 @@ who = rng.integers(0, people, trips)
 X = np.stack([rng.uniform(0.2, 2.0, (trips, 3)), rng.uniform(0.2, 2.0, (trips, 3))], axis=2)
 taste = np.array([-2.0, -1.5]) + rng.multivariate_normal([0, 0], [[2.0, 0.5], [0.5, 1.0]], people)
 available = np.c_[np.ones(trips), rng.random(trips) < 0.7, np.ones(trips)].astype(int)
-utility = np.array([0.0, 0.8, 0.4]) + np.einsum("tak,tk->ta", X, taste[who]) + rng.gumbel(size=(trips, 3))
+utility = (
+    np.array([0.0, 0.8, 0.4]) + np.einsum("tak,tk->ta", X, taste[who]) + rng.gumbel(size=(trips, 3))
+)
 choice = np.where(available == 1, utility, -np.inf).argmax(axis=1)
 data = {"X": X, "who": who, "avail": available, "y": np.array(["bus", "car", "train"])[choice]}
 

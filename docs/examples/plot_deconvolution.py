@@ -2,8 +2,8 @@
 Deblurring an image
 ===================
 
-A blurred and noisy image, and a Laplace prior on the differences between neighbouring pixels, which keeps edges. The blur
-is an operator that is never written out.
+A blurred and noisy image, and a Laplace prior on the differences between neighbouring pixels,
+which keeps edges. The blur is an operator that is never written out.
 """
 
 # %%

@@ -2,8 +2,8 @@
 A disease map
 =============
 
-Counts in 100 regions with expected numbers, a covariate, and what neighbours share. A ``bym2`` effect is part spatial,
-part not; its ``mix`` says how much of its variance is spatial.
+Counts in 100 regions with expected numbers, a covariate, and what neighbours share. A ``bym2``
+effect is part spatial, part not; its ``mix`` says how much of its variance is spatial.
 """
 
 # %%
@@ -21,7 +21,9 @@ expected = rng.uniform(2.0, 20.0, side * side)
 right = [(i, i + 1) for i in range(side * side) if column[i] < side - 1]
 below = [(i, i + side) for i in range(side * (side - 1))]
 data = {
-    "y": rng.poisson(expected * np.exp(surface + 0.2 * covariate + rng.normal(0, 0.1, side * side))),
+    "y": rng.poisson(
+        expected * np.exp(surface + 0.2 * covariate + rng.normal(0, 0.1, side * side))
+    ),
     "E": expected,
     "x": covariate,
     "edges": np.array(right + below),

@@ -2,8 +2,8 @@
 Factor analysis of yes and no
 =============================
 
-Answers of 300 people to 12 questions, explained by two traits. Loadings multiply latents, so they are hyperparameters,
-learned by EM.
+Answers of 300 people to 12 questions, explained by two traits. Loadings multiply latents, so they
+are hyperparameters, learned by EM.
 """
 
 # %%
@@ -39,7 +39,10 @@ print(fit.summary())
 # Loadings may be rotated; their products are what the data determine.
 learned = fit.mean("L").values
 fig, axes = plt.subplots(1, 2, figsize=(7, 3.2), layout="constrained")
-for ax, matrix, title in ((axes[0], learned @ learned.T, "learned L L'"), (axes[1], loadings @ loadings.T, "truth")):
+for ax, matrix, title in (
+    (axes[0], learned @ learned.T, "learned L L'"),
+    (axes[1], loadings @ loadings.T, "truth"),
+):
     ax.imshow(matrix, vmin=-4, vmax=4, cmap="RdBu_r")
     ax.set(title=title, xlabel="item", ylabel="item")
 plt.show()

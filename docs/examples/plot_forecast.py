@@ -43,7 +43,9 @@ fig, ax = plt.subplots(figsize=(8, 3.2), layout="constrained")
 ax.plot(months, log_sales, ".", color="black", markersize=3)
 fitted, sd = fit.mean("mu").values, fit.sd("mu").values
 ax.plot(months[:known], fitted, color="C0")
-ax.fill_between(months[known:], y["mean"] - 1.64 * y["sd"], y["mean"] + 1.64 * y["sd"], color="C1", alpha=0.3)
+ax.fill_between(
+    months[known:], y["mean"] - 1.64 * y["sd"], y["mean"] + 1.64 * y["sd"], color="C1", alpha=0.3
+)
 ax.plot(months[known:], y["mean"], color="C1", label="forecast, 90 %")
 ax.set(ylabel="log sales")
 ax.legend(frameon=False)

@@ -2,8 +2,8 @@
 Gaussian process classification
 ===============================
 
-Two half moons, a squared-exponential kernel with a length scale for each input, and the probability of a class over the
-plane. Hyperparameters are learned at their mode.
+Two half moons, a squared-exponential kernel with a length scale for each input, and the
+probability of a class over the plane. Hyperparameters are learned at their mode.
 """
 
 # %%
@@ -15,7 +15,9 @@ import lgmdsl as lgm
 rng = np.random.default_rng(9)
 angle = rng.uniform(0.0, np.pi, 150)
 side = rng.integers(0, 2, 150)
-x = np.c_[np.cos(angle) + side, np.sin(angle) * (1 - 2 * side) + 0.3 * side] + rng.normal(0, 0.25, (150, 2))
+x = np.c_[np.cos(angle) + side, np.sin(angle) * (1 - 2 * side) + 0.3 * side] + rng.normal(
+    0, 0.25, (150, 2)
+)
 
 model = lgm.loads("""
 lgm 1
@@ -38,7 +40,9 @@ print(fit.summary())
 across, up = np.meshgrid(np.linspace(-1.8, 2.8, 40), np.linspace(-1.6, 1.8, 40))
 p = fit.predict({"x": np.c_[across.ravel(), up.ravel()]}).mean("p").values
 fig, ax = plt.subplots(figsize=(6, 4), layout="constrained")
-filled = ax.contourf(across, up, p.reshape(across.shape), levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.7)
+filled = ax.contourf(
+    across, up, p.reshape(across.shape), levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.7
+)
 ax.scatter(*x.T, c=side, cmap="RdBu_r", edgecolor="black", s=28, linewidth=0.6)
 fig.colorbar(filled, label="probability of the second class")
 plt.show()

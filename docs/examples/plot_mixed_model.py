@@ -2,8 +2,8 @@
 Crossed random effects
 ======================
 
-Reaction times of 30 people to 20 words: people differ, words differ, and the effect of a condition differs between
-people. In lme4: ``log(rt) ~ condition + (condition | person) + (1 | word)``.
+Reaction times of 30 people to 20 words: people differ, words differ, and the effect of a condition
+differs between people. In lme4: ``log(rt) ~ condition + (condition | person) + (1 | word)``.
 """
 
 # %%
@@ -51,7 +51,8 @@ latent b[term]         ~ normal(sd = 10)
 latent d[person, term] ~ iid * dense(cov = S)
 latent w[word]         ~ normal(sd = s_word)
 
-let mu[trial] = b["level"] + d[who, "level"] + (b["effect"] + d[who, "effect"]) * condition + w[which]
+let mu[trial] = b["level"] + d[who, "level"] + w[which]
+              + (b["effect"] + d[who, "effect"]) * condition
 
 observe log_rt ~ normal(mean = mu, sd = noise)
 report  ratio = exp(b["effect"]) "times as long under the condition"
@@ -71,7 +72,14 @@ effect = fit.mean("d").sel(term="effect").values
 sd = fit.sd("d").sel(term="effect").values
 order = np.argsort(effect)
 fig, ax = plt.subplots(figsize=(7, 3), layout="constrained")
-ax.errorbar(np.arange(30), effect[order], yerr=1.64 * sd[order], fmt="o", markersize=4, label="posterior, 90 %")
+ax.errorbar(
+    np.arange(30),
+    effect[order],
+    yerr=1.64 * sd[order],
+    fmt="o",
+    markersize=4,
+    label="posterior, 90 %",
+)
 ax.plot(np.arange(30), by_person[order, 1], "k_", label="truth")
 ax.set(xlabel="person, sorted", ylabel="deviation of the effect")
 ax.legend(frameon=False)

@@ -2,7 +2,8 @@
 Ordered answers
 ===============
 
-Ratings on a scale of five, by judges of different severity. A cumulative logit, whose cut points are learned.
+Ratings on a scale of five, by judges of different severity. A cumulative logit, whose cut points
+are learned.
 """
 
 # %%
@@ -44,7 +45,10 @@ print(fit.summary())
 fig, ax = plt.subplots(figsize=(6, 3), layout="constrained")
 order = np.argsort(fit.mean("quality").values)
 ax.errorbar(
-    fit.mean("quality").values[order], np.arange(10), xerr=1.64 * fit.sd("quality").values[order], fmt="o"
+    fit.mean("quality").values[order],
+    np.arange(10),
+    xerr=1.64 * fit.sd("quality").values[order],
+    fmt="o",
 )
 ax.plot(quality[order], np.arange(10), "k|", markersize=10)
 for value in fit.mean("c").values:

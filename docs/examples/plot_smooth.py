@@ -2,7 +2,8 @@
 Smooths by group
 ================
 
-A smooth of a covariate for each of two groups, of counts. In mgcv: ``y ~ group + s(x, by = group)``.
+A smooth of a covariate for each of two groups, of counts. In mgcv: ``y ~ group + s(x, by =
+group)``.
 """
 
 # %%
@@ -45,7 +46,9 @@ print(fit.summary())
 fig, ax = plt.subplots(figsize=(7, 3.2), layout="constrained")
 grid = np.arange(80)
 for name, colour in (("control", "C0"), ("treated", "C1")):
-    low, middle, high = (fit.quantile("rate", [q]).sel(group=name).values[0] for q in (0.05, 0.5, 0.95))
+    low, middle, high = (
+        fit.quantile("rate", [q]).sel(group=name).values[0] for q in (0.05, 0.5, 0.95)
+    )
     ax.fill_between(grid, low, high, color=colour, alpha=0.25, linewidth=0)
     ax.plot(grid, middle, color=colour, label=name)
     ax.plot(grid, np.exp(0.5 + curve(grid, name)), "k--", linewidth=1)

@@ -2,8 +2,9 @@
 Space and time
 ==============
 
-Counts in 36 regions over 12 years: an effect of the region, one of the year, and their interaction, in which neighbours
-change alike (``besag * ar1``, type IV of Knorr-Held 2000 with a stationary factor of time).
+Counts in 36 regions over 12 years: an effect of the region, one of the year, and their
+interaction, in which neighbours change alike (``besag * ar1``, type IV of Knorr-Held 2000 with a
+stationary factor of time).
 """
 
 # %%

@@ -2,7 +2,8 @@
 Sparse regression
 =================
 
-Sixty measurements of a hundred inputs, of which five matter. A Laplace potential on the weights, and its scale learned.
+Sixty measurements of a hundred inputs, of which five matter. A Laplace potential on the weights,
+and its scale learned.
 """
 
 # %%
@@ -35,7 +36,14 @@ print(fit.summary())
 
 # %%
 fig, ax = plt.subplots(figsize=(8, 3), layout="constrained")
-ax.errorbar(np.arange(100), fit.mean("w").values, yerr=1.64 * fit.sd("w").values, fmt=".", markersize=4, color="C0")
+ax.errorbar(
+    np.arange(100),
+    fit.mean("w").values,
+    yerr=1.64 * fit.sd("w").values,
+    fmt=".",
+    markersize=4,
+    color="C0",
+)
 ax.plot(np.flatnonzero(weights), weights[weights != 0], "kx", label="truth, where not 0")
 ax.set(xlabel="input", ylabel="weight, 90 %")
 ax.legend(frameon=False)

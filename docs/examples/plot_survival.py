@@ -2,8 +2,8 @@
 Survival with frailty
 =====================
 
-Times to relapse of patients in 20 clinics, some still well when the study ended. A Weibull model with a treatment, an
-effect of age, and a frailty of each clinic.
+Times to relapse of patients in 20 clinics, some still well when the study ended. A Weibull model
+with a treatment, an effect of age, and a frailty of each clinic.
 """
 
 # %%
