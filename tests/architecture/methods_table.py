@@ -1,6 +1,6 @@
-"""README's table of methods, computed from the declarations of sites, bounds and back ends.
+"""The manual's table of methods, computed from the declarations of sites, bounds and back ends.
 
-python tests/architecture/methods_table.py      # rewrites the table in README.md
+python tests/architecture/methods_table.py      # rewrites the table in docs/choosing/methods.md
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ def _cell(found: Route | Refusal) -> str:
     return "yes" if found.bound is None else f"yes, {found}"
 
 
-def rewrite(readme: Path) -> None:
+def rewrite(page: Path) -> None:
     """Put the computed table between the marks."""
-    before, _, rest = readme.read_text(encoding="utf-8").partition(START)
+    before, _, rest = page.read_text(encoding="utf-8").partition(START)
     _, _, after = rest.partition(END)
-    readme.write_text(f"{before}{START}\n{markdown()}\n{END}{after}", encoding="utf-8")
+    page.write_text(f"{before}{START}\n{markdown()}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":
-    rewrite(Path(__file__).resolve().parents[2] / "README.md")
+    rewrite(Path(__file__).resolve().parents[2] / "docs/choosing/methods.md")

@@ -55,7 +55,7 @@ OUTSIDE = re.compile(r"\b(?:ALGOR" + r"ITHMS|DES" + r"IGN\.md|TAR" + r"GETS\.md|
 def test_papers_are_cited_by_their_authors(root: Path) -> None:
     """Never by a number that only a folder outside the repository explains, nor by its notes."""
     texts = [root / "README.md"]
-    for folder in ("lgmdsl", "backends", "tests", "models", "grammars"):
+    for folder in ("lgmdsl", "backends", "tests", "models", "grammars", "docs"):
         texts += [p for end in ("py", "md") for p in sorted((root / folder).rglob(f"*.{end}"))]
     lines = (
         (p, k, line)

@@ -50,7 +50,7 @@ class Assessable:
         data: object = None,
         mapping: Mapping[str, str] | None = None,
     ) -> Loo:
-        """Leave-one-out predictive densities log p(y_i | y_-i), from q without the site of y_i.
+        """Leave-one-out predictive densities ``log p(y_i | y_-i)``, from q without the site of y_i.
 
         Unreliable values are flagged; `exact=True` fits again without each response that is
         flagged, by the same method and at the same hyperparameters (those of every point, where
@@ -73,7 +73,7 @@ class Assessable:
     def pit(
         self, exact: bool = False, data: object = None, mapping: Mapping[str, str] | None = None
     ) -> Pit:
-        """Leave-one-out probability integral transforms P(Y_i <= y_i | y_-i); `exact` as in
+        """Leave-one-out probability integral transforms ``P(Y_i <= y_i | y_-i)``; `exact` as in
         `loo`."""
         from lgmdsl.api.assess.pit import pit
 

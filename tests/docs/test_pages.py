@@ -1,0 +1,56 @@
+"""Every code block of the manual runs, and prints what its page says."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from tests.docs.blocks import blocks, matches, run_page
+
+DOCS = Path(__file__).parents[2] / "docs"
+BUILT = ("_build", "generated", "gallery")
+PAGES = sorted(
+    page for page in DOCS.rglob("*.md") if not set(BUILT) & set(page.relative_to(DOCS).parts)
+)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(DOCS)))
+def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("COLUMNS", "80")
+    count = run_page(page, tmp_path)
+    assert count == sum(
+        b.kind in ("lgm", "lgm-part", "python", "console", "text") for b in blocks(page)
+    )
+    assert os.getcwd() == str(tmp_path)
+
+
+def test_there_are_pages() -> None:
+    assert PAGES
+
+
+@pytest.mark.parametrize(
+    ("wanted", "printed", "same"),
+    [
+        ("a\nb\n", "a \nb", True),
+        ("a ... c", "a long b\n c", True),
+        ("a", "a b", False),
+        ("1.5", "1x5", False),
+    ],
+)
+def test_what_matches(wanted: str, printed: str, same: bool) -> None:
+    assert matches(wanted, printed) is same
+
+
+def test_a_wrong_page_fails(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    for body in (
+        "```python\nprint(1)\n```\n\n```text\n2\n```\n",
+        "```lgm\nlgm 1\nlatent u ~ normal()\n```\n",
+        "```console\n$ ls\n```\n",
+    ):
+        page.write_text(body)
+        with pytest.raises((AssertionError, Exception)):
+            run_page(page, tmp_path)
