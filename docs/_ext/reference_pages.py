@@ -8,20 +8,37 @@ from pathlib import Path
 import click
 from sphinx.application import Sphinx
 
+from lgmdsl.api.help.pages import every_page
 from lgmdsl.cli.group import COMMANDS
 from lgmdsl.cli.main import lgm
 from lgmdsl.language.catalogue.codes import CATALOGUE, codes, kind_of
-from lgmdsl.vocabulary.lookup import lookup, names
-from lgmdsl.vocabulary.signature import Category, Parameter, Signature, literal
+from lgmdsl.vocabulary.page import FIELDS, Argument, Page
 
-WORDS: dict[str, tuple[Category, str]] = {
-    "families": ("family", "Observation families"),
-    "structures": ("structure", "Structures"),
-    "kernels": ("kernel", "Kernels"),
-    "priors": ("prior", "Hyperpriors"),
-    "potentials": ("potential", "Potentials"),
-    "operators": ("operator", "Operators"),
-    "functions": ("function", "Functions"),
+# The page of the manual for each kind of word, in the order of the reference.
+FILES = {
+    "statement": "statements",
+    "reserved word": "reserved",
+    "type": "types",
+    "observation family": "families",
+    "structure": "structures",
+    "kernel": "kernels",
+    "hyperprior": "priors",
+    "potential": "potentials",
+    "operator": "operators",
+    "function": "functions",
+    "method": "methods",
+    "bound": "bounds",
+    "engine": "engines",
+    "option": "options",
+    "treatment of hyperparameters": "ways",
+    "status": "statuses",
+    "guarantee": "guarantees",
+    "topic": "topics",
+}
+PLURALS = {
+    "observation family": "Observation families",
+    "treatment of hyperparameters": "Treatments of hyperparameters",
+    "status": "Statuses",
 }
 
 
@@ -35,7 +52,11 @@ def write(app: Sphinx) -> None:
     """Every generated page; files that did not change are left alone."""
     folder = Path(app.srcdir) / "reference" / "generated"
     folder.mkdir(parents=True, exist_ok=True)
-    pages = {name: "\n".join(words(*of)) for name, of in WORDS.items()}
+    everything = every_page()
+    pages = {}
+    for kind in FIELDS:
+        of_kind = [page for page in everything if page.kind == kind]
+        pages[FILES[kind]] = "\n".join(words(kind, of_kind))
     pages |= {"cli": "\n".join(commands()), "messages": "\n".join(messages())}
     for name, text in pages.items():
         path = folder / f"{name}.md"
@@ -43,53 +64,61 @@ def write(app: Sphinx) -> None:
             path.write_text(text + "\n", encoding="utf-8")
 
 
-def words(category: Category, title: str) -> Iterator[str]:
-    """All declarations of a category."""
-    yield f"# {title}\n"
-    for name in sorted(names(category)):
-        declared = lookup(category, name)
-        if declared is not None:
-            yield from word(declared)
+def words(kind: str, of_kind: list[Page]) -> Iterator[str]:
+    """All words of a kind."""
+    yield f"# {PLURALS.get(kind, kind.capitalize() + 's')}\n"
+    yield "`lgm help NAME` prints the same.\n"
+    for page in of_kind:
+        yield from word(page)
 
 
-def word(declared: Signature) -> Iterator[str]:
-    """One declaration: as it is written, its arguments, and what else it says of itself."""
-    yield f"(word-{declared.category}-{declared.name})="
-    yield f"## `{declared.name}`\n\n{sentence(declared.summary)}\n"
-    forms = [f for f in (declared, declared.other) if f is not None]
-    shown = "\n".join(form.show().split(" or ")[0] for form in forms)
-    yield f"```lgm-part\n{shown}\n```\n"
-    rows = list(dict.fromkeys(argument(p) for form in forms for p in form.parameters))
-    if rows:
+def word(page: Page) -> Iterator[str]:
+    """One word: how it is written, its arguments, and what else it says of itself."""
+    yield f"({anchor(page)})=\n## `{page.name}`\n\n{sentence(page.summary)}\n"
+    if page.call:
+        yield f"```none\n{page.call}\n```\n"
+    if page.arguments:
         yield "| argument | type | default | meaning |\n|---|---|---|---|"
-        yield from rows
+        yield from map(argument, page.arguments)
         yield ""
+    if page.text:
+        yield f"```none\n{page.text.rstrip()}\n```\n"
     facts = (
-        ("Observes", ", ".join(declared.observed) if declared.category == "family" else ""),
-        (
-            "For hypers of type",
-            ", ".join(declared.observed) if declared.category == "prior" else "",
-        ),
-        ("Support", declared.support),
-        ("Scale", declared.scale),
-        *((f"Formula, `{form}`" if form else "Formula", f"`{f}`") for form, f in declared.formulas),
-        ("Example", f"`{declared.example}`" if declared.example else ""),
-        ("See also", ", ".join(f"`{other}`" for other in declared.see_also)),
-        ("Source", declared.source),
+        ("For", ", ".join(page.takes)),
+        *((f"Formula, `{form}`" if form else "Formula", code(f)) for form, f in page.formulas),
+        ("Scale", page.scale),
+        ("Support", page.support),
+        ("Guarantee", page.guarantee),
+        *((f"Methods, `{form}`" if form else "Methods", text) for form, text in page.methods),
+        ("Hyperparameters by", ", ".join(page.ways)),
+        ("Advice", page.advice),
+        ("See also", ", ".join(f"`{other}`" for other in page.see_also)),
+        ("Source", page.source),
     )
     for name, text in facts:
         if text:
             yield f"{name}\n: {text}\n"
+    if page.example:
+        language = "lgm" if page.example.startswith("lgm 1") else "none"
+        yield f"```{language}\n{page.example.rstrip()}\n```\n"
 
 
-def argument(parameter: Parameter) -> str:
+def anchor(page: Page) -> str:
+    """What other pages link to: `structure-rw2`."""
+    return f"{page.kind}-{page.name}".replace(" ", "-").lower()
+
+
+def code(text: str) -> str:
+    """A formula as it is typed."""
+    return f"`{text}`" if "`" not in text else text
+
+
+def argument(of: Argument) -> str:
     """A row of the table of arguments."""
-    default = "" if parameter.default is None else f"`{literal(parameter.default)}`"
-    if parameter.default is None and not parameter.required:
-        default = "left out"
-    choices = " or ".join(f"`{literal(c)}`" for c in parameter.choices)
-    meaning = "; ".join(part for part in (parameter.meaning, choices) if part)
-    cells = (f"`{parameter.name}`", parameter.type, default, meaning)
+    default = f"`{of.default}`" if of.default else ("" if of.required else "left out")
+    choices = " or ".join(f"`{c}`" for c in of.choices)
+    meaning = "; ".join(part for part in (of.meaning, choices) if part)
+    cells = (f"`{of.name}`", of.type, default, meaning)
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
 
 
