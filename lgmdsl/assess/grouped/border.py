@@ -37,6 +37,10 @@ SCRAMBLINGS = 8
 LEAST = 4  # draws of a scrambling
 EVEN, LITTLE = 0.5, 0.25  # of the draws: their effective size, below which others are drawn; none
 WIDER = 1.15  # of the sds of draws that were adapted
+# Draws in equal parts at so many times the sds of q, so that tails that are longer than q's are
+# seen, where a weight is so many times the mean of all.
+SCALES, UNEVEN = (1.0, 1.75, 3.0), 4.0
+NOTHING = 14.0  # nats below the largest weight: of draws that do not matter
 WORST, LOOSE = 3, 4.5  # draws that a lattice is fitted to again, and nats at its ends then
 TRIALS, AWAY = 4, 2.5  # border draws that lattices are fitted at, and how far out, in sds
 TABLE = 1 << 24  # entries of the densities of all groups at all draws that are held
@@ -164,36 +168,50 @@ class GroupedPoint:
         where their weights are too uneven."""
         rank = self.split.rank
         if not rank:
-            return self._weighted(np.zeros((1, 0)), np.zeros(0), np.eye(0))
+            return self._weighted(np.zeros((1, 0)), np.ones(1), np.zeros(0), np.eye(0))
         eta = _quasi_random(rank, max(draws // SCRAMBLINGS, LEAST), seed, skip)
-        known = self._weighted(eta, np.zeros(rank), np.eye(rank))
-        outside = edges(self.lattice, known.levels)
-        if outside.max() > -EDGE:
-            farthest = np.argsort(-outside, kind="stable")[:WORST]
-            self.lattice = fitting(self.sites, np.concatenate([self.trial, known.xi[farthest]]))
-            known = self._weighted(eta, np.zeros(rank), np.eye(rank))
+        wide = _scaled(len(eta), seed)
+        scale = np.ones(len(eta))
+        known = self._fitted(eta, scale)
+        if len(eta) * known.weights.max() > UNEVEN:
+            known = self._fitted(eta, wide)
+            scale = wide
         if known.effective < EVEN * len(eta) and known.effective > 2.0 * rank:
             w = known.weights
             mean = w @ known.xi
             away = known.xi - mean
             spread = np.linalg.cholesky((w[:, None] * away).T @ away + 1e-12 * np.eye(rank))
-            again = self._weighted(eta, mean, np.asarray(WIDER * spread))
+            again = self._weighted(eta, scale, mean, np.asarray(WIDER * spread))
             known = again if again.effective > known.effective else known
         if not known.effective >= LITTLE * len(eta) or hill(known.log_weight) > HEAVY:
             worth = f"{len(eta)} are worth {known.effective:.0f}"
             raise NoGroups(f"the weights of shared latents' draws are too uneven ({worth})")
         return known
 
-    def _weighted(self, eta: Array, mean: Array, root: Array) -> Border:
-        xi = mean + eta @ root.T
+    def _fitted(self, eta: Array, scale: Array) -> Border:
+        """Draws about the middle; of a lattice that was fitted again where it left out any."""
+        middle, unit = np.zeros(eta.shape[1]), np.eye(eta.shape[1])
+        known = self._weighted(eta, scale, middle, unit)
+        outside = np.where(_matters(known.log_weight), edges(self.lattice, known.levels), -np.inf)
+        if outside.max() > -EDGE:
+            farthest = np.argsort(-outside, kind="stable")[:WORST]
+            self.lattice = fitting(self.sites, np.concatenate([self.trial, known.xi[farthest]]))
+            known = self._weighted(eta, scale, middle, unit)
+        return known
+
+    def _weighted(self, eta: Array, scale: Array, mean: Array, root: Array) -> Border:
+        """Of the draws mean + root (scale eta), from equal parts of each scale."""
+        u = scale[:, None] * eta
+        xi = mean + u @ root.T
         levels = self.lattice.levels(self.sites, xi)
-        if edges(self.lattice, levels).max() > -LOOSE:
-            raise NoGroups("a group's density moves too far with the shared latents")
         inner = log_sum(levels)
-        change = 0.5 * (eta**2 - xi**2).sum(axis=1) + float(np.linalg.slogdet(root)[1])
+        change = -0.5 * (xi**2).sum(axis=1) - _log_mixture(u, scale)
+        change += float(np.linalg.slogdet(root)[1])
         log_weight = self.sites.border(xi) + inner @ self.sites.times + change
         if not np.isfinite(log_weight).all():
             raise NoGroups("a site has no density somewhere")
+        if edges(self.lattice, levels)[_matters(log_weight)].max() > -LOOSE:
+            raise NoGroups("a group's density moves too far with the shared latents")
         return Border(xi, log_weight, levels)
 
     def latents(self, border: Border, draws: int, rng: np.random.Generator) -> Array:
@@ -209,6 +227,30 @@ class GroupedPoint:
         uniform = (ranks.reshape(shape) + rng.random(shape)) / draws
         x = drawn(self.lattice, border.levels, which, self.sites.kind, uniform)
         return self.split.z(border.xi[which], x)
+
+
+def _scaled(count: int, seed: int) -> Array:
+    """(count,) scales in equal parts, of every scrambling in random order."""
+    rng = np.random.default_rng([seed, 29])
+    each = np.resize(SCALES, count // SCRAMBLINGS)
+    return np.concatenate([rng.permutation(each) for _ in range(SCRAMBLINGS)])
+
+
+def _log_mixture(u: Array, scale: Array) -> Array:
+    """The log density of draws of N(0, c^2 I), each c with its share of the draws, less
+    that of the constant (2 pi)^(-p'/2)."""
+    square, rank = (u**2).sum(axis=1), u.shape[1]
+    scales, counts = np.unique(scale, return_counts=True)
+    parts = [
+        math.log(n / len(scale)) - rank * math.log(c) - 0.5 * square / c**2
+        for c, n in zip(scales.tolist(), counts.tolist(), strict=True)
+    ]
+    return np.asarray(np.logaddexp.reduce(parts, axis=0))
+
+
+def _matters(log_weight: Array) -> Array:
+    """Whether a draw has any weight to speak of."""
+    return np.asarray(log_weight > log_weight.max() - NOTHING)
 
 
 def _trials(rank: int) -> Array:
