@@ -51,6 +51,7 @@ def gaussian(text: str, data: dict[str, Array]) -> Fit:
 def no_exact(monkeypatch: pytest.MonkeyPatch) -> None:
     """As where they take more operations than there are."""
     monkeypatch.setattr(correction, "mixture_draws", lambda *_: None)
+    monkeypatch.setattr(correction, "_by_groups", lambda *_: None)
 
 
 def exactly(y: int, sd: float) -> tuple[Array, Array]:
@@ -111,10 +112,10 @@ def test_far_from_any_gaussian_they_are_nearer_and_said_to_be_off() -> None:
     assert not left.accuracy.within and left.accuracy.sd > 0.2 and left.off[0][0] == "u[0]"
 
 
+@pytest.mark.usefixtures("no_exact")
 def test_where_second_order_is_not_enough(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lgmdsl.api.fit.skewed.LARGEST_SD", 0.3)
     data, model = {"y": np.array([0, 2])}, lgm.loads(COUNTS.format(sd=10))
-    monkeypatch.setattr(correction, "mixture_draws", lambda *_: None)
     fit = lgm.fit(model, data)
     assert fit.drawn is None and "W609" in [w.code for w in fit.warnings]
     assert fit.provenance["marginals"].endswith("; second order is not enough")
@@ -180,6 +181,7 @@ def test_nearer_to_long_chains(monkeypatch: pytest.MonkeyPatch) -> None:
     long = lgm.fit(model, data, options={"effort": "high"})
     assert long.accuracy.basis.startswith("exact sampler")
     monkeypatch.setattr(correction, "mixture_draws", lambda *_: None)
+    monkeypatch.setattr(correction, "_by_groups", lambda *_: None)
     fit, plain = lgm.fit(model, data), gaussian(PROCESS, data)
     sd = long.sd("f").values
 

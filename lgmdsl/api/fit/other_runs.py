@@ -96,7 +96,7 @@ def of_runs(
     ends = [s for s in solved.starts if s.status is Status.converged and s.mean is not None]
     left = allowance
     starts = _starts(problem, solved, settings)
-    quick = _quick(planned)
+    quick = None if q.errors is not None else _quick(planned)  # an engine that estimates takes few
     screened = 0
     if quick is not None:
         starts, screened, spent = _screened(quick, problem, solved, settings, starts, left)
