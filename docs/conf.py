@@ -30,6 +30,7 @@ exclude_patterns = ["_build", "_ext", "examples", "README.md"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 default_role = "code"
+smartquotes = False  # would turn `--hyper` in help texts into a dash
 nitpicky = True
 # Types of signatures that are no page here: of other libraries (no inventory is fetched: the build
 # is offline), and of results whose methods say what they are.

@@ -32,12 +32,15 @@ def write(app: Sphinx) -> None:
 
 
 def page_of(model: Path, folder: Path) -> str:
-    """What the model's README says, the model, the page of its fit, and pictures of it."""
+    """What the README says, the model, the page of its fit by the command that stands there,
+    and pictures of it."""
     about = (model / "README.md").read_text(encoding="utf-8")
     text = (model / "model.lgm").read_text(encoding="utf-8")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        fit = lgm.fit(lgm.load(model / "model.lgm"), model / "data.npz")
+        command = re.search(r"lgm fit \S+ \S+((?: --\w+ \S+)*)$", about, re.MULTILINE)
+        chosen = dict(re.findall(r"--(method|hyper) (\S+)", command[1] if command else ""))
+        fit = lgm.fit(lgm.load(model / "model.lgm"), model / "data.npz", **chosen)
         pictures = folder / model.name
         fit.plot(pictures, data=model / "data.npz")
     drawn = sorted(pictures.glob("*.png"))[:PICTURES]

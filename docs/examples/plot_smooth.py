@@ -2,8 +2,8 @@
 Smooths by group
 ================
 
-A smooth of a covariate for each of two groups, of counts. In mgcv: ``y ~ group + s(x, by =
-group)``.
+A smooth of a covariate for each of two groups, of counts, under one sd. In mgcv: ``y ~ group +
+s(x, by = group, id = 1)``; without ``id`` each level has a smoothing parameter of its own.
 """
 
 # %%
