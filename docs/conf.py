@@ -26,7 +26,7 @@ extensions = [
     "model_pages",
     "reference_pages",
 ]
-exclude_patterns = ["_build", "_ext", "examples", "README.md"]
+exclude_patterns = ["_build", "_ext", "examples", "packages", "README.md"]
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
 myst_heading_anchors = 3
 default_role = "code"

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.blocks import blocks, matches, run_page
+from tests.docs.blocks import RUN, blocks, matches, run_page
 
 DOCS = Path(__file__).parents[2] / "docs"
 BUILT = ("_build", "generated", "gallery")
@@ -21,10 +21,15 @@ def test_code_of_a_page_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Mon
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("COLUMNS", "80")
     count = run_page(page, tmp_path)
-    assert count == sum(
-        b.kind in ("lgm", "lgm-part", "python", "console", "text") for b in blocks(page)
-    )
+    assert count == sum(b.kind in RUN for b in blocks(page))
     assert os.getcwd() == str(tmp_path)
+
+
+def test_every_block_is_of_a_known_kind() -> None:
+    """Of a kind that is run, or one that no interpreter reads."""
+    silent = {"sh", "none", "toml", "bibtex", "{eval-rst}", "{toctree}", "{include}"}
+    kinds = {(b.kind, str(p.relative_to(DOCS)), b.line) for p in PAGES for b in blocks(p)}
+    assert not {k for k in kinds if k[0] not in {*RUN, *silent}}
 
 
 def test_there_are_pages() -> None:
