@@ -61,6 +61,8 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = "lgmdsl"
 html_show_sourcelink = False
+html_static_path = ["_static"]
+html_css_files = ["manual.css"]
 html_theme_options = {
     "navigation_with_keys": False,
     "show_toc_level": 2,
