@@ -8,20 +8,8 @@ from pygments.lexer import RegexLexer, words
 from pygments.token import Comment, Keyword, Name, Number, Operator, Punctuation, String, Text
 from sphinx.application import Sphinx
 
+from lgmdsl.language.parse.grammar import RESERVED
 from lgmdsl.vocabulary.page import every_name
-
-STATEMENTS = [
-    "lgm",
-    "index",
-    "data",
-    "hyper",
-    "latent",
-    "let",
-    "observe",
-    "potential",
-    "constrain",
-    "report",
-]
 
 
 class LgmLexer(RegexLexer):
@@ -33,7 +21,7 @@ class LgmLexer(RegexLexer):
         "root": [
             (r"#[^\n]*", Comment.Single),
             (r'"[^"\n]*"', String),
-            (words((*STATEMENTS, "head", "true", "false"), prefix=r"\b", suffix=r"\b"), Keyword),
+            (words(sorted(RESERVED), prefix=r"\b", suffix=r"\b"), Keyword),
             (words(every_name(), prefix=r"\b", suffix=r"\b(?=\s*[(*\n])"), Name.Builtin),
             (r"\d+(\.\d+)?([eE][+-]?\d+)?", Number),
             (r"[A-Za-z]\w*", Name),

@@ -10,9 +10,7 @@ import numpy as np
 
 from lgmdsl.accuracy.better import Better
 from lgmdsl.accuracy.errors import Errors
-from lgmdsl.accuracy.limits import MEAN as MEAN
-from lgmdsl.accuracy.limits import QUANTILE as QUANTILE
-from lgmdsl.accuracy.limits import SD as SD
+from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
 from lgmdsl.arrays import Array
 
 EXACT = "exact"
@@ -47,7 +45,12 @@ class Accuracy:
     @property
     def within(self) -> bool:
         """Whether all that was estimated is within what is tolerated."""
-        return not (self.mean > MEAN or self.sd > SD or self.quantile > QUANTILE)
+        return self.within_times(1.0)
+
+    def within_times(self, times: float) -> bool:
+        """Whether it is within so many times what is tolerated."""
+        limits = ((self.mean, MEAN), (self.sd, SD), (self.quantile, QUANTILE))
+        return not any(error > times * limit for error, limit in limits)
 
     @classmethod
     def exact(cls) -> Accuracy:

@@ -28,7 +28,7 @@ from lgmdsl.contract.linear import Predictor
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.questions import Tilted
 from lgmdsl.contract.rows import diagonal, slope_of, total, trace
-from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.site import Property, Site, log_concave
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import MethodError
 from lgmdsl.inference.driver import Tolerances, run
@@ -172,7 +172,7 @@ def _closer(known: Better, sites: tuple[Site, ...], seed: int, evidence_alone: b
 
 def _near(change: SecondOrder, base: Conditioned, sites: tuple[Site, ...]) -> bool:
     """Whether q is so near that its series may be trusted: log-concave sites of low bounds."""
-    if not all(Property.LOG_CONCAVE in s.spec.properties for s in sites):
+    if not log_concave(sites):
         return False
     bounds = row_bounds(base, change.derivatives)
     return bounds is not None and bounds.quantile <= LOW

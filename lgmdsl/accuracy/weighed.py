@@ -19,19 +19,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy import special
 
-from lgmdsl.accuracy.limits import BENT, MEAN, NORMAL, QUANTILE, SD
+from lgmdsl.accuracy.density_ratio import DensityRatio
+from lgmdsl.accuracy.limits import BENT, LEVELS, MEAN, NORMAL, QUANTILE, SD
 from lgmdsl.accuracy.terms import root_of
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.contract.rows import diagonal, inner, quadratic, slope_of
+from lgmdsl.contract.rows import diagonal
 from lgmdsl.contract.site import Site
 from lgmdsl.contract.stacked import StackedPredictors, cut
+from lgmdsl.numerics.weighted import SCALES, log_scale_mixture, ordered_quantiles
 
 if TYPE_CHECKING:
     from numpy.random import Generator
 
-SCALES = (1.0, 1.75, 3.0)
 FEW, MOST, ROWS = 8, 24, 600  # directions that are free; latents; predictor rows
 BATCHES = 4
 # Points of a batch, and more where their Monte Carlo errors are above so much of what is tolerated.
@@ -81,10 +82,10 @@ class Weighed:
         for k in np.argsort(-off, kind="stable")[:CLOSELY]:
             f = columns[k] @ self.x
             order = np.argsort(f)
-            away = _quantiles(f[order], self.weights[order]) - _quantiles(
-                f[order], self.plain[order]
+            there, own = (
+                ordered_quantiles(f[order], w[order], LEVELS) for w in (self.weights, self.plain)
             )
-            low[k], high[k] = away + np.array([-NORMAL, NORMAL]) * spread[k]
+            low[k], high[k] = there - own + np.array([-NORMAL, NORMAL]) * spread[k]
         return centre + mean, sd, centre + low, centre + high
 
 
@@ -105,12 +106,13 @@ def weighed(
     root = root[:, np.sum(root**2, axis=0) > 0.0]
     if not 0 < root.shape[1] <= FEW:
         return None
+    ratio = DensityRatio(sites, q)
     before, count = 0.0, POINTS[0][0]
     for points, tolerance in POINTS:
         if before * math.sqrt(count / points) > HOPE * tolerance:
             continue
         batches = [
-            _batch(sites, linear, q, root, np.random.default_rng([seed, 7, k]), points)
+            _batch(ratio, linear, root, np.random.default_rng([seed, 7, k]), points)
             for k in range(BATCHES)
         ]
         answer, error, of_latents = _together(linear, q, root, batches)
@@ -124,21 +126,16 @@ def weighed(
 
 
 def _batch(
-    sites: Sequence[Site],
-    linear: LinearGaussian,
-    q: Conditioned,
-    root: Array,
-    rng: Generator,
-    points: int,
+    ratio: DensityRatio, linear: LinearGaussian, root: Array, rng: Generator, points: int
 ) -> tuple[Array, Array, Array]:
     """x, (r, S), log weights, and those of q's own, (S,) each."""
     scales, dimension = np.array(SCALES), root.shape[1]
     x = _points(dimension, points, rng) * np.repeat(scales, points // len(scales))
     squares = np.sum(x**2, axis=0)
-    parts = -0.5 * squares / scales[:, None] ** 2 - dimension * np.log(scales)[:, None]
-    log_weights = -0.5 * squares - special.logsumexp(parts, axis=0) + math.log(len(scales))
-    ratio = _ratio(sites, linear, q, StackedPredictors(linear).lifted(root @ x))
-    return x, log_weights + ratio, log_weights
+    equal = [1.0 / len(scales)] * len(scales)
+    log_weights = -0.5 * squares - log_scale_mixture(squares, dimension, SCALES, equal)
+    level = _level(ratio, linear, StackedPredictors(linear).lifted(root @ x))
+    return x, log_weights + level, log_weights
 
 
 def _points(dimension: int, count: int, rng: Generator) -> Array:
@@ -152,22 +149,11 @@ def _points(dimension: int, count: int, rng: Generator) -> Array:
     return np.asarray(special.ndtri(np.clip(u, 1e-15, 1.0 - 1e-15)))
 
 
-def _ratio(sites: Sequence[Site], linear: LinearGaussian, q: Conditioned, away: Array) -> Array:
-    """R, (S,), at s = m + away, (P, S)."""
-    alpha, count = slope_of(q.shift, q.weight, q.mean), away.shape[1]
-    out = np.zeros(count)
+def _level(ratio: DensityRatio, linear: LinearGaussian, away: Array) -> Array:
+    """log p(y, z) / q(z), (S,), at s = m + away, (P, S)."""
     step = max(1, CHUNK // max(linear.rows, 1))
-    for low in range(0, count, step):
-        here = away[:, low : low + step]
-        size = here.shape[1]
-        for k, piece in enumerate(cut(here, linear.predictors)):
-            site, m = sites[k], q.mean[k]
-            every = np.tile(np.arange(len(site)), size)
-            d = piece.T.reshape(-1, *m.shape[1:])
-            level = site.take(every).log_density(m[every] + d)
-            level = level + 0.5 * quadratic(q.weight[k][every], d) - inner(alpha[k][every], d)
-            out[low : low + size] += level.reshape(size, -1).sum(axis=1)
-    return np.where(np.isnan(out), -np.inf, out)
+    parts = [away[:, low : low + step] for low in range(0, away.shape[1], step)]
+    return np.concatenate([ratio([a.T for a in cut(part, linear.predictors)]) for part in parts])
 
 
 def _together(
@@ -188,7 +174,7 @@ def _together(
     effective = total**2 / float(np.sum(weights**2))
     if (masses <= 0.0).any():
         return None, math.inf, math.inf
-    evidence = q.centred + top + math.log(total / weights.size)
+    evidence = top + math.log(total / weights.size)
     each = []
     for (x, _, log), w, mass in zip(batches, weights, masses, strict=True):
         part = Weighed(np.zeros(len(root)), root, x, w / mass, np.exp(log), 0.0, linear)
@@ -217,9 +203,3 @@ def _beyond(known: Weighed, q: Conditioned) -> float:
         parts = (m - mean) / MEAN, (spread - sd) / SD, *(e / QUANTILE for e in ends)
         largest = max(largest, *(float(np.abs(p / unit).max(initial=0.0)) for p in parts))
     return largest
-
-
-def _quantiles(values: Array, weights: Array) -> Array:
-    """The 5 and 95 % points of ordered values."""
-    levels = np.cumsum(weights) - 0.5 * weights
-    return np.interp((0.05, 0.95), levels / weights.sum(), values)

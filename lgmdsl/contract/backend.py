@@ -40,6 +40,11 @@ class BackendSpec:
     summary: str = ""
     notes: Notes = NO_NOTES
 
+    @property
+    def comparable(self) -> bool:
+        """Whether the objective tells which of two fixed points is the better."""
+        return self.monotone or self.ranks
+
 
 @runtime_checkable
 class State(Protocol):

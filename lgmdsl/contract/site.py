@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Flag, auto
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -288,3 +288,8 @@ class Site(ABC):
     def censored(self) -> BoolArray:
         """Which rows are censored, so that y is not what was observed, (N,)."""
         return np.zeros(np.shape(getattr(self, dataclasses.fields(self)[0].name)), dtype=np.bool_)
+
+
+def log_concave(sites: Iterable[Site | type[Site]]) -> bool:
+    """Whether all of them are, so that a posterior has one mode."""
+    return all(Property.LOG_CONCAVE in site.spec.properties for site in sites)

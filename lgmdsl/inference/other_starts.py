@@ -23,7 +23,7 @@ from lgmdsl.contract.engine import Conditioned, Failed, Rows
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
 from lgmdsl.contract.questions import Pointwise
-from lgmdsl.contract.site import Property, Site
+from lgmdsl.contract.site import Site, log_concave
 from lgmdsl.contract.status import Guarantee, Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run, Tolerances, TraceEntry, run
@@ -62,8 +62,7 @@ def run_from_starts(
     start where all sites are log-concave, where the caller gave one (`warm`), or where the
     objective does not rank two fixed points (neither monotone nor `ranks`)."""
     first = run(backend, problem, tolerances, max_steps, warm, on_step)
-    concave = [Property.LOG_CONCAVE in s.spec.properties for s in problem.sites]
-    if warm is not None or all(concave) or not (backend.spec.monotone or backend.spec.ranks):
+    if warm is not None or log_concave(problem.sites) or not backend.spec.comparable:
         return first, ()
     runs = [("own start", first)]
     for name, start in landmark_starts(problem):
@@ -86,8 +85,8 @@ def landmark_starts(
 ) -> Iterator[tuple[str, GaussianPosterior]]:
     """The other starts that exist, by name: least squares; wide peaks, where some sites are
     log-concave; and of the rows that a fit's q gives up, as its outliers, alone."""
-    concave = [Property.LOG_CONCAVE in s.spec.properties for s in problem.sites]
-    wider = {LEAST_SQUARES: 1.0} | ({"wide peaks": WIDE} if any(concave) else {})
+    some = any(log_concave([site]) for site in problem.sites)
+    wider = {LEAST_SQUARES: 1.0} | ({"wide peaks": WIDE} if some else {})
     for name, factor in wider.items():
         start = at_landmarks(problem, factor)
         if start is not None:
@@ -102,7 +101,7 @@ def _outliers(problem: Problem, q: Conditioned) -> Iterator[tuple[str, GaussianP
     predictors move together under q, for the heaviest few: in a large posterior a part may have
     another optimum of the same height where the whole has none."""
     given_up = [
-        _away(site, m) if Property.LOG_CONCAVE not in site.spec.properties else None
+        None if log_concave([site]) else _away(site, m)
         for site, m in zip(problem.sites, q.mean, strict=True)
     ]
     if not any(a is not None and a.any() for a in given_up):
@@ -196,7 +195,7 @@ def at_landmarks(problem: Problem, wider: float = 1.0) -> GaussianPosterior | No
         _landmark(
             site.landmark(),
             s0,
-            1.0 if Property.LOG_CONCAVE in site.spec.properties else wider,
+            1.0 if log_concave([site]) else wider,
         )
         for site, s0 in zip(problem.sites, problem.engine.prior_mean, strict=True)
     ]

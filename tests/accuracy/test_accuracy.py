@@ -10,15 +10,8 @@ import numpy as np
 import pytest
 
 import lgmdsl as lgm
+from tests.accuracy.models import ZERO
 
-ZERO = """lgm 1
-index obs
-data y[obs] : count
-data n[obs] : count
-latent a ~ normal(sd = 10)
-let eta[obs] = a + 0
-observe y ~ binomial(n = n, logit = eta)
-"""
 GROUPS = """lgm 1
 index obs
 index who

@@ -11,15 +11,8 @@ from lgmdsl.accuracy.weighed import weighed
 from lgmdsl.arrays import Array
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.inference.plan import plan
+from tests.accuracy.models import ZERO
 
-ZERO = """lgm 1
-index obs
-data y[obs] : count
-data n[obs] : count
-latent a ~ normal(sd = 10)
-let eta[obs] = a + 0
-observe y ~ binomial(n = n, logit = eta)
-"""
 TWO = """lgm 1
 index obs
 data y[obs] : real

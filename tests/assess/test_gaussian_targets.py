@@ -10,13 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.audit import audit
 from lgmdsl.assess.importance.moments import Functional
 from lgmdsl.assess.importance.pareto import effective_size, k_hat
 from lgmdsl.assess.importance.scan import FollowedDirections, direction
 from lgmdsl.assess.importance.verdict import Outcome, judge
-from lgmdsl.assess.importance.weights import DensityRatio, moves
+from lgmdsl.assess.importance.weights import moves
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned, Engine, Failed, Rows
 from lgmdsl.contract.linear import LinearGaussian, Predictor, PriorBlock

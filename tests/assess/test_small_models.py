@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.api.fit.fit import Fit
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.quantiles import LEVELS
 from lgmdsl.assess.importance.verdict import Outcome
 from tests.assess.small_models import LOGISTIC, SmallModel, Truth, small_model, truth
 

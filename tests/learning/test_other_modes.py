@@ -56,10 +56,10 @@ def warned(fit: lgm.Fit) -> Diagnostic | None:
 def test_loadings_that_may_change_their_signs() -> None:
     model = lgm.loads(FACTOR.replace("LOADING", "real ~ normal(sd = 1)"))
     fit = lgm.fit(model, answers(), hyper="integrate")
-    told = warned(fit)
-    assert told is not None and "as high as this one" in told.message
-    assert "l[item 0]" in told.message and "`t`" not in told.message
-    assert "signs changed" in " ".join(told.details)
+    warning = warned(fit)
+    assert warning is not None and "as high as this one" in warning.message
+    assert "l[item 0]" in warning.message and "`t`" not in warning.message
+    assert "signs changed" in " ".join(warning.details)
     other = {"l": -fit.mean("l").values, "t": float(fit.mean("t"))}
     here = {"l": fit.mean("l").values, "t": float(fit.mean("t"))}
     evidences = [lgm.fit(model, answers(), fixed=f).log_evidence for f in (here, other)]

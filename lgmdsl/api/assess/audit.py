@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.api.assess.audit_functionals import AuditedFit
 from lgmdsl.api.assess.audit_verdict import Advice, advised, detecting_draws, point, sentence
 from lgmdsl.api.response_data import with_responses
@@ -21,7 +22,6 @@ from lgmdsl.assess.importance.audit import audit_mixture as audit_draws
 from lgmdsl.assess.importance.draws import Part
 from lgmdsl.assess.importance.moments import Corrected, Functional, flat
 from lgmdsl.assess.importance.pareto import FEWEST, check_arviz
-from lgmdsl.assess.importance.quantiles import LEVELS
 from lgmdsl.assess.importance.scan import ExactPoint
 from lgmdsl.assess.importance.verdict import Outcome, judge
 from lgmdsl.assess.sampling.draws import exact_draws

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.api.assess.components import conditioned_once
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.draws import Part, allotted
 from lgmdsl.assess.importance.moments import Functional, Reported
-from lgmdsl.assess.importance.quantiles import LEVELS
 from lgmdsl.assess.importance.weights import displacement
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.lowering.derived import Leaf

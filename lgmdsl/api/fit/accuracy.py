@@ -9,9 +9,10 @@ from functools import partial
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy, basis, beyond, largest
+from lgmdsl.accuracy.accuracy import Accuracy, basis, beyond, largest
 from lgmdsl.accuracy.better import Unknown, better
 from lgmdsl.accuracy.errors import Errors
+from lgmdsl.accuracy.limits import MEAN, QUANTILE, SD
 from lgmdsl.api.fit.hyper_errors import HyperErrors, hyper_errors, second_order_gap
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.assess.modes.weighed import Weighed

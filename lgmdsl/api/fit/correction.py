@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import MEAN, QUANTILE, SD, Accuracy
 from lgmdsl.api.fit.accuracy import BY_WEIGHTS, Estimated
 from lgmdsl.api.fit.skewed import NotSkewed, skewed
 from lgmdsl.api.settings import one_of
@@ -21,10 +20,10 @@ from lgmdsl.assess.grouped.draws import GroupedDraws, grouped_draws
 from lgmdsl.assess.grouped.split import NoGroups
 from lgmdsl.assess.modes.draws import draws_from_modes
 from lgmdsl.assess.modes.search import Modes
-from lgmdsl.assess.modes.weighed import concave
 from lgmdsl.assess.sampling.draws import ExactDraws, MixturePoint, mixture_draws
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import log_concave
 from lgmdsl.inference.plan import Plan
 from lgmdsl.posterior.drawn import JointSample
 
@@ -54,7 +53,7 @@ SPREAD, TAIL = 1.0, 3.0
 # Rounds of chains double: one that does not fit the rest of the budget leaves up to two thirds of
 # it, and those of small points more.
 SPENT = 0.1
-SAMPLER, EXACT_BY = "exact sampler", "exact by {}"
+SAMPLER = "exact sampler"
 GAUSSIAN = "Gaussian, though off; no exact draws:"
 SKEWED = "draws with the posterior's skewness and sds to second order, since"
 
@@ -116,16 +115,16 @@ def correction(
     Monte Carlo errors: by chains around the Gaussians, or, where the posterior's modes are known
     (`several`), by importance sampling from these."""
     latents = errors.of_latents
-    if not latents.accuracy.known or fit.hyper == "vb" or _within(latents.accuracy, options.effort):
+    if not latents.accuracy.known or fit.hyper == "vb":
         return Correction(errors)
     effort = options.effort
+    if latents.accuracy.within_times(TOLERATED[effort]):
+        return Correction(errors)
     problem = planned.at(fit.theta, seed=fit.seed)
-    each = _cost(problem)
     allowance = ALLOWANCE[effort] * _allowance(fit, problem)
-    budget = allowance / each
     try:
         sample, known_errors, way = _exact(
-            fit, planned, errors, problem, allowance, budget, effort, several
+            fit, planned, errors, problem, allowance, effort, several
         )
         drawn = errors.with_latents(planned.canonical, known_errors)
         return Correction(drawn, sample, _why(latents, sample, effort, way))
@@ -133,7 +132,7 @@ def correction(
         # Skewed draws are around one mode, and take an engine's answers for exact.
         if several is not None or fit.posterior.conditioned.errors is not None:
             return Correction(errors, None, f"{GAUSSIAN} {why}", why.unaffordable)
-        return _second_order(fit, planned, errors, budget, each, effort, why)
+        return _second_order(fit, planned, errors, problem, allowance, effort, why)
 
 
 def _exact(
@@ -142,13 +141,13 @@ def _exact(
     errors: Estimated,
     problem: Problem,
     allowance: float,
-    budget: float,
     effort: str,
     several: Modes | None,
 ) -> tuple[JointSample, Estimated, str]:
-    """Exact draws of the latents, within operations (`allowance`), as the sampler counts them
-    (`budget`), their errors, and how they were made."""
+    """Exact draws of the latents, within operations (`allowance`), their errors, and how they were
+    made."""
     size, latents = fit.canonical.size, errors.of_latents
+    budget = allowance / _cost(problem) * _counted(problem)  # as the sampler counts
     if fit.posterior.conditioned.errors is not None:
         raise NotDrawn("the engine's solutions are estimates")
     if KEPT // size < FEWEST:
@@ -176,17 +175,17 @@ def _exact(
         raise NotDrawn(f"their chains do not agree{within} ({worth})", short)
     sample = JointSample.of(known.z, known.point, known.chains, known.ess, known.r_hat)
     way = SAMPLER if several is None else BY_WEIGHTS
-    if isinstance(known, GroupedDraws):
-        way = EXACT_BY.format(known.way)
-    known_errors = _of_draws(latents, sample, way)
-    if isinstance(known, GroupedDraws) and fit.learning is None:
+    if not isinstance(known, GroupedDraws):
+        return sample, _of_draws(latents, sample, way), way
+    known_errors = _of_draws(latents, sample, f"exact by {known.way}")
+    if fit.learning is None:
         known_errors = _of_evidence(known_errors, fit.log_evidence, known.log_evidences[0])
-    return sample, known_errors, way
+    return sample, known_errors, known.way
 
 
 def _by_groups(fit: Fit, problem: Problem, draws: int, allowance: float) -> GroupedDraws | None:
     """Exact draws group by group, where the model has groups and that can be afforded."""
-    if not concave(problem.sites):  # other modes are beyond a lattice
+    if not log_concave(problem.sites):  # other modes are beyond a lattice
         return None
     try:
         shares = [p.share for p in fit.points]
@@ -201,18 +200,17 @@ def _second_order(
     fit: Fit,
     planned: Plan,
     errors: Estimated,
-    budget: float,
-    each: float,
+    problem: Problem,
+    allowance: float,
     effort: str,
     why: NotDrawn,
 ) -> Correction:
     """Draws whose skewness and width are right to second order, where exact ones are not to be
     had."""
-    latents, linear = errors.of_latents, fit.canonical.linear(fit.theta)
-    counted = float(max(linear.size + linear.rows, 1))
+    latents, cost = errors.of_latents, _cost(problem)
     try:
         with np.errstate(all="ignore"):
-            sample, left = skewed(fit, planned, latents, budget / counted, each * counted)
+            sample, left = skewed(fit, planned, latents, allowance / cost, cost)
     except NotSkewed as unable:
         also = f"; {unable}" if str(unable) else ""
         return Correction(errors, None, f"{GAUSSIAN} {why}{also}", why.unaffordable)
@@ -221,18 +219,12 @@ def _second_order(
     return Correction(joined, sample, note, why.unaffordable)
 
 
-def _within(errors: Accuracy, effort: str) -> bool:
-    times = TOLERATED[effort]
-    limits = ((errors.mean, MEAN), (errors.sd, SD), (errors.quantile, QUANTILE))
-    return not any(error > times * limit for error, limit in limits)
-
-
 def _why(latents: Estimated, sample: JointSample, effort: str, way: str) -> str:
     worth = f"worth {sample.ess:,.0f}, R-hat {sample.r_hat:.3f}"
     if way == BY_WEIGHTS:
         worth = f"by importance sampling from its modes, worth {sample.ess:,.0f}"
     elif way != SAMPLER:
-        worth = f"{way.removeprefix(EXACT_BY.format(''))}, {worth}"
+        worth = f"{way}, {worth}"
     return f"{len(sample):,} exact draws ({worth}), since {_reason(latents, effort)}"
 
 
@@ -249,7 +241,7 @@ def _of_evidence(errors: Estimated, reported: float, exact: float) -> Estimated:
     return replace(errors, accuracy=accuracy, log_evidence=exact)
 
 
-def _of_draws(latents: Estimated, sample: JointSample, way: str) -> Estimated:
+def _of_draws(latents: Estimated, sample: JointSample, basis: str) -> Estimated:
     """Monte Carlo errors: of moments, and of 5 and 95 % points, in multiples of the mean's."""
     unit = 1.0 / math.sqrt(sample.ess)
     accuracy = replace(
@@ -258,7 +250,7 @@ def _of_draws(latents: Estimated, sample: JointSample, way: str) -> Estimated:
         sd=SPREAD * unit,
         quantile=TAIL * unit,
         worst="",
-        basis=f"{way} ({len(sample):,} draws)",
+        basis=f"{basis} ({len(sample):,} draws)",
     )
     return replace(latents, accuracy=accuracy, off=())
 
@@ -270,14 +262,17 @@ def _allowance(fit: Fit, problem: Problem) -> float:
 
 
 def _cost(problem: Problem) -> float:
-    """Operations for each that the sampler counts: the slope of one chain counts as the number of
-    latents and predictor rows, and takes a pass over sites and operators and two products with a
-    root of the covariance, which are to a factorisation as n^2 to n^3."""
+    """Operations for the slope of one chain: a pass over sites and operators and two products with
+    a root of the covariance, which are to a factorisation as n^2 to n^3."""
     linear = problem.engine.linear
     entries = sum(float(op.entries) for p in linear.predictors for op in p.columns.values())
     root = min(float(linear.size) ** 2, problem.flops ** (2.0 / 3.0)) if problem.flops else 0.0
-    whole = STEP + SITE * linear.rows + LATENT * linear.size + 4.0 * entries + 4.0 * root
-    return whole / max(linear.size + linear.rows, 1)
+    return STEP + SITE * linear.rows + LATENT * linear.size + 4.0 * entries + 4.0 * root
+
+
+def _counted(problem: Problem) -> float:
+    """What the sampler counts for it: latents and predictor rows."""
+    return float(max(problem.engine.linear.size + problem.engine.linear.rows, 1))
 
 
 def _points(fit: Fit) -> Iterator[MixturePoint]:

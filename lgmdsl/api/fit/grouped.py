@@ -17,11 +17,11 @@ from lgmdsl.assess.grouped.draws import evidence_price, grouped_evidence
 from lgmdsl.assess.grouped.groups import groups_of
 from lgmdsl.assess.grouped.lattice import Lattice
 from lgmdsl.assess.grouped.split import NoGroups
-from lgmdsl.assess.modes.weighed import concave
 from lgmdsl.assess.sampling.draws import MixturePoint
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import log_concave
 from lgmdsl.inference.plan import Plan
 
 # Estimated errors of a hyperparameter, in times of what is tolerated, from which on they are
@@ -75,7 +75,7 @@ def by_groups(
     if q.conditioned.errors is not None or not _near(errors.hyper):
         return errors
     problem, gap_of = planned.at(solved.theta, seed=seed), GroupedGap(seed)
-    if not concave(problem.sites):  # other modes are looked for, which no lattice would see
+    if not log_concave(problem.sites):  # other modes are looked for, which no lattice would see
         return errors
     allowance = ALLOWANCE[effort] * max(OPERATIONS, solved.flops * solved.run.steps)
     price = gap_of.price(problem, q.conditioned)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lgmdsl.api.fit.other_optima import other_optima, value
-from lgmdsl.api.fit.other_runs import GAIN, Other, OtherOptima, changed
+from lgmdsl.api.fit.other_runs import GAIN, Other, OtherOptima, changed, share_of
 from lgmdsl.api.fit.solved import Solved, solve
 from lgmdsl.assess.modes.search import Modes
 from lgmdsl.canonical.expressions.coefficient import Theta
@@ -85,7 +84,7 @@ def _lower(solved: Solved, again: Solved, gain: float) -> Other | None:
     mean = again.posterior.conditioned.latent_mean
     q = solved.posterior.conditioned
     sd = np.sqrt(np.maximum(q.latent_variance, again.posterior.conditioned.latent_variance))
-    share = float(1.0 / (1.0 + math.exp(-gain)))
+    share = share_of(gain)
     return Other(mean, share, gain) if changed(q.latent_mean, sd, mean, share) else None
 
 

@@ -18,10 +18,11 @@ from lgmdsl.accuracy.better import Unknown, better
 from lgmdsl.accuracy.errors import Errors
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
-from lgmdsl.assess.modes.weighed import concave, evidence
+from lgmdsl.assess.modes.weighed import evidence
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.contract.engine import Conditioned, Failed
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import log_concave
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Tolerances, run
 from lgmdsl.inference.plan import Plan
@@ -69,7 +70,7 @@ def second_order_gap(planned: Plan, seed: int) -> Gap:
 
     def gap(problem: Problem, theta: Theta, q: Conditioned, reported: float) -> float:
         try:
-            if not concave(problem.sites):
+            if not log_concave(problem.sites):
                 exact = evidence(problem, q, seed)
                 if math.isfinite(exact):
                     return exact - reported

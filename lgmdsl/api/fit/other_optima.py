@@ -13,7 +13,7 @@ from itertools import chain, islice
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import MEAN, SD
+from lgmdsl.accuracy.limits import MEAN, SD
 from lgmdsl.api.fit.other_runs import (
     AWAY,
     EXPECTED,
@@ -37,11 +37,12 @@ from lgmdsl.api.fit.other_runs import (
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes, modes, modes_or_scales, searchable
-from lgmdsl.assess.modes.weighed import ESS, FEWEST, Weighed, affordable, concave, weighed
+from lgmdsl.assess.modes.weighed import ESS, FEWEST, Weighed, affordable, weighed
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.model import CanonicalModel
 from lgmdsl.contract.posterior import GaussianPosterior
 from lgmdsl.contract.problem import Problem
+from lgmdsl.contract.site import log_concave
 from lgmdsl.contract.status import Status
 from lgmdsl.errors import LgmError
 from lgmdsl.inference.driver import Run
@@ -54,7 +55,7 @@ from lgmdsl.learning.coordinates.vector import Coordinates
 def other_optima(planned: Plan, solved: Solved, settings: FitSettings) -> OtherOptima | None:
     """What other starts lead to at the fit's hyperparameters; None where all sites are log-concave,
     so that there is one optimum."""
-    if concave([b.site for b in planned.canonical.blocks]):
+    if log_concave(b.site for b in planned.canonical.blocks):
         return None
     status = solved.run.status if solved.learned is None else solved.learned.status
     if Status.interrupted in (status, solved.run.status):
@@ -96,7 +97,7 @@ def _elsewhere(
 ) -> Elsewhere | None:
     """At the values where searches start, and at the outermost points of an integral: what another
     start leads to, where that is higher than what the fit's own leads to."""
-    if not (planned.backend.spec.monotone or planned.backend.spec.ranks):
+    if not planned.backend.spec.comparable:
         return None
     space, pinned = planned.canonical.hypers, settings.fixed.keys()
     base = value(planned.canonical, solved, pinned)
@@ -181,7 +182,7 @@ def _of_modes(
     away = distance(known.z, q.latent_mean, sd)
     heavy = known.log_mass > known.log_mass[0] - LOWEST
     better = None
-    if planned.backend.spec.monotone or planned.backend.spec.ranks:
+    if planned.backend.spec.comparable:
         candidates = np.flatnonzero(heavy & (away > AWAY))[:TRIED]
         starts = (at_point(problem, known.z[k]) for k in candidates)
         runs = (run_from(planned, problem, settings, s, None) for s in starts if s is not None)

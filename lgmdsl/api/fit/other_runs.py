@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import MEAN, SD
+from lgmdsl.accuracy.limits import MEAN, SD
 from lgmdsl.api.fit.solved import Solved
 from lgmdsl.arrays import Array
 from lgmdsl.assess.modes.search import Modes
@@ -92,7 +92,7 @@ def of_runs(
     """Runs of the method itself; where a method that asks for slopes alone can run the model, from
     the ends of its runs that matter, which cost a tenth."""
     q = solved.posterior.conditioned
-    ranks = planned.backend.spec.monotone or planned.backend.spec.ranks
+    ranks = planned.backend.spec.comparable
     ends = [s for s in solved.starts if s.status is Status.converged and s.mean is not None]
     left = allowance
     starts = _starts(problem, solved, settings)
@@ -121,7 +121,7 @@ def of_runs(
     top, sd = reached_by(solved), np.sqrt(np.maximum(q.latent_variance, 0.0))
     others = []
     for end in ends:
-        share = _share(end.objective - top) if ranks else 0.5
+        share = share_of(end.objective - top) if ranks else 0.5
         if end.mean is not None and changed(q.latent_mean, sd, end.mean, share):
             others.append(Other(end.mean, share, end.objective - top))
     other = max(others, key=lambda o: o.share, default=None)
@@ -129,7 +129,7 @@ def of_runs(
     return OtherOptima(True, f"not log-concave: {count} starts {agree}", better, other)
 
 
-def _share(gap: float) -> float:
+def share_of(gap: float) -> float:
     """Of the mass, that of an optimum `gap` nats above another."""
     return float(1.0 / (1.0 + math.exp(-min(max(gap, -50.0), 50.0))))
 

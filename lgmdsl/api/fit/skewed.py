@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from lgmdsl.accuracy.accuracy import MEAN
 from lgmdsl.accuracy.better import Errors, Unknown, better
 from lgmdsl.accuracy.expansion import Unanswered, expansion
+from lgmdsl.accuracy.limits import MEAN
 from lgmdsl.api.fit.accuracy import Estimated, entries_off
 from lgmdsl.arrays import Array
 from lgmdsl.assess.sampling.draws import shared_out

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtri
 
-from lgmdsl.arrays import Array, IntArray
+from lgmdsl.arrays import Array
 from lgmdsl.assess.grouped.groups import Groups
 from lgmdsl.assess.grouped.lattice import (
     EDGE,
@@ -32,14 +32,13 @@ from lgmdsl.assess.grouped.lines import drawn
 from lgmdsl.assess.grouped.split import NoGroups, Split, split
 from lgmdsl.assess.importance.pareto import HEAVY, effective_size, hill
 from lgmdsl.assess.sampling.draws import MixturePoint
+from lgmdsl.numerics.weighted import SCALES, log_scale_mixture, systematic
 
 SCRAMBLINGS = 8
 LEAST = 4  # draws of a scrambling
 EVEN, LITTLE = 0.5, 0.25  # of the draws: their effective size, below which others are drawn; none
 WIDER = 1.15  # of the sds of draws that were adapted
-# Draws in equal parts at so many times the sds of q, so that tails that are longer than q's are
-# seen, where a weight is so many times the mean of all.
-SCALES, UNEVEN = (1.0, 1.75, 3.0), 4.0
+UNEVEN = 4.0  # times the mean weight: a larger one asks for draws at several scales
 NOTHING = 14.0  # nats below the largest weight: of draws that do not matter
 WORST, LOOSE = 3, 4.5  # draws that a lattice is fitted to again, and nats at its ends then
 TRIALS, AWAY = 4, 2.5  # border draws that lattices are fitted at, and how far out, in sds
@@ -205,7 +204,10 @@ class GroupedPoint:
         xi = mean + u @ root.T
         levels = self.lattice.levels(self.sites, xi)
         inner = log_sum(levels)
-        change = -0.5 * (xi**2).sum(axis=1) - _log_mixture(u, scale)
+        scales, counts = np.unique(scale, return_counts=True)
+        shares = (counts / len(scale)).tolist()
+        proposal = log_scale_mixture((u**2).sum(axis=1), u.shape[1], scales.tolist(), shares)
+        change = -0.5 * (xi**2).sum(axis=1) - proposal
         change += float(np.linalg.slogdet(root)[1])
         log_weight = self.sites.border(xi) + inner @ self.sites.times + change
         if not np.isfinite(log_weight).all():
@@ -217,9 +219,7 @@ class GroupedPoint:
     def latents(self, border: Border, draws: int, rng: np.random.Generator) -> Array:
         """(draws, n) equally weighted draws of z: of the border by systematic resampling, of each
         group given it by its distribution function, stratified over the draws."""
-        ends = np.cumsum(border.weights)
-        at = (np.arange(draws) + rng.random()) / draws
-        which: IntArray = np.minimum(np.searchsorted(ends, at), len(ends) - 1)
+        which = systematic(border.weights, draws, rng)
         shape = (draws, self.split.groups.count, self.lattice.width)
         ranks = rng.permuted(
             np.broadcast_to(np.arange(draws)[:, None], (draws, shape[1] * shape[2])), axis=0
@@ -234,18 +234,6 @@ def _scaled(count: int, seed: int) -> Array:
     rng = np.random.default_rng([seed, 29])
     each = np.resize(SCALES, count // SCRAMBLINGS)
     return np.concatenate([rng.permutation(each) for _ in range(SCRAMBLINGS)])
-
-
-def _log_mixture(u: Array, scale: Array) -> Array:
-    """The log density of draws of N(0, c^2 I), each c with its share of the draws, less
-    that of the constant (2 pi)^(-p'/2)."""
-    square, rank = (u**2).sum(axis=1), u.shape[1]
-    scales, counts = np.unique(scale, return_counts=True)
-    parts = [
-        math.log(n / len(scale)) - rank * math.log(c) - 0.5 * square / c**2
-        for c, n in zip(scales.tolist(), counts.tolist(), strict=True)
-    ]
-    return np.asarray(np.logaddexp.reduce(parts, axis=0))
 
 
 def _matters(log_weight: Array) -> Array:

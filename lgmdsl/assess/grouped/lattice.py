@@ -15,9 +15,9 @@ from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
+from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.grouped.split import NoGroups, Split
-from lgmdsl.assess.importance.weights import DensityRatio
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.site import Site
 from lgmdsl.numerics.normal_tail import LOG_TWO_PI

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from lgmdsl.accuracy.limits import NORMAL
 from lgmdsl.arrays import Array, IntArray
 from lgmdsl.assess.importance.draws import Chunk, DrawChunks, Part
 from lgmdsl.assess.importance.moments import Corrected, Evidence, Functional, Moments
@@ -29,7 +30,6 @@ from lgmdsl.contract.site import Site
 
 # Entries of a functional whose quantiles are computed, and entries of one temporary there.
 QUANTILES, TOGETHER = 900, 1 << 22
-NORMAL_95 = 1.6448536269514722  # the 95 % point of a standard normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -178,7 +178,7 @@ def _quantiles(
 
 def _normal(f: Functional, block: IntArray) -> Array:
     """A normal's points of q's moments."""
-    return f.mean[block] + np.array([[-1.0], [1.0]]) * NORMAL_95 * f.sd[block]
+    return f.mean[block] + np.array([[-1.0], [1.0]]) * NORMAL * f.sd[block]
 
 
 def _wider(c: Corrected, inflation: float) -> Corrected:

@@ -11,27 +11,13 @@ from collections.abc import Sequence
 import numpy as np
 from scipy import special
 
+from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.arrays import Array, IntArray
+from lgmdsl.numerics.weighted import quantiles
 
-LEVELS = (0.05, 0.95)
 # Half the width, in probability, over which a density at a quantile is estimated.
 WIDTH = 0.02
 ROUNDS = 50  # bisections
-
-
-def weighted_quantiles(y: Array, weights: Array, levels: Sequence[float]) -> Array:
-    """(levels, k) of y (n, k), whose rows have these weights: the smallest value up to which there
-    is a share of at least `level`, halfway to the next."""
-    order = np.argsort(y, axis=0)
-    ordered = np.take_along_axis(y, order, axis=0)
-    mass = np.cumsum(weights[order], axis=0)
-    middle = mass - 0.5 * weights[order]
-    total = mass[-1]
-    out = np.empty((len(levels), y.shape[1]))
-    for k in range(y.shape[1]):
-        for number, level in enumerate(levels):
-            out[number, k] = np.interp(level * total[k], middle[:, k], ordered[:, k])
-    return out
 
 
 def mixed_normals(shares: Array, means: Array, sds: Array) -> Array:
@@ -57,9 +43,9 @@ def quantile_shifts(y: Array, omega: Array, own: Array) -> tuple[Array, Array, A
     where draws are not of q, and q's quantiles are then NaN."""
     n = len(y)
     around = [x for level in LEVELS for x in (level - WIDTH, level, level + WIDTH)]
-    posterior = weighted_quantiles(y, omega, around).reshape(2, 3, -1)
+    posterior = quantiles(y, omega, around).reshape(2, 3, -1)
     known = bool(own.any())
-    q = weighted_quantiles(y, own, LEVELS) if known else np.full((2, y.shape[1]), np.nan)
+    q = quantiles(y, own, LEVELS) if known else np.full((2, y.shape[1]), np.nan)
     error = np.empty_like(q)
     for number, level in enumerate(LEVELS):
         below = (y <= posterior[number, 1]) - level

@@ -9,6 +9,7 @@ from typing import Protocol
 
 import numpy as np
 
+from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.bridge import bridged
 from lgmdsl.assess.importance.draws import Chunk, DrawChunks, Part
@@ -17,7 +18,6 @@ from lgmdsl.assess.importance.pareto import k_hat
 from lgmdsl.assess.importance.quantiles import mixed_normals
 from lgmdsl.assess.importance.weights import (
     DF,
-    DensityRatio,
     Proposal,
     best_proposal,
     displacement,

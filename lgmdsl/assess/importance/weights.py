@@ -1,83 +1,20 @@
-"""Importance weights of a Gaussian's own draws, and of a heavier-tailed proposal around it.
-
-q(z) = p(z) exp(-1/2 s'Ws + b's - log_normaliser), so that the ratio of the joint density to q needs
-no prior density and holds for flat, constrained and singular priors as for any other:
-
-    log p(y, z) / q(z) = log_normaliser + sum l(s) + 1/2 s'Ws - b's
-
-Around q's mean, s = m + d, with alpha = b - Wm, it is a constant + sum [l - alpha'd + 1/2 d'Wd],
-which keeps digits where predictors are far from zero.
-"""
+"""Importance weights of a Gaussian's own draws, and of a heavier-tailed proposal around it, from
+the ratio of the joint density to the Gaussian's (`accuracy/density_ratio`)."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
 from scipy import special
 
-from lgmdsl.arrays import Array, BoolArray, IntArray
+from lgmdsl.arrays import Array, BoolArray
 from lgmdsl.assess.importance.pareto import effective_size
-from lgmdsl.contract import rows
-from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
-from lgmdsl.contract.site import Site
 
 # Degrees of freedom of the Student proposal: a finite fourth moment, tails that any Gaussian
 # prior times bounded sites lies under.
 DF = 5
-
-
-class DensityRatio:
-    """log p(y, z) / q(z) at z = E z + x, from B x."""
-
-    def __init__(self, sites: Sequence[Site], conditioned: Conditioned) -> None:
-        self.sites, self.weight, self.mean = sites, conditioned.weight, conditioned.mean
-        self.alpha = rows.slope_of(conditioned.shift, self.weight, self.mean)
-        self.constant = conditioned.centred
-        self._repeated: dict[tuple[int, int], Site] = {}
-
-    def __call__(self, moves: Sequence[Array]) -> Array:
-        """(k,) for B x of k draws: (k, P) for each site block. -inf where a site has no density
-        (or none in floating point)."""
-        return np.asarray(self.constant + sum(t.sum(axis=1) for t in self.terms(moves)))
-
-    def terms(self, moves: Sequence[Array]) -> list[Array]:
-        """The sites' own contributions, l(m + d) - alpha'd + 1/2 d'Wd: (k, N) for each block."""
-        return [self.term(number, flat) for number, flat in enumerate(moves)]
-
-    @np.errstate(all="ignore")
-    def term(self, number: int, flat: Array) -> Array:
-        """Those of one block, (k, N), at moves (k, P) of its predictors."""
-        mean, (draws, sites) = self.mean[number], (len(flat), len(self.mean[number]))
-        d = flat.reshape(draws * sites, *mean.shape[1:])
-        site = self.repeated(number, sites, draws)
-        level = site.log_density(np.tile(mean, (draws, *[1] * (mean.ndim - 1))) + d)
-        w = np.tile(self.weight[number], (draws, *[1] * (self.weight[number].ndim - 1)))
-        a = np.tile(self.alpha[number], (draws, *[1] * (mean.ndim - 1)))
-        term = level - rows.inner(a, d) + 0.5 * rows.quadratic(w, d)
-        return np.where(np.isnan(term), -np.inf, term).reshape(draws, sites)
-
-    def part(self, chosen: Sequence[IntArray]) -> DensityRatio:
-        """That of some sites of each block, by positions, without the constant."""
-        out = copy(self)
-        pairs = list(zip(self.sites, chosen, strict=True))
-        out.sites = [site.take(rows) for site, rows in pairs]
-        out.mean, out.weight, out.alpha = (
-            tuple(a[rows] for a, rows in zip(values, chosen, strict=True))
-            for values in (self.mean, self.weight, self.alpha)
-        )
-        out.constant, out._repeated = 0.0, {}
-        return out
-
-    def repeated(self, number: int, sites: int, draws: int) -> Site:
-        """The sites of a block, once for each draw."""
-        if (number, draws) not in self._repeated:
-            every = np.tile(np.arange(sites), draws)
-            self._repeated[number, draws] = self.sites[number].take(every)
-        return self._repeated[number, draws]
 
 
 def moves(linear: LinearGaussian, x: Array) -> list[Array]:

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.arrays import Array, BoolArray
-from lgmdsl.assess.importance.weights import DensityRatio
 from lgmdsl.assess.sampling.products import Formed, Products
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned

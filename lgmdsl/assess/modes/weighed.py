@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy import special
 
-from lgmdsl.accuracy.better import Errors
+from lgmdsl.accuracy.errors import Errors, errors_against
+from lgmdsl.accuracy.limits import LEVELS
 from lgmdsl.arrays import Array
 from lgmdsl.assess.importance.pareto import effective_size
 from lgmdsl.assess.importance.weights import DF
@@ -22,15 +23,13 @@ from lgmdsl.assess.modes.search import SITE, Modes, modes_or_scales
 from lgmdsl.contract.engine import Conditioned
 from lgmdsl.contract.linear import LinearGaussian, Predictor
 from lgmdsl.contract.problem import Problem
-from lgmdsl.contract.site import Property, Site
+from lgmdsl.numerics.weighted import quantiles, systematic
 
 DRAWS, FEWEST = 3000, 1200
 ALLOWANCE = 2e8  # floating-point operations of an evidence
 ESS = 800.0  # from which the moments are good to 0.035 sd
 MOST, LEAST = 8, 1e-4  # modes that are drawn from, and the share of one that is
 AROUND = (1.0, 3.0)  # times q's sds
-LEVELS = np.array([0.05, 0.95])
-NORMAL = 1.6448536269514722  # the 95 % point of a standard normal
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,32 +51,15 @@ class Weighed:
         else:
             values = functional.values(self.z.T, self.linear.slices).T
             mean, variance = q.project(functional)
-        own = np.sqrt(np.maximum(variance, 0.0))
         centre = self.weight @ values
         sd = np.sqrt(self.weight @ (values - centre) ** 2)
-        free = (sd > 0.0) & (own > 0.0)
-        unit = np.where(free, sd, 1.0)
-        ends = np.abs(mean + NORMAL * np.array([[-1.0], [1.0]]) * own - self.quantiles(values))
-        return Errors(
-            np.where(free, (mean - centre) / unit, 0.0),
-            np.where(free, own / unit - 1.0, 0.0),
-            np.where(free, ends.max(axis=0) / unit, 0.0),
-        )
-
-    def quantiles(self, values: Array) -> Array:
-        """(2, m) the 5 and 95 % points of values, (draws, m)."""
-        out = np.empty((len(LEVELS), values.shape[1]))
-        for j, rows in enumerate(np.argsort(values, axis=0, kind="stable").T):
-            w = self.weight[rows]
-            out[:, j] = np.interp(LEVELS, np.cumsum(w) - 0.5 * w, values[rows, j])
-        return out
+        sd = np.where(variance > 0.0, sd, 0.0)  # of what is known exactly, rounding
+        ends = quantiles(values, self.weight, LEVELS)
+        return errors_against((mean, variance), centre, sd, *ends)
 
     def resampled(self, count: int, rng: np.random.Generator) -> Array:
-        """Equally weighted draws, (count, n), in random order, each as often as its weight says to
-        less than one (Kitagawa 1996, systematic resampling)."""
-        places = (np.arange(count) + rng.random()) / count
-        rows = np.minimum(np.searchsorted(np.cumsum(self.weight), places), len(self.z) - 1)
-        return np.asarray(self.z[rng.permutation(rows)])
+        """Equally weighted draws, (count, n), in random order."""
+        return np.asarray(self.z[rng.permutation(systematic(self.weight, count, rng))])
 
 
 def affordable(linear: LinearGaussian, allowance: float, draws: int = DRAWS) -> int:
@@ -134,11 +116,6 @@ def _density(u: Array, centres: Sequence[Array], roots: Sequence[Array]) -> tupl
         squares.append(square)
         logs.append(tail - np.linalg.slogdet(root)[1])
     return np.array(squares), np.asarray(constant + special.logsumexp(logs, axis=0))
-
-
-def concave(sites: Sequence[Site | type[Site]]) -> bool:
-    """Whether all sites are log-concave, so that the posterior has one mode."""
-    return all(Property.LOG_CONCAVE in s.spec.properties for s in sites)
 
 
 def evidence(problem: Problem, q: Conditioned, seed: int = 0) -> float:

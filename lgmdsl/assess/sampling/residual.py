@@ -11,8 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from lgmdsl.accuracy.density_ratio import DensityRatio
 from lgmdsl.arrays import Array
-from lgmdsl.assess.importance.weights import DensityRatio
 from lgmdsl.assess.sampling.products import Products
 from lgmdsl.contract import rows
 from lgmdsl.contract.engine import Conditioned

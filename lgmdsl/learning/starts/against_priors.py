@@ -14,7 +14,7 @@ prior is highest.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -23,7 +23,7 @@ from lgmdsl.arrays import Array
 from lgmdsl.canonical.expressions.coefficient import Theta
 from lgmdsl.canonical.queries.loadings import linear_hypers
 from lgmdsl.learning.objective.log_posterior import Evaluation, Objective
-from lgmdsl.learning.starts.factor_axes import from_components, loadings, scattered
+from lgmdsl.learning.starts.factor_axes import Loading, from_components, loadings, scattered
 from lgmdsl.learning.starts.from_data import HIGH, LOW, NOISE, Scaled, fit_at, scaled
 from lgmdsl.learning.starts.working_response import LEAST, residual_sd, working_residuals
 
@@ -59,12 +59,16 @@ def against_priors(objective: Objective, first: Evaluation) -> Iterator[Evaluati
         return
     size = float(np.exp(_far(plain).max()))
     groups = loadings(canonical, linear.loadings).values()
-    alone = set(linear.loadings) - {o.hyper for group in groups for o in group}
-    whole = {n: np.full_like(plain.theta[n], size) for n in alone}
-    for without in range(_most(objective, plain, linear.loadings), 0, -1):
+    matrices = {o.hyper: o for group in groups for o in group}
+    whole = {n: np.full_like(plain.theta[n], size) for n in set(linear.loadings) - set(matrices)}
+    firsts = [group[0] for group in groups]
+    factors = [o.columns(np.asarray(plain.theta[o.hyper])).shape[1] for o in firsts]
+    for without in range(max(factors, default=1), 0, -1):
         columns = from_components(objective, plain, linear.loadings, True, without)
         own = {n: columns[n] for n in linear.loadings} | whole
-        cuts = [_cut(objective, {**high, **own}, linear.loadings, plain) for high in highs]
+        cuts = [
+            _cut(objective, {**high, **own}, linear.loadings, matrices, plain) for high in highs
+        ]
         known = [cut for cut in cuts if cut is not None]
         if known:
             yield max(known, key=lambda cut: cut.value)
@@ -94,19 +98,15 @@ def _high(near: Scaled, far: Scaled, noise: float = NOISE) -> Theta:
     return replace(near, theta=theta, sizes=sites).at({}, noise)
 
 
-def _most(objective: Objective, at: Evaluation, names: tuple[str, ...]) -> int:
-    """The number of factors."""
-    groups = loadings(objective.planned.canonical, names).values()
-    return max((g[0].columns(np.asarray(at.theta[g[0].hyper])).shape[1] for g in groups), default=1)
-
-
 def _cut(
-    objective: Objective, theta: Theta, names: tuple[str, ...], warm: Evaluation
+    objective: Objective,
+    theta: Theta,
+    names: tuple[str, ...],
+    matrices: Mapping[str, Loading],
+    warm: Evaluation,
 ) -> Evaluation | None:
     """The highest with columns of the loadings `names` no longer than one of several lengths; those
-    that are no matrix count as one column."""
-    groups = loadings(objective.planned.canonical, names).values()
-    matrices = {o.hyper: o for group in groups for o in group}
+    that are none of the `matrices` count as one column."""
     lengths = {}
     for name in names:
         value = np.asarray(theta[name])

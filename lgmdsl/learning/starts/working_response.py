@@ -18,7 +18,7 @@ def working_residuals(
     weight: Array, shift: Array, mean: Array, as_they_are: bool = False
 ) -> tuple[Array, Array]:
     """Residuals (N,) or (N, K) of the sites, and their precisions: (N,), or (N, K) along the
-    principal axes of the weights of vector sites. `as_they_are`: the weights, however small beside
+    principal axes of the weights of vector sites. `as_they_are`: the weights, however small next to
     the slopes, for means that are as far from the data as those of a prior may be."""
     if weight.ndim == 1:
         slope = shift - weight * mean
